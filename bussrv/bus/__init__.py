@@ -1,0 +1,1 @@
+"""Who gets what: interest, routing, fan-out and the bridge across formats."""

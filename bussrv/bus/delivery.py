@@ -1,0 +1,129 @@
+"""Fan-out: what one chunk of input gives to whom, framed once and written once.
+
+Sessions that want the same and are spoken to alike form a *group*. A group is matched once, an object is framed once per
+encoding, and everything that one chunk of input brings to a group is joined once; all its members are given the very same
+bytes. A group is a stream, so order holds for each of its members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from bussrv.interfaces import IEncoding, ISessionLink
+from bussrv.values import Interest, Publication
+
+
+class Delivery:
+    """One object on its way out, in the two forms that encodings ask for.
+
+    :ivar metadata: its metadata as the object network sees it, as raw JSON.
+    :ivar payload: its payload.
+    :ivar publication: what it is to subscribers of a service; ``None`` when it is no publication.
+    """
+
+    __slots__ = ("_frames", "metadata", "payload", "publication")
+
+    def __init__(self, metadata: bytes, payload: bytes, publication: Publication | None = None) -> None:
+        self.metadata = metadata
+        self.payload = payload
+        self.publication = publication
+        self._frames: dict[IEncoding, bytes | None] = {}
+
+    def frame(self, encoding: IEncoding) -> bytes | None:
+        """Its bytes in ``encoding``; made once."""
+        try:
+            return self._frames[encoding]
+        except KeyError:
+            frame = self._frames[encoding] = encoding.encode(self)
+            return frame
+
+
+class Batch:
+    """Frames for one or many sessions. ``frames`` is for datagrams, ``joined`` for streams."""
+
+    def __init__(self, frames: Sequence[bytes]) -> None:
+        self.frames = frames
+
+    def __len__(self) -> int:
+        """How many frames there are."""
+        return len(self.frames)
+
+    @cached_property
+    def joined(self) -> bytes:
+        """All frames in one piece; made once for all sessions that get it."""
+        return self.frames[0] if len(self.frames) == 1 else b"".join(self.frames)
+
+    @cached_property
+    def size(self) -> int:
+        """The bytes of all frames together."""
+        return sum(map(len, self.frames))
+
+
+class Group:
+    """Sessions that want the same and are given the same bytes.
+
+    :ivar interest: what its members let pass; ``None`` for the subscribers of a service.
+    :ivar vocabulary: the words its members are spoken to with.
+    :ivar links: the way out to each member, by session id.
+    """
+
+    __slots__ = ("encoding", "except_for", "interest", "links", "pending", "vocabulary")
+
+    def __init__(self, encoding: IEncoding, interest: Interest | None = None, vocabulary: str | None = None) -> None:
+        self.encoding = encoding
+        self.interest = interest
+        self.vocabulary = vocabulary
+        self.links: dict[str, ISessionLink] = {}
+        self.pending: list[bytes] = []
+        self.except_for: str | None = None
+
+
+class Fanout:
+    """Collects frames for groups until :meth:`flush`."""
+
+    def __init__(self) -> None:
+        self._dirty: dict[Group, None] = {}
+
+    def add(self, group: Group, delivery: Delivery, except_for: str | None = None) -> None:
+        """Give ``delivery`` to every member of ``group``, save the session ``except_for``."""
+        frame = delivery.frame(group.encoding)
+        if frame is None:
+            return
+        if not group.pending:
+            self._dirty[group] = None
+            group.except_for = except_for
+        elif group.except_for != except_for:
+            self.flush_group(group)
+            self._dirty[group] = None
+            group.except_for = except_for
+        group.pending.append(frame)
+
+    def add_one(self, group: Group, session_id: str, delivery: Delivery) -> None:
+        """Give ``delivery`` to one member of ``group``, behind what the group is given."""
+        frame = delivery.frame(group.encoding)
+        if frame is not None:
+            self.send_one(group, session_id, frame)
+
+    def send_one(self, group: Group, session_id: str, frame: bytes) -> None:
+        """Give raw bytes to one member of ``group``, behind what the group is given."""
+        self.flush_group(group)
+        link = group.links.get(session_id)
+        if link is not None:
+            link.send(Batch([frame]))
+
+    def flush_group(self, group: Group) -> None:
+        """Send what was collected for one group: before somebody joins or leaves it."""
+        if not group.pending:
+            return
+        del self._dirty[group]
+        batch = Batch(group.pending)
+        group.pending = []
+        for session_id, link in tuple(group.links.items()):
+            if session_id != group.except_for:
+                link.send(batch)
+
+    def flush(self) -> None:
+        """Send everything that was collected."""
+        for group in tuple(self._dirty):
+            self.flush_group(group)

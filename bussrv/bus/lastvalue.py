@@ -1,0 +1,43 @@
+"""The last payload published on each service: what a new watcher begins with. Bounded in total."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+
+class LastValues:
+    """Payloads by service; the least recently used go first when there are too many bytes.
+
+    :param max_bytes: the most bytes of payloads that are kept.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._values: OrderedDict[str, bytes] = OrderedDict()
+        self._size = 0
+        self.evicted = 0
+
+    def __len__(self) -> int:
+        """How many bytes are kept."""
+        return self._size
+
+    def put(self, service: str, payload: bytes) -> None:
+        """Remember the newest payload of a service."""
+        self.forget(service)
+        self._values[service] = payload
+        self._size += len(payload)
+        while self._size > self._max_bytes:
+            _, evicted = self._values.popitem(last=False)
+            self._size -= len(evicted)
+            self.evicted += 1
+
+    def get(self, service: str) -> bytes:
+        """The newest payload of a service; empty when there is none."""
+        if service not in self._values:
+            return b""
+        self._values.move_to_end(service)
+        return self._values[service]
+
+    def forget(self, service: str) -> None:
+        """The service is gone."""
+        self._size -= len(self._values.pop(service, b""))

@@ -1,0 +1,213 @@
+"""The vocabulary of registry events: one schema for the registry, the journal and the audit.
+
+Each class is one event; the class docstring says when it is written. Fields that do not apply are left out on disk. The
+fields that every record has (``v``, ``seq``, ``time``, ``mono``, ``server``, ``boot``, ``outcome``) belong to
+:mod:`bussrv.journal.record`.
+
+``session.closed`` ends the session's subscriptions with it; what the session provided is unregistered by records of
+its own right before, because that is announced.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, get_args
+
+from msgspec import Struct
+
+from bussrv.values import Interest
+
+Outcome = Literal["ok", "refused", "failed"]
+
+
+class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event"):
+    """What every registry event may carry.
+
+    :ivar protocol: the wire format.
+    :ivar session: the id of the session it is about.
+    :ivar routing_id: that session's routing id.
+    :ivar actor: the user the session says it acts for.
+    :ivar peer: the address of the other side, ``host:port`` or an IP address.
+    :ivar service: the name of the service it is about.
+    :ivar reason: a stable code of :data:`bussrv.errors.REASONS`.
+    :ivar suppressed: how many events of this kind by this peer were left out since the last one written.
+    """
+
+    OUTCOME: ClassVar[Outcome] = "ok"
+
+    protocol: str | None = None
+    session: str | None = None
+    routing_id: str | None = None
+    actor: str | None = None
+    peer: str | None = None
+    service: str | None = None
+    reason: str | None = None
+    suppressed: int | None = None
+
+
+class ServerStarted(Event, frozen=True, tag="server.started"):
+    """A boot begins. ``formats`` maps each wire format that is on to the address it listens on."""
+
+    version: str
+    formats: dict[str, str] = {}
+
+
+class ServerStopped(Event, frozen=True, tag="server.stopped"):
+    """The server stopped in an orderly way; the last record of a boot."""
+
+
+class ServerRecovered(Event, frozen=True, tag="server.recovered"):
+    """The previous boot did not end with ``server.stopped``.
+
+    ``sessions_closed`` sessions were left open and are closed by the records that follow; ``torn_bytes`` of an unfinished record were
+    set aside.
+    """
+
+    sessions_closed: int
+    torn_bytes: int = 0
+
+
+class SessionOpened(Event, frozen=True, tag="session.opened"):
+    """A client is present. ``persistent`` sessions have no connection and outlive a restart of the server."""
+
+    persistent: bool = False
+
+
+class SessionIdentified(Event, frozen=True, tag="session.identified"):
+    """A session said who it is: its routing ids, user, program name, role and vocabulary."""
+
+    routing_ids: tuple[str, ...] = ()
+    name: str | None = None
+    role: str | None = None
+    vocabulary: str | None = None
+
+
+class SessionClosed(Event, frozen=True, tag="session.closed"):
+    """A session ended, for ``reason``. Written exactly once for every opened session. ``duration`` is in microseconds."""
+
+    duration: int
+    objects_in: int = 0
+    objects_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+
+class ServiceRegistered(Event, frozen=True, tag="service.registered"):
+    """A session provides a service from now on."""
+
+
+class ServiceUnregistered(Event, frozen=True, tag="service.unregistered"):
+    """A session provides a service no longer."""
+
+
+class ServiceRefused(Event, frozen=True, tag="service.refused"):
+    """A session asked to provide a service, or to stop, and was refused for ``reason``."""
+
+    OUTCOME = "refused"
+
+
+class SubscriptionAdded(Event, frozen=True, tag="subscription.added"):
+    """A session wants a service, or (members of the object network) what its ``interest`` lets pass.
+
+    ``options`` holds what the wire format needs to rebuild the subscription after a restart.
+    """
+
+    interest: Interest | None = None
+    options: dict[str, Any] | None = None
+
+
+class SubscriptionRemoved(Event, frozen=True, tag="subscription.removed"):
+    """A subscription ended while its session goes on."""
+
+
+class SubscriptionRenewed(Event, frozen=True, tag="subscription.renewed"):
+    """A subscription with a lease was renewed."""
+
+    options: dict[str, Any] | None = None
+
+
+class SubscriptionRefused(Event, frozen=True, tag="subscription.refused"):
+    """A subscription, or its end, was refused for ``reason``."""
+
+    OUTCOME = "refused"
+
+
+class AuthSucceeded(Event, frozen=True, tag="auth.succeeded"):
+    """A session proved who it is."""
+
+
+class AuthFailed(Event, frozen=True, tag="auth.failed"):
+    """A session did not prove who it is."""
+
+    OUTCOME = "failed"
+
+
+class LimitReached(Event, frozen=True, tag="limit.reached"):
+    """A limit was hit: ``limit`` is its option, ``value`` what it is set to."""
+
+    OUTCOME = "refused"
+
+    limit: str
+    value: int
+
+
+class LinkUp(Event, frozen=True, tag="link.up"):
+    """A link to another server stands."""
+
+
+class LinkDown(Event, frozen=True, tag="link.down"):
+    """A link to another server is lost."""
+
+    OUTCOME = "failed"
+
+
+class ConfigReloaded(Event, frozen=True, tag="config.reloaded"):
+    """The configuration was read again."""
+
+
+class JournalDegraded(Event, frozen=True, tag="journal.degraded"):
+    """The journal could not be written. ``message`` is what the system said."""
+
+    OUTCOME = "failed"
+
+    message: str
+
+
+class JournalRestored(Event, frozen=True, tag="journal.restored"):
+    """The journal can be written again; ``refused`` changes were refused meanwhile."""
+
+    refused: int
+
+
+AnyEvent = (
+    ServerStarted
+    | ServerStopped
+    | ServerRecovered
+    | SessionOpened
+    | SessionIdentified
+    | SessionClosed
+    | ServiceRegistered
+    | ServiceUnregistered
+    | ServiceRefused
+    | SubscriptionAdded
+    | SubscriptionRemoved
+    | SubscriptionRenewed
+    | SubscriptionRefused
+    | AuthSucceeded
+    | AuthFailed
+    | LimitReached
+    | LinkUp
+    | LinkDown
+    | ConfigReloaded
+    | JournalDegraded
+    | JournalRestored
+)
+
+EVENT_CLASSES: tuple[type[Event], ...] = get_args(AnyEvent)
+
+
+def event_name(event: Event | type[Event]) -> str:
+    """The name of an event as it stands in the journal, such as ``session.opened``."""
+    return str(event.__struct_config__.tag)
+
+
+EVENTS_BY_NAME: dict[str, type[Event]] = {event_name(each): each for each in EVENT_CLASSES}

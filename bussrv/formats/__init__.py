@@ -1,0 +1,1 @@
+"""The Twisted side of each wire format: Protocol, Factory, plugin."""

@@ -1,0 +1,215 @@
+"""What Object System and Business Object share: objects as events, and what a member of the network may ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from twisted.internet.defer import Deferred
+from zope.interface import implementer
+
+from bussrv.bus.delivery import Delivery
+from bussrv.errors import Refused, RemoteProtocolError
+from bussrv.formats.stream import StreamProtocol
+from bussrv.interfaces import IEncoding
+from bussrv.registry.registry import Identity
+from bussrv.registry.state import Session
+from bussrv.values import Interest, ModeInterest
+from bussrv.wire import objects as wire
+from bussrv.wire.objects import BadObject, BusObject, ObjectReader
+
+MAX_ROUTING_ID = 255
+
+
+@implementer(IEncoding)
+class ObjectFrames:
+    """Objects as metadata, NUL and payload."""
+
+    def encode(self, delivery: Delivery) -> bytes:
+        """The bytes of an object."""
+        return wire.encode(delivery.metadata, delivery.payload)
+
+
+OBJECT_FRAMES = ObjectFrames()
+
+
+class FramedProtocol(StreamProtocol):
+    """One connection of a vocabulary that is spoken in objects.
+
+    :cvar EVENTS: the methods that serve the events of the vocabulary; every other object is routed.
+    :cvar JOINING: the events that make the session a member; until then everything else is dropped.
+    """
+
+    EVENTS: ClassVar[dict[str, Callable[[Any, BusObject], None]]]
+    JOINING: ClassVar[tuple[str, ...]]
+
+    _member = False
+    _deaf = False
+    _timeout: Any = None
+
+    def make_reader(self) -> ObjectReader:
+        """Reads objects, within the limits that are set."""
+        settings = self.bus.settings
+        return ObjectReader(settings.max_metadata, settings.max_payload, settings.max_nesting)
+
+    def encoding(self) -> IEncoding:
+        """Objects are framed alike for every member."""
+        return OBJECT_FRAMES
+
+    def opened(self) -> None:
+        """Give the client some time to become a member."""
+        self._timeout = self.reactor.callLater(self.bus.settings.subscribe_timeout, self._too_late)
+
+    def _too_late(self) -> None:
+        self._timeout = None
+        self.bus.counters["subscribe-timeout"] += 1
+        self.end("subscribe-timeout")
+
+    def closed(self) -> None:
+        """The session is closed: nothing is waited for any more."""
+        self._stop_timeout()
+
+    def _stop_timeout(self) -> None:
+        if self._timeout is not None:
+            self._timeout.cancel()
+            self._timeout = None
+
+    def received(self, event: BusObject | BadObject) -> None:
+        """An object came: serve it if it is an event of the vocabulary, route it otherwise."""
+        joining = isinstance(event, BusObject) and event.head.event in self.JOINING
+        if not self._member and not joining:
+            self.bus.counters["not-subscribed"] += 1
+        elif isinstance(event, BadObject):
+            self.refuse(event.id, event.reason, event.message)
+        else:
+            self._serve(event)
+
+    def _serve(self, obj: BusObject) -> None:
+        serve = self.EVENTS.get(obj.head.event) if obj.head.event is not None else None
+        if serve is not None:
+            serve(self, obj)
+        else:
+            self.pass_on(obj)
+
+    def pass_on(self, obj: BusObject) -> int:
+        """Route an object. :returns: how many others are given it."""
+        if obj.head.size and not obj.head.type:
+            self.bus.counters["missing-type"] += 1
+            if self.bus.settings.strict:
+                self.refuse(obj.head.id, "missing-type", "a payload must come with a type")
+                return 0
+        return self.bus.route(self.session_id, obj)
+
+    # Answers.
+
+    def answer(self, obj: BusObject, fields: dict[str, Any], payload: bytes = b"") -> None:
+        """Answer an object, with ``in-reply-to`` when it had an id."""
+        self._tell({**fields, **_in_reply_to(obj.head.id)}, payload)
+
+    def refuse(self, object_id: Any, reason: str, message: str) -> None:
+        """Answer with an ``error``; the connection lives on."""
+        self.bus.counters[reason] += 1
+        self._tell({"event": "error", **_in_reply_to(object_id), "reason": reason, "message": message})
+
+    def malformed(self, error: RemoteProtocolError) -> None:
+        """Say what was malformed; the connection is closed right after."""
+        self.bus.tell(self.session_id, {"event": "error", "reason": error.reason, "message": error.message})
+
+    def _tell(self, fields: dict[str, Any], payload: bytes = b"") -> None:
+        """Tell the client something, unless it asked to be sent nothing but the reply to its subscription."""
+        if self._deaf:
+            self.bus.counters["receive-none"] += 1
+        else:
+            self.bus.tell(self.session_id, fields, payload)
+
+    # What members ask for.
+
+    def join(self, obj: BusObject, identify: Callable[[dict[str, Any]], tuple[Identity, Interest]]) -> None:
+        """Make the session a member, as ``identify`` reads the attributes, and answer with :meth:`joined`."""
+        self.busy_with(self._join(obj, identify))
+
+    async def _join(
+        self, obj: BusObject, identify: Callable[[dict[str, Any]], tuple[Identity, Interest]]
+    ) -> None:
+        try:
+            identity, interest = identify(obj.fields())
+            session = await self.bus.registry.identify(identity, interest)
+        except Refused as refusal:
+            self.refuse(obj.head.id, refusal.reason, refusal.message)
+            return
+        self._member = True
+        self._deaf = isinstance(interest, ModeInterest) and interest.receive == "none"
+        self._stop_timeout()
+        about = {"routing-id": session.routing_id, "routing-ids": list(session.routing_ids)}
+        reply = {"event": f"{obj.head.event}/reply", **_in_reply_to(obj.head.id), **about}
+        self.bus.tell(self.session_id, reply)
+
+    def register(self, obj: BusObject) -> None:
+        """``services/register``: the session provides a service from now on."""
+        name = obj.fields().get("name")
+        self.busy_with(self._change(obj, name, self.bus.registry.register_service(self.session_id, name)))
+
+    def unregister(self, obj: BusObject) -> None:
+        """``services/unregister``: the session provides a service, or without a name all of them, no longer."""
+        registry = self.bus.registry
+        fields = obj.fields()
+        if "name" in fields:
+            name = fields["name"]
+            self.busy_with(self._change(obj, name, registry.unregister_service(self.session_id, name)))
+        else:
+            self.busy_with(self._unregister_all(obj))
+
+    async def _unregister_all(self, obj: BusObject) -> None:
+        registry = self.bus.registry
+        for name in sorted(registry.state.provided_by(self.session_id)):
+            try:
+                await registry.unregister_service(self.session_id, name)
+            except Refused as refusal:
+                self.refuse(obj.head.id, refusal.reason, refusal.message)
+                return
+        self.answer(obj, {"event": "services/unregister/reply"})
+
+    async def _change(self, obj: BusObject, name: Any, change: Deferred[None]) -> None:
+        try:
+            await change
+        except Refused as refusal:
+            self.refuse(obj.head.id, refusal.reason, refusal.message)
+        else:
+            self.answer(obj, {"event": f"{obj.head.event}/reply", "name": name})
+
+    def session(self) -> Session:
+        """The session as the registry has it."""
+        session: Session = self.bus.registry.state.sessions[self.session_id]
+        return session
+
+
+def _in_reply_to(object_id: Any) -> dict[str, Any]:
+    return {"in-reply-to": object_id} if isinstance(object_id, (str, int, float)) else {}
+
+
+def routing_id(value: Any, name: str) -> str | None:
+    """A routing id that a client asks for.
+
+    :raises Refused: ``bad-subscription``, if it can be none.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, str) or not 0 < len(value.encode("utf-8", "replace")) <= MAX_ROUTING_ID:
+        raise Refused("bad-subscription", f"{name} is a string of 1 to {MAX_ROUTING_ID} bytes")
+    return value
+
+
+def routing_ids(value: Any) -> tuple[str, ...]:
+    """The further routing ids that a client asks for, a string or an array.
+
+    :raises Refused: ``bad-subscription``, if one of them can be none.
+    """
+    values = [value] if isinstance(value, str) else [] if value is None else value
+    if not isinstance(values, list):
+        raise Refused("bad-subscription", "routing-ids is an array of strings")
+    return tuple(each for each in (routing_id(one, "each of routing-ids") for one in values) if each is not None)
+
+
+def text(value: Any) -> str | None:
+    """An informative attribute, where it is text."""
+    return value[:MAX_ROUTING_ID] if isinstance(value, str) else None

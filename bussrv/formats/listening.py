@@ -1,0 +1,115 @@
+"""Ports of wire formats: start, stop, and what they say about themselves."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, DeferredList, maybeDeferred
+from twisted.internet.endpoints import serverFromString
+from twisted.internet.interfaces import IListeningPort
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from bussrv.addresses import peer_text
+from bussrv.errors import ConfigError
+from bussrv.formats.stream import StreamFactory
+from bussrv.interfaces import IListener
+
+
+@implementer(IListener)
+class StreamListener(Service):
+    """A stream port and its connections.
+
+    :param description: a server endpoint description of Twisted.
+    :raises ConfigError: if it is none.
+    """
+
+    def __init__(self, factory: StreamFactory, description: str, reactor: Any) -> None:
+        try:
+            self._endpoint = serverFromString(reactor, description)
+        except (ValueError, TypeError) as error:
+            raise ConfigError(f"{description!r} is not a stream endpoint: {error}") from error
+        self._factory = factory
+        self._port: IListeningPort | None = None
+        self._kind = description.partition(":")[0]
+        self.address = description
+
+    def startService(self) -> None:
+        """Listen.
+
+        :raises CannotListenError: if the port is busy.
+        """
+        super().startService()
+        listening = self._endpoint.listen(self._factory)
+        failures: list[Failure] = []
+        listening.addCallbacks(self._listening, failures.append)
+        if failures:
+            failures[0].raiseException()
+
+    def _listening(self, port: IListeningPort) -> None:
+        self._port = port
+        self.address = f"{self._kind} {peer_text(port.getHost())}"
+
+    def stopService(self) -> Deferred[Any]:
+        """Close the port and every connection, and wait until they are gone."""
+        super().stopService()
+        port, self._port = self._port, None
+        closing = [maybeDeferred(port.stopListening)] if port is not None else []
+        closing += [protocol.end("server-stopped") for protocol in tuple(self._factory.protocols)]
+        return DeferredList(closing)
+
+
+class _DatagramServer(Protocol):
+    def stop(self) -> None:
+        """Close its sessions."""
+
+
+@implementer(IListener)
+class DatagramListener(Service):
+    """A UDP port, described as ``udp:PORT`` or ``udp:PORT:interface=ADDRESS``.
+
+    :param protocol: a Twisted datagram protocol that also has ``stop()``.
+    :raises ConfigError: if the description is of another form.
+    """
+
+    def __init__(self, protocol: Any, description: str, reactor: Any) -> None:
+        self._port_number, self._interface = parse_udp(description)
+        self._protocol = protocol
+        self._reactor = reactor
+        self._port: IListeningPort | None = None
+        self.address = description
+
+    def startService(self) -> None:
+        """Listen.
+
+        :raises CannotListenError: if the port is busy.
+        """
+        super().startService()
+        port: IListeningPort = self._reactor.listenUDP(
+            self._port_number, self._protocol, interface=self._interface, maxPacketSize=1 << 16
+        )
+        self._port = port
+        self.address = f"udp {peer_text(port.getHost())}"
+
+    def stopService(self) -> Deferred[Any]:
+        """Close the port and the sessions that do not outlive it."""
+        super().stopService()
+        server: _DatagramServer = self._protocol
+        server.stop()
+        port, self._port = self._port, None
+        return DeferredList([maybeDeferred(port.stopListening)] if port is not None else [])
+
+
+def parse_udp(description: str) -> tuple[int, str]:
+    """The port and interface of a UDP endpoint description; Twisted has no UDP server endpoints.
+
+    :raises ConfigError: if it is of another form.
+    """
+    kind, _, rest = description.partition(":")
+    port, _, option = rest.partition(":")
+    interface = option.removeprefix("interface=").replace("\\:", ":")
+    well_formed = kind == "udp" and port.isdecimal() and int(port) < 1 << 16
+    if not well_formed or (option and not option.startswith("interface=")):
+        raise ConfigError(f"{description!r} is not of the form udp:PORT or udp:PORT:interface=ADDRESS")
+    return int(port), interface

@@ -1,0 +1,131 @@
+"""Object System: the vocabulary of clients, services and servers. Source: seed 002, and the deployed dialect.
+
+The framing is that of :mod:`bussrv.wire.objects`. Attributes in brackets may be left out; ``->`` client to server::
+
+    -> routing/subscribe   [id] [receive_mode] [types] [routing-id] [routing-ids] [role]
+                           or, in the deployed dialect, [subscriptions] instead of receive_mode and types
+    <- routing/subscribe/reply          [in-reply-to] routing-id routing-ids
+    <- routing/subscribe/notify         routing-id routing-ids [role]      of another member
+    <- routing/subscribe/notification   the same, in the deployed dialect
+    <- routing/disconnect               routing-id
+    -> routing/neighbors                id to           <- routing/neighbors/reply     in-reply-to neighbors
+    -> services/register    [id] name                   <- services/register/reply     [in-reply-to] name
+    -> services/unregister  [id] [name]                 <- services/unregister/reply   [in-reply-to] [name]
+    -> services/request     [id] name ...               to one provider, and to those who observe
+    -> services/reply       in-reply-to [to] ...        to the requester
+    -> services/discovery   [id] [name]                 <- services/discovery/reply    [in-reply-to] name routing-id protocol
+    -> ping                 [id]                        <- pong                        [in-reply-to] routing-id
+    <- error                [in-reply-to] reason message
+
+Everything else is routed as it is, with ``route``, and ``id`` where it has none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bussrv.bus.interest import mode_interest, rule_interest
+from bussrv.formats.framed import FramedProtocol, routing_id, routing_ids, text
+from bussrv.formats.listening import StreamListener
+from bussrv.formats.stream import StreamFactory
+from bussrv.interfaces import IBus
+from bussrv.registry.registry import Identity
+from bussrv.values import Interest
+from bussrv.wire.objects import BusObject
+
+
+class ObjectsProtocol(FramedProtocol):
+    """One connection of Object System."""
+
+    FORMAT = "objects"
+    JOINING = ("routing/subscribe",)
+
+    def subscribe(self, obj: BusObject) -> None:
+        """``routing/subscribe``: the session is a member of the network, with this interest, from now on."""
+        self.join(obj, self._identity)
+
+    def _identity(self, fields: dict[str, Any]) -> tuple[Identity, Interest]:
+        interest: Interest
+        if "subscriptions" in fields:
+            interest, vocabulary = rule_interest(fields["subscriptions"]), "rules"
+        else:
+            receive = next((fields[key] for key in ("receive_mode", "receive-mode", "receive") if key in fields), None)
+            interest, vocabulary = mode_interest(receive, fields.get("types")), "objects"
+        identity = Identity(
+            session_id=self.session_id,
+            routing_id=routing_id(fields.get("routing-id"), "routing-id"),
+            routing_ids=routing_ids(fields.get("routing-ids")),
+            actor=text(fields.get("user")),
+            name=text(fields.get("name")),
+            role="server" if fields.get("role") == "server" else None,
+            vocabulary=vocabulary,
+        )
+        return identity, interest
+
+    def request(self, obj: BusObject) -> None:
+        """``services/request``: routed; if nobody at all is there to take it, the requester is told at once."""
+        if self.pass_on(obj) == 0:
+            name = obj.fields().get("name", obj.fields().get("service"))
+            self.refuse(obj.head.id, "no-such-service", f"nobody provides the service {name!r}")
+
+    def discover(self, obj: BusObject) -> None:
+        """``services/discovery``: one reply for each provider of the service, or of all services.
+
+        Services that never register answer for themselves: a name that nobody registered is routed like any event.
+        """
+        state = self.bus.registry.state
+        name = obj.fields().get("name")
+        services = state.services
+        if name is not None:
+            if not isinstance(name, str) or name not in services:
+                self.request(obj)
+                return
+            services = {name: services[name]}
+        for service, providers in sorted(services.items()):
+            for provider in sorted(providers):
+                session = state.sessions[provider]
+                about = {"name": service, "routing-id": session.routing_id, "protocol": session.protocol}
+                self.answer(obj, {"event": "services/discovery/reply", **about})
+        if name is None:
+            self.pass_on(obj)
+
+    def ping(self, obj: BusObject) -> None:
+        """``ping``: answered by the server, unless it is for somebody else."""
+        if obj.head.to in (None, self.bus.server_id):
+            self.answer(obj, {"event": "pong", "routing-id": self.bus.server_id})
+        else:
+            self.pass_on(obj)
+
+    def neighbors(self, obj: BusObject) -> None:
+        """``routing/neighbors``: the servers that this one is linked with, when it is asked of this one."""
+        if obj.head.to not in (None, self.bus.server_id):
+            self.pass_on(obj)
+            return
+        sessions = self.bus.registry.state.sessions.values()
+        neighbors = sorted(session.routing_id for session in sessions if session.role == "server")
+        about = {"to": self.session().routing_id, "neighbors": neighbors}
+        self.answer(obj, {"event": "routing/neighbors/reply", **about})
+
+    def refuse_reserved(self, obj: BusObject) -> None:
+        """Events that only servers send: not passed on."""
+        self.refuse(obj.head.id, "reserved-event", f"{obj.head.event} is sent by servers only")
+
+    EVENTS = {  # noqa: RUF012
+        "routing/subscribe": subscribe,
+        "routing/subscribe/reply": refuse_reserved,
+        "routing/subscribe/notify": refuse_reserved,
+        "routing/subscribe/notification": refuse_reserved,
+        "routing/disconnect": refuse_reserved,
+        "routing/announcement/neighbors": refuse_reserved,
+        "routing/neighbors": neighbors,
+        "services/register": FramedProtocol.register,
+        "services/unregister": FramedProtocol.unregister,
+        "services/request": request,
+        "services/discovery": discover,
+        "ping": ping,
+    }
+
+
+def listen(bus: IBus, endpoint: str, reactor: Any) -> StreamListener:
+    """Serve Object System; see :meth:`bussrv.interfaces.IWireFormat.listen`."""
+    return StreamListener(StreamFactory(ObjectsProtocol, bus, reactor), endpoint, reactor)

@@ -1,0 +1,87 @@
+"""A journal that is not on disk: for ``--journal off``, and for tests that decide when a write is durable."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from twisted.internet.defer import Deferred, fail, succeed
+from zope.interface import implementer
+
+from bussrv.errors import JournalUnavailable
+from bussrv.interfaces import IJournal
+from bussrv.journal.record import Record, Stamped
+
+
+@implementer(IJournal)
+class MemoryJournal:
+    """Numbers events like a journal on disk.
+
+    :param keep: whether ``records`` collects them; without it nothing is kept.
+    """
+
+    def __init__(self, server: str = "memory", boot: str = "memory", *, keep: bool = False) -> None:
+        self.records: list[Record] = []
+        self._server = server
+        self._boot = boot
+        self._keep = keep
+        self._next_seq = 1
+        self._held: deque[tuple[Sequence[Stamped], Deferred[list[Record]] | None]] | None = None
+        self._failing: str | None = None
+
+    def append(self, stamped: Sequence[Stamped]) -> Deferred[list[Record]]:
+        """Number events; durable at once, unless :meth:`hold` was called."""
+        if self._failing is not None:
+            return fail(JournalUnavailable(self._failing))
+        if self._held is not None:
+            done: Deferred[list[Record]] = Deferred()
+            self._held.append((stamped, done))
+            return done
+        return succeed(self._number(stamped))
+
+    def note(self, stamped: Stamped) -> None:
+        """Number an event that nobody waits for."""
+        if self._held is not None:
+            self._held.append(([stamped], None))
+        else:
+            self._number([stamped])
+
+    def close(self) -> Deferred[None]:
+        """Nothing is left to do."""
+        return succeed(None)
+
+    def hold(self) -> None:
+        """From now on nothing becomes durable, until :meth:`release`."""
+        self._held = deque()
+
+    def release(self, count: int | None = None) -> None:
+        """Make the first ``count`` held entries durable; without a count all of them, and hold no more."""
+        held = self._held or deque()
+        if count is None:
+            self._held = None
+        for _ in range(len(held) if count is None else count):
+            stamped, done = held.popleft()
+            records = self._number(stamped)
+            if done is not None:
+                done.callback(records)
+
+    def fail(self, message: str | None) -> None:
+        """Refuse what is held and all that comes, as a full disk would; ``None`` ends that."""
+        self._failing = message
+        if message is None:
+            return
+        held, self._held = self._held or deque(), None
+        for stamped, done in held:
+            if done is None:
+                self._number(stamped)
+            else:
+                done.errback(JournalUnavailable(message))
+
+    def _number(self, stamped: Sequence[Stamped]) -> list[Record]:
+        records = []
+        for each in stamped:
+            records.append(Record(self._next_seq, each.time, each.mono, self._server, self._boot, each.event))
+            self._next_seq += 1
+        if self._keep:
+            self.records += records
+        return records

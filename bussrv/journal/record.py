@@ -1,0 +1,119 @@
+"""One journal record: a registry event with its stamp, as one line of JSON. The only codec of the journal.
+
+::
+
+    {"v":1,"seq":7,"time":"2026-11-21T14:02:03.123456Z","mono":81230001,"server":"hall","boot":"5f1c…",
+     "outcome":"ok","event":"service.registered","protocol":"objects","session":"5f1c….3","service":"tv"}\\n
+
+``v`` is the schema version, ``seq`` counts from 1 without gaps across segments and restarts, ``time`` is UTC with
+microseconds, ``mono`` a monotonic clock in microseconds that starts anew with each boot.
+"""
+
+from __future__ import annotations
+
+import calendar
+import time as _time
+from datetime import datetime
+from functools import lru_cache
+
+import msgspec
+from msgspec import Struct
+
+from bussrv.errors import JournalError
+from bussrv.events import AnyEvent, Event
+
+SCHEMA_VERSION = 1
+
+_SECONDS_FORMAT = "%Y-%m-%dT%H:%M:%S"
+
+
+class Stamped(Struct, frozen=True):
+    """An event and when it happened: UTC and monotonic, both in microseconds."""
+
+    time: int
+    mono: int
+    event: Event
+
+
+class Record(Struct, frozen=True):
+    """One record of the journal. ``time`` is UTC in microseconds since 1970, ``mono`` in microseconds."""
+
+    seq: int
+    time: int
+    mono: int
+    server: str
+    boot: str
+    event: Event
+
+
+class _Head(Struct):
+    v: int
+    seq: int
+    time: str
+    mono: int
+    server: str
+    boot: str
+    outcome: str
+
+
+_encoder = msgspec.json.Encoder()
+_decode_head = msgspec.json.Decoder(_Head).decode
+_decode_event = msgspec.json.Decoder(AnyEvent).decode
+
+
+@lru_cache(maxsize=64)
+def _seconds_text(seconds: int) -> str:
+    return _time.strftime(_SECONDS_FORMAT, _time.gmtime(seconds))
+
+
+def format_time(micros: int) -> str:
+    """UTC microseconds since 1970 as ``2026-11-21T14:02:03.123456Z``."""
+    seconds, fraction = divmod(micros, 1_000_000)
+    return f"{_seconds_text(seconds)}.{fraction:06d}Z"
+
+
+@lru_cache(maxsize=64)
+def _text_seconds(text: str) -> int:
+    return calendar.timegm(datetime.strptime(text, _SECONDS_FORMAT).timetuple())
+
+
+def parse_time(text: str) -> int:
+    """The inverse of :func:`format_time`.
+
+    :raises ValueError: if ``text`` is not written in exactly that form.
+    """
+    seconds, _, fraction = text.partition(".")
+    if len(seconds) != 19 or len(fraction) != 7 or fraction[6] != "Z" or not fraction[:6].isdecimal():
+        raise ValueError(f"not a time of a journal record: {text!r}")
+    return _text_seconds(seconds) * 1_000_000 + int(fraction[:6])
+
+
+def encode(record: Record) -> bytes:
+    """The line of ``record``, newline included."""
+    body = _encoder.encode(record.event)
+    head = (
+        f'{{"v":{SCHEMA_VERSION},"seq":{record.seq},"time":"{format_time(record.time)}","mono":{record.mono},'
+        f'"server":{_text(record.server)},"boot":{_text(record.boot)},"outcome":"{record.event.OUTCOME}",'
+    )
+    return head.encode() + body[1:] + b"\n"
+
+
+@lru_cache(maxsize=64)
+def _text(value: str) -> str:
+    return _encoder.encode(value).decode()
+
+
+def decode(line: bytes) -> Record:
+    """The record that ``line`` holds; a newline at its end may be missing.
+
+    :raises JournalError: if it is not a record of this schema version.
+    """
+    try:
+        head = _decode_head(line)
+        event = _decode_event(line)
+        moment = parse_time(head.time)
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+        raise JournalError(f"not a journal record: {error}") from error
+    if head.v != SCHEMA_VERSION:
+        raise JournalError(f"journal schema version {head.v}, this program reads version {SCHEMA_VERSION}")
+    return Record(head.seq, moment, head.mono, head.server, head.boot, event)

@@ -1,0 +1,1 @@
+"""Every session, service and subscription, right now: a fold of registry events."""

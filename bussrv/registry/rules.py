@@ -1,0 +1,66 @@
+"""What the registry allows: each rule looks at a state and raises :class:`Refused`, or does not. Pure."""
+
+from __future__ import annotations
+
+from bussrv.errors import Refused
+from bussrv.registry.state import RegistryState, Session
+from bussrv.values import RESERVED_PREFIX, check_service_name
+
+
+def open_session(state: RegistryState, session_id: str) -> Session:
+    """The session of that id.
+
+    :raises Refused: ``session-closed``.
+    """
+    session = state.sessions.get(session_id)
+    if session is None:
+        raise Refused("session-closed", "the session is closed")
+    return session
+
+
+def may_register(name: str) -> None:
+    """Whether a client may provide a service of that name.
+
+    :raises Refused: ``bad-service-name`` or ``reserved-name``.
+    """
+    check_service_name(name)
+    if name.startswith(RESERVED_PREFIX):
+        raise Refused("reserved-name", f"service names that begin with {RESERVED_PREFIX} belong to the server")
+
+
+def may_unregister(state: RegistryState, session_id: str, name: str) -> None:
+    """Whether a session provides the service it wants to provide no longer.
+
+    :raises Refused: ``not-registered``.
+    """
+    if session_id not in state.services.get(name, ()):
+        raise Refused("not-registered", f"the service {name!r} is not registered by this session")
+
+
+def may_unsubscribe(state: RegistryState, session_id: str, name: str) -> None:
+    """Whether a session has the subscription it wants to end.
+
+    :raises Refused: ``no-such-subscription``.
+    """
+    if state.subscription(session_id, name) is None:
+        raise Refused("no-such-subscription", f"there is no subscription to {name!r}")
+
+
+def grant_routing_id(state: RegistryState, session: Session, wanted: str | None, server_id: str) -> str:
+    """The routing id that a session gets: the one it wants when that is free, else the one it has."""
+    if wanted is None or wanted == session.routing_id:
+        return session.routing_id
+    if wanted == server_id or state.owner(wanted) is not None or state.is_shared(wanted):
+        return session.routing_id
+    return wanted
+
+
+def grant_routing_ids(
+    state: RegistryState, session: Session, wanted: tuple[str, ...], server_id: str
+) -> tuple[str, ...]:
+    """Which further routing ids a session gets: each once, none that is another session's own, or the server's."""
+    return tuple(
+        routing_id
+        for routing_id in dict.fromkeys(wanted)
+        if routing_id != server_id and state.owner(routing_id) in (None, session.id)
+    )

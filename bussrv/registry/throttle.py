@@ -1,0 +1,39 @@
+"""How often what strangers cause may be written down: so that nobody can fill the journal from outside."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+
+MAX_KEYS = 10_000
+
+
+class Throttle:
+    """A token bucket per key; remembers how much it held back.
+
+    :param rate: tokens a second.
+    :param burst: tokens a key begins with, and the most it can have.
+    :param seconds: a clock, in seconds.
+    """
+
+    def __init__(self, rate: float, burst: int, seconds: Callable[[], float]) -> None:
+        self._rate = rate
+        self._burst = float(burst)
+        self._seconds = seconds
+        self._buckets: OrderedDict[Hashable, tuple[float, float, int]] = OrderedDict()
+
+    def admit(self, key: Hashable) -> int | None:
+        """Take a token of ``key``.
+
+        :returns: how many calls were held back since the last one admitted, or ``None`` when this one is held back.
+        """
+        now = self._seconds()
+        tokens, since, held_back = self._buckets.pop(key, (self._burst, now, 0))
+        tokens = min(self._burst, tokens + (now - since) * self._rate)
+        if tokens < 1.0:
+            self._buckets[key] = (tokens, now, held_back + 1)
+            return None
+        self._buckets[key] = (tokens - 1.0, now, 0)
+        if len(self._buckets) > MAX_KEYS:
+            self._buckets.popitem(last=False)
+        return held_back

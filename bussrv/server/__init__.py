@@ -1,0 +1,1 @@
+"""The composition root: options, configuration and the service that ties everything together."""

@@ -1,0 +1,209 @@
+"""Configuration: the command line and the configuration file, checked and put together.
+
+The configuration file is TOML; its keys are the long names of the options. What the command line says goes first::
+
+    objects = "tcp:7890"                # to other hosts, too
+    spp = "off"
+    journal = "/var/lib/bussrv/journal"
+    link = ["tcp:hall.example:7890"]
+    inbus-allow = ["192.168.7.0/24"]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any, get_args
+
+from msgspec import Struct
+
+from bussrv.errors import ConfigError
+from bussrv.interfaces import IWireFormat
+from bussrv.journal.writer import SyncMode
+from bussrv.settings import Announce, Settings
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+OFF = "off"
+DEFAULT_JOURNAL = "bussrv-journal"
+MAX_SERVER_ID = 255
+
+
+class Config(Struct, frozen=True, kw_only=True):
+    """What a server is to do.
+
+    :ivar endpoints: the endpoint description of each wire format that is on, by name.
+    :ivar journal: the journal directory; ``None``: off.
+    :ivar server_id: ``None``: the one in the journal, or a new one.
+    """
+
+    endpoints: dict[str, str]
+    journal: Path | None
+    journal_sync: SyncMode
+    server_id: str | None
+    settings: Settings
+
+
+def read_file(path: str) -> dict[str, Any]:
+    """The options that a configuration file sets.
+
+    :raises ConfigError: if it cannot be read or is not TOML.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        raise ConfigError(f"--config: cannot read {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--config: {path} is not TOML: {error}") from error
+
+
+def build(options: Mapping[str, Any], formats: Iterable[IWireFormat]) -> Config:
+    """The configuration that ``options``, by long name, stand for; what is not there has its default.
+
+    :raises ConfigError: names the option that makes no sense.
+    """
+    _refuse_links(options.get("link"))
+    journal = options.get("journal")
+    return Config(
+        endpoints=_endpoints(options, formats),
+        journal=None if journal == OFF else Path(_text("journal", journal or DEFAULT_JOURNAL)).absolute(),
+        journal_sync=_one_of("journal-sync", options.get("journal-sync", "always"), get_args(SyncMode)),
+        server_id=_server_id(options.get("server-id")),
+        settings=settings(options),
+    )
+
+
+def settings(options: Mapping[str, Any]) -> Settings:
+    """The limits and policies among ``options``.
+
+    :raises ConfigError: names the option that makes no sense.
+    """
+    values = {}
+    for field, check in _SETTINGS.items():
+        option = field.replace("_", "-")
+        if option in options:
+            values[field] = check(option, options[option])
+    return Settings(**values)
+
+
+def _endpoints(options: Mapping[str, Any], formats: Iterable[IWireFormat]) -> dict[str, str]:
+    endpoints = {}
+    for wire_format in formats:
+        value = options.get(wire_format.name, wire_format.default_endpoint)
+        description = endpoint(wire_format, value)
+        if description is not None:
+            endpoints[wire_format.name] = description
+    if not endpoints:
+        raise ConfigError("every wire format is off: there is nothing to serve")
+    return endpoints
+
+
+def endpoint(wire_format: IWireFormat, value: Any) -> str | None:
+    """The endpoint description that an option's value stands for; ``None``: off. A bare port means loopback.
+
+    :raises ConfigError: if it stands for none.
+    """
+    text = str(value) if type(value) is int else _text(wire_format.name, value)
+    if text == OFF:
+        return None
+    if not text.isdecimal():
+        if ":" not in text:
+            raise ConfigError(f"--{wire_format.name}: {text!r} is no endpoint, such as {wire_format.default_endpoint}")
+        return text
+    if int(text) > 0xFFFF:
+        raise ConfigError(f"--{wire_format.name}: {text} is no port: ports go up to 65535")
+    transport = wire_format.default_endpoint.partition(":")[0]
+    return f"{'tcp' if transport == OFF else transport}:{text}:interface=127.0.0.1"
+
+
+def _refuse_links(links: Any) -> None:
+    if links:
+        raise ConfigError(f"--link {links[0]}: this version cannot link servers yet")
+
+
+def _server_id(value: Any) -> str | None:
+    if value is None:
+        return None
+    text = _text("server-id", value)
+    if len(text.encode()) > MAX_SERVER_ID or not text.isprintable():
+        raise ConfigError(f"--server-id: at most {MAX_SERVER_ID} bytes, without control characters")
+    return text
+
+
+def _text(option: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"--{option}: {value!r} is not a text")
+    return value
+
+
+def _one_of(option: str, value: Any, choices: tuple[str, ...]) -> Any:
+    if value not in choices:
+        raise ConfigError(f"--{option}: {value!r} is none of {', '.join(choices)}")
+    return value
+
+
+def _bytes(option: str, value: Any) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        number = 0
+    if number < 1 or isinstance(value, (bool, float)):
+        raise ConfigError(f"--{option}: {value!r} is not a whole number of 1 or more")
+    return number
+
+
+def _seconds(option: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = -1.0
+    if not 0 <= number < float("inf") or isinstance(value, bool):
+        raise ConfigError(f"--{option}: {value!r} is not a number of seconds")
+    return number
+
+
+def _positive_seconds(option: str, value: Any) -> float:
+    number = _seconds(option, value)
+    if number == 0:
+        raise ConfigError(f"--{option}: must be more than 0 seconds")
+    return number
+
+
+def _flag(option: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"--{option}: {value!r} is neither true nor false")
+    return value
+
+
+def _networks(option: str, value: Any) -> tuple[Any, ...]:
+    values = value if isinstance(value, (list, tuple)) else [value]
+    try:
+        return tuple(ip_network(each) for each in values)
+    except ValueError as error:
+        raise ConfigError(f"--{option}: {error}") from error
+
+
+def _announce(option: str, value: Any) -> Any:
+    return _one_of(option, value, get_args(Announce))
+
+
+_SETTINGS: dict[str, Callable[[str, Any], Any]] = {
+    "max_metadata": _bytes,
+    "max_payload": _bytes,
+    "max_nesting": _bytes,
+    "max_packet": _bytes,
+    "max_outbound": _bytes,
+    "max_last_values": _bytes,
+    "subscribe_timeout": _positive_seconds,
+    "close_timeout": _positive_seconds,
+    "strict": _flag,
+    "announce": _announce,
+    "inbus_lease": _seconds,
+    "inbus_allow": _networks,
+}

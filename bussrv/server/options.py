@@ -1,0 +1,116 @@
+"""The options of ``twistd bussrv``: one for each installed wire format, and what all of them share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from twisted.plugin import getPlugins
+from twisted.python import usage
+
+from bussrv.errors import ConfigError
+from bussrv.interfaces import IWireFormat
+from bussrv.server import config
+from bussrv.server.config import Config
+from bussrv.settings import Settings
+
+_DEFAULTS = Settings()
+
+_PARAMETERS: tuple[tuple[str, str], ...] = (
+    ("journal-sync", "when a change counts as durable: always, interval (within a second) or off [default: always]"),
+    ("server-id", "the routing id of this server [default: the one in the journal, or a new one]"),
+    ("config", "a TOML file of options; the command line goes first"),
+    ("announce", f"to whom joining and leaving members are announced: members, servers or off [default: {_DEFAULTS.announce}]"),
+    ("max-metadata", f"the most bytes of an object's metadata [default: {_DEFAULTS.max_metadata}]"),
+    ("max-payload", f"the most bytes of an object's payload [default: {_DEFAULTS.max_payload}]"),
+    ("max-nesting", f"how deep metadata may nest [default: {_DEFAULTS.max_nesting}]"),
+    ("max-packet", f"the most bytes of an SPP packet [default: {_DEFAULTS.max_packet}]"),
+    ("max-outbound", f"the most bytes that wait for one client before it is disconnected [default: {_DEFAULTS.max_outbound}]"),
+    ("max-last-values", f"the most bytes of last values kept for new watchers [default: {_DEFAULTS.max_last_values}]"),
+    ("subscribe-timeout", f"seconds a client may take to subscribe [default: {_DEFAULTS.subscribe_timeout:g}]"),
+    ("close-timeout", f"seconds a closing connection may take to read what is queued [default: {_DEFAULTS.close_timeout:g}]"),
+    ("inbus-lease", f"seconds an Inbus client may be silent, 0: for ever [default: {_DEFAULTS.inbus_lease:g}]"),
+)
+
+
+class StartError(SystemExit, Exception):
+    """Ends the program with one sentence on standard error, exit status 1 and no traceback.
+
+    Also an :class:`Exception`, so that ``twistd`` cleans up after itself (its pid file, its waiting parent process) on its way out.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(1)
+        self.message = message
+        print(f"bussrv: {message}", file=sys.__stderr__)  # noqa: T201
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def wire_formats() -> list[IWireFormat]:
+    """The wire formats that are installed, by name."""
+    return sorted(getPlugins(IWireFormat), key=lambda wire_format: str(wire_format.name))
+
+
+class Options(usage.Options):
+    """What the command line of ``twistd bussrv`` says."""
+
+    synopsis = "Usage: twistd [twistd options] bussrv [options]"
+    longdesc = (
+        "A message bus server. Each wire format listens where its option says: an endpoint description such as "
+        "tcp:7890:interface=127.0.0.1 or udp:7222, a bare port (loopback only), or off."
+    )
+
+    def __init__(self) -> None:
+        self.formats = wire_formats()
+        self.optParameters = [
+            *(self._format_parameter(each) for each in self.formats),
+            ["journal", None, None, f"the journal directory, or off [default: ./{config.DEFAULT_JOURNAL}]"],
+            *([name, None, None, description] for name, description in _PARAMETERS),
+        ]
+        self.optFlags = [["strict", None, "refuse payloads without a type"]]
+        super().__init__()
+        self._lists: dict[str, list[str]] = {"link": [], "inbus-allow": []}
+        self.config: Config
+
+    @staticmethod
+    def _format_parameter(wire_format: IWireFormat) -> list[Any]:
+        description = f"where to serve {wire_format.summary} [default: {wire_format.default_endpoint}]"
+        return [wire_format.name, None, None, description]
+
+    def opt_link(self, endpoint: str) -> None:
+        """Keep a link to the server at this endpoint; may be given more than once."""
+        self._lists["link"].append(endpoint)
+
+    def opt_inbus_allow(self, network: str) -> None:
+        """A network, such as 192.168.7.0/24, that Inbus subscriber addresses may lie in; may be given more than once."""
+        self._lists["inbus-allow"].append(network)
+
+    def parseOptions(self, options: Sequence[str] | None = None) -> None:
+        """Parse and check everything; what is wrong ends the program with one sentence.
+
+        :raises StartError: names what is wrong.
+        """
+        try:
+            super().parseOptions(options)
+            self.config = config.build(self._merged(), self.formats)
+        except (usage.UsageError, ConfigError) as error:
+            raise StartError(f"{error} (see twistd bussrv --help)") from error
+
+    def _merged(self) -> dict[str, Any]:
+        """The options that are set: by the configuration file, and over it by the command line."""
+        given: dict[str, Any] = {name: value for name, value in self.items() if value not in (None, 0)}
+        given.update({name: values for name, values in self._lists.items() if values})
+        if "strict" in given:
+            given["strict"] = True
+        path = given.pop("config", None)
+        if path is None:
+            return given
+        merged = config.read_file(path)
+        known = {each[0] for each in self.optParameters} | {each[0] for each in self.optFlags} | self._lists.keys()
+        unknown = sorted(merged.keys() - (known - {"config"}))
+        if unknown:
+            raise ConfigError(f"--config: {path}: there is no option {unknown[0]!r}")
+        return {**merged, **given}

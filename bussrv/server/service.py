@@ -1,0 +1,192 @@
+"""The composition root: everything a server is made of, started and stopped in order."""
+
+from __future__ import annotations
+
+import platform
+import secrets
+import signal
+import threading
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import twisted
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.internet.error import CannotListenError
+from twisted.logger import Logger
+
+from bussrv import events as ev
+from bussrv.bus.bus import Bus
+from bussrv.bus.membership import MembershipAnnouncer
+from bussrv.clock import Clock, SystemClock
+from bussrv.errors import ConfigError, JournalError
+from bussrv.interfaces import IJournal, IListener, IWireFormat
+from bussrv.journal.memory import MemoryJournal
+from bussrv.journal.recovery import JournalLock, Recovered, recover
+from bussrv.journal.writer import BatchWriter, FileJournal
+from bussrv.registry.registry import Registry
+from bussrv.registry.state import RegistryState
+from bussrv.server.config import Config
+from bussrv.server.options import Options, StartError
+from bussrv.values import Traffic
+from bussrv.version import VERSION
+
+__all__ = ["BusService", "Options", "makeService"]
+
+log = Logger()
+
+
+def new_id() -> str:
+    """An id that nobody else has: 96 random bits in hexadecimal."""
+    return secrets.token_hex(12)
+
+
+class BusService(Service):
+    """A whole server: journal, registry, bus and the ports of every wire format that is on.
+
+    :param formats: the wire formats that are installed.
+    :ivar bus: once it is started.
+    """
+
+    name = "bussrv"
+    bus: Bus
+
+    def __init__(
+        self, config: Config, formats: Iterable[IWireFormat], reactor: Any, clock: Clock | None = None
+    ) -> None:
+        self.listeners: dict[str, IListener] = {}
+        self._config = config
+        self._formats = [each for each in formats if each.name in config.endpoints]
+        self._reactor = reactor
+        self._clock: Clock = SystemClock() if clock is None else clock
+        self._lock: JournalLock | None = None
+        self._journal: IJournal
+
+    def startService(self) -> None:
+        """Replay the journal, open the ports, and close what the last boot left open.
+
+        :raises StartError: says in one sentence what stands in the way; nothing is left open then.
+        """
+        try:
+            self._start()
+        except (JournalError, ConfigError, CannotListenError) as error:
+            for listener in self.listeners.values():
+                listener.stopService()
+            if self._lock is not None:
+                self._lock.release()
+            raise StartError(_sentence(error)) from error
+        super().startService()
+
+    def _start(self) -> None:
+        state = RegistryState()
+        recovered = self._recover(state)
+        server_id = self._config.server_id or recovered.server or f"bussrv-{secrets.token_hex(4)}"
+        boot = secrets.token_hex(6)
+        self._journal = self._open_journal(server_id, boot, recovered)
+        self.registry = Registry(self._journal, self._clock, new_id, server_id=server_id, boot=boot, state=state)
+        self.bus = Bus(self.registry, self._config.settings, server_id, new_id, self._clock)
+        self.registry.observe(MembershipAnnouncer(self.bus))
+        self._listen()
+        self._note_start(recovered)
+        self._close_left_open()
+        self._show_banner(server_id)
+
+    def _recover(self, state: RegistryState) -> Recovered:
+        directory = self._config.journal
+        if directory is None:
+            return Recovered()
+        self._lock = JournalLock(directory)
+        return recover(directory, state.apply)
+
+    def _open_journal(self, server_id: str, boot: str, recovered: Recovered) -> IJournal:
+        if self._config.journal is None:
+            return MemoryJournal(server_id, boot)
+        writer = BatchWriter(
+            self._config.journal,
+            server_id,
+            boot,
+            last_seq=recovered.last_seq,
+            sync=self._config.journal_sync,
+            clock=self._clock,
+        )
+        return FileJournal(writer, self._reactor)
+
+    def _listen(self) -> None:
+        for wire_format in self._formats:
+            listener = wire_format.listen(self.bus, self._config.endpoints[wire_format.name], self._reactor)
+            listener.startService()
+            self.listeners[wire_format.name] = listener
+
+    def _note_start(self, recovered: Recovered) -> None:
+        addresses = {name: listener.address for name, listener in self.listeners.items()}
+        self.registry.note(ev.ServerStarted(version=VERSION, formats=addresses))
+        if not recovered.stopped or recovered.torn_bytes:
+            left_open = sum(not session.persistent for session in self.registry.state.sessions.values())
+            log.warn("the last run did not stop in an orderly way: {left_open} sessions closed now", left_open=left_open)
+            self.registry.note(ev.ServerRecovered(sessions_closed=left_open, torn_bytes=recovered.torn_bytes))
+
+    def _close_left_open(self) -> None:
+        for session in tuple(self.registry.state.sessions.values()):
+            if not session.persistent:
+                self.bus.close(session.id, "server-crashed", Traffic())
+            elif session.protocol not in self.listeners:
+                self.bus.close(session.id, "format-off", Traffic())
+
+    def _show_banner(self, server_id: str) -> None:
+        python = platform.python_version()
+        log.info(
+            "bussrv {version}, server id {server_id} (Python {python}, Twisted {twisted})",
+            version=VERSION,
+            server_id=server_id,
+            python=python,
+            twisted=twisted.__version__,
+        )
+        for name, listener in self.listeners.items():
+            log.info("{name:>9} on {address}", name=name, address=listener.address)
+        journal = self._config.journal
+        log.info("  journal in {journal}", journal=journal) if journal else log.info("  journal is off")
+        log.info("To serve other hosts name an interface, for example: --objects tcp:7890:interface=0.0.0.0")
+
+    async def _stop(self) -> None:
+        for listener in reversed(self.listeners.values()):
+            await listener.stopService()
+        self.registry.note(ev.ServerStopped())
+        await self._journal.close()
+        if self._lock is not None:
+            self._lock.release()
+        log.info("bussrv stopped")
+
+    def stopService(self) -> Deferred[None]:
+        """Close every session, then the journal."""
+        super().stopService()
+        return Deferred.fromCoroutine(self._stop())
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, CannotListenError):
+        what = getattr(error.socketError, "strerror", None) or error.socketError
+        where = f"{error.interface or 'any interface'}, port {error.port}"
+        return f"cannot listen on {where}: {what}"
+    return str(error)
+
+
+def _stop_on_signals(reactor: Any) -> None:
+    """Being told to stop is no failure: exit with status 0, where ``twistd`` would end with the signal."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: reactor.callFromThread(partial(_stop, reactor)))
+
+
+def _stop(reactor: Any) -> None:
+    if reactor.running:
+        reactor.stop()
+
+
+def makeService(options: Options) -> BusService:
+    """What ``twistd bussrv`` runs."""
+    from twisted.internet import reactor
+
+    reactor.callWhenRunning(_stop_on_signals, reactor)  # type: ignore[attr-defined]
+    return BusService(options.config, options.formats, reactor)

@@ -1,0 +1,333 @@
+r"""Objects: JSON metadata, NUL, payload. The framing of Object System (seed 002) and Business Object (seed 000).
+
+::
+
+    object    = metadata NUL [payload]          the same in both directions, -> and <-
+    metadata  = a JSON object in UTF-8          at most 64 KiB by default; holds no NUL byte
+    NUL       = %x00
+    payload   = exactly `size` bytes            absent when the metadata has no `size`, or 0
+
+    -> {"event":"routing/subscribe","id":"1"}\0
+    <- {"event":"routing/subscribe/reply","in-reply-to":"1","routing-id":"c1","routing-ids":[]}\0
+    -> {"type":"text/plain","size":5}\0hello
+
+What is malformed (the bytes after it have no meaning) raises; what is well framed but has a standard attribute of the
+wrong kind becomes a :class:`BadObject`, and the stream goes on. Unknown attributes are never looked at: metadata passes
+through as the bytes it came in.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+import simplejson
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from bussrv.errors import RemoteProtocolError
+from bussrv.wire.buffer import ReceiveBuffer
+
+MAX_METADATA = 64 << 10
+MAX_PAYLOAD = 16 << 20
+MAX_NESTING = 64
+
+NUL = b"\0"
+
+Id = str | int | float | bool
+
+
+class Head(Struct):
+    """The attributes of an object that routing needs.
+
+    :ivar id: unset when the metadata has no such key.
+    :ivar route: its raw JSON; empty when the metadata has no such key.
+    :ivar sender: the empty string when it is there but not a string.
+    """
+
+    event: str | None = None
+    type: str | None = None
+    size: int = 0
+    id: str | int | None | UnsetType = UNSET
+    to: str | list[str] | None = None
+    sender: str | None = None
+    natures: list[str] | None = None
+    route: Raw = Raw(b"")
+
+
+class BusObject(Struct):
+    """An object as it came: metadata as raw bytes (without the NUL), what was read of it, and the payload."""
+
+    metadata: bytes
+    head: Head
+    payload: bytes = b""
+
+    def fields(self) -> dict[str, Any]:
+        """Every attribute of the metadata, decoded."""
+        return decode_fields(self.metadata)
+
+
+class BadObject(Struct, frozen=True):
+    """A well-framed object that has a standard attribute of the wrong kind.
+
+    :ivar id: the object's id, where it has a usable one.
+    :ivar reason: a code of :data:`bussrv.errors.REASONS`.
+    """
+
+    id: Id | None
+    reason: str
+    message: str
+
+
+class _Fault(Exception):
+    """Carries a :class:`BadObject` and the size of the payload that still has to be read past."""
+
+    def __init__(self, bad: BadObject, size: int) -> None:
+        super().__init__(bad.message)
+        self.bad = bad
+        self.size = size
+
+
+_decode_head = msgspec.json.Decoder(Head).decode
+_decode_raw = msgspec.json.Decoder(dict[str, Raw]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class ObjectReader:
+    """Reads objects from the chunks of one connection.
+
+    :param max_metadata: the most bytes of metadata.
+    :param max_payload: the most bytes of payload.
+    :param max_nesting: how deep metadata may nest.
+    """
+
+    def __init__(
+        self, max_metadata: int = MAX_METADATA, max_payload: int = MAX_PAYLOAD, max_nesting: int = MAX_NESTING
+    ) -> None:
+        self._buffer = ReceiveBuffer()
+        self._max_metadata = max_metadata
+        self._max_payload = max_payload
+        self._max_nesting = max_nesting
+        self._metadata = b""
+        self._size = 0
+        self._waiting: Head | BadObject | None = None
+        self._error: RemoteProtocolError | None = None
+
+    def __len__(self) -> int:
+        """How many bytes wait to be read."""
+        return len(self._buffer)
+
+    def feed(self, data: bytes) -> None:
+        """Add a chunk. To be followed by :meth:`next_event` until that returns ``None``."""
+        self._buffer.feed(data)
+
+    def next_event(self) -> BusObject | BadObject | None:
+        """The next object, or ``None`` when more bytes are needed.
+
+        :raises RemoteProtocolError: the peer sent something malformed; every later call raises it again.
+        """
+        if self._error is not None:
+            raise self._error
+        try:
+            return self._next_event()
+        except RemoteProtocolError as error:
+            self._error = error
+            raise
+
+    def _next_event(self) -> BusObject | BadObject | None:
+        if self._waiting is None and not self._read_metadata():
+            return None
+        size = self._size
+        if len(self._buffer) < size:
+            return None
+        waiting, self._waiting = self._waiting, None
+        if isinstance(waiting, Head):
+            return BusObject(self._metadata, waiting, self._buffer.take(size) if size else b"")
+        self._buffer.skip(size)
+        return waiting
+
+    def _read_metadata(self) -> bool:
+        buffer = self._buffer
+        length = buffer.find(NUL, self._max_metadata + 1)
+        if length < 0:
+            if len(buffer) > self._max_metadata:
+                raise RemoteProtocolError(
+                    "metadata-too-large", f"metadata has more than {self._max_metadata} bytes", self._max_metadata
+                )
+            return False
+        self._metadata = metadata = buffer.take(length)
+        buffer.skip(1)
+        try:
+            head = read_head(metadata, self._max_nesting)
+            self._waiting, self._size = head, head.size
+        except _Fault as fault:
+            self._waiting, self._size = fault.bad, fault.size
+        if self._size > self._max_payload:
+            raise RemoteProtocolError(
+                "payload-too-large", f"size is {self._size}, the most is {self._max_payload} bytes"
+            )
+        return True
+
+
+def read_head(metadata: bytes, max_nesting: int = MAX_NESTING) -> Head:
+    """What routing needs of the metadata.
+
+    :raises RemoteProtocolError: the metadata is malformed.
+    """
+    if not metadata.isascii():
+        _check_utf8(metadata)
+    if metadata.count(b"{") + metadata.count(b"[") > max_nesting:
+        _check_nesting(metadata, max_nesting)
+    try:
+        head = _decode_head(metadata)
+    except (msgspec.DecodeError, RecursionError):
+        return _read_head_tolerantly(metadata)
+    if head.size < 0:
+        raise _bad_size(head.size)
+    return head
+
+
+def _check_utf8(metadata: bytes) -> None:
+    try:
+        metadata.decode()
+    except UnicodeDecodeError as error:
+        raise RemoteProtocolError(
+            "bad-utf8", f"metadata is not UTF-8: {error.reason} at byte {error.start}", error.start
+        ) from error
+
+
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+
+def _check_nesting(metadata: bytes, max_nesting: int) -> None:
+    depth = 0
+    for bracket in re.findall(rb"[][{}]", _STRING.sub(b"", metadata)):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > max_nesting:
+            raise RemoteProtocolError("nesting-too-deep", f"metadata nests deeper than {max_nesting} levels")
+
+
+def _read_head_tolerantly(metadata: bytes) -> Head:
+    """The slow way, for metadata that is not as strict as :class:`Head`: says exactly what is wrong, or makes do."""
+    text = metadata.decode()
+    try:
+        fields = simplejson.loads(text, allow_nan=False)
+    except (ValueError, RecursionError) as error:
+        raise _bad_json(text, error) from error
+    if not isinstance(fields, dict):
+        raise RemoteProtocolError("not-an-object", f"metadata is {_json_kind(fields)}, not a JSON object", 0)
+    try:
+        _decode_raw(metadata)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise RemoteProtocolError("bad-json", f"metadata is not JSON: {error}") from error
+    return _head_from_fields(fields, metadata)
+
+
+def _bad_json(text: str, error: Exception) -> RemoteProtocolError:
+    if not isinstance(error, simplejson.JSONDecodeError):
+        return RemoteProtocolError("bad-json", f"metadata is not JSON: {error}")
+    position = len(text[: error.pos].encode())
+    return RemoteProtocolError("bad-json", f"metadata is not JSON: {error.msg} at byte {position}", position)
+
+
+def _bad_size(size: Any) -> RemoteProtocolError:
+    return RemoteProtocolError("bad-size", f"size is {_brief(size)}, not a non-negative integer")
+
+
+def _head_from_fields(fields: dict[str, Any], metadata: bytes) -> Head:
+    size = fields.get("size", 0)
+    if type(size) is not int or size < 0:
+        raise _bad_size(size)
+    identifier = fields.get("id", UNSET)
+    if isinstance(identifier, (list, dict)):
+        raise _fault(None, size, "id", "a string or a number", identifier)
+    head = Head(size=size, id=identifier)
+    for key in ("event", "type"):
+        value = fields.get(key)
+        if value is not None and not isinstance(value, str):
+            raise _fault(identifier, size, key, "a string", value)
+        setattr(head, key, value)
+    head.to = _string_list(fields, "to", identifier, size)
+    head.natures = _string_list(fields, "natures", identifier, size)
+    sender = fields.get("sender")
+    head.sender = sender if sender is None or isinstance(sender, str) else ""
+    if "route" in fields:
+        head.route = _decode_raw(metadata)["route"]
+    return head
+
+
+def _string_list(fields: dict[str, Any], key: str, identifier: Any, size: int) -> list[str] | None:
+    value = fields.get(key)
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise _fault(identifier, size, key, "a string or an array of strings", value)
+    return value
+
+
+def _fault(identifier: Any, size: int, key: str, wanted: str, value: Any) -> _Fault:
+    known = None if identifier is UNSET else identifier
+    return _Fault(BadObject(known, "bad-attribute", f"{key} must be {wanted}, not {_brief(value)}"), size)
+
+
+def _brief(value: Any) -> str:
+    text = simplejson.dumps(value)
+    return text if len(text) <= 40 else _json_kind(value)
+
+
+def _json_kind(value: Any) -> str:
+    kinds = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+    return kinds.get(type(value), "a number")
+
+
+def decode_fields(metadata: bytes) -> dict[str, Any]:
+    """Every attribute of well-formed metadata, decoded."""
+    try:
+        fields = msgspec.json.decode(metadata)
+    except msgspec.ValidationError:
+        # Numbers beyond a double, which the fast decoder refuses.
+        fields = simplejson.loads(metadata)
+    return dict(fields)
+
+
+def with_route(obj: BusObject, route: bytes, fresh_id: str) -> bytes:
+    """The metadata of ``obj`` as it is passed on: with ``route``, and with an id where it has none.
+
+    Everything else stays as it is, byte for byte where the object came without a route.
+
+    :param route: a JSON array of strings.
+    :param fresh_id: used only when the object has no id; printable ASCII without quotes or backslashes.
+    """
+    head = obj.head
+    metadata = obj.metadata
+    if not head.route and head.id is not None and metadata.endswith(b"}") and metadata[-2] not in b"{ \t\r\n":
+        if head.id is UNSET:
+            return b'%b,"id":"%b","route":%b}' % (metadata[:-1], fresh_id.encode(), route)
+        return b'%b,"route":%b}' % (metadata[:-1], route)
+    fields = _decode_raw(metadata)
+    if head.id is UNSET or head.id is None:
+        fields["id"] = Raw(_encode(fresh_id))
+    fields["route"] = Raw(route)
+    return _encode(fields)
+
+
+def encode_json(value: Any) -> bytes:
+    """A value as compact JSON, the way metadata is written here."""
+    return _encode(value)
+
+
+def encode_metadata(fields: dict[str, Any], payload: bytes = b"") -> bytes:
+    """Metadata of one's own, with the right ``size`` for ``payload``."""
+    return _encode({**fields, "size": len(payload)} if payload or "size" in fields else fields)
+
+
+def encode(metadata: bytes | dict[str, Any], payload: bytes = b"") -> bytes:
+    """The bytes of an object on the wire.
+
+    :param metadata: raw, and then with the right ``size``; or a dict, which is given the right ``size``.
+    """
+    if isinstance(metadata, dict):
+        metadata = encode_metadata(metadata, payload)
+    return b"%b\0%b" % (metadata, payload)

@@ -1,0 +1,37 @@
+"""The ``bussrv`` command of ``twistd`` and its wire formats, by name only. This directory must not be a package."""
+
+from twisted.application.service import ServiceMaker
+
+from bussrv.plugin import WireFormat
+
+bussrv = ServiceMaker(
+    "bussrv", "bussrv.server.service", "A message bus server: four wire formats, one registry, one journal.", "bussrv"
+)
+
+objects = WireFormat(
+    "objects",
+    module="bussrv.formats.objects",
+    default_endpoint="tcp:7890:interface=127.0.0.1",
+    summary="Object System: clients, services and servers that exchange objects",
+)
+
+business = WireFormat(
+    "business",
+    module="bussrv.formats.business",
+    default_endpoint="tcp:7891:interface=127.0.0.1",
+    summary="Business Object: the older vocabulary over the same framing",
+)
+
+inbus = WireFormat(
+    "inbus",
+    module="bussrv.formats.inbus",
+    default_endpoint="udp:7222:interface=127.0.0.1",
+    summary="Inbus: small devices, connectionless",
+)
+
+spp = WireFormat(
+    "spp",
+    module="bussrv.formats.spp",
+    default_endpoint="tcp:3002:interface=127.0.0.1",
+    summary="Service providing protocol: clients that watch services",
+)
