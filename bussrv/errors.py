@@ -1,7 +1,7 @@
 """What can go wrong, and the stable codes that say so.
 
-A *reason* is a short code that programs may compare: it stands in ``error`` objects, in journal records and in counters,
-and never changes its meaning. ``REASONS`` is the one table of them, shared by every wire format.
+A *reason* is a short code that programs may compare: it stands in ``error`` objects, in journal records and in
+counters, and never changes its meaning. ``REASONS`` is the one table of them, shared by every wire format.
 """
 
 from __future__ import annotations

@@ -58,8 +58,8 @@ class ServerStopped(Event, frozen=True, tag="server.stopped"):
 class ServerRecovered(Event, frozen=True, tag="server.recovered"):
     """The previous boot did not end with ``server.stopped``.
 
-    ``sessions_closed`` sessions were left open and are closed by the records that follow; ``torn_bytes`` of an unfinished record were
-    set aside.
+    ``sessions_closed`` sessions were left open and are closed by the records that follow; ``torn_bytes`` of an
+    unfinished record were set aside.
     """
 
     sessions_closed: int
@@ -82,7 +82,10 @@ class SessionIdentified(Event, frozen=True, tag="session.identified"):
 
 
 class SessionClosed(Event, frozen=True, tag="session.closed"):
-    """A session ended, for ``reason``. Written exactly once for every opened session. ``duration`` is in microseconds."""
+    """A session ended, for ``reason``. Written exactly once for every opened session.
+
+    ``duration`` is in microseconds; the counters are objects (messages) and bytes.
+    """
 
     duration: int
     objects_in: int = 0

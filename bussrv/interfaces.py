@@ -5,21 +5,33 @@ Words are those of the documentation's glossary. All methods belong to the react
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
 from zope.interface import Attribute, Interface
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from twisted.internet.defer import Deferred
+
+    from bussrv.events import Event
+    from bussrv.settings import Settings
+    from bussrv.values import Interest, Publication, Traffic
 
 
 class IWireFormat(Interface):
     """A wire format that ``twistd bussrv`` can serve: the plugin that authors of further formats write.
 
-    Found with ``twisted.plugin.getPlugins``. Each one that is installed becomes an option ``--NAME`` of the command. The
-    plugin object itself should be light; its protocol code is imported when :meth:`listen` is called.
+    Found with ``twisted.plugin.getPlugins``. Each one that is installed becomes an option ``--NAME`` of the command.
+    The plugin object itself should be light; its protocol code is imported when :meth:`listen` is called.
     """
 
-    name = Attribute("``str``: the option, and the ``protocol`` of its sessions; lower case, no spaces.")
-    summary = Attribute("``str``: what it is and whom it serves, for ``--help``.")
-    default_endpoint = Attribute("``str``: where it listens unless told otherwise, or ``off``.")
+    name: str = Attribute("``str``: the option, and the ``protocol`` of its sessions; lower case, no spaces.")
+    summary: str = Attribute("``str``: what it is and whom it serves, for ``--help``.")
+    default_endpoint: str = Attribute("``str``: where it listens unless told otherwise, or ``off``.")
 
-    def listen(bus, endpoint, reactor):
+    def listen(bus: IBus, endpoint: str, reactor: Any) -> IListener:
         """Make what serves the format.
 
         :param bus: an :class:`IBus`.
@@ -36,29 +48,39 @@ class IListener(Interface):
     Starting it raises ``CannotListenError`` when the port is busy. Stopping it closes the port and every session of it.
     """
 
-    address = Attribute("``str``: where it really listens, such as ``tcp 127.0.0.1:7890``; set once it is started.")
+    address: str = Attribute(
+        "``str``: where it really listens, such as ``tcp 127.0.0.1:7890``; set once it is started."
+    )
+
+    def startService() -> None:
+        """Listen."""
+
+    def stopService() -> Deferred[Any]:
+        """Close. :returns: fires when everything is closed."""
 
 
 class ISession(Interface):
     """One client's presence, as the registry holds it. Never changes; the registry holds a new one instead."""
 
-    id = Attribute("``str``: unique across sessions, restarts and servers.")
-    protocol = Attribute("``str``: the name of its wire format.")
-    routing_id = Attribute("``str``: its own address in the network; no other open session has it.")
-    routing_ids = Attribute("``tuple[str, ...]``: further addresses, which sessions may share.")
-    peer = Attribute("``str``: the address of the other side.")
-    opened = Attribute("``int``: since when, UTC microseconds.")
-    persistent = Attribute("``bool``: whether it outlives a restart of the server.")
-    actor = Attribute("``str`` or ``None``: the user it says it acts for.")
-    name = Attribute("``str`` or ``None``: the program it says it is.")
-    role = Attribute("``str`` or ``None``: ``server`` for a linked server.")
-    vocabulary = Attribute("``str`` or ``None``: which words it is spoken to with: objects, rules or business.")
+    id: str = Attribute("``str``: unique across sessions, restarts and servers.")
+    protocol: str = Attribute("``str``: the name of its wire format.")
+    routing_id: str = Attribute("``str``: its own address in the network; no other open session has it.")
+    routing_ids: tuple[str, ...] = Attribute("``tuple[str, ...]``: further addresses, which sessions may share.")
+    peer: str = Attribute("``str``: the address of the other side.")
+    opened: int = Attribute("``int``: since when, UTC microseconds.")
+    persistent: bool = Attribute("``bool``: whether it outlives a restart of the server.")
+    actor: str | None = Attribute("``str`` or ``None``: the user it says it acts for.")
+    name: str | None = Attribute("``str`` or ``None``: the program it says it is.")
+    role: str | None = Attribute("``str`` or ``None``: ``server`` for a linked server.")
+    vocabulary: str | None = Attribute(
+        "``str`` or ``None``: which words it is spoken to with: objects, rules or business."
+    )
 
 
 class IEncoding(Interface):
     """How one kind of session is given what it wants. Sessions of one encoding and interest get the very same bytes."""
 
-    def encode(delivery):
+    def encode(delivery: Any) -> bytes | None:
         """The bytes of one object or publication.
 
         :param delivery: a :class:`bussrv.bus.delivery.Delivery`.
@@ -69,27 +91,28 @@ class IEncoding(Interface):
 class ISessionLink(Interface):
     """The way out to one client."""
 
-    def encoding_for(options):
+    def encoding_for(options: dict[str, Any] | None) -> IEncoding:
         """How the client is given what it wants.
 
         :param options: those of its subscription to a service, or ``None`` for a member of the object network.
         :returns: an :class:`IEncoding`; the same one for sessions that get the same bytes.
         """
 
-    def send(batch):
-        """Send a :class:`bussrv.bus.delivery.Batch`, in order, behind everything sent before. Never blocks, never raises.
+    def send(batch: Any) -> None:
+        """Send a :class:`bussrv.bus.delivery.Batch`, in order, behind everything sent before. Never blocks, never
+        raises.
 
         What the client does not take is queued up to a limit; beyond it the link ends its session.
         """
 
-    def close(reason):
+    def close(reason: str) -> None:
         """End the connection, if there is one, because the server ended the session for ``reason``."""
 
 
 class IRegistryObserver(Interface):
     """Is told of every change of the registry, after it is durable and applied."""
 
-    def registry_changed(stamped):
+    def registry_changed(stamped: Any) -> None:
         """A change was applied. Must not raise.
 
         :param stamped: a :class:`bussrv.journal.record.Stamped`: the event and its time.
@@ -99,65 +122,65 @@ class IRegistryObserver(Interface):
 class IRegistry(Interface):
     """Every session, service and subscription.
 
-    Invariant: the registry equals the fold of the journal. A change that is asked for is checked, written, durable, applied,
-    and only then answered and announced, in that order. The methods that return a Deferred are such changes: it fires with
-    ``None`` when the change may be answered, and fails with :class:`bussrv.errors.Refused` when it was not made. Losing a
-    session is applied at once.
+    Invariant: the registry equals the fold of the journal. A change that is asked for is checked, written, durable,
+    applied, and only then answered and announced, in that order. The methods that return a Deferred are such changes:
+    it fires with ``None`` when the change may be answered, and fails with :class:`bussrv.errors.Refused` when it was
+    not made. Losing a session is applied at once.
     """
 
-    state = Attribute("The :class:`bussrv.registry.state.RegistryState` that others see. To be read only.")
+    state: Any = Attribute("The :class:`bussrv.registry.state.RegistryState` that others see. To be read only.")
 
-    def open_session(protocol, peer, persistent=False):
+    def open_session(protocol: str, peer: str, persistent: bool = False) -> ISession:
         """A client is present from now on. :returns: its :class:`ISession`, with a fresh routing id."""
 
-    def close_session(session_id, reason, traffic):
+    def close_session(session_id: str, reason: str, traffic: Traffic) -> None:
         """A session ended; so do its services and subscriptions. At most once for each session; later calls do nothing.
 
         :param traffic: a :class:`bussrv.values.Traffic`.
         """
 
-    def identify(identity, interest):
+    def identify(identity: Any, interest: Interest) -> Deferred[Any]:
         """A session says who it is and what it wants, instead of what it said before.
 
         :param identity: a :class:`bussrv.registry.registry.Identity`.
         :returns: fires with the session as it now is: with another routing id when the one asked for is taken.
         """
 
-    def register_service(session_id, service):
+    def register_service(session_id: str, service: Any) -> Deferred[None]:
         """A session wants to provide a service. Again: nothing changes."""
 
-    def unregister_service(session_id, service):
+    def unregister_service(session_id: str, service: Any) -> Deferred[None]:
         """A session wants to provide a service no longer."""
 
-    def subscribe(session_id, service, options=None):
+    def subscribe(session_id: str, service: str, options: dict[str, Any] | None = None) -> Deferred[None]:
         """A session wants a service; again: the subscription is renewed."""
 
-    def unsubscribe(session_id, service):
+    def unsubscribe(session_id: str, service: str) -> Deferred[None]:
         """A session wants a service no longer."""
 
-    def lose_service(session_id, service, reason):
+    def lose_service(session_id: str, service: str, reason: str) -> None:
         """A service that a session provided is over, without anybody asking: its lease ran out."""
 
-    def lose_subscription(session_id, service, reason):
+    def lose_subscription(session_id: str, service: str, reason: str) -> None:
         """A subscription is over, without anybody asking: its lease ran out."""
 
-    def refuse_subscription(session_id, service, reason):
+    def refuse_subscription(session_id: str, service: str, reason: str) -> None:
         """Note that a wire format refused a subscription."""
 
-    def note(event):
+    def note(event: Event) -> None:
         """Write down an event that changes nothing in the registry, such as the start of the server."""
 
-    def note_from_stranger(event):
+    def note_from_stranger(event: Event) -> None:
         """The same for what a client causes by hitting a limit or being refused: at a limited rate per address."""
 
-    def observe(observer):
+    def observe(observer: IRegistryObserver) -> None:
         """Tell ``observer``, an :class:`IRegistryObserver`, of every change from now on."""
 
 
 class IJournal(Interface):
     """The registry events in order, numbered without gaps."""
 
-    def append(stamped):
+    def append(stamped: Sequence[Any]) -> Deferred[list[Any]]:
         """Write events, one directly behind the other: all of them or none.
 
         :param stamped: a sequence of :class:`bussrv.journal.record.Stamped`.
@@ -165,47 +188,47 @@ class IJournal(Interface):
             :class:`bussrv.errors.JournalUnavailable`. Deferreds fire in the order of the calls.
         """
 
-    def note(stamped):
+    def note(stamped: Any) -> None:
         """Write an event that has happened already. Never fails: kept until it can be written."""
 
-    def close():
+    def close() -> Deferred[None]:
         """Write what is queued and close. :returns: a Deferred that fires when that is done."""
 
 
 class IBus(Interface):
     """What wire formats and hosted services work with: the registry, and who gets what."""
 
-    registry = Attribute("The :class:`IRegistry`.")
-    settings = Attribute("The :class:`bussrv.settings.Settings`.")
-    counters = Attribute("``collections.Counter``: what was dropped, refused or odd, by stable code.")
-    server_id = Attribute("``str``: the routing id of this server.")
+    registry: IRegistry = Attribute("The :class:`IRegistry`.")
+    settings: Settings = Attribute("The :class:`bussrv.settings.Settings`.")
+    counters: Counter[str] = Attribute("``collections.Counter``: what was dropped, refused or odd, by stable code.")
+    server_id: str = Attribute("``str``: the routing id of this server.")
 
-    def utc():
+    def utc() -> int:
         """The present time, UTC microseconds."""
 
-    def open(protocol, peer, link, persistent=False):
+    def open(protocol: str, peer: str, link: ISessionLink, persistent: bool = False) -> ISession:
         """A client is present: open its session, reached by ``link``. :returns: the :class:`ISession`."""
 
-    def resume(session_id, link):
+    def resume(session_id: str, link: ISessionLink) -> None:
         """A persistent session of an earlier boot is reached by ``link`` from now on."""
 
-    def close(session_id, reason, traffic):
+    def close(session_id: str, reason: str, traffic: Traffic) -> None:
         """A session ended."""
 
-    def route(session_id, obj):
+    def route(session_id: str, obj: Any) -> int:
         """Route an object that a member of the object network sent.
 
         :param obj: a :class:`bussrv.wire.objects.BusObject`.
         :returns: ``int``: how many sessions other than the sender are given it.
         """
 
-    def publish(session_id, publication):
+    def publish(session_id: str, publication: Publication) -> None:
         """Deliver a publication to everybody who wants it, in every format."""
 
-    def last(service):
+    def last(service: str) -> bytes:
         """The last payload published on a service: what a new watcher begins with. :returns: ``bytes``."""
 
-    def announce(fields, vocabulary, accepts):
+    def announce(fields: dict[str, Any], vocabulary: str | None, accepts: Callable[[Any], bool]) -> None:
         """Give an event of the server itself to members of the object network.
 
         :param fields: its metadata, a ``dict``.
@@ -213,36 +236,36 @@ class IBus(Interface):
         :param accepts: called with an :class:`ISession`: only those for which it is true.
         """
 
-    def tell(session_id, fields, payload=b""):
+    def tell(session_id: str, fields: dict[str, Any], payload: bytes = b"") -> None:
         """Answer one session: an event of the server itself, whatever its subscription says."""
 
-    def flush():
+    def flush() -> None:
         """Send what was routed and published; to be called at the end of each chunk of input."""
 
 
 class IServiceObject(Interface):
     """A service that the server itself provides; the plugin that authors of services write."""
 
-    name = Attribute("``str``: the name of the service.")
-    content_type = Attribute("``str``: the content type of its snapshots and updates.")
+    name: str = Attribute("``str``: the name of the service.")
+    content_type: str = Attribute("``str``: the content type of its snapshots and updates.")
 
-    def start(publish):
+    def start(publish: Callable[[bytes], None]) -> None:
         """Somebody may watch from now on.
 
         :param publish: to be called with the ``bytes`` of each update.
         """
 
-    def snapshot():
+    def snapshot() -> bytes:
         """The present state. No update lies between it and the next call of ``publish``. :returns: ``bytes``."""
 
-    def stop():
+    def stop() -> None:
         """The server stops."""
 
 
 class IAuthenticator(Interface):
     """Decides whether a client is who it says it is."""
 
-    def authenticate(user, secret, peer):
+    def authenticate(user: str, secret: bytes, peer: str) -> Deferred[bool]:
         """Check what a client said.
 
         :param user: ``str``.

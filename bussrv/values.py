@@ -21,7 +21,7 @@ ReceiveMode = Literal["none", "all", "no_echo", "events_only"]
 Vocabulary = Literal["objects", "business", "rules"]
 
 
-class ModeInterest(Struct, frozen=True, tag_field="kind", tag="modes", omit_defaults=True):
+class ModeInterest(Struct, frozen=True, tag_field="kind", tag="modes"):
     """The interest of a member that subscribed with a receive mode and content types (seeds 000 and 002).
 
     ``types`` holds lower-case patterns without parameters; ``None`` means all types, an empty tuple none.

@@ -29,8 +29,8 @@ _NEVER = re.compile(r"(services|routing)/")
 def as_publication(obj: BusObject, provided: Set[str]) -> Publication | None:
     """What ``obj`` is to the subscribers of a service, when its sender provides the services ``provided``.
 
-    It is a publication on K when the sender provides K and says ``sender: K``, or provides only K and names no other sender.
-    Events of the vocabulary, objects with a recipient (``to``), and events that carry no content are none.
+    It is a publication on K when the sender provides K and says ``sender: K``, or provides only K and names no other
+    sender. Events of the vocabulary, objects with a recipient (``to``), and events that carry no content are none.
     """
     head = obj.head
     if not provided or head.to is not None or not (head.size or head.type):

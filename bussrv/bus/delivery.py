@@ -1,8 +1,8 @@
 """Fan-out: what one chunk of input gives to whom, framed once and written once.
 
-Sessions that want the same and are spoken to alike form a *group*. A group is matched once, an object is framed once per
-encoding, and everything that one chunk of input brings to a group is joined once; all its members are given the very same
-bytes. A group is a stream, so order holds for each of its members.
+Sessions that want the same and are spoken to alike form a *group*. A group is matched once, an object is framed once
+per encoding, and everything that one chunk of input brings to a group is joined once; all its members are given the
+very same bytes. A group is a stream, so order holds for each of its members.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def _bare_type(content_type: str) -> str:
 
 
 def passes(interest: Interest, kind: Kind) -> bool:
-    """Whether ``interest`` lets objects of that kind pass. (Not sending a session its own objects is not asked here.)"""
+    """Whether ``interest`` lets objects of that kind pass; that a session may not want its own is not asked here."""
     if isinstance(interest, ModeInterest):
         return _mode_passes(interest, kind)
     return _rules_pass(interest.rules, kind)

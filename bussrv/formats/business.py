@@ -8,7 +8,7 @@ The framing is that of :mod:`bussrv.wire.objects`. Attributes in brackets may be
     <- clients/register/reply
     -> services/register   [id] name          <- services/register/reply     [in-reply-to] name
     -> services/unregister [id] [name]        <- services/unregister/reply   [in-reply-to] [name]
-    -> services/list       [id]               <- services/list/reply         [in-reply-to], payload: a JSON array of names
+    -> services/list       [id]               <- services/list/reply         [in-reply-to], payload: JSON array of names
     <- error               [in-reply-to] reason message
 
 Everything else is routed as it is, to and from members of either vocabulary.

@@ -128,9 +128,7 @@ class FramedProtocol(StreamProtocol):
         """Make the session a member, as ``identify`` reads the attributes, and answer with :meth:`joined`."""
         self.busy_with(self._join(obj, identify))
 
-    async def _join(
-        self, obj: BusObject, identify: Callable[[dict[str, Any]], tuple[Identity, Interest]]
-    ) -> None:
+    async def _join(self, obj: BusObject, identify: Callable[[dict[str, Any]], tuple[Identity, Interest]]) -> None:
         try:
             identity, interest = identify(obj.fields())
             session = await self.bus.registry.identify(identity, interest)
@@ -161,13 +159,13 @@ class FramedProtocol(StreamProtocol):
 
     async def _unregister_all(self, obj: BusObject) -> None:
         registry = self.bus.registry
-        for name in sorted(registry.state.provided_by(self.session_id)):
-            try:
+        try:
+            for name in sorted(registry.state.provided_by(self.session_id)):
                 await registry.unregister_service(self.session_id, name)
-            except Refused as refusal:
-                self.refuse(obj.head.id, refusal.reason, refusal.message)
-                return
-        self.answer(obj, {"event": "services/unregister/reply"})
+        except Refused as refusal:
+            self.refuse(obj.head.id, refusal.reason, refusal.message)
+        else:
+            self.answer(obj, {"event": "services/unregister/reply"})
 
     async def _change(self, obj: BusObject, name: Any, change: Deferred[None]) -> None:
         try:

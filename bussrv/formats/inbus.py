@@ -1,8 +1,9 @@
-"""Inbus: small devices, connectionless. Source: seed 001, and version 2 as deployed; datagrams are in :mod:`bussrv.wire.inbus`.
+"""Inbus: small devices, connectionless. Source: seed 001, and version 2 as deployed; datagrams are in
+:mod:`bussrv.wire.inbus`.
 
-A *subscriber* is a stated address; it lives for its lease, renewed by subscribing again, and outlives a restart of the
-server. A *publisher* is a source IP address, because deployed publishes come from a new port each time; what it publishes
-on becomes a service, for as long as it keeps publishing there.
+A *subscriber* is a stated address; it lives for its lease, renewed by subscribing again, and outlives a restart of
+the server. A *publisher* is a source IP address, because deployed publishes come from a new port each time; what it
+publishes on becomes a service, for as long as it keeps publishing there.
 
 Nothing is ever answered: an answer to a forged source would be an attack. What is wrong is dropped, counted and logged.
 For the same reason the stated address has to be the sender's own, unless ``--inbus-allow`` says otherwise.
@@ -132,6 +133,8 @@ class InbusLink:
 
 class InbusServer(DatagramProtocol):
     """The Inbus port: every subscriber and every publisher."""
+
+    transport: Any
 
     def __init__(self, bus: IBus, reactor: Any) -> None:
         self.encodings = {version: InbusPublish(version, bus.counters) for version in wire.VERSIONS}
@@ -275,19 +278,16 @@ class InbusServer(DatagramProtocol):
 
     def _settle(self, asked: Deferred[None], address: tuple[str, int], subscriber: Subscriber) -> None:
         """When a change is made or refused, see whether the subscriber has any subscription left."""
+        settling = Deferred.fromCoroutine(self._settled(asked, address, subscriber))
+        settling.addErrback(lambda failure: log.failure("inbus: serving {address} failed", failure, address=address))
 
-        def settled(_: None) -> None:
-            subscriber.pending -= 1
-            self._close_if_idle(address, subscriber, "unsubscribed")
-
-        asked.addErrback(lambda failure: self._refused(failure.value, address[0]))
-        asked.addCallback(settled)
-        asked.addErrback(lambda failure: log.failure("inbus: serving {address} failed", failure, address=address))
-
-    def _refused(self, error: Exception, host: str) -> None:
-        if not isinstance(error, Refused):
-            raise error
-        self._drop(error.reason, error.message, host)
+    async def _settled(self, asked: Deferred[None], address: tuple[str, int], subscriber: Subscriber) -> None:
+        try:
+            await asked
+        except Refused as refusal:
+            self._drop(refusal.reason, refusal.message, address[0])
+        subscriber.pending -= 1
+        self._close_if_idle(address, subscriber, "unsubscribed")
 
     def _close_if_idle(self, address: tuple[str, int], subscriber: Subscriber, reason: str) -> None:
         held = self._bus.registry.state.subscriptions.get(subscriber.session_id)

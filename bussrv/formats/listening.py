@@ -55,7 +55,7 @@ class StreamListener(Service):
         """Close the port and every connection, and wait until they are gone."""
         super().stopService()
         port, self._port = self._port, None
-        closing = [maybeDeferred(port.stopListening)] if port is not None else []
+        closing: list[Deferred[Any]] = [maybeDeferred(port.stopListening)] if port is not None else []
         closing += [protocol.end("server-stopped") for protocol in tuple(self._factory.protocols)]
         return DeferredList(closing)
 

@@ -13,7 +13,8 @@ The framing is that of :mod:`bussrv.wire.objects`. Attributes in brackets may be
     -> services/unregister  [id] [name]                 <- services/unregister/reply   [in-reply-to] [name]
     -> services/request     [id] name ...               to one provider, and to those who observe
     -> services/reply       in-reply-to [to] ...        to the requester
-    -> services/discovery   [id] [name]                 <- services/discovery/reply    [in-reply-to] name routing-id protocol
+    -> services/discovery   [id] [name]                 <- services/discovery/reply    [in-reply-to] name routing-id
+                                                                                       protocol
     -> ping                 [id]                        <- pong                        [in-reply-to] routing-id
     <- error                [in-reply-to] reason message
 

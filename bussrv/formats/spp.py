@@ -1,8 +1,9 @@
-"""The Service providing protocol: clients that watch services. Source: seed 003; the packets are in :mod:`bussrv.wire.spp`.
+"""The Service providing protocol: clients that watch services. Source: seed 003; the packets are in
+:mod:`bussrv.wire.spp`.
 
 A client is offered every service when it connects, and each one that appears or goes later. Subscribing brings a
-*snapshot*, the service's state, and then every update; both are info packets. The protocol has no errors: subscribing to
-what is not offered is ignored on the wire and journaled as refused.
+*snapshot*, the service's state, and then every update; both are info packets. The protocol has no errors: subscribing
+to what is not offered is ignored on the wire and journaled as refused.
 """
 
 from __future__ import annotations

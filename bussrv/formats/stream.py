@@ -1,7 +1,8 @@
 """What all stream formats have in common: one connection, one session.
 
-Bytes are fed to a pure reader; its events are taken one by one. While a change that the client asked for is on its way to
-the journal, the connection is not read and no further event is taken: the client's later input waits, nobody else does.
+Bytes are fed to a pure reader; its events are taken one by one. While a change that the client asked for is on its
+way to the journal, the connection is not read and no further event is taken: the client's later input waits, nobody
+else does.
 """
 
 from __future__ import annotations
@@ -123,6 +124,7 @@ class StreamProtocol(TwistedProtocol):
     FORMAT: ClassVar[str]
 
     factory: StreamFactory
+    transport: Any
     session_id: str
     link: StreamLink
 
@@ -196,8 +198,8 @@ class StreamProtocol(TwistedProtocol):
     def _refuse_input(self, error: RemoteProtocolError) -> None:
         self.bus.counters[error.reason] += 1
         log.info(
-            "{format}: session {session} from {peer} ended: {error.message}",
-            format=self.FORMAT,
+            "{name}: session {session} from {peer} ended: {error.message}",
+            name=self.FORMAT,
             session=self.session_id,
             peer=peer_text(self.transport.getPeer()),
             error=error,
@@ -215,7 +217,7 @@ class StreamProtocol(TwistedProtocol):
         working.addBoth(self._done)
 
     def _broken(self, failure: Failure) -> None:
-        log.failure("{format}: serving {session} failed", failure, format=self.FORMAT, session=self.session_id)
+        log.failure("{name}: serving {session} failed", failure, name=self.FORMAT, session=self.session_id)
         self.end("internal-error")
 
     def _done(self, _: object) -> None:
@@ -304,7 +306,7 @@ class StreamFactory(Factory):
         self._bus = bus
         self._reactor = reactor
 
-    def buildProtocol(self, addr: Any) -> StreamProtocol:
+    def buildProtocol(self, addr: Any) -> Any:
         """A protocol for a new connection."""
         protocol = self._protocol(self._bus, self._reactor)
         protocol.factory = self

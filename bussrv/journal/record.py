@@ -1,9 +1,9 @@
-"""One journal record: a registry event with its stamp, as one line of JSON. The only codec of the journal.
+r"""One journal record: a registry event with its stamp, as one line of JSON. The only codec of the journal.
 
 ::
 
     {"v":1,"seq":7,"time":"2026-11-21T14:02:03.123456Z","mono":81230001,"server":"hall","boot":"5f1c…",
-     "outcome":"ok","event":"service.registered","protocol":"objects","session":"5f1c….3","service":"tv"}\\n
+     "outcome":"ok","event":"service.registered","protocol":"objects","session":"5f1c….3","service":"tv"}\n
 
 ``v`` is the schema version, ``seq`` counts from 1 without gaps across segments and restarts, ``time`` is UTC with
 microseconds, ``mono`` a monotonic clock in microseconds that starts anew with each boot.

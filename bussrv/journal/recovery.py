@@ -74,8 +74,8 @@ def _replay_segment(path: Path, before: Recovered, apply: Apply) -> Recovered:
     for record in read_segment(path):
         if record.seq != expected:
             raise JournalError(
-                f"{path}: record {expected} should stand where record {record.seq} stands; records are missing or repeated. "
-                "Restore the journal from a copy, or start with another directory."
+                f"{path}: record {expected} should stand where record {record.seq} stands; records are missing or "
+                "repeated. Restore the journal from a copy, or start with another directory."
             )
         apply(record.event, record.time)
         expected += 1

@@ -1,11 +1,11 @@
 """The journal on disk: one writer thread, one sync for everything that queued up meanwhile.
 
-The reactor hands entries over and never waits; the thread numbers, encodes, writes and syncs them in batches, then tells
-the reactor. Batches form by themselves while the previous one is on its way to the disk.
+The reactor hands entries over and never waits; the thread numbers, encodes, writes and syncs them in batches, then
+tells the reactor. Batches form by themselves while the previous one is on its way to the disk.
 
-When the disk fails, changes that were asked for fail with :class:`JournalUnavailable`; facts (a session was lost) are kept
-and written first when the disk works again, between a ``journal.degraded`` and a ``journal.restored`` record. Numbers have
-no gap, because a record gets its number only when it is written.
+When the disk fails, changes that were asked for fail with :class:`JournalUnavailable`; facts (a session was lost) are
+kept and written first when the disk works again, between a ``journal.degraded`` and a ``journal.restored`` record.
+Numbers have no gap, because a record gets its number only when it is written.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class BatchWriter:
     """What the writer thread does: batches of entries to segments. Knows nothing of threads or the reactor.
 
     :param last_seq: the number of the last record that is there.
-    :param sync: when an entry counts as durable. ``always``: when it is on the disk; ``interval``: when it is written, at
-        most a second before it is on the disk; ``off``: when it is written.
+    :param sync: when an entry counts as durable. ``always``: when it is on the disk; ``interval``: when it is
+        written, at most a second before it is on the disk; ``off``: when it is written.
     :param segment_bytes: a segment that has grown so large is the last of its kind; the next record begins a new one.
     """
 

@@ -1,7 +1,7 @@
 """The registry: checks what is asked for, writes it down, applies it, answers, and tells the observers.
 
-Two states are kept. ``state`` is what others see: everything in it is durable. ``_planned`` also holds what is on its way
-to the disk; checks are made against it, so that two pending changes can never contradict each other.
+Two states are kept. ``state`` is what others see: everything in it is durable. ``_planned`` also holds what is on its
+way to the disk; checks are made against it, so that two pending changes can never contradict each other.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from twisted.plugin import getPlugins
@@ -21,15 +21,24 @@ _PARAMETERS: tuple[tuple[str, str], ...] = (
     ("journal-sync", "when a change counts as durable: always, interval (within a second) or off [default: always]"),
     ("server-id", "the routing id of this server [default: the one in the journal, or a new one]"),
     ("config", "a TOML file of options; the command line goes first"),
-    ("announce", f"to whom joining and leaving members are announced: members, servers or off [default: {_DEFAULTS.announce}]"),
+    (
+        "announce",
+        f"to whom joining and leaving members are announced: members, servers or off [default: {_DEFAULTS.announce}]",
+    ),
     ("max-metadata", f"the most bytes of an object's metadata [default: {_DEFAULTS.max_metadata}]"),
     ("max-payload", f"the most bytes of an object's payload [default: {_DEFAULTS.max_payload}]"),
     ("max-nesting", f"how deep metadata may nest [default: {_DEFAULTS.max_nesting}]"),
     ("max-packet", f"the most bytes of an SPP packet [default: {_DEFAULTS.max_packet}]"),
-    ("max-outbound", f"the most bytes that wait for one client before it is disconnected [default: {_DEFAULTS.max_outbound}]"),
+    (
+        "max-outbound",
+        f"the most bytes that wait for one client before it is disconnected [default: {_DEFAULTS.max_outbound}]",
+    ),
     ("max-last-values", f"the most bytes of last values kept for new watchers [default: {_DEFAULTS.max_last_values}]"),
     ("subscribe-timeout", f"seconds a client may take to subscribe [default: {_DEFAULTS.subscribe_timeout:g}]"),
-    ("close-timeout", f"seconds a closing connection may take to read what is queued [default: {_DEFAULTS.close_timeout:g}]"),
+    (
+        "close-timeout",
+        f"seconds a closing connection may take to read what is queued [default: {_DEFAULTS.close_timeout:g}]",
+    ),
     ("inbus-lease", f"seconds an Inbus client may be silent, 0: for ever [default: {_DEFAULTS.inbus_lease:g}]"),
 )
 
@@ -37,13 +46,14 @@ _PARAMETERS: tuple[tuple[str, str], ...] = (
 class StartError(SystemExit, Exception):
     """Ends the program with one sentence on standard error, exit status 1 and no traceback.
 
-    Also an :class:`Exception`, so that ``twistd`` cleans up after itself (its pid file, its waiting parent process) on its way out.
+    Also an :class:`Exception`, so that ``twistd`` cleans up after itself (its pid file, its waiting parent process)
+    on its way out.
     """
 
     def __init__(self, message: str) -> None:
         super().__init__(1)
         self.message = message
-        print(f"bussrv: {message}", file=sys.__stderr__)  # noqa: T201
+        print(f"bussrv: {message}", file=sys.__stderr__)
 
     def __str__(self) -> str:
         return self.message
@@ -54,39 +64,60 @@ def wire_formats() -> list[IWireFormat]:
     return sorted(getPlugins(IWireFormat), key=lambda wire_format: str(wire_format.name))
 
 
-class Options(usage.Options):
-    """What the command line of ``twistd bussrv`` says."""
+def Options() -> BusOptions:  # noqa: N802
+    """The options of ``twistd bussrv`` with the wire formats that are installed now."""
+    formats = wire_formats()
+    parameters = [
+        *(_format_parameter(each) for each in formats),
+        ["journal", None, None, f"the journal directory, or off [default: ./{config.DEFAULT_JOURNAL}]"],
+        *([name, None, None, description] for name, description in _PARAMETERS),
+    ]
+    # Twisted takes parameters from classes only, and which there are is known only now.
+    options_class: type[BusOptions] = type("Options", (BusOptions,), {"optParameters": parameters})
+    return options_class(formats)
 
-    synopsis = "Usage: twistd [twistd options] bussrv [options]"
+
+def _format_parameter(wire_format: IWireFormat) -> list[Any]:
+    description = f"where to serve {wire_format.summary} [default: {wire_format.default_endpoint}]"
+    return [wire_format.name, None, None, description]
+
+
+class BusOptions(usage.Options):
+    """What the command line of ``twistd bussrv`` says; made by :func:`Options`.
+
+    :ivar config: what it stands for, once it is parsed.
+    """
+
+    synopsis = "[bussrv options]"
     longdesc = (
         "A message bus server. Each wire format listens where its option says: an endpoint description such as "
         "tcp:7890:interface=127.0.0.1 or udp:7222, a bare port (loopback only), or off."
     )
+    optParameters: list[list[Any]] = []  # noqa: RUF012
+    optFlags = (("strict", None, "refuse payloads without a type"),)
 
-    def __init__(self) -> None:
-        self.formats = wire_formats()
-        self.optParameters = [
-            *(self._format_parameter(each) for each in self.formats),
-            ["journal", None, None, f"the journal directory, or off [default: ./{config.DEFAULT_JOURNAL}]"],
-            *([name, None, None, description] for name, description in _PARAMETERS),
-        ]
-        self.optFlags = [["strict", None, "refuse payloads without a type"]]
+    config: Config
+
+    def __init__(self, formats: Iterable[IWireFormat]) -> None:
         super().__init__()
+        self.formats = list(formats)
         self._lists: dict[str, list[str]] = {"link": [], "inbus-allow": []}
-        self.config: Config
-
-    @staticmethod
-    def _format_parameter(wire_format: IWireFormat) -> list[Any]:
-        description = f"where to serve {wire_format.summary} [default: {wire_format.default_endpoint}]"
-        return [wire_format.name, None, None, description]
 
     def opt_link(self, endpoint: str) -> None:
-        """Keep a link to the server at this endpoint; may be given more than once."""
+        """Keep a link to the server at this endpoint; may be repeated. This version refuses it: it cannot link yet."""
         self._lists["link"].append(endpoint)
 
     def opt_inbus_allow(self, network: str) -> None:
-        """A network, such as 192.168.7.0/24, that Inbus subscriber addresses may lie in; may be given more than once."""
+        """A network, such as 192.168.7.0/24, that Inbus subscriber addresses may lie in; may be repeated."""
         self._lists["inbus-allow"].append(network)
+
+    def parseArgs(self, *arguments: str) -> None:
+        """There are no arguments.
+
+        :raises usage.UsageError: names the first one.
+        """
+        if arguments:
+            raise usage.UsageError(f"there is no argument {arguments[0]!r}")
 
     def parseOptions(self, options: Sequence[str] | None = None) -> None:
         """Parse and check everything; what is wrong ends the program with one sentence.

@@ -28,7 +28,7 @@ from bussrv.journal.writer import BatchWriter, FileJournal
 from bussrv.registry.registry import Registry
 from bussrv.registry.state import RegistryState
 from bussrv.server.config import Config
-from bussrv.server.options import Options, StartError
+from bussrv.server.options import BusOptions, Options, StartError
 from bussrv.values import Traffic
 from bussrv.version import VERSION
 
@@ -114,16 +114,22 @@ class BusService(Service):
 
     def _listen(self) -> None:
         for wire_format in self._formats:
-            listener = wire_format.listen(self.bus, self._config.endpoints[wire_format.name], self._reactor)
+            name = wire_format.name
+            try:
+                listener = wire_format.listen(self.bus, self._config.endpoints[name], self._reactor)
+            except ConfigError as error:
+                raise ConfigError(f"--{name}: {error}") from error
             listener.startService()
-            self.listeners[wire_format.name] = listener
+            self.listeners[name] = listener
 
     def _note_start(self, recovered: Recovered) -> None:
         addresses = {name: listener.address for name, listener in self.listeners.items()}
         self.registry.note(ev.ServerStarted(version=VERSION, formats=addresses))
         if not recovered.stopped or recovered.torn_bytes:
             left_open = sum(not session.persistent for session in self.registry.state.sessions.values())
-            log.warn("the last run did not stop in an orderly way: {left_open} sessions closed now", left_open=left_open)
+            log.warn(
+                "the last run did not stop in an orderly way: {left_open} sessions closed now", left_open=left_open
+            )
             self.registry.note(ev.ServerRecovered(sessions_closed=left_open, torn_bytes=recovered.torn_bytes))
 
     def _close_left_open(self) -> None:
@@ -149,7 +155,7 @@ class BusService(Service):
         log.info("To serve other hosts name an interface, for example: --objects tcp:7890:interface=0.0.0.0")
 
     async def _stop(self) -> None:
-        for listener in reversed(self.listeners.values()):
+        for listener in reversed(tuple(self.listeners.values())):
             await listener.stopService()
         self.registry.note(ev.ServerStopped())
         await self._journal.close()
@@ -184,9 +190,9 @@ def _stop(reactor: Any) -> None:
         reactor.stop()
 
 
-def makeService(options: Options) -> BusService:
+def makeService(options: BusOptions) -> BusService:
     """What ``twistd bussrv`` runs."""
     from twisted.internet import reactor
 
-    reactor.callWhenRunning(_stop_on_signals, reactor)  # type: ignore[attr-defined]
+    reactor.callWhenRunning(_stop_on_signals, reactor)
     return BusService(options.config, options.formats, reactor)

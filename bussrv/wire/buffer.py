@@ -6,8 +6,8 @@ from __future__ import annotations
 class ReceiveBuffer:
     """Takes chunks in and gives messages out, without copying what stays.
 
-    It holds no limit of its own: a reader raises before it lets more than one message gather, and takes everything that is
-    whole before more is fed.
+    It holds no limit of its own: a reader raises before it lets more than one message gather, and takes everything
+    that is whole before more is fed.
     """
 
     def __init__(self) -> None:

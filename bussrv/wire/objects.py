@@ -48,7 +48,7 @@ class Head(Struct):
     event: str | None = None
     type: str | None = None
     size: int = 0
-    id: str | int | None | UnsetType = UNSET
+    id: str | int | UnsetType | None = UNSET
     to: str | list[str] | None = None
     sender: str | None = None
     natures: list[str] | None = None
