@@ -1,0 +1,130 @@
+"""The tour, ``make demo``: a server on free ports, a client of every wire format, and the audit of what happened.
+
+Everything is real: ``twistd`` in a process of its own, sockets, the journal on disk, Spark.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+
+from bussrv.cli.main import main as bussrv_command
+from bussrv.client import inbus
+from bussrv.client.business import BusinessClient
+from bussrv.client.inbus import InbusSubscriber
+from bussrv.client.objects import Object, ObjectsClient
+from bussrv.client.spp import SppClient
+from bussrv.events import event_name
+from bussrv.journal.segment import list_segments, read_segment
+from bussrv.testing.server import RunningServer
+from bussrv.wire import spp
+
+TV = "tv"
+THERMOMETER = "thermometer"
+PATIENCE = 10.0
+
+
+def main() -> int:
+    """Give the tour. :returns: the exit status of the audit: 0 when it is clean."""
+    directory = Path(tempfile.mkdtemp(prefix="bussrv-demo-"))
+    journal = directory / "journal"
+    with RunningServer(journal) as server:
+        say("A server is running:")
+        for name, (host, port) in sorted(server.addresses.items()):
+            tell(name, f"listens on {host}:{port}")
+        with ExitStack() as clients:
+            tour(server, clients)
+        status = server.stop()
+    say(f"Ctrl-C: the server closed its journal and stopped with exit status {status}. The journal holds:")
+    for name, count in sorted(count_events(journal).items()):
+        tell(str(count), name)
+    say("The audit of the journal, with Spark:")
+    return bussrv_command(["audit", str(journal), "--out", str(directory / "audit")])
+
+
+def tour(server: RunningServer, clients: ExitStack) -> None:
+    """Drive all four formats, and show what arrives where."""
+    service = clients.enter_context(ObjectsClient(port=server.port("objects")))
+    service.subscribe(receive_mode="no_echo")
+    service.register(TV)
+    say(f"A service of the Object System registered as {TV!r}. It is on the disk, so the others are told:")
+    watcher = clients.enter_context(SppClient(port=server.port("spp")))
+    watcher.wait_for(lambda event: event == spp.Offer(TV))
+    tell("spp", f"is offered {TV!r}")
+    office = clients.enter_context(BusinessClient(port=server.port("business")))
+    office.register(receive="no_echo", name="office", user="ann")
+    tell("business", f"lists the services {office.services()}")
+
+    watcher.subscribe(TV)
+    show_info(watcher, TV)
+    device = clients.enter_context(InbusSubscriber(TV, server.addresses["inbus"]))
+    gauge = clients.enter_context(InbusSubscriber(THERMOMETER, server.addresses["inbus"]))
+    # Datagrams are not answered; but the server took these two long before what the next client asks for is answered.
+    ask_service(server, service, clients)
+
+    say(f"The service publishes its new state on {TV!r}, once; everybody sees it:")
+    service.send({"type": "text/plain", "sender": TV}, b"channel 5")
+    show_info(watcher, TV)
+    show_object("business", office.wait_for(lambda each: each.metadata.get("sender") == TV))
+    tell("inbus", f"received {device.receive(PATIENCE).payload.decode()!r} on {TV!r}")
+    say(f"An Inbus device publishes on {THERMOMETER!r}, which becomes a service by that:")
+    inbus.publish(THERMOMETER, b"21.5 C", app_type=7, server=server.addresses["inbus"])
+    watcher.wait_for(lambda event: event == spp.Offer(THERMOMETER))
+    tell("spp", f"is offered {THERMOMETER!r}")
+    tell("inbus", f"received {gauge.receive(PATIENCE).payload.decode()!r} on {THERMOMETER!r}")
+    show_object("objects", service.wait_for(lambda each: each.metadata.get("sender") == THERMOMETER))
+    show_object("business", office.wait_for(lambda each: each.metadata.get("sender") == THERMOMETER))
+
+
+def ask_service(server: RunningServer, service: ObjectsClient, clients: ExitStack) -> None:
+    """A client asks the service, which answers in a thread of its own."""
+
+    def answer() -> None:
+        request = service.wait_for(lambda each: each.metadata.get("event") == "services/request")
+        show_object("objects", request, "the service")
+        service.reply(request, b"channel 4", type="text/plain")
+
+    say(f"A client asks {TV!r} which channel is on:")
+    client = clients.enter_context(ObjectsClient(port=server.port("objects")))
+    client.subscribe(receive_mode="no_echo")
+    answering = threading.Thread(target=answer)
+    answering.start()
+    reply = client.request(TV, b"which channel?", type="text/plain")
+    answering.join()
+    show_object("objects", reply, "the client")
+
+
+def count_events(journal: Path) -> Counter[str]:
+    """How often each event stands in a journal."""
+    return Counter(event_name(record.event) for path in list_segments(journal) for record in read_segment(path))
+
+
+def show_info(watcher: SppClient, service: str) -> None:
+    """Show the next message of a service to an SPP client."""
+    info = watcher.wait_for(lambda event: isinstance(event, spp.Info) and event.service == service)
+    assert isinstance(info, spp.Info)
+    tell("spp", f"received {info.message.decode()!r} from {service!r}")
+
+
+def show_object(name: str, received: Object, who: str = "") -> None:
+    """Show an object that somebody received."""
+    fields = received.metadata
+    what = fields.get("event") or f"{fields.get('type')} from {fields.get('sender')!r}"
+    tell(name, f"{who + ' ' if who else ''}received {what}: {received.payload.decode()!r}")
+
+
+def say(sentence: str) -> None:
+    """Say what happens next."""
+    print(f"\n{sentence}", flush=True)
+
+
+def tell(name: str, sentence: str) -> None:
+    """Say what one of the formats saw."""
+    print(f"  {name:>10}  {sentence}", flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""What tests of bussrv, and of wire formats written for it, are made with."""
