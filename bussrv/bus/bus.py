@@ -124,7 +124,7 @@ class Bus:
         if self._audience.group_of(session_id) is None:
             self.counters["not-subscribed"] += 1
             return 0
-        metadata = wire.with_route(obj, self._route(session_id)[1], self._new_id())
+        metadata = wire.with_route(obj, self._route(session_id)[1], self._new_id)
         publication = as_publication(obj, self.registry.state.provided_by(session_id))
         delivery = Delivery(metadata, obj.payload, publication)
         kind = kind_of(obj)

@@ -52,6 +52,14 @@ class RunningServer:
         self._reading.start()
         self._await_banner()
 
+    @staticmethod
+    def help_text(environment: Mapping[str, str] | None = None) -> str:
+        """What ``twistd bussrv --help`` prints."""
+        command = [*TWISTD, "bussrv", "--help"]
+        variables = {**os.environ, **(environment or {})}
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True, env=variables)
+        return ran.stdout
+
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:

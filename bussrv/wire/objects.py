@@ -19,6 +19,7 @@ through as the bytes it came in.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -292,23 +293,23 @@ def decode_fields(metadata: bytes) -> dict[str, Any]:
     return dict(fields)
 
 
-def with_route(obj: BusObject, route: bytes, fresh_id: str) -> bytes:
+def with_route(obj: BusObject, route: bytes, new_id: Callable[[], str]) -> bytes:
     """The metadata of ``obj`` as it is passed on: with ``route``, and with an id where it has none.
 
     Everything else stays as it is, byte for byte where the object came without a route.
 
     :param route: a JSON array of strings.
-    :param fresh_id: used only when the object has no id; printable ASCII without quotes or backslashes.
+    :param new_id: called only when the object has no id; makes printable ASCII without quotes or backslashes.
     """
     head = obj.head
     metadata = obj.metadata
     if not head.route and head.id is not None and metadata.endswith(b"}") and metadata[-2] not in b"{ \t\r\n":
         if head.id is UNSET:
-            return b'%b,"id":"%b","route":%b}' % (metadata[:-1], fresh_id.encode(), route)
+            return b'%b,"id":"%b","route":%b}' % (metadata[:-1], new_id().encode(), route)
         return b'%b,"route":%b}' % (metadata[:-1], route)
     fields = _decode_raw(metadata)
     if head.id is UNSET or head.id is None:
-        fields["id"] = Raw(_encode(fresh_id))
+        fields["id"] = Raw(_encode(new_id()))
     fields["route"] = Raw(route)
     return _encode(fields)
 

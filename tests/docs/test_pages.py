@@ -1,0 +1,161 @@
+"""What the pages say is so: options, codes, transcripts, the plugin."""
+
+import json
+import re
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bussrv.client.objects import ObjectsClient
+from bussrv.errors import REASONS
+from bussrv.server import config
+from bussrv.server.options import Options
+from bussrv.testing.server import RunningServer
+from bussrv.wire import inbus
+from bussrv.wire.objects import BusObject, ObjectReader, encode
+from bussrv.wire.spp import SppReader
+from tests.docs.pages import PAGES, ROOT, blocks, rows
+
+
+def test_the_table_of_codes_is_the_one_in_the_code() -> None:
+    assert {row[0].strip("`"): row[1] for row in rows("docs/errors.md")[1:]} == REASONS
+
+
+def test_every_option_is_documented_with_its_default() -> None:
+    help_text = re.sub(r"\s+", " ", str(Options()))
+    described = dict(re.findall(r"--([a-z-]+)=? ((?:(?!--[a-z]).)*)", help_text))
+    documented = {row[0].strip("`").removeprefix("--"): row[1] for row in rows("docs/operations.md")}
+    assert described.keys() - {"help", "version"} <= documented.keys()
+    for name, default in documented.items():
+        shown = re.search(r"\[default: (?:\./)?(.*?)\]", described.get(name, ""))
+        if shown is not None:
+            assert default.strip("`") == shown[1].replace("- ", "-"), name
+
+
+def test_the_configuration_file_is_one(tmp_path: Path) -> None:
+    (text,) = blocks("docs/operations.md", "toml")
+    (tmp_path / "bussrv.toml").write_text(text)
+    built = config.build(config.read_file(str(tmp_path / "bussrv.toml")), Options().formats)
+    assert built.endpoints["objects"] == "tcp:7890"
+    assert "spp" not in built.endpoints
+    assert built.settings.max_outbound == 4 << 20
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for path in PAGES:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text()):
+            assert (path.parent / target).exists() or (ROOT / target).exists(), f"{path.name}: {target}"
+
+
+def transcript(name: str) -> list[tuple[str, str]]:
+    """Every line of a page's transcripts: its direction, and what was said."""
+    lines = "".join(blocks(name, "text")).splitlines()
+    return [(line[:2], line[3:]) for line in lines if line.startswith(("->", "<-"))]
+
+
+@pytest.mark.parametrize("name", ["objects", "business"])
+def test_transcripts_of_objects(name: str, tmp_path: Path) -> None:
+    """What a client says in them is answered as they say, but for routing ids."""
+    lines = transcript(f"docs/protocols/{name}.md")
+    assert lines
+    with RunningServer(tmp_path / "journal") as server:
+        port = server.port(name)
+        with ObjectsClient(port=server.port("objects")) as service:
+            service.subscribe()
+            service.register("tv")
+            with socket.create_connection(("127.0.0.1", port), 10) as client:
+                reader = ObjectReader()
+                for direction, said in lines:
+                    wanted = parse(said)
+                    if direction == "->":
+                        client.sendall(encode(wanted.metadata, wanted.payload))
+                    elif wanted.fields()["event"] != "error":
+                        assert same(receive(client, reader), wanted), said
+
+
+def parse(said: str) -> BusObject:
+    reader = ObjectReader()
+    reader.feed(said.replace("\\0", "\0").encode())
+    found = reader.next_event()
+    assert isinstance(found, BusObject), said
+    assert reader.next_event() is None
+    return found
+
+
+def receive(client: socket.socket, reader: ObjectReader) -> BusObject:
+    while (event := reader.next_event()) is None:
+        reader.feed(client.recv(4096))
+    assert isinstance(event, BusObject)
+    return event
+
+
+def same(got: BusObject, wanted: BusObject) -> bool:
+    fields: dict[str, Any] = wanted.fields()
+    shown = {key: "…" if key == "routing-id" else value for key, value in got.fields().items()}
+    return shown == {key: "…" if key == "routing-id" else value for key, value in fields.items()} and (
+        got.payload == wanted.payload
+    )
+
+
+def test_transcripts_of_inbus() -> None:
+    for direction, said in transcript("docs/protocols/inbus.md"):
+        datagram = inbus.decode(said.encode())
+        assert inbus.encode(datagram) == said.encode()
+        assert direction == "->" or datagram.opcode == inbus.PUBLISH
+
+
+def test_transcripts_of_spp() -> None:
+    for direction, said in transcript("docs/protocols/spp.md"):
+        packet, _, meaning = said.partition("   ")
+        reader = SppReader("client" if direction == "->" else "server")
+        reader.feed(b"".join(each[1:2].encode() if each[0] == "'" else bytes.fromhex(each) for each in packet.split()))
+        event = reader.next_event()
+        assert type(event).__name__.lower() == meaning.split()[0].rstrip(":")
+        assert reader.next_event() is None
+        assert len(reader) == 0
+
+
+def test_the_plugin_of_the_page_is_served(tmp_path: Path) -> None:
+    module, plugin = blocks("docs/plugins.md", "python")
+    (tmp_path / "lines_format.py").write_text(module)
+    (tmp_path / "twisted/plugins").mkdir(parents=True)
+    (tmp_path / "twisted/plugins/lines_plugin.py").write_text(plugin)
+    environment = {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    with RunningServer(tmp_path / "journal", ["--lines", "0"], environment) as server:
+        with (
+            ObjectsClient(port=server.port("objects")) as client,
+            socket.create_connection(server.addresses["lines"], 10) as person,
+        ):
+            client.subscribe(receive_mode="no_echo")
+            client.register("tv")
+            said = person.makefile("rb")
+            person.sendall(b"SUB tv\nSUB bad\x01name\n")
+            assert said.readline() == b"# subscribed to tv\n"
+            assert said.readline().startswith(b"# a service name holds no")
+            client.send({"type": "text/plain"}, b"channel 5")
+            assert said.readline() == b"tv channel 5\n"
+            person.sendall(b"PUB door open\nPUB bus/x y\n")
+            published = client.wait_for(lambda each: each.metadata.get("sender") == "door")
+            assert published.payload == b"open"
+            assert said.readline().startswith(b"# service names that begin with bus/")
+            assert [found["protocol"] for found in client.discover("door")] == ["lines"]
+        assert server.stop() == 0
+    help_run = RunningServer.help_text(environment)
+    assert "--lines=" in help_run
+    started = json.loads(next((tmp_path / "journal").glob("*.jsonl")).read_text().splitlines()[0])
+    assert sorted(started["formats"]) == ["business", "inbus", "lines", "objects", "spp"]
+
+
+def test_no_snippet_is_left_untested() -> None:
+    """A page that gets its first snippet in a language gets a test for it, and a place in this table."""
+    tested = {
+        ("docs/clients.md", "python"),
+        ("README.md", "sh"), ("README.md", "python"), ("README.md", "text"),
+        ("docs/operations.md", "toml"), ("docs/plugins.md", "python"),
+        *((f"docs/protocols/{name}.md", "text") for name in ("objects", "business", "inbus", "spp")),
+    }  # fmt: skip
+    languages = ("sh", "python", "text", "toml", "console", "json")
+    found = {(str(path.relative_to(ROOT)), each) for path in PAGES for each in languages if blocks(str(path), each)}
+    assert found <= tested
