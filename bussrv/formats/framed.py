@@ -91,13 +91,13 @@ class FramedProtocol(StreamProtocol):
         else:
             self.pass_on(obj)
 
-    def pass_on(self, obj: BusObject) -> int:
-        """Route an object. :returns: how many others are given it."""
+    def pass_on(self, obj: BusObject) -> int | None:
+        """Route an object. :returns: how many others are given it; ``None`` when it was refused, and that was said."""
         if obj.head.size and not obj.head.type:
             self.bus.counters["missing-type"] += 1
             if self.bus.settings.strict:
                 self.refuse(obj.head.id, "missing-type", "a payload must come with a type")
-                return 0
+                return None
         return self.bus.route(self.session_id, obj)
 
     # Answers.

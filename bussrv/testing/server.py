@@ -50,7 +50,11 @@ class RunningServer:
         )
         self._reading = threading.Thread(target=self._read, name="server-log", daemon=True)
         self._reading.start()
-        self._await_banner()
+        try:
+            self._await_banner()
+        except RuntimeError:
+            self.process.kill()
+            raise
 
     @staticmethod
     def help_text(environment: Mapping[str, str] | None = None) -> str:
