@@ -90,7 +90,8 @@ class BusService(Service):
         self._listen()
         self._note_start(recovered)
         self._close_left_open()
-        self._show_banner(server_id)
+        # Not before the reactor runs: from then on being told to stop is orderly.
+        self._reactor.callWhenRunning(self._show_banner, server_id)
 
     def _recover(self, state: RegistryState) -> Recovered:
         directory = self._config.journal

@@ -39,9 +39,13 @@ class ReceiveBuffer:
         end = self._start + size
         with memoryview(self._data) as view:
             taken = bytes(view[self._start : end])
-        self._start = end
+        self.skip(size)
         return taken
 
     def skip(self, size: int) -> None:
-        """Let the first ``size`` bytes go unread."""
+        """Let the first ``size`` bytes, which must be there, go unread."""
         self._start += size
+        if self._start == len(self._data):
+            # An idle connection is not to hold on to the memory of the last thing it said.
+            self._data.clear()
+            self._start = 0

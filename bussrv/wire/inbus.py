@@ -195,9 +195,7 @@ def _check_nesting(text: str) -> None:
 
 
 def _parse_int(digits: str) -> int:
-    if len(digits) <= _HUGE_DIGITS:
-        return int(digits)
-    return -_HUGE if digits.startswith("-") else _HUGE
+    return int(digits) if len(digits) <= _HUGE_DIGITS else _HUGE
 
 
 def _refuse_constant(name: str) -> Any:
@@ -262,7 +260,7 @@ def _kind(value: Any) -> str:
 
 
 def _shown(number: int) -> str:
-    return str(number) if abs(number) < _HUGE else "a number of more than 64 bits"
+    return str(number) if number < _HUGE else "a number of more than 64 bits"
 
 
 def encode(datagram: Datagram) -> bytes:

@@ -92,6 +92,8 @@ class _Fault(Exception):
 _decode_head = msgspec.json.Decoder(Head).decode
 _decode_raw = msgspec.json.Decoder(dict[str, Raw]).decode
 _encode = msgspec.json.Encoder().encode
+# What a number becomes that no double can hold: such an id could not be quoted in a reply.
+_BEYOND = (float("inf"), float("-inf"))
 
 
 class ObjectReader:
@@ -165,7 +167,7 @@ class ObjectReader:
             self._waiting, self._size = fault.bad, fault.size
         if self._size > self._max_payload:
             raise RemoteProtocolError(
-                "payload-too-large", f"size is {self._size}, the most is {self._max_payload} bytes"
+                "payload-too-large", f"size is {_brief(self._size)}, the most is {self._max_payload} bytes"
             )
         return True
 
@@ -197,22 +199,33 @@ def _check_utf8(metadata: bytes) -> None:
         ) from error
 
 
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# The closing quotation mark may be missing: were it asked for, metadata without one would take quadratic time.
+_STRING_OR_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', re.DOTALL)
 
 
 def _check_nesting(metadata: bytes, max_nesting: int) -> None:
     depth = 0
-    for bracket in re.findall(rb"[][{}]", _STRING.sub(b"", metadata)):
-        depth += 1 if bracket in b"[{" else -1
-        if depth > max_nesting:
-            raise RemoteProtocolError("nesting-too-deep", f"metadata nests deeper than {max_nesting} levels")
+    for match in _STRING_OR_BRACKET.finditer(metadata):
+        first = metadata[match.start()]
+        if first in b"[{":
+            depth += 1
+            if depth > max_nesting:
+                position = match.start()
+                raise RemoteProtocolError(
+                    "nesting-too-deep", f"metadata nests deeper than {max_nesting} levels at byte {position}", position
+                )
+        elif first in b"]}":
+            depth -= 1
 
 
 def _read_head_tolerantly(metadata: bytes) -> Head:
     """The slow way, for metadata that is not as strict as :class:`Head`: says exactly what is wrong, or makes do."""
     text = metadata.decode()
+    # simplejson would skip a byte order mark, even one that was encoded twice; JSON on a network has none (RFC 8259).
+    if text[:1] in ("\ufeff", "\xef"):
+        raise RemoteProtocolError("bad-json", "metadata is not JSON: a byte order mark at byte 0", 0)
     try:
-        fields = simplejson.loads(text, allow_nan=False)
+        fields = simplejson.loads(text, parse_int=_parse_int, allow_nan=False)
     except (ValueError, RecursionError) as error:
         raise _bad_json(text, error) from error
     if not isinstance(fields, dict):
@@ -220,15 +233,35 @@ def _read_head_tolerantly(metadata: bytes) -> Head:
     try:
         _decode_raw(metadata)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise RemoteProtocolError("bad-json", f"metadata is not JSON: {error}") from error
+        raise _half_of_a_pair(metadata) or _bad_json(text, error) from error
     return _head_from_fields(fields, metadata)
+
+
+def _parse_int(digits: str) -> int | float:
+    """An integer; of so many digits that Python refuses to convert them (it would take long), only that it is large."""
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
 
 
 def _bad_json(text: str, error: Exception) -> RemoteProtocolError:
     if not isinstance(error, simplejson.JSONDecodeError):
         return RemoteProtocolError("bad-json", f"metadata is not JSON: {error}")
     position = len(text[: error.pos].encode())
-    return RemoteProtocolError("bad-json", f"metadata is not JSON: {error.msg} at byte {position}", position)
+    message = error.msg.removesuffix(" at").replace("%r", ascii(text[error.pos : error.pos + 1]))
+    return RemoteProtocolError("bad-json", f"metadata is not JSON: {message} at byte {position}", position)
+
+
+_ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>u[dD][89a-fA-F])|.)", re.DOTALL)
+
+
+def _half_of_a_pair(metadata: bytes) -> RemoteProtocolError | None:
+    """What is wrong with JSON that escapes half of a surrogate pair: simplejson takes it, yet it is no text."""
+    position = next((escape.start() for escape in _ESCAPE.finditer(metadata) if escape["half"]), None)
+    if position is None:
+        return None
+    return RemoteProtocolError("bad-utf8", f"metadata holds half of a surrogate pair at byte {position}", position)
 
 
 def _bad_size(size: Any) -> RemoteProtocolError:
@@ -240,7 +273,7 @@ def _head_from_fields(fields: dict[str, Any], metadata: bytes) -> Head:
     if type(size) is not int or size < 0:
         raise _bad_size(size)
     identifier = fields.get("id", UNSET)
-    if isinstance(identifier, (list, dict)):
+    if isinstance(identifier, (list, dict)) or identifier in _BEYOND:
         raise _fault(None, size, "id", "a string or a number", identifier)
     head = Head(size=size, id=identifier)
     for key in ("event", "type"):
@@ -248,8 +281,9 @@ def _head_from_fields(fields: dict[str, Any], metadata: bytes) -> Head:
         if value is not None and not isinstance(value, str):
             raise _fault(identifier, size, key, "a string", value)
         setattr(head, key, value)
-    head.to = _string_list(fields, "to", identifier, size)
-    head.natures = _string_list(fields, "natures", identifier, size)
+    head.to = _strings(fields, "to", identifier, size)
+    natures = _strings(fields, "natures", identifier, size)
+    head.natures = [natures] if isinstance(natures, str) else natures
     sender = fields.get("sender")
     head.sender = sender if sender is None or isinstance(sender, str) else ""
     if "route" in fields:
@@ -257,12 +291,10 @@ def _head_from_fields(fields: dict[str, Any], metadata: bytes) -> Head:
     return head
 
 
-def _string_list(fields: dict[str, Any], key: str, identifier: Any, size: int) -> list[str] | None:
+def _strings(fields: dict[str, Any], key: str, identifier: Any, size: int) -> str | list[str] | None:
     value = fields.get(key)
-    if value is None:
-        return None
-    if isinstance(value, str):
-        return [value]
+    if value is None or isinstance(value, str):
+        return value
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise _fault(identifier, size, key, "a string or an array of strings", value)
     return value
@@ -274,8 +306,10 @@ def _fault(identifier: Any, size: int, key: str, wanted: str, value: Any) -> _Fa
 
 
 def _brief(value: Any) -> str:
-    text = simplejson.dumps(value)
-    return text if len(text) <= 40 else _json_kind(value)
+    text = simplejson.dumps(value, allow_nan=True)
+    if len(text) <= 40 and "Infinity" not in text:
+        return text
+    return "a very large number" if isinstance(value, (int, float)) else _json_kind(value)
 
 
 def _json_kind(value: Any) -> str:
@@ -289,14 +323,15 @@ def decode_fields(metadata: bytes) -> dict[str, Any]:
         fields = msgspec.json.decode(metadata)
     except msgspec.ValidationError:
         # Numbers beyond a double, which the fast decoder refuses.
-        fields = simplejson.loads(metadata)
+        fields = simplejson.loads(metadata, parse_int=_parse_int)
     return dict(fields)
 
 
 def with_route(obj: BusObject, route: bytes, new_id: Callable[[], str]) -> bytes:
     """The metadata of ``obj`` as it is passed on: with ``route``, and with an id where it has none.
 
-    Everything else stays as it is, byte for byte where the object came without a route.
+    Everything else keeps its order and the text of its value. Metadata that came without a route, and that plainly has
+    no two ids, stays as it is byte for byte.
 
     :param route: a JSON array of strings.
     :param new_id: called only when the object has no id; makes printable ASCII without quotes or backslashes.
@@ -306,7 +341,9 @@ def with_route(obj: BusObject, route: bytes, new_id: Callable[[], str]) -> bytes
     if not head.route and head.id is not None and metadata.endswith(b"}") and metadata[-2] not in b"{ \t\r\n":
         if head.id is UNSET:
             return b'%b,"id":"%b","route":%b}' % (metadata[:-1], new_id().encode(), route)
-        return b'%b,"route":%b}' % (metadata[:-1], route)
+        # It must not go on with two ids, of which each reader would pick another; escaped, `id` has \\u0069 or \\u0064.
+        if metadata.count(b'"id"') < 2 and b"\\u006" not in metadata:
+            return b'%b,"route":%b}' % (metadata[:-1], route)
     fields = _decode_raw(metadata)
     if head.id is UNSET or head.id is None:
         fields["id"] = Raw(_encode(new_id()))

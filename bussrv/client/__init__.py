@@ -1,0 +1,1 @@
+"""What integrators import: small blocking clients for each wire format."""

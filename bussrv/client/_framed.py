@@ -1,0 +1,185 @@
+"""What the clients of Object System and Business Object have in common: objects, requests and their answers."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+from bussrv.client._deadline import Deadline
+from bussrv.client._stream import StreamClient
+from bussrv.errors import BussrvError, RemoteProtocolError
+from bussrv.values import OCTET_STREAM
+from bussrv.wire.objects import MAX_METADATA, MAX_PAYLOAD, BadObject, ObjectReader, encode
+
+
+class BusError(BussrvError):
+    """The server answered with an ``error`` object.
+
+    :ivar reason: its stable code, see :data:`bussrv.errors.REASONS`.
+    :ivar message: its sentence for a person.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(f"{message} ({reason})")
+        self.reason = reason
+        self.message = message
+
+
+@dataclass(frozen=True)
+class Object:
+    """An object as it was received.
+
+    :ivar metadata: every attribute, decoded.
+    :ivar payload: empty when it has none.
+    """
+
+    metadata: dict[str, Any]
+    payload: bytes = b""
+
+
+class _Reader:
+    """Objects with decoded metadata, and the last of them."""
+
+    def __init__(self, max_payload: int) -> None:
+        self._reader = ObjectReader(MAX_METADATA, max_payload)
+        self.last: Object | None = None
+
+    def feed(self, data: bytes) -> None:
+        self._reader.feed(data)
+
+    def next_event(self) -> Object | None:
+        event = self._reader.next_event()
+        if event is None:
+            return None
+        if isinstance(event, BadObject):
+            raise RemoteProtocolError(event.reason, event.message)
+        self.last = Object(event.fields(), event.payload)
+        return self.last
+
+
+class FramedClient(StreamClient[Object]):
+    """Sends and receives objects: blocking, for one thread, a context manager.
+
+    Objects that come while something else is waited for are kept, in order, for later calls.
+
+    :param timeout: how long connecting, sending and waiting may take unless a call says otherwise, in seconds;
+        ``None`` for ever.
+    :param max_payload: the most bytes of payload to accept.
+    :raises ConnectionError: the server cannot be reached.
+    :raises TimeoutError: it does not answer.
+    """
+
+    def __init__(self, host: str, port: int, timeout: float | None, max_payload: int = MAX_PAYLOAD) -> None:
+        self._objects = _Reader(max_payload)
+        self.routing_id: str | None = None
+        super().__init__(self._objects, host, port, timeout)
+
+    def send(self, metadata: dict[str, Any], payload: bytes = b"") -> None:
+        """Send an object.
+
+        :param metadata: its attributes; ``size`` is added. One with a payload has to have a ``type``.
+        :raises TimeoutError: the server did not take it in time; the client is closed then.
+        :raises ConnectionError: the connection ended, or the client was closed.
+        """
+        self._send(encode(metadata, payload))
+
+    def receive(self, timeout: float | None = None) -> Object:
+        """The next object that nobody took yet; ``error`` objects that answer nothing of this client's are objects too.
+
+        :param timeout: in seconds; ``None`` for the client's own.
+        :raises TimeoutError: none came in time.
+        :raises ConnectionError: the connection ended, or the client was closed.
+        :raises bussrv.errors.RemoteProtocolError: the server sent something malformed.
+        """
+        return self._take(timeout)
+
+    def request(
+        self,
+        name: str,
+        payload: bytes = b"",
+        type: str = OCTET_STREAM,  # noqa: A002
+        timeout: float | None = None,
+        **attributes: Any,
+    ) -> Object:
+        """Ask a service, and wait for what it replies.
+
+        :param name: of the service.
+        :param type: the content type of the payload, if there is one.
+        :param timeout: in seconds; ``None`` for the client's own.
+        :param attributes: more of the request's metadata; ``_`` in their names is sent as ``-``.
+        :raises BusError: nobody provides the service (``no-such-service``), or the server refused the request.
+        :raises TimeoutError: no reply came in time.
+        :raises ConnectionError: the connection ended, or the client was closed.
+        """
+        fields = {"event": "services/request", "name": name, **hyphenated(attributes)}
+        if payload:
+            fields["type"] = type
+        return self._ask(fields, payload, timeout)
+
+    def reply(self, request: Object, payload: bytes = b"", type: str = OCTET_STREAM) -> None:  # noqa: A002
+        """Answer a ``services/request`` that was received.
+
+        :param type: the content type of the payload, if there is one.
+        """
+        asked = request.metadata
+        fields: dict[str, Any] = {"event": "services/reply"}
+        if "name" in asked:
+            fields["name"] = asked["name"]
+        if asked.get("id") is not None:
+            fields["in-reply-to"] = asked["id"]
+        route = asked.get("route")
+        if isinstance(route, list) and route:
+            fields["to"] = route[0]
+        if payload:
+            fields["type"] = type
+        self.send(fields, payload)
+
+    def _register_service(self, name: str) -> dict[str, Any]:
+        return self._ask({"event": "services/register", "name": name}).metadata
+
+    def _unregister_service(self, name: str | None) -> dict[str, Any]:
+        fields = {"event": "services/unregister"}
+        return self._ask(fields if name is None else {**fields, "name": name}).metadata
+
+    def _ask(self, fields: dict[str, Any], payload: bytes = b"", timeout: float | None = None) -> Object:
+        """Send an object with a fresh id, and wait for what has that ``in-reply-to``."""
+        identifier = new_id()
+        deadline = self._deadline(timeout, f"no answer to {fields['event']}")
+        self.send({**fields, "id": identifier}, payload)
+        return self._answer(identifier, deadline)
+
+    def _answer(self, identifier: str, deadline: Deadline) -> Object:
+        return checked(self._wait_for(lambda each: each.metadata.get("in-reply-to") == identifier, deadline))
+
+    def _last_words(self) -> BusError | None:
+        last = self._objects.last
+        return _bus_error(last) if last is not None and last.metadata.get("event") == "error" else None
+
+
+def new_id() -> str:
+    """An id for an object, which no other has."""
+    return secrets.token_hex(12)
+
+
+def hyphenated(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Keyword arguments as attributes of metadata. ``receive_mode`` is the one that the seed spells with ``_``."""
+    return {name if name == "receive_mode" else name.replace("_", "-"): value for name, value in attributes.items()}
+
+
+def checked(answer: Object) -> Object:
+    """The answer itself. :raises BusError: it is an ``error`` object."""
+    if answer.metadata.get("event") == "error":
+        raise _bus_error(answer)
+    return answer
+
+
+def says_no_such_service(answer: Object) -> bool:
+    """Whether it is the ``error`` object that says so."""
+    fields = answer.metadata
+    return fields.get("event") == "error" and fields.get("reason") == "no-such-service"
+
+
+def _bus_error(error: Object) -> BusError:
+    fields = error.metadata
+    return BusError(str(fields.get("reason", "unknown")), str(fields.get("message", "the server gave no message")))

@@ -1,0 +1,179 @@
+"""A TCP connection that is read event by event: what the clients of the stream formats have in common."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Generic, Protocol, TypeVar
+
+from bussrv.client._deadline import Deadline
+from bussrv.errors import RemoteProtocolError
+
+_CHUNK = 1 << 16
+_FAREWELL = 1.0
+
+Event = TypeVar("Event")
+Event_co = TypeVar("Event_co", covariant=True)
+Client = TypeVar("Client", bound="StreamClient[Any]")
+
+
+class Reader(Protocol[Event_co]):
+    """Bytes in, events out."""
+
+    def feed(self, data: bytes) -> None:
+        """Add a chunk."""
+
+    def next_event(self) -> Event_co | None:
+        """The next event, or ``None`` when more bytes are needed."""
+
+
+class StreamClient(Generic[Event]):
+    """A connection, what was read from it, and what of that nobody took yet. For one thread; a context manager.
+
+    :param timeout: how long connecting, sending and waiting may take unless a call says otherwise, in seconds;
+        ``None`` for ever.
+    :raises ConnectionError: the server cannot be reached.
+    :raises TimeoutError: it does not answer.
+    """
+
+    def __init__(self, reader: Reader[Event], host: str, port: int, timeout: float | None) -> None:
+        self.timeout = timeout
+        self._where = f"{host} port {port}"
+        self._reader = reader
+        self._kept: deque[Event] = deque()
+        self._closed = False
+        try:
+            self._socket = socket.create_connection((host, port), timeout)
+        except TimeoutError as error:
+            raise TimeoutError(f"{self._where} did not take the connection{_within(timeout)}") from error
+        except OSError as error:
+            raise ConnectionError(f"cannot connect to {self._where}: {error.strerror or error}") from error
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def __enter__(self: Client) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Say that nothing more will be sent, wait a moment until the server has read everything, and close.
+
+        Closing a second time does nothing. What was received and not taken is forgotten.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self._kept.clear()
+        # Closing while something waits unread would reset the connection, and what was sent last could be lost.
+        deadline = Deadline(_FAREWELL, "")
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+            while True:
+                self._socket.settimeout(deadline.left())
+                if not self._socket.recv(_CHUNK):
+                    break
+        self._socket.close()
+
+    def wait_for(self, predicate: Callable[[Event], bool], timeout: float | None = None) -> Event:
+        """The first event for which ``predicate`` is true, among those that were kept and those that come.
+
+        The others are kept, in order, for later calls.
+
+        :param timeout: in seconds; ``None`` for the client's own.
+        :raises TimeoutError: none came in time.
+        :raises ConnectionError: the connection ended, or the client was closed.
+        :raises bussrv.errors.RemoteProtocolError: the server sent something malformed.
+        """
+        return self._wait_for(predicate, self._deadline(timeout, "what was waited for"))
+
+    def _wait_for(self, predicate: Callable[[Event], bool], deadline: Deadline) -> Event:
+        for index, event in enumerate(self._kept):
+            if predicate(event):
+                del self._kept[index]
+                return event
+        while True:
+            # Kept before it is looked at: a predicate that raises must not lose it.
+            self._kept.append(self._read(deadline))
+            if predicate(self._kept[-1]):
+                return self._kept.pop()
+
+    def _take(self, timeout: float | None) -> Event:
+        if self._kept:
+            return self._kept.popleft()
+        return self._read(self._deadline(timeout, "nothing more"))
+
+    def _deadline(self, timeout: float | None, wanted: str) -> Deadline:
+        seconds = self.timeout if timeout is None else timeout
+        came = "came" if wanted.startswith("no") else "did not come"
+        return Deadline(seconds, f"{wanted} {came} from {self._where}{_within(seconds)}")
+
+    def _read(self, deadline: Deadline) -> Event:
+        while (event := self._reader.next_event()) is None:
+            self._reader.feed(self._receive(deadline))
+        return event
+
+    def _receive(self, deadline: Deadline) -> bytes:
+        while True:
+            left = deadline.left()
+            self._check_open()
+            try:
+                self._socket.settimeout(left)
+                data = self._socket.recv(_CHUNK)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                if _is_patience(error):
+                    continue
+                raise self._broke(error) from self._last_words() or error
+            if not data:
+                raise self._lost(f"{self._where} closed the connection") from self._last_words()
+            return data
+
+    def _send(self, data: bytes) -> None:
+        self._check_open()
+        try:
+            self._socket.settimeout(self.timeout)
+            self._socket.sendall(data)
+        except OSError as error:
+            if _is_patience(error):
+                # Part of it may have been sent: whatever followed would be read as the rest.
+                self._closed = True
+                self._socket.close()
+                raise TimeoutError(
+                    f"{self._where} did not take {len(data)} bytes{_within(self.timeout)}; the connection is closed now"
+                ) from error
+            # The server may have said why, before it closed the connection.
+            with contextlib.suppress(OSError, RemoteProtocolError):
+                while True:
+                    self._kept.append(self._read(Deadline(0, "")))
+            raise self._broke(error) from self._last_words() or error
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ConnectionError(f"this client of {self._where} is closed")
+
+    def _broke(self, error: OSError) -> ConnectionError:
+        return self._lost(f"the connection to {self._where} broke: {error.strerror or error}")
+
+    def _lost(self, sentence: str) -> ConnectionError:
+        words = self._last_words()
+        return ConnectionError(f"{sentence}, after the error: {words}" if words else sentence)
+
+    def _last_words(self) -> Exception | None:
+        """The error that the server sent last, in formats that have such."""
+        return None
+
+
+def _is_patience(error: OSError) -> bool:
+    """Whether it was the client that did not want to wait longer; the system gives up on connections likewise."""
+    return isinstance(error, TimeoutError) and error.errno is None
+
+
+def _within(seconds: float | None) -> str:
+    return "" if seconds is None else f" within {seconds:g} s"

@@ -1,0 +1,88 @@
+"""A client of Business Object. Source: seed 000: Business Object."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from bussrv.client._framed import BusError, FramedClient, Object
+from bussrv.errors import RemoteProtocolError
+from bussrv.wire.objects import MAX_PAYLOAD
+
+__all__ = ["BusError", "BusinessClient", "Object"]
+
+
+class BusinessClient(FramedClient):
+    """Exchanges business objects: blocking, for one thread, a context manager.
+
+    :ivar routing_id: this client's own address, once it is registered.
+    """
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 7891,
+        timeout: float | None = 10.0,
+        max_payload: int = MAX_PAYLOAD,
+    ) -> None:
+        super().__init__(host, port, timeout, max_payload)
+
+    def register(
+        self,
+        receive: str = "all",
+        subscribe: str | list[str] = "all",
+        name: str | None = None,
+        user: str | None = None,
+        unique_routing_id: str | None = None,
+        routing_ids: list[str] | None = None,
+    ) -> dict[str, Any]:
+        """Join the network; before this the server passes nothing on.
+
+        :param receive: ``none``, ``all``, ``no_echo`` or ``events_only``.
+        :param subscribe: ``all``, ``none`` or a list of content types, which may hold ``*`` and ``?``.
+        :param name: of this program, for people.
+        :param user: who runs it, for people.
+        :param unique_routing_id: the address to have, if it is free.
+        :param routing_ids: further addresses, which others may have too.
+        :returns: the metadata of ``client/register/reply``.
+        :raises BusError: the server refused.
+        :raises TimeoutError: no reply came in time.
+        :raises ConnectionError: the connection ended, or the client was closed.
+        """
+        fields: dict[str, Any] = {"event": "client/register", "receive": receive, "subscribe": subscribe}
+        optional = {"name": name, "user": user, "unique-routing-id": unique_routing_id, "routing-ids": routing_ids}
+        fields.update((key, value) for key, value in optional.items() if value is not None)
+        reply = self._ask(fields).metadata
+        self.routing_id = reply.get("routing-id")
+        return reply
+
+    def register_service(self, name: str) -> dict[str, Any]:
+        """Provide a service: requests for it come as objects, to be answered with :meth:`reply`.
+
+        :returns: the metadata of ``services/register/reply``; it comes when the registration is on the server's disk.
+        :raises BusError: the server refused.
+        :raises TimeoutError: no reply came in time.
+        :raises ConnectionError: the connection ended, or the client was closed.
+        """
+        return self._register_service(name)
+
+    def unregister_service(self, name: str | None = None) -> dict[str, Any]:
+        """Provide a service no longer; without a name: none. Returns and raises as :meth:`register_service` does."""
+        return self._unregister_service(name)
+
+    def services(self) -> list[str]:
+        """The names of every service, from ``services/list``.
+
+        :raises BusError: the server refused.
+        :raises TimeoutError: no reply came in time.
+        :raises ConnectionError: the connection ended, or the client was closed.
+        :raises bussrv.errors.RemoteProtocolError: the reply is no JSON array of strings.
+        """
+        payload = self._ask({"event": "services/list"}).payload
+        try:
+            names = json.loads(payload)
+        except (ValueError, RecursionError) as error:
+            raise RemoteProtocolError("bad-json", f"the payload of services/list/reply is not JSON: {error}") from error
+        if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+            raise RemoteProtocolError("bad-json", "the payload of services/list/reply is no array of strings")
+        return names

@@ -1,0 +1,71 @@
+"""A client of the Service providing protocol. Source: seed 003: Service providing protocol."""
+
+from __future__ import annotations
+
+from bussrv.client._stream import StreamClient
+from bussrv.values import check_service_name
+from bussrv.wire import spp
+
+
+class SppClient(StreamClient[spp.Event]):
+    """Watches services: blocking, for one thread, a context manager.
+
+    The server offers what it has right after connecting. Events that are not taken are kept.
+
+    :param timeout: how long connecting, sending and waiting may take unless a call says otherwise, in seconds;
+        ``None`` for ever.
+    :param max_packet: the most bytes of data in a packet to accept.
+    :raises ConnectionError: the server cannot be reached.
+    :raises TimeoutError: it does not answer.
+    """
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 3002,
+        timeout: float | None = 10.0,
+        max_packet: int = spp.MAX_PACKET,
+    ) -> None:
+        super().__init__(spp.SppReader("server", max_packet), host, port, timeout)
+
+    def subscribe(self, service: str) -> None:
+        """Ask for a service: an ``Info`` with its state comes at once, and one more for each change.
+
+        The protocol has no error: nothing comes for a service that is not offered.
+
+        :raises bussrv.errors.Refused: ``service`` cannot be the name of a service.
+        """
+        self._send(spp.subscribe(check_service_name(service)))
+
+    def unsubscribe(self, service: str) -> None:
+        """Ask for a service no longer. An ``Info`` that is under way may still come.
+
+        :raises bussrv.errors.Refused: ``service`` cannot be the name of a service.
+        """
+        self._send(spp.unsubscribe(check_service_name(service)))
+
+    def authenticate(self, user: str, secret: str, timeout: float | None = None) -> None:
+        """Say who uses this client. A server without authentication ignores it, and then this times out.
+
+        :raises PermissionError: the server refused.
+        :raises TimeoutError: it did not answer in time.
+        """
+        self._send(spp.authenticate(user, secret))
+        deadline = self._deadline(timeout, "no answer to the authentication")
+        answer = self._wait_for(
+            lambda event: isinstance(event, spp.Other) and event.msgtype == spp.AUTH_RESULT, deadline
+        )
+        assert isinstance(answer, spp.Other)
+        code = spp.auth_code(answer.data)
+        if code:
+            raise PermissionError(f"the server refused the authentication of {user}, with code {code}")
+
+    def next_event(self, timeout: float | None = None) -> spp.Event:
+        """The next event that nobody took yet: an ``Offer``, ``Removed``, ``Info``, ``Ignored`` or ``Other``.
+
+        :param timeout: in seconds; ``None`` for the client's own.
+        :raises TimeoutError: none came in time.
+        :raises ConnectionError: the connection ended, or the client was closed.
+        :raises bussrv.errors.RemoteProtocolError: the server sent something malformed.
+        """
+        return self._take(timeout)

@@ -1,0 +1,80 @@
+"""The buffer under every reader, held against plain bytes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bussrv.wire.buffer import ReceiveBuffer
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("feed"), st.binary(max_size=20)),
+        st.tuples(st.sampled_from(["take", "skip", "peek"]), st.integers(0, 30)),
+        st.tuples(st.just("find"), st.tuples(st.integers(0, 255), st.integers(0, 30))),
+    ),
+    max_size=40,
+)
+
+
+@given(steps)
+def test_behaves_as_plain_bytes_do(steps):
+    buffer, model = ReceiveBuffer(), b""
+    for step, argument in steps:
+        if step == "feed":
+            buffer.feed(argument)
+            model += argument
+        elif step == "peek":
+            assert buffer.peek(argument) == model[:argument]
+        elif step == "find":
+            byte, limit = bytes([argument[0]]), argument[1]
+            assert buffer.find(byte, limit) == model[:limit].find(byte)
+        else:
+            size = min(argument, len(model))
+            if step == "take":
+                assert buffer.take(size) == model[:size]
+            else:
+                buffer.skip(size)
+            model = model[size:]
+        assert len(buffer) == len(model)
+    assert buffer.peek(len(model) + 1) == model
+
+
+def test_starts_empty():
+    buffer = ReceiveBuffer()
+    assert len(buffer) == 0
+    assert buffer.peek(1) == b""
+    assert buffer.find(b"a", 10) == -1
+
+
+@pytest.mark.parametrize(("limit", "found"), [(0, -1), (2, -1), (3, 2), (100, 2)])
+def test_find_looks_no_further_than_its_limit(limit, found):
+    buffer = ReceiveBuffer()
+    buffer.feed(b"--ab!")
+    buffer.skip(1)
+    buffer.feed(b"!")
+    assert buffer.find(b"b", limit) == found
+
+
+def test_find_counts_from_what_waits():
+    buffer = ReceiveBuffer()
+    buffer.feed(b"a-a")
+    buffer.skip(1)
+    assert buffer.find(b"a", 10) == 1
+
+
+def test_what_was_given_out_does_not_change():
+    buffer = ReceiveBuffer()
+    buffer.feed(b"abcdef")
+    peeked, taken = buffer.peek(3), buffer.take(3)
+    buffer.feed(b"ghi")
+    assert (peeked, taken, buffer.take(6)) == (b"abc", b"abc", b"defghi")
+    assert type(peeked) is type(taken) is bytes
+
+
+def test_what_was_taken_is_not_kept():
+    buffer = ReceiveBuffer()
+    for _ in range(100):
+        buffer.feed(bytes(1000))
+        buffer.take(1000)
+    buffer.feed(b"")
+    assert len(buffer._data) == 0
