@@ -11,7 +11,8 @@ The framing is that of :mod:`bussrv.wire.objects`. Attributes in brackets may be
     -> services/list       [id]               <- services/list/reply         [in-reply-to], payload: JSON array of names
     <- error               [in-reply-to] reason message
 
-Everything else is routed as it is, to and from members of either vocabulary.
+Everything else is routed as it is, to and from members of either vocabulary; so are ``services/request`` and
+``services/reply`` of Object System, with ``error`` ``no-such-service`` when nobody was there to take a request.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ class BusinessProtocol(FramedProtocol):
         "services/register": FramedProtocol.register,
         "services/unregister": FramedProtocol.unregister,
         "services/list": list_services,
+        "services/request": FramedProtocol.request,
     }
 
 

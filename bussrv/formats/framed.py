@@ -167,6 +167,12 @@ class FramedProtocol(StreamProtocol):
         else:
             self.answer(obj, {"event": "services/unregister/reply"})
 
+    def request(self, obj: BusObject) -> None:
+        """``services/request``: routed; if nobody at all is there to take it, the requester is told at once."""
+        if self.pass_on(obj) == 0:
+            name = obj.fields().get("name", obj.fields().get("service"))
+            self.refuse(obj.head.id, "no-such-service", f"nobody provides the service {name!r}")
+
     async def _change(self, obj: BusObject, name: Any, change: Deferred[None]) -> None:
         try:
             await change

@@ -63,12 +63,6 @@ class ObjectsProtocol(FramedProtocol):
         )
         return identity, interest
 
-    def request(self, obj: BusObject) -> None:
-        """``services/request``: routed; if nobody at all is there to take it, the requester is told at once."""
-        if self.pass_on(obj) == 0:
-            name = obj.fields().get("name", obj.fields().get("service"))
-            self.refuse(obj.head.id, "no-such-service", f"nobody provides the service {name!r}")
-
     def discover(self, obj: BusObject) -> None:
         """``services/discovery``: one reply for each provider of the service, or of all services.
 
@@ -121,7 +115,7 @@ class ObjectsProtocol(FramedProtocol):
         "routing/neighbors": neighbors,
         "services/register": FramedProtocol.register,
         "services/unregister": FramedProtocol.unregister,
-        "services/request": request,
+        "services/request": FramedProtocol.request,
         "services/discovery": discover,
         "ping": ping,
     }
