@@ -1,6 +1,7 @@
 """What an object costs inside the server: parse, route, fan out; sockets left out.
 
-Feeds chunks of objects to one connection and counts what its subscribers are given, everything switched on but the disk.
+Feeds chunks of objects to one connection and counts what its subscribers are given; everything is switched on but the
+disk.
 
     python bench/fanout.py --subscribers 50 --payload 16 --objects 100000
 """

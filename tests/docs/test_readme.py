@@ -31,7 +31,9 @@ def as_run_here(snippet: str, server: RunningServer) -> str:
 
 
 def shell(command: str, directory: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["sh", "-c", command], cwd=directory, capture_output=True, text=True, timeout=110, check=False)
+    return subprocess.run(
+        ["sh", "-c", command], cwd=directory, capture_output=True, text=True, timeout=110, check=False
+    )
 
 
 def command_with(text: str) -> str:

@@ -1,0 +1,115 @@
+# `make` alone says what there is. Everything is installed into $(VENV), and only when something it depends on has changed.
+
+# The interpreter that makes the virtual environment; empty: the first one found that is new enough.
+PYTHON ?=
+VENV ?= .venv
+# Passed on to the command that a target starts: make run ARGS="--objects 9000"
+ARGS ?=
+
+BIN := $(VENV)/bin
+CANDIDATES := $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.10)
+
+# One stamp for each extent of installation. A wider one makes the narrower ones too: `make run` after `make test` has
+# nothing to install.
+MADE := $(VENV)/.made
+RUN := $(VENV)/.installed-run
+AUDIT := $(VENV)/.installed-audit
+DOCS := $(VENV)/.installed-docs
+DEV := $(VENV)/.installed-dev
+
+# A virtual environment holds its own place in its scripts, so it is made again when the directory was moved or copied; also
+# when its interpreter is gone, or is not the version of the PYTHON that is asked for.
+VERSION_OF := -c 'import sys; print(sys.version_info[:2])' 2>/dev/null
+REMAKE := $(shell test "`cat $(MADE) 2>/dev/null`" = "`pwd`" \
+	&& has=`$(BIN)/python $(VERSION_OF)` \
+	&& $(if $(PYTHON),test "$$has" = "`$(PYTHON) $(VERSION_OF)`",:) \
+	|| echo always)
+
+# The tests run make, too, and what was passed to them is not meant for it.
+unexport ARGS
+MAKEOVERRIDES :=
+MAKEFLAGS += --no-print-directory
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help run demo test lint types docs clean java always
+
+help: ## say what there is (what `make` alone does)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s  %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo 'make run ARGS="--objects 9000"   passes options on; run, demo, test and types know ARGS'
+	@echo 'make test PYTHON=python3.12      works with that interpreter'
+
+# No pid file: one that a crash left behind would keep the server from starting. `exec`, so that a signal to make gets there.
+run: $(RUN) ## start the server, all four wire formats on loopback, journal in ./bussrv-journal
+	@exec $(BIN)/twistd -n --pidfile= bussrv $(ARGS)
+
+demo: java $(AUDIT) ## show the server at work: clients of every wire format, then the audit (needs Java 17+)
+	@exec $(BIN)/python -m bussrv.demo $(ARGS)
+
+test: java $(DEV) ## run every test, those of the Spark audit too (needs Java 17+)
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(DEV) ## check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(DEV) ## check types
+	$(BIN)/mypy $(ARGS)
+
+docs: $(DOCS) ## build the documentation into docs/_build
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build
+
+clean: ## remove what make, tests and builds left here, but never a journal
+	rm -rf $(VENV) .tox build dist docs/_build *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -f twisted/plugins/dropin.cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+java:
+	@version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p'); \
+	test "$${version:-0}" -ge 17 || { \
+		echo 'Spark needs Java 17 or newer: install a JRE (Debian, Ubuntu: apt install openjdk-17-jre-headless, or' \
+			'openjdk-21-jre-headless) and try again.' >&2; \
+		exit 1; \
+	}
+
+# Cleared only when it was made here before: somebody's own is added to.
+$(MADE): $(REMAKE)
+	@python=; old=; \
+	for each in $(CANDIDATES); do \
+		if "$$each" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then python=$$each; break; fi; \
+		version=`"$$each" -V 2>&1` && old=" ($$each is $$version)"; \
+	done; \
+	if test -z "$$python"; then \
+		echo "bussrv needs Python 3.10 or newer$$old: install it, or say where it is with make PYTHON=..." >&2; \
+		exit 1; \
+	fi; \
+	if ! "$$python" -c 'import ensurepip, venv' 2>/dev/null; then \
+		echo "$$python cannot make virtual environments: install its venv module (Debian, Ubuntu: apt install" \
+			"python3-venv) and try again." >&2; \
+		exit 1; \
+	fi; \
+	echo "Making a virtual environment in $(VENV) with $$python (`"$$python" -V`)." && \
+	"$$python" -m venv `test ! -e $@ || echo --clear` $(VENV) && pwd >$@
+
+# $(call install,EXTRAS,STAMPS): editable, so that a change of the code needs no new installation. Afterwards Twisted's list of
+# plugins is written anew; whoever starts twistd later may not have the right to.
+define install
+	@echo 'Installing bussrv$(1) into $(VENV)$(if $(filter %audit] %dev],$(1)), with Spark: about 450 MB).'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.$(1)'
+	@$(BIN)/python -c 'from twisted import plugin, plugins; plugin.getCache(plugins)'
+	@touch $(2)
+endef
+
+$(RUN): $(MADE) setup.py pyproject.toml
+	$(call install,,$(RUN))
+
+$(AUDIT): $(MADE) setup.py pyproject.toml
+	$(call install,[audit],$(RUN) $(AUDIT))
+
+$(DOCS): $(MADE) setup.py pyproject.toml
+	$(call install,[docs],$(RUN) $(DOCS))
+
+$(DEV): $(MADE) setup.py pyproject.toml
+	$(call install,[dev],$(RUN) $(AUDIT) $(DOCS) $(DEV))

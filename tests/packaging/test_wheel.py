@@ -1,0 +1,170 @@
+"""What users install: the wheel and the editable tree, each in a virtual environment of its own, used from elsewhere.
+
+Slow for a test (it builds, and installs with all dependencies), but nothing else sees what a wheel lacks.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.timeout(300)
+
+ROOT = Path(__file__).parents[2]
+# What a source tree is built from; whatever else lies about in the checkout must not matter.
+SOURCES = ("pyproject.toml", "setup.py", "README.md", "bussrv", "twisted")
+JUNK = shutil.ignore_patterns("__pycache__", "*.pyc", "dropin.cache", "*.egg-info", ".*")
+PLUGIN = "twisted/plugins/bussrv_plugins.py"
+
+OPTIONS = (
+    "--objects",
+    "--business",
+    "--inbus",
+    "--spp",
+    "--journal",
+    "--journal-sync",
+    "--link",
+    "--server-id",
+    "--config",
+)
+
+
+class Installed:
+    """A virtual environment, and an empty directory to use it from."""
+
+    def __init__(self, directory: Path) -> None:
+        self.empty = directory / "empty"
+        self.empty.mkdir(parents=True)
+        self.bin = directory / "venv" / "bin"
+        # Without its own pip, the one that runs the tests does the same: that saves half of the time.
+        self._run(sys.executable, "-m", "venv", "--without-pip", directory / "venv")
+
+    def pip(self, *arguments: str | Path) -> None:
+        """Run pip on this environment."""
+        self._run(sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", self.bin.parent, *arguments)
+
+    def run(self, program: str, *arguments: str | Path) -> str:
+        """What a program of the environment prints, both streams; it must succeed."""
+        return self._run(self.bin / program, *arguments)
+
+    def _run(self, *command: str | Path) -> str:
+        # Nothing of the environment that the tests run in may help.
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
+        done = subprocess.run(
+            command,
+            cwd=self.empty,
+            env=inherited,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the source tree: building in the checkout would leave things behind, and see what was left."""
+    copy = tmp_path_factory.mktemp("source")
+    for name in SOURCES:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, copy / name, ignore=JUNK)
+        else:
+            shutil.copy(ROOT / name, copy / name)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def from_wheel(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    return Installed(tmp_path_factory.mktemp("from-wheel"))
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, from_wheel: Installed, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("dist")
+    from_wheel.pip("wheel", "--no-deps", "--wheel-dir", directory, source)
+    (built,) = directory.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module", params=["wheel", "editable"])
+def installed(request: pytest.FixtureRequest, source: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """bussrv as ``pip install`` leaves it, without any extra."""
+    if request.param == "wheel":
+        environment: Installed = request.getfixturevalue("from_wheel")
+        environment.pip("install", "--no-compile", request.getfixturevalue("wheel"))
+    else:
+        environment = Installed(tmp_path_factory.mktemp("editable"))
+        environment.pip("install", "--no-compile", "--editable", source)
+    return environment
+
+
+def test_the_wheel_carries_every_file_of_the_package(wheel: Path, source: Path) -> None:
+    files = [file for file in (source / "bussrv").rglob("*") if file.is_file()]
+    wanted = {file.relative_to(source).as_posix() for file in files}
+    assert {"bussrv/py.typed", "bussrv/cli/main.py"} <= wanted
+    assert wanted - names_in(wheel) == set()
+
+
+def test_the_wheel_carries_the_plugin_and_nothing_else_outside_the_package(wheel: Path) -> None:
+    outside = {name for name in names_in(wheel) if not name.startswith("bussrv/") and ".dist-info/" not in name}
+    # An __init__.py there would overwrite Twisted's own, and uninstalling bussrv would take it away.
+    assert outside == {PLUGIN}
+
+
+def names_in(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def test_twistd_knows_bussrv(installed: Installed) -> None:
+    assert "bussrv" in installed.run("twistd", "--help").split()
+
+
+def test_twistd_bussrv_lists_its_options(installed: Installed) -> None:
+    words = {word.partition("=")[0].rstrip(",") for word in installed.run("twistd", "bussrv", "--help").split()}
+    assert set(OPTIONS) - words == set()
+
+
+def test_the_command_answers_without_spark(installed: Installed) -> None:
+    program = "import importlib.util; print(importlib.util.find_spec('pyspark'))"
+    assert installed.run("python", "-c", program) == "None\n"
+    assert "audit" in installed.run("bussrv", "--help")
+
+
+def test_every_module_but_the_audit_imports_with_what_was_installed(installed: Installed) -> None:
+    # The audit needs its extra; the conformance kit needs what its users test with.
+    program = (
+        "import bussrv, importlib, pkgutil\n"
+        "for each in pkgutil.walk_packages(bussrv.__path__, 'bussrv.'):\n"
+        "    if not each.name.startswith(('bussrv.audit.', 'bussrv.testing.')) and '__main__' not in each.name:\n"
+        "        importlib.import_module(each.name)\n"
+        "        print(each.name)"
+    )
+    assert "bussrv.wire.objects" in installed.run("python", "-c", program).split()
+
+
+def test_using_it_leaves_nothing_behind(installed: Installed) -> None:
+    installed.run("twistd", "bussrv", "--help")
+    installed.run("bussrv", "--help")
+    assert list(installed.empty.iterdir()) == []
+
+
+def test_uninstalling_leaves_twisted_whole(from_wheel: Installed, wheel: Path) -> None:
+    from_wheel.pip("install", wheel)
+    from_wheel.pip("uninstall", "--yes", "bussrv")
+    assert "bussrv" not in from_wheel.run("twistd", "--help").split()
+    assert (
+        from_wheel.run("python", "-c", "import twisted.plugins; print(twisted.plugins.__file__)")
+        .strip()
+        .endswith(".py")
+    )

@@ -1,0 +1,396 @@
+"""Which module may import which. The tables at the top are the architecture; below them is how they are held to.
+
+Imports are read from the source, wherever they stand: at the top of a module, in a function, or for type checkers only.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PLUGIN = "twisted.plugins.bussrv_plugins"
+
+Table = Mapping[str, tuple[str, ...]]
+
+BASE = ("bussrv.version", "bussrv.errors", "bussrv.values", "bussrv.events")
+
+# From low to high. A module imports from its own layer and from those below. A package stands for everything in it.
+LAYERS: tuple[tuple[str, ...], ...] = (
+    (*BASE, "bussrv.clock", "bussrv.addresses"),
+    ("bussrv.interfaces", "bussrv.settings", "bussrv.plugin"),
+    ("bussrv.wire", "bussrv.journal"),
+    ("bussrv.registry",),
+    ("bussrv.bus",),
+    ("bussrv.formats",),
+    ("bussrv.server", "bussrv.admin"),
+    (PLUGIN,),
+)
+
+# In one layer, yet none of them imports another.
+STRANGERS: tuple[tuple[str, ...], ...] = (("bussrv.wire", "bussrv.journal"),)
+
+# Beside the layers: no layer imports these, and they import of bussrv only themselves and what is named here.
+BESIDE: Table = {
+    "bussrv.client": ("bussrv.errors", "bussrv.values", "bussrv.wire"),
+    "bussrv.audit": (*BASE, "bussrv.journal.record", "bussrv.journal.segment"),
+    "bussrv.cli": ("bussrv",),
+    "bussrv.demo": (*BASE, "bussrv.wire", "bussrv.journal.segment", "bussrv.client", "bussrv.cli", "bussrv.testing"),
+    "bussrv.testing": ("bussrv",),
+}
+
+# Of other packages, beside the standard library, these import only what is named here, save for type checkers.
+THIRD_PARTIES: Table = {
+    "bussrv.version": (),
+    "bussrv.errors": (),
+    "bussrv.clock": (),
+    "bussrv.interfaces": ("zope",),
+    "bussrv.client": (),
+    "bussrv.demo": (),
+    "bussrv.testing.server": (),
+    "bussrv.audit": ("pyspark",),
+    PLUGIN: ("twisted", "zope"),
+}
+
+# Outside functions these import, beside the standard library, only what is named here: the command must answer without
+# Spark, and every `twistd` run loads the plugin file.
+LIGHT: Table = {
+    "bussrv.cli": ("bussrv.version", "bussrv.errors"),
+    PLUGIN: ("bussrv.plugin", "bussrv.interfaces", "twisted.application.service", "twisted.plugin", "zope.interface"),
+}
+
+# Spark's executors, scripts and integrators' programs use these: not even what they import imports Twisted.
+NO_TWISTED: tuple[str, ...] = (
+    "bussrv.errors",
+    "bussrv.values",
+    "bussrv.events",
+    "bussrv.interfaces",
+    "bussrv.wire",
+    "bussrv.registry.state",
+    "bussrv.journal.record",
+    "bussrv.journal.segment",
+    "bussrv.client",
+    "bussrv.audit",
+)
+
+MOST_LINES = 400
+
+
+# Reading the source.
+@dataclass(frozen=True)
+class Import:
+    """``place`` is ``module`` (runs when the module is imported), ``function`` or ``typing`` (never runs)."""
+
+    target: str
+    line: int
+    place: str
+
+
+@dataclass(frozen=True)
+class Module:
+    name: str
+    is_package: bool
+    source: str
+    imports: tuple[Import, ...]
+
+
+Tree = Mapping[str, Module]
+Rule = Callable[[Tree], Iterator[str]]
+
+
+@dataclass
+class ImportReader(ast.NodeVisitor):
+    """Collects what a module imports. ``names`` are the modules there are, to tell a module from what stands in one."""
+
+    module: str
+    is_package: bool
+    names: frozenset[str]
+    place: str = "module"
+    found: list[Import] = field(default_factory=list)
+
+    def add(self, target: str, node: ast.stmt | ast.expr) -> None:
+        self.found.append(Import(target, node.lineno, self.place))
+
+    def visit_at(self, place: str, nodes: list[ast.stmt]) -> None:
+        outer, self.place = self.place, place if self.place == "module" else self.place
+        for node in nodes:
+            self.visit(node)
+        self.place = outer
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            self.add(alias.name, node)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        base = node.module or ""
+        if node.level:
+            parts = self.module.split(".")
+            package = parts[: len(parts) - node.level + self.is_package]
+            base = ".".join([*package, base] if base else package)
+        for alias in node.names:
+            inner = f"{base}.{alias.name}"
+            self.add(inner if inner in self.names else base, node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        """``import_module("…")`` and Twisted's ``namedAny("…")`` are imports as well."""
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if called in {"import_module", "__import__", "namedAny", "namedModule"} and node.args:
+            name = node.args[0]
+            if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                self.add(name.value, node)
+        self.generic_visit(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        self.visit_at("function", node.body)
+
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815 - ast calls it by that name
+
+    def visit_If(self, node: ast.If) -> None:
+        for_typing = "TYPE_CHECKING" in ast.unparse(node.test)
+        self.visit_at("typing" if for_typing else self.place, node.body)
+        self.visit_at(self.place, node.orelse)
+
+
+def read(sources: Mapping[str, str]) -> dict[str, Module]:
+    """``sources`` maps file names, relative to the root, to what is in the files."""
+    tree = {}
+    names = {file: file.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for file in sources}
+    for file, source in sources.items():
+        is_package = file.endswith("__init__.py")
+        reader = ImportReader(names[file], is_package, frozenset(names.values()))
+        reader.visit(ast.parse(source, file))
+        tree[names[file]] = Module(names[file], is_package, source, tuple(reader.found))
+    return tree
+
+
+@cache
+def read_project() -> dict[str, Module]:
+    files = [*(ROOT / "bussrv").rglob("*.py"), *(ROOT / "twisted").rglob("*.py")]
+    return read({file.relative_to(ROOT).as_posix(): file.read_text(encoding="utf-8") for file in sorted(files)})
+
+
+def within(name: str, packages: str | tuple[str, ...]) -> bool:
+    each = (packages,) if isinstance(packages, str) else packages
+    return any(name == package or name.startswith(f"{package}.") for package in each)
+
+
+def layer_of(name: str) -> int | None:
+    return next((height for height, layer in enumerate(LAYERS) if within(name, layer)), None)
+
+
+def ours(name: str) -> bool:
+    return within(name, ("bussrv", PLUGIN))
+
+
+def standard(name: str) -> bool:
+    return name.split(".")[0] in sys.stdlib_module_names
+
+
+# The rules: each takes the tree and yields what breaks it.
+def every_module_has_a_place(tree: Tree) -> Iterator[str]:
+    for name in tree:
+        if name != "bussrv" and layer_of(name) is None and not within(name, tuple(BESIDE)):
+            yield f"{name} stands neither in LAYERS nor in BESIDE"
+
+
+def imports_never_go_up(tree: Tree) -> Iterator[str]:
+    for module in tree.values():
+        height = layer_of(module.name)
+        if height is None:
+            continue
+        for each in module.imports:
+            if not ours(each.target) or each.target == "bussrv":
+                continue
+            target = layer_of(each.target)
+            if target is None or target > height:
+                yield f"{module.name}:{each.line} imports {each.target}, which is not below it"
+
+
+def imports_under(tree: Tree, table: Table) -> Iterator[tuple[Module, Import, str]]:
+    """Every import of the modules that ``table`` has an entry for, with that entry."""
+    for module in tree.values():
+        entry = next((package for package in table if within(module.name, package)), None)
+        if entry is not None:
+            yield from ((module, each, entry) for each in module.imports)
+
+
+def strangers_stay_strangers(tree: Tree) -> Iterator[str]:
+    strangers = {package: tuple({*group} - {package}) for group in STRANGERS for package in group}
+    for module, each, entry in imports_under(tree, strangers):
+        if within(each.target, strangers[entry]):
+            yield f"{module.name}:{each.line} imports {each.target}"
+
+
+def those_beside_import_little(tree: Tree) -> Iterator[str]:
+    for module, each, entry in imports_under(tree, BESIDE):
+        if ours(each.target) and not within(each.target, (entry, *BESIDE[entry])):
+            yield f"{module.name}:{each.line} imports {each.target}"
+
+
+def third_parties_are_few(tree: Tree) -> Iterator[str]:
+    for module, each, entry in imports_under(tree, THIRD_PARTIES):
+        foreign = each.place != "typing" and not ours(each.target) and not standard(each.target)
+        if foreign and not within(each.target, THIRD_PARTIES[entry]):
+            yield f"{module.name}:{each.line} imports {each.target}"
+
+
+def light_modules_import_lazily(tree: Tree) -> Iterator[str]:
+    for module, each, entry in imports_under(tree, LIGHT):
+        if each.place == "module" and not standard(each.target) and not within(each.target, (entry, *LIGHT[entry])):
+            yield f"{module.name}:{each.line} imports {each.target} outside a function"
+
+
+def some_never_reach_twisted(tree: Tree) -> Iterator[str]:
+    for name in tree:
+        if not within(name, NO_TWISTED):
+            continue
+        paths: list[tuple[str, ...]] = [(name,)]
+        seen = {name}
+        while paths:
+            path = paths.pop()
+            for each in tree[path[-1]].imports:
+                if each.place == "typing" or each.target in seen:
+                    continue
+                seen.add(each.target)
+                if within(each.target, "twisted"):
+                    yield " -> ".join((*path, each.target))
+                elif each.target in tree:
+                    paths.append((*path, each.target))
+
+
+def imports_make_no_circle(tree: Tree) -> Iterator[str]:
+    try:
+        graph = {name: {each.target for each in module.imports} & tree.keys() for name, module in tree.items()}
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        yield " <- ".join(error.args[1])
+
+
+def modules_are_short(tree: Tree) -> Iterator[str]:
+    for module in tree.values():
+        lines = len(module.source.splitlines())
+        if lines > MOST_LINES:
+            yield f"{module.name} has {lines} lines"
+
+
+def packages_hold_no_code(tree: Tree) -> Iterator[str]:
+    for module in tree.values():
+        if not module.is_package:
+            continue
+        body = ast.parse(module.source).body
+        if not ast.get_docstring(ast.Module(body, [])):
+            yield f"{module.name} has no docstring"
+        for node in body[1:]:
+            if not (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"):
+                yield f"{module.name}:{node.lineno} is more than a docstring and __all__"
+
+
+def the_plugin_directory_is_no_package(tree: Tree) -> Iterator[str]:
+    for name, module in tree.items():
+        if within(name, "twisted") and (module.is_package or name != PLUGIN):
+            yield f"{name} would overwrite a part of Twisted"
+
+
+RULES: tuple[Rule, ...] = (
+    every_module_has_a_place,
+    imports_never_go_up,
+    strangers_stay_strangers,
+    those_beside_import_little,
+    third_parties_are_few,
+    light_modules_import_lazily,
+    some_never_reach_twisted,
+    imports_make_no_circle,
+    modules_are_short,
+    packages_hold_no_code,
+    the_plugin_directory_is_no_package,
+)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_project_keeps(rule: Rule) -> None:
+    assert list(rule(read_project())) == []
+
+
+def test_what_must_not_load_twisted_does_not() -> None:
+    names = [name for name in read_project() if within(name, NO_TWISTED)]
+    assert loaded_twisted(names) == []
+
+
+def test_the_check_of_what_is_loaded_can_fail() -> None:
+    assert "twisted.internet.defer" in loaded_twisted(["bussrv.registry.registry"])
+
+
+def loaded_twisted(names: list[str]) -> list[str]:
+    """What of Twisted a fresh interpreter has loaded after it imported ``names``."""
+    program = (
+        "import importlib, json, sys\n"
+        "for name in sys.argv[1:]: importlib.import_module(name)\n"
+        "print(json.dumps([each for each in sys.modules if each.split('.')[0] == 'twisted']))"
+    )
+    command = [sys.executable, "-c", program, *names]
+    answer = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    loaded: list[str] = json.loads(answer)
+    return loaded
+
+
+def test_what_must_not_import_twisted_is_there() -> None:
+    assert set(NO_TWISTED) <= read_project().keys()
+
+
+# Every rule finds what breaks it.
+SOUND = {
+    "bussrv/__init__.py": '"""D."""',
+    "bussrv/values.py": "import msgspec",
+    "bussrv/wire/__init__.py": '"""D."""\n__all__ = ["objects"]',
+    "bussrv/wire/objects.py": "from bussrv.values import x\nfrom . import spp",
+    "bussrv/wire/spp.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from twisted.internet import defer",
+    "bussrv/journal/writer.py": "from twisted.internet import defer",
+    "bussrv/cli/main.py": "import sys\ndef main():\n    from bussrv.audit import job",
+    "bussrv/audit/job.py": "import pyspark",
+    "twisted/plugins/bussrv_plugins.py": "from bussrv.plugin import WireFormat",
+}
+
+BROKEN = [
+    (every_module_has_a_place, "bussrv/utils.py", "", "bussrv.utils stands neither"),
+    (imports_never_go_up, "bussrv/values.py", "from bussrv.wire import spp", "values:1 imports bussrv.wire.spp"),
+    (imports_never_go_up, "bussrv/bus/a.py", "def f():\n import bussrv.formats.spp", "a:2 imports bussrv.formats.spp"),
+    (imports_never_go_up, "bussrv/bus/a.py", "from ..server import b", "a:1 imports bussrv.server"),
+    (imports_never_go_up, "bussrv/bus/a.py", "import_module('bussrv.formats.spp')", "a:1 imports bussrv.formats.spp"),
+    (imports_never_go_up, "bussrv/server/a.py", "from bussrv.cli import main", "a:1 imports bussrv.cli.main"),
+    (strangers_stay_strangers, "bussrv/journal/a.py", "from bussrv import wire", "a:1 imports bussrv.wire"),
+    (those_beside_import_little, "bussrv/audit/a.py", "import bussrv.journal.writer", "a:1 imports bussrv.journal.wr"),
+    (those_beside_import_little, "bussrv/client/a.py", "from bussrv.bus import bus", "a:1 imports bussrv.bus"),
+    (third_parties_are_few, "bussrv/audit/a.py", "def f():\n    import pandas", "a:2 imports pandas"),
+    (light_modules_import_lazily, "bussrv/cli/a.py", "try:\n import bussrv.audit\nfinally:\n f()", "bussrv.audit outs"),
+    (light_modules_import_lazily, "twisted/plugins/bussrv_plugins.py", "import bussrv.bus", "bussrv.bus outside"),
+    (some_never_reach_twisted, "bussrv/wire/spp.py", "def f():\n    import twisted", "bussrv.wire.spp -> twisted"),
+    (some_never_reach_twisted, "bussrv/values.py", "import bussrv.journal.writer", "writer -> twisted.internet"),
+    (imports_make_no_circle, "bussrv/wire/spp.py", "def f():\n    from . import objects", "bussrv.wire.objects <- "),
+    (modules_are_short, "bussrv/a.py", "\n" * (MOST_LINES + 1), "bussrv.a has 401 lines"),
+    (packages_hold_no_code, "bussrv/bus/__init__.py", '"""D."""\nfrom bussrv import values', "bussrv.bus:2 is more"),
+    (packages_hold_no_code, "bussrv/bus/__init__.py", "", "bussrv.bus has no docstring"),
+    (the_plugin_directory_is_no_package, "twisted/plugins/__init__.py", "", "twisted.plugins would overwrite"),
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_a_sound_tree_keeps(rule: Rule) -> None:
+    assert list(rule(read(SOUND))) == []
+
+
+@pytest.mark.parametrize(("rule", "file", "source", "said"), BROKEN)
+def test_a_broken_tree_does_not_keep(rule: Rule, file: str, source: str, said: str) -> None:
+    assert any(said in problem for problem in rule(read({**SOUND, file: source})))
+
+
+def test_every_rule_is_tried_on_a_broken_tree() -> None:
+    assert {rule for rule, *_ in BROKEN} == set(RULES)
