@@ -1,17 +1,19 @@
 """How the documentation is built: ``make docs``."""
 
+import sys
+from pathlib import Path
+
 from bussrv.version import VERSION
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "bussrv"
 author = "the bussrv authors"
 version = release = VERSION
 
-extensions = ["myst_parser"]
+extensions = ["golden_vectors", "myst_parser"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build"]
-# The table of contents names pages that are still to be written.
-suppress_warnings = ["toc.not_readable"]
-
+exclude_patterns = ["_build", "_ext"]
 html_theme = "furo"
 html_title = f"bussrv {VERSION}"
