@@ -1,6 +1,6 @@
 """The directive ``golden-vectors``: shows the messages that the tests of a wire format hold it to, byte for byte.
 
-Its argument is the name of a file of ``tests/vectors`` without its ending. Vectors of malformed messages are listed with
+Its argument is the name of a file of ``tests/vectors`` without its ending. Malformed messages are listed with
 the code that they are refused for.
 """
 
