@@ -1,0 +1,223 @@
+"""A server in memory: every format on a transport that is a string, a clock that the test moves, a journal that it holds."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from twisted.internet.address import IPv4Address
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransportWithDisconnection
+
+from bussrv.bus.bus import Bus
+from bussrv.bus.membership import MembershipAnnouncer
+from bussrv.events import Event
+from bussrv.formats.business import BusinessProtocol
+from bussrv.formats.inbus import InbusServer
+from bussrv.formats.objects import ObjectsProtocol
+from bussrv.formats.spp import SppFactory
+from bussrv.formats.stream import StreamFactory, StreamProtocol
+from bussrv.journal.memory import MemoryJournal
+from bussrv.registry.registry import Registry
+from bussrv.registry.state import RegistryState
+from bussrv.settings import Settings
+from bussrv.wire import inbus, spp
+from bussrv.wire.objects import ObjectReader, encode
+
+SERVER = "hall"
+Said = tuple[dict[str, Any], bytes]
+
+
+class MovedClock:
+    """The time of day of a Twisted clock that is moved by hand."""
+
+    def __init__(self, reactor: Clock) -> None:
+        self._reactor = reactor
+
+    def utc(self) -> int:
+        return 1_700_000_000_000_000 + self.mono()
+
+    def mono(self) -> int:
+        return int(self._reactor.seconds() * 1_000_000)
+
+
+class Transport(StringTransportWithDisconnection):
+    """Also knows whether it is full, and whether the connection was cut."""
+
+    aborted = False
+
+    def abortConnection(self) -> None:
+        self.aborted = True
+        self.loseConnection()
+
+
+class Network:
+    """One server.
+
+    :param state: what a journal said of an earlier boot.
+    """
+
+    def __init__(self, state: RegistryState | None = None, **settings: Any) -> None:
+        self.reactor = Clock()
+        clock = MovedClock(self.reactor)
+        self._boot = "boot" if state is None else "next"
+        self.journal = MemoryJournal(keep=True)
+        self._made = 0
+        self.registry = Registry(self.journal, clock, self._new_id, server_id=SERVER, boot=self._boot, state=state)
+        self.bus = Bus(self.registry, Settings(**settings), SERVER, self._new_id, clock)
+        self.registry.observe(MembershipAnnouncer(self.bus))
+        self._factories = {
+            "objects": StreamFactory(ObjectsProtocol, self.bus, self.reactor),
+            "business": StreamFactory(BusinessProtocol, self.bus, self.reactor),
+            "spp": SppFactory(self.bus, self.reactor),
+        }
+        self.udp = DatagramPort(InbusServer(self.bus, self.reactor))
+
+    def _new_id(self) -> str:
+        self._made += 1
+        return f"{self._boot}-{self._made}"
+
+    def connect(self, name: str) -> "Connection":
+        return Connection(self._factories[name].buildProtocol(None))
+
+    def member(self, **subscription: Any) -> "Member":
+        """A subscribed member of Object System, whose subscription was answered."""
+        member = Member(self.connect("objects"))
+        member.send({"event": "routing/subscribe", **subscription})
+        member.routing_id = member.only_reply()["routing-id"]
+        return member
+
+    def business(self, **registration: Any) -> "Member":
+        member = Member(self.connect("business"))
+        member.send({"event": "client/register", **registration})
+        member.routing_id = member.only_reply()["routing-id"]
+        return member
+
+    def watcher(self) -> "Watcher":
+        return Watcher(self.connect("spp"))
+
+    def events(self, *kinds: type[Event]) -> list[Event]:
+        """What the journal holds of these kinds."""
+        return [record.event for record in self.journal.records if isinstance(record.event, kinds)]
+
+
+class Connection:
+    """The client's end of a connection."""
+
+    def __init__(self, protocol: StreamProtocol) -> None:
+        self.protocol = protocol
+        self.transport = Transport(peerAddress=IPv4Address("TCP", "10.0.0.1", 4711))
+        self.transport.protocol = protocol
+        protocol.makeConnection(self.transport)
+
+    def send_bytes(self, data: bytes) -> None:
+        self.protocol.dataReceived(data)
+
+    def take(self) -> bytes:
+        data: bytes = self.transport.value()
+        self.transport.clear()
+        return data
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.transport.connected)
+
+    def close(self) -> None:
+        self.transport.loseConnection()
+
+
+class Member:
+    """A client of the object network."""
+
+    routing_id = ""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._reader = ObjectReader()
+
+    def send(self, fields: dict[str, Any], payload: bytes = b"") -> None:
+        self.connection.send_bytes(encode(fields, payload))
+
+    def received(self) -> list[Said]:
+        """Everything since the last time."""
+        self._reader.feed(self.connection.take())
+        found = []
+        while (event := self._reader.next_event()) is not None:
+            found.append((event.fields(), event.payload))
+        return found
+
+    def heads(self) -> list[dict[str, Any]]:
+        return [fields for fields, _ in self.received()]
+
+    def names(self) -> list[str]:
+        """The event, or the type of content, of everything since the last time."""
+        return [fields.get("event", fields.get("type")) for fields in self.heads()]
+
+    def only_reply(self) -> dict[str, Any]:
+        (fields,) = self.heads()
+        return fields
+
+
+class Watcher:
+    """A client of SPP."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._reader = spp.SppReader("server")
+
+    def subscribe(self, service: str) -> None:
+        self.connection.send_bytes(spp.subscribe(service))
+
+    def unsubscribe(self, service: str) -> None:
+        self.connection.send_bytes(spp.unsubscribe(service))
+
+    def received(self) -> list[spp.Event]:
+        self._reader.feed(self.connection.take())
+        found = []
+        while (event := self._reader.next_event()) is not None:
+            found.append(event)
+        return found
+
+    def messages(self) -> list[bytes]:
+        return [event.message for event in self.received() if isinstance(event, spp.Info)]
+
+
+class DatagramPort:
+    """The network's end of a UDP port."""
+
+    def __init__(self, server: InbusServer) -> None:
+        self.server = server
+        self.sent: list[tuple[bytes, tuple[str, int]]] = []
+        self.failing: OSError | None = None
+        server.transport = self
+        server.startProtocol()
+
+    def write(self, datagram: bytes, address: tuple[str, int]) -> None:
+        if self.failing is not None:
+            raise self.failing
+        self.sent.append((datagram, address))
+
+    def receive(self, datagram: bytes, source: str = "10.0.0.2") -> None:
+        self.server.datagramReceived(datagram, (source, 40_000))
+
+    def subscribe(self, app_key: str, port: int = 5000, version: int = 2, host: str = "10.0.0.2") -> None:
+        self.receive(inbus.subscribe(app_key, host, port, version), host)
+
+    def unsubscribe(self, app_key: str, port: int = 5000, host: str = "10.0.0.2") -> None:
+        self.receive(inbus.unsubscribe(app_key, host, port), host)
+
+    def publish(
+        self, app_key: str, payload: bytes, app_type: int = 1, version: int = 2, source: str = "10.0.0.3"
+    ) -> None:
+        self.receive(inbus.publish(app_key, app_type, payload, version), source)
+
+    def taken(self) -> list[tuple[bytes, tuple[str, int]]]:
+        sent, self.sent = self.sent, []
+        return sent
+
+    def payloads(self) -> list[bytes]:
+        return [inbus.decode(datagram).payload for datagram, _ in self.taken()]
+
+
+def drain(members: Sequence[Member]) -> None:
+    """Forget what the members were told so far."""
+    for member in members:
+        member.received()

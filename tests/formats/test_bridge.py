@@ -1,0 +1,162 @@
+"""What is published in any format reaches the subscribers of every format, byte for byte."""
+
+import base64
+import json
+from collections.abc import Callable
+
+import pytest
+
+from bussrv.wire import inbus
+from tests.formats.network import Network
+
+PAYLOADS = {
+    "text": ("text/plain; charset=UTF-8", "Omega – 0:45".encode()),
+    "JSON": ("application/json", b'{"on":1.0}'),
+    "binary with NULs": ("application/octet-stream", b"\0\xff\0{}\0"),
+    "empty": ("text/plain; charset=UTF-8", b""),
+    "60 KB of text": ("text/plain", b"text" * 15_000),
+    "60 KB of bytes": ("application/octet-stream", bytes(range(256)) * 234),
+}
+SOURCES = ("objects", "business", "inbus 1", "inbus 2")
+RECEIVERS = ("objects", "business", "spp", "inbus 1", "inbus 2")
+
+
+def as_sent_by_inbus(version: int, payload: bytes) -> bytes:
+    """A payload as subscribers of a version are sent it: bytes that are no text go in base64 to those of version 1."""
+    try:
+        payload.decode()
+    except UnicodeDecodeError:
+        return base64.b64encode(payload) if version == 1 else payload
+    return payload
+
+
+def fits(name: str, payload: bytes) -> bool:
+    """Whether a message of a format can carry a payload."""
+    if not name.startswith("inbus"):
+        return True
+    version = int(name[-1])
+    return len(inbus.publish("tv", 1, as_sent_by_inbus(version, payload), version)) <= inbus.MAX_DATAGRAM
+
+
+def can_publish(name: str, payload: bytes) -> bool:
+    return fits(name, payload) and (name != "inbus 1" or as_sent_by_inbus(1, payload) == payload)
+
+
+MATRIX = [
+    (source, to, kind)
+    for source in SOURCES
+    for to in RECEIVERS
+    for kind, (_, payload) in PAYLOADS.items()
+    if can_publish(source, payload)
+]
+
+Publish = Callable[[str, bytes], None]
+
+
+def publisher(network: Network, name: str) -> Publish:
+    if name.startswith("inbus"):
+        version = int(name[-1])
+        return lambda content_type, payload: network.udp.publish("tv", payload, version=version)
+    member = network.member(receive_mode="none") if name == "objects" else network.business(receive="no_echo")
+    member.send({"event": "services/register", "name": "tv"})
+    return lambda content_type, payload: member.send({"type": content_type, "size": len(payload)}, payload)
+
+
+def received(network: Network, name: str, publish: Callable[[], None]) -> list[bytes]:
+    """What a subscriber of that format is given when something is published."""
+    if name == "spp":
+        network.udp.publish("tv", b"before", source="10.0.0.9")
+        watcher = network.watcher()
+        watcher.subscribe("tv")
+        watcher.received()
+        publish()
+        return watcher.messages()
+    if name.startswith("inbus"):
+        network.udp.subscribe("tv", version=int(name[-1]))
+        publish()
+        datagrams = [datagram for datagram, _ in network.udp.taken()]
+        assert all(json.loads(datagram)["version"] == int(name[-1]) for datagram in datagrams)
+        return [inbus.decode(datagram).payload for datagram in datagrams]
+    member = network.member(receive_mode="no_echo") if name == "objects" else network.business(receive="no_echo")
+    publish()
+    return [payload for fields, payload in member.received() if "type" in fields]
+
+
+@pytest.mark.parametrize(("source", "to", "kind"), MATRIX)
+def test_the_whole_matrix(source: str, to: str, kind: str) -> None:
+    content_type, payload = PAYLOADS[kind]
+    network = Network()
+    publish = publisher(network, source)
+    got = received(network, to, lambda: publish(content_type, payload))
+    if fits(to, payload):
+        assert got == [as_sent_by_inbus(int(to[-1]), payload) if to.startswith("inbus") else payload]
+        assert network.bus.counters["datagram-too-large"] == 0
+    else:
+        assert got == []
+        assert network.bus.counters["datagram-too-large"] == 1
+
+
+def test_what_no_datagram_can_carry_reaches_the_others() -> None:
+    network = Network()
+    member = network.member()
+    publish = publisher(network, "objects")
+    network.udp.subscribe("tv")
+    publish("a/b", PAYLOADS["60 KB of bytes"][1])
+    assert network.udp.taken() == []
+    assert PAYLOADS["60 KB of bytes"][1] in [payload for _, payload in member.received()]
+
+
+def test_an_inbus_publication_is_an_object_of_the_network() -> None:
+    network = Network()
+    member = network.member()
+    network.udp.publish("gauge", b"21.5", app_type=7)
+    ((fields, payload),) = member.received()
+    route = fields.pop("route")
+    identifier = fields.pop("id")
+    assert fields == {"type": "text/plain; charset=UTF-8", "size": 4, "sender": "gauge", "app-type": 7}
+    assert (payload, len(route), route[1]) == (b"21.5", 2, "hall")
+    assert identifier
+
+
+def test_app_type_and_content_type_cross_the_bridge() -> None:
+    network = Network()
+    member = network.member()
+    member.send({"event": "services/register", "name": "tv"})
+    network.udp.subscribe("tv", version=2)
+    for app_type, seen in ((17, 17), ("x", 1), (None, 1), (True, 1), (2**70, 1)):
+        member.send({"type": "text/plain", "app-type": app_type}, b"x")
+        ((datagram, address),) = network.udp.taken()
+        assert (json.loads(datagram)["application"], address) == (["tv", seen], ("10.0.0.2", 5000))
+        assert json.loads(datagram)["address"] == ["", 0]
+
+
+def test_order_is_kept_for_each_publisher_and_service() -> None:
+    network = Network()
+    member = network.member(receive_mode="none")
+    member.send({"event": "services/register", "name": "tv"})
+    watcher = network.watcher()
+    watcher.subscribe("tv")
+    network.udp.subscribe("tv")
+    watcher.received()
+    chunk = b"".join(b'{"type":"a/b","size":2}\0%02d' % number for number in range(50))
+    member.connection.send_bytes(chunk)
+    expected = [b"%02d" % number for number in range(50)]
+    assert watcher.messages() == expected
+    assert network.udp.payloads() == expected
+
+
+def test_services_appear_and_go_across_formats_when_durable() -> None:
+    network = Network()
+    watcher = network.watcher()
+    business = network.business()
+    network.journal.hold()
+    network.udp.publish("gauge", b"1")
+    assert watcher.received() == []
+    network.journal.release()
+    assert [type(event).__name__ for event in watcher.received()] == ["Offer"]
+    business.received()
+    business.send({"event": "services/list"})
+    ((_, names),) = business.received()
+    assert json.loads(names) == ["gauge"]
+    network.reactor.pump([60] * 70)
+    assert [type(event).__name__ for event in watcher.received()] == ["Removed"]

@@ -1,0 +1,249 @@
+"""Inbus, sentence by sentence, on a port that is a list."""
+
+import json
+from ipaddress import ip_network
+
+import pytest
+
+from bussrv import events as ev
+from bussrv.registry.state import RegistryState
+from bussrv.wire import inbus
+from tests.formats.network import Network
+
+
+def replayed(network: Network) -> RegistryState:
+    """What a server that starts now would read in the journal."""
+    state = RegistryState()
+    for record in network.journal.records:
+        state.apply(record.event, record.time)
+    return state
+
+
+def test_subscribe_publish_unsubscribe() -> None:
+    udp = Network().udp
+    udp.subscribe("upnp", port=5000)
+    udp.subscribe("upnp", port=5001)
+    udp.subscribe("other", port=5002)
+    udp.publish("upnp", b"x", app_type=17)
+    taken = udp.taken()
+    assert [address for _, address in taken] == [("10.0.0.2", 5000), ("10.0.0.2", 5001)]
+    assert json.loads(taken[0][0]) == {
+        "version": 2,
+        "opcode": 3,
+        "application": ["upnp", 17],
+        "address": ["", 0],
+        "payload": "eA==",
+    }
+    udp.unsubscribe("upnp", port=5000)
+    udp.publish("upnp", b"y")
+    assert [address for _, address in udp.taken()] == [("10.0.0.2", 5001)]
+
+
+def test_a_subscriber_gets_the_version_it_subscribed_with_last() -> None:
+    udp = Network().udp
+    udp.subscribe("upnp", port=5000, version=1)
+    udp.subscribe("upnp", port=5001, version=2)
+    udp.publish("upnp", b"x", version=1)
+    assert [json.loads(datagram)["version"] for datagram, _ in udp.taken()] == [1, 2]
+    udp.subscribe("upnp", port=5000, version=2)
+    udp.publish("upnp", b"x", version=1)
+    assert [json.loads(datagram)["version"] for datagram, _ in udp.taken()] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("datagram", "reason"),
+    [
+        (b"\xff", "bad-utf8"),
+        (b"{", "bad-json"),
+        (b"[]", "not-an-object"),
+        (b"{}", "bad-element"),
+        (b'{"version":3,"opcode":1,"application":["a",0],"address":["10.0.0.2",1],"payload":""}', "bad-version"),
+        (b'{"version":1,"opcode":0,"application":["a",0],"address":["10.0.0.2",1],"payload":""}', "reserved-opcode"),
+        (b'{"version":1,"opcode":4,"application":["a",0],"address":["10.0.0.2",1],"payload":""}', "reserved-opcode"),
+        (b'{"version":1,"opcode":1,"application":["*",0],"address":["10.0.0.2",1],"payload":""}', "reserved-app-key"),
+        (b'{"version":2,"opcode":3,"application":["_inbus",1],"address":["",0],"payload":""}', "reserved-app-key"),
+        (b'{"version":2,"opcode":3,"application":["a",1],"address":["",0],"payload":"*"}', "bad-base64"),
+        (b'{"version":1,"opcode":1,"application":["a",0],"address":["10.0.0.2",0],"payload":""}', "bad-element"),
+        (b'{"version":1,"opcode":1,"application":["a",0],"address":["here",1],"payload":""}', "bad-element"),
+        (b'{"version":1,"opcode":1,"application":["",0],"address":["10.0.0.2",1],"payload":""}', "bad-service-name"),
+        (
+            b'{"version":1,"opcode":2,"application":["a",0],"address":["10.0.0.2",1],"payload":""}',
+            "no-such-subscription",
+        ),
+        (b'{"version":1,"opcode":3,"application":["bus/x",1],"address":["",0],"payload":""}', "reserved-name"),
+    ],
+)
+def test_what_is_wrong_is_dropped_and_counted_and_never_answered(datagram: bytes, reason: str) -> None:
+    network = Network()
+    network.udp.receive(datagram)
+    assert network.udp.taken() == []
+    assert network.bus.counters[reason] == 1
+    assert network.registry.state.sessions == {}
+
+
+def test_the_stated_address_must_be_the_senders_or_allowed() -> None:
+    network = Network(inbus_allow=(ip_network("192.168.7.0/24"),))
+    network.udp.receive(inbus.subscribe("a", "10.0.0.9", 5000), "10.0.0.2")
+    assert network.bus.counters["foreign-address"] == 1
+    (refused,) = network.events(ev.SubscriptionRefused)
+    assert (refused.reason, refused.peer, refused.service) == ("foreign-address", "10.0.0.2", "a")
+    network.udp.receive(inbus.subscribe("a", "192.168.7.3", 5000), "10.0.0.2")
+    network.udp.receive(inbus.subscribe("a", "192.168.7.3", 5001), "10.0.0.2")
+    network.udp.receive(inbus.unsubscribe("a", "192.168.7.3", 5001), "10.0.0.2")
+    network.udp.publish("a", b"x")
+    assert [address for _, address in network.udp.taken()] == [("192.168.7.3", 5000)]
+
+
+def test_a_stranger_cannot_end_a_subscription() -> None:
+    network = Network()
+    network.udp.subscribe("a")
+    network.udp.receive(inbus.unsubscribe("a", "10.0.0.2", 5000), "10.0.0.66")
+    network.udp.publish("a", b"x")
+    assert len(network.udp.taken()) == 1
+
+
+def test_app_type_0_is_delivered_and_counted() -> None:
+    network = Network()
+    network.udp.subscribe("a")
+    network.udp.publish("a", b"x", app_type=0)
+    assert network.udp.payloads() == [b"x"]
+    assert network.bus.counters["reserved-app-type"] == 1
+
+
+def test_one_session_for_each_stated_address_and_one_for_each_publishing_host() -> None:
+    network = Network()
+    network.udp.subscribe("a", port=5000)
+    network.udp.subscribe("b", port=5000)
+    network.udp.subscribe("a", port=5001)
+    for _ in range(3):
+        network.udp.publish("a", b"x", source="10.0.0.3")
+    network.udp.publish("a", b"x", source="10.0.0.4")
+    sessions = network.registry.state.sessions.values()
+    assert sorted((session.peer, session.persistent) for session in sessions) == [
+        ("10.0.0.2:5000", True),
+        ("10.0.0.2:5001", True),
+        ("10.0.0.3", False),
+        ("10.0.0.4", False),
+    ]
+    network.udp.unsubscribe("a", port=5000)
+    assert network.events(ev.SessionClosed) == []
+    network.udp.unsubscribe("b", port=5000)
+    (closed,) = network.events(ev.SessionClosed)
+    assert (closed.reason, closed.peer, closed.objects_in) == ("unsubscribed", "10.0.0.2:5000", 4)
+
+
+def test_renewals_reach_the_journal_four_times_a_lease_at_the_most() -> None:
+    network = Network(inbus_lease=400)
+    network.udp.subscribe("a")
+    for _ in range(399):
+        network.reactor.advance(1)
+        network.udp.subscribe("a")
+    assert 1 <= len(network.events(ev.SubscriptionRenewed)) <= 4
+
+
+def test_a_subscription_that_is_not_renewed_ends_with_its_lease() -> None:
+    network = Network(inbus_lease=400)
+    network.udp.subscribe("a")
+    network.udp.subscribe("b")
+    for _ in range(5):
+        network.reactor.pump([10] * 10)
+        network.udp.subscribe("a")
+    network.udp.publish("a", b"a")
+    network.udp.publish("b", b"b")
+    assert network.udp.payloads() == [b"a"]
+    (removed,) = network.events(ev.SubscriptionRemoved)
+    assert (removed.service, removed.reason) == ("b", "lease-expired")
+    network.reactor.pump([10] * 50)
+    reasons = {event.reason for event in network.events(ev.SessionClosed)}
+    assert reasons == {"lease-expired"}
+    assert network.registry.state.sessions == {}
+
+
+def test_a_service_goes_when_nothing_was_published_on_it_for_the_lease() -> None:
+    network = Network(inbus_lease=400)
+    network.udp.publish("a", b"x")
+    network.udp.publish("b", b"x")
+    for _ in range(5):
+        network.reactor.pump([10] * 10)
+        network.udp.publish("a", b"x")
+    assert list(network.registry.state.services) == ["a"]
+    (gone,) = network.events(ev.ServiceUnregistered)
+    assert (gone.service, gone.reason) == ("b", "lease-expired")
+
+
+def test_without_a_lease_nothing_ends() -> None:
+    network = Network(inbus_lease=0)
+    network.udp.subscribe("a")
+    network.udp.publish("a", b"x")
+    network.reactor.pump([3600] * 100)
+    network.udp.publish("a", b"y")
+    assert network.udp.payloads() == [b"x", b"y"]
+
+
+def test_subscriptions_survive_a_restart_with_what_is_left_of_their_lease() -> None:
+    before = Network(inbus_lease=400)
+    before.udp.subscribe("a", version=1)
+    before.udp.subscribe("b", version=2)
+    before.udp.publish("a", b"x")
+    before.udp.server.stop()
+    state = replayed(before)
+    assert [session.persistent for session in state.sessions.values()] == [True]
+
+    after = Network(state, inbus_lease=400)
+    after.udp.publish("a", b"y")
+    after.udp.publish("b", b"z")
+    assert [(json.loads(datagram)["version"], address) for datagram, address in after.udp.taken()] == [
+        (1, ("10.0.0.2", 5000)),
+        (2, ("10.0.0.2", 5000)),
+    ]
+    after.reactor.pump([10] * 60)
+    assert replayed_sessions(after) == set()
+
+
+def replayed_sessions(network: Network) -> set[str]:
+    return {session.peer for session in network.registry.state.sessions.values()}
+
+
+def test_publications_wait_for_their_service_and_keep_their_order() -> None:
+    network = Network()
+    network.udp.subscribe("a")
+    network.udp.subscribe("b")
+    network.journal.hold()
+    network.udp.publish("a", b"1")
+    network.udp.publish("b", b"2")
+    network.udp.publish("a", b"3")
+    assert network.udp.taken() == []
+    network.journal.release()
+    assert network.udp.payloads() == [b"1", b"2", b"3"]
+
+
+def test_what_waits_is_bounded() -> None:
+    network = Network()
+    network.journal.hold()
+    for _ in range(30):
+        network.udp.publish("a", b"x" * 45_000)
+    assert network.bus.counters["publisher-waiting"] == 30 - (1 << 20) // 45_000
+    network.journal.release()
+
+
+def test_what_the_system_does_not_take_is_counted() -> None:
+    network = Network()
+    member = network.member()
+    network.udp.subscribe("a")
+    network.udp.failing = OSError(11, "try again")
+    network.udp.publish("a", b"x")
+    assert network.bus.counters["inbus-send-failed"] == 1
+    assert member.names() == ["text/plain; charset=UTF-8"]
+
+
+def test_a_change_that_cannot_be_written_is_dropped_and_counted() -> None:
+    network = Network()
+    network.journal.fail("no space left")
+    network.udp.subscribe("a")
+    network.udp.publish("a", b"x")
+    assert network.bus.counters["journal-unavailable"] == 2
+    assert network.registry.state.sessions == {}
+    network.journal.fail(None)
+    network.udp.subscribe("a")
+    network.udp.publish("a", b"y")
+    assert network.udp.payloads() == [b"y"]

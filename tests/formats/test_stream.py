@@ -1,0 +1,167 @@
+"""One connection, one session: back-pressure, limits and endings, the same for every stream format."""
+
+import pytest
+from twisted.internet.error import ConnectionLost
+from twisted.python.failure import Failure
+from zope.interface.verify import verifyObject
+
+from bussrv import events as ev
+from bussrv.addresses import format_address, parse_address
+from bussrv.errors import ConfigError
+from bussrv.formats import business, inbus, objects, spp
+from bussrv.formats.listening import parse_udp
+from bussrv.interfaces import (
+    IBus,
+    IEncoding,
+    IListener,
+    IRegistry,
+    IRegistryObserver,
+    ISession,
+    ISessionLink,
+)
+from tests.formats.network import Member, Network, drain
+
+
+def stalled(network: Network) -> Member:
+    """A member whose transport is full."""
+    member = network.member()
+    member.connection.protocol.link.pauseProducing()
+    return member
+
+
+def test_what_a_slow_client_does_not_take_waits_in_order() -> None:
+    network = Network()
+    sender, slow, fast = network.member(receive_mode="none"), stalled(network), network.member()
+    drain([slow, fast])
+    for number in range(3):
+        sender.send({"type": "a/b", "n": number}, b"x")
+    assert slow.received() == []
+    assert len(fast.received()) == 3
+    slow.connection.protocol.link.resumeProducing()
+    assert [fields.get("n") for fields in slow.heads() if "n" in fields] == [0, 1, 2]
+
+
+def test_a_client_that_lets_too_much_wait_is_disconnected_and_the_others_notice_nothing() -> None:
+    network = Network(max_outbound=1000)
+    sender, fast = network.member(receive_mode="none"), network.member()
+    slow = stalled(network)
+    drain([fast, slow])
+    for _ in range(20):
+        sender.send({"type": "a/b"}, b"x" * 100)
+    assert slow.connection.transport.aborted
+    assert fast.connection.is_open
+    assert sum(fields.get("type") == "a/b" for fields in fast.heads()) == 20
+    (reached,) = network.events(ev.LimitReached)
+    assert (reached.limit, reached.value, reached.session) == (
+        "max-outbound",
+        1000,
+        slow.connection.protocol.session_id,
+    )
+    (closed,) = network.events(ev.SessionClosed)
+    assert (closed.reason, network.bus.counters["slow-consumer"]) == ("slow-consumer", 1)
+
+
+def test_a_closing_connection_is_given_what_is_queued() -> None:
+    network = Network()
+    slow = stalled(network)
+    slow.connection.send_bytes(b'{"event":"ping"}\0{"a":}\0')
+    assert slow.connection.is_open
+    slow.connection.protocol.link.resumeProducing()
+    assert slow.names() == ["pong", "error"]
+    assert not slow.connection.is_open
+
+
+def test_a_closing_connection_that_does_not_read_is_cut() -> None:
+    network = Network(close_timeout=10)
+    slow = stalled(network)
+    slow.connection.send_bytes(b'{"a":}\0')
+    network.reactor.advance(9)
+    assert slow.connection.is_open
+    network.reactor.advance(1)
+    assert slow.connection.transport.aborted
+
+
+def test_what_comes_behind_the_end_is_not_read() -> None:
+    network = Network()
+    member, other = stalled(network), network.member()
+    member.connection.send_bytes(b'{"a":}\0')
+    other.received()
+    member.send({"event": "late"})
+    assert other.received() == []
+
+
+def test_a_client_that_only_stops_sending_is_given_its_answers() -> None:
+    network = Network()
+    member = network.member()
+    network.journal.hold()
+    member.send({"event": "services/register", "name": "tv"})
+    member.connection.protocol.readConnectionLost()
+    assert member.connection.is_open
+    network.journal.release()
+    assert member.names() == ["services/register/reply"]
+    assert not member.connection.is_open
+
+
+@pytest.mark.parametrize("broken", [True, False])
+def test_a_session_closes_once_with_its_counters(broken: bool) -> None:
+    network = Network()
+    member = network.member()
+    member.send({"type": "a/b"}, b"12345")
+    network.reactor.advance(2)
+    if broken:
+        member.connection.protocol.connectionLost(Failure(ConnectionLost()))
+    else:
+        member.connection.close()
+    (closed,) = network.events(ev.SessionClosed)
+    assert isinstance(closed, ev.SessionClosed)
+    assert closed.reason == ("connection-lost" if broken else "client-closed")
+    assert (closed.duration, closed.objects_in, closed.objects_out) == (2_000_000, 2, 2)
+    assert closed.bytes_in == len(b'{"event":"routing/subscribe"}\0{"type":"a/b","size":5}\0' + b"12345")
+    assert network.registry.state.sessions == {}
+
+
+def test_a_connection_that_is_lost_while_its_change_is_pending() -> None:
+    network = Network()
+    member, watcher = network.member(), network.watcher()
+    network.journal.hold()
+    member.send({"event": "services/register", "name": "tv"})
+    member.connection.close()
+    network.journal.release()
+    assert network.registry.state.services == {}
+    assert watcher.received() == []
+
+
+def test_what_provides_the_interfaces() -> None:
+    network = Network()
+    member, watcher = network.member(), network.watcher()
+    network.udp.subscribe("a")
+    assert verifyObject(IBus, network.bus)
+    assert verifyObject(IRegistryObserver, network.bus)
+    assert verifyObject(IRegistry, network.registry)
+    assert all(verifyObject(ISession, session) for session in network.registry.state.sessions.values())
+    for protocol in (member.connection.protocol, watcher.connection.protocol):
+        assert verifyObject(ISessionLink, protocol.link)
+        assert verifyObject(IEncoding, protocol.encoding())
+    assert verifyObject(IRegistryObserver, watcher.connection.protocol.factory)
+    assert verifyObject(IEncoding, network.udp.server.encodings[1])
+    for module, endpoint in ((objects, "tcp:0"), (business, "tcp:0"), (spp, "tcp:0"), (inbus, "udp:0")):
+        assert verifyObject(IListener, module.listen(network.bus, endpoint, network.reactor))
+
+
+@pytest.mark.parametrize(
+    ("description", "means"),
+    [("udp:7222", (7222, "")), ("udp:0:interface=::1", (0, "::1")), (r"udp:1:interface=\:\:1", (1, "::1"))],
+)
+def test_udp_endpoints(description: str, means: tuple[int, str]) -> None:
+    assert parse_udp(description) == means
+
+
+@pytest.mark.parametrize("description", ["", "udp", "udp:", "udp:x", "udp:65536", "tcp:1", "udp:1:mtu=2", "udp:-1"])
+def test_what_is_no_udp_endpoint(description: str) -> None:
+    with pytest.raises(ConfigError, match="is not of the form"):
+        parse_udp(description)
+
+
+@pytest.mark.parametrize("address", [("127.0.0.1", 1), ("::1", 65535), ("fe80::1%eth0", 7)])
+def test_addresses(address: tuple[str, int]) -> None:
+    assert parse_address(format_address(*address)) == address
