@@ -61,7 +61,7 @@ class BusService(Service):
         self._reactor = reactor
         self._clock: Clock = SystemClock() if clock is None else clock
         self._lock: JournalLock | None = None
-        self._journal: IJournal
+        self._journal: IJournal | None = None
 
     def startService(self) -> None:
         """Replay the journal, open the ports, and close what the last boot left open.
@@ -73,6 +73,8 @@ class BusService(Service):
         except (JournalError, ConfigError, CannotListenError) as error:
             for listener in self.listeners.values():
                 listener.stopService()
+            if self._journal is not None:
+                self._journal.close()
             if self._lock is not None:
                 self._lock.release()
             raise StartError(_sentence(error)) from error
@@ -83,8 +85,8 @@ class BusService(Service):
         recovered = self._recover(state)
         server_id = self._config.server_id or recovered.server or f"bussrv-{secrets.token_hex(4)}"
         boot = secrets.token_hex(6)
-        self._journal = self._open_journal(server_id, boot, recovered)
-        self.registry = Registry(self._journal, self._clock, new_id, server_id=server_id, boot=boot, state=state)
+        self._journal = journal = self._open_journal(server_id, boot, recovered)
+        self.registry = Registry(journal, self._clock, new_id, server_id=server_id, boot=boot, state=state)
         self.bus = Bus(self.registry, self._config.settings, server_id, new_id, self._clock)
         self.registry.observe(MembershipAnnouncer(self.bus))
         self._listen()
@@ -159,7 +161,8 @@ class BusService(Service):
         for listener in reversed(tuple(self.listeners.values())):
             await listener.stopService()
         self.registry.note(ev.ServerStopped())
-        await self._journal.close()
+        if self._journal is not None:
+            await self._journal.close()
         if self._lock is not None:
             self._lock.release()
         log.info("bussrv stopped")

@@ -1,4 +1,4 @@
-"""A server in memory: every format on a transport that is a string, a clock that the test moves, a journal that it holds."""
+"""A server in memory: transports that are strings, a clock that the test moves, a journal that it holds back."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,5 +1,6 @@
 """SPP, sentence by sentence, on transports that are strings."""
 
+from itertools import pairwise
 from struct import pack
 
 import pytest
@@ -134,9 +135,9 @@ def test_no_gap_and_no_repetition_between_snapshot_and_updates(steps: list[str])
     numbers = [int(message or b"0") for message in watcher.messages()]
     if "subscribe" in steps:
         assert numbers[-1] == published + 1
-    for before, after in zip(numbers, numbers[1:], strict=False):
+    for before, after in pairwise(numbers):
         assert after in (before, before + 1)
-    assert sum(a == b for a, b in zip(numbers, numbers[1:], strict=False)) <= max(0, steps.count("subscribe") - 1)
+    assert sum(a == b for a, b in pairwise(numbers)) <= max(0, steps.count("subscribe") - 1)
 
 
 @pytest.mark.parametrize(
