@@ -104,8 +104,7 @@ class SppProtocol(StreamProtocol):
             self._send_snapshot(service)
 
     def _send_snapshot(self, service: str) -> None:
-        """The state as it is now, behind every update that led to it."""
-        self.bus.flush()
+        """The state as it is now."""
         packet = self.factory.info.packet(service, self.bus.last(service))
         if packet is not None:
             self.link.send(Batch([packet]))

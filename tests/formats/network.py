@@ -53,10 +53,12 @@ class Network:
     """One server.
 
     :param state: what a journal said of an earlier boot.
+    :param seconds: what the clock shows.
     """
 
-    def __init__(self, state: RegistryState | None = None, **settings: Any) -> None:
+    def __init__(self, state: RegistryState | None = None, seconds: float = 0, **settings: Any) -> None:
         self.reactor = Clock()
+        self.reactor.advance(seconds)
         clock = MovedClock(self.reactor)
         self._boot = "boot" if state is None else "next"
         self.journal = MemoryJournal(keep=True)

@@ -130,6 +130,28 @@ def test_app_type_and_content_type_cross_the_bridge() -> None:
         assert json.loads(datagram)["address"] == ["", 0]
 
 
+def test_what_is_meant_for_somebody_and_what_is_no_content_is_no_publication() -> None:
+    network = Network()
+    member = network.member()
+    member.send({"event": "services/register", "name": "tv"})
+    watcher = network.watcher()
+    watcher.subscribe("tv")
+    watcher.received()
+    member.send({"type": "a/b", "to": member.routing_id}, b"secret")
+    member.send({"type": "a/b", "sender": "somebody else"}, b"x")
+    member.send({"event": "services/reply", "type": "a/b"}, b"x")
+    member.send({"event": "routing/x", "type": "a/b"}, b"x")
+    member.send({"event": "bare"})
+    assert watcher.received() == []
+    member.send({"event": "alarm", "type": "a/b"}, b"ring")
+    member.send({"sender": "tv"}, b"no type")
+    assert watcher.messages() == [b"ring", b"no type"]
+    member.send({"event": "services/register", "name": "radio"})
+    member.send({"type": "a/b"}, b"of which service?")
+    member.send({"type": "a/b", "sender": "tv"}, b"of tv")
+    assert watcher.messages() == [b"of tv"]
+
+
 def test_order_is_kept_for_each_publisher_and_service() -> None:
     network = Network()
     member = network.member(receive_mode="none")
