@@ -185,7 +185,8 @@ class IJournal(Interface):
 
         :param stamped: a sequence of :class:`bussrv.journal.record.Stamped`.
         :returns: a Deferred of their records; fires when they are durable; fails with
-            :class:`bussrv.errors.JournalUnavailable`. Deferreds fire in the order of the calls.
+            :class:`bussrv.errors.JournalUnavailable`. Deferreds fire in the order of the calls. When one fails, so do
+            all of those that were called for before that was known.
         """
 
     def note(stamped: Any) -> None:

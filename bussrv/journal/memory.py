@@ -57,13 +57,14 @@ class MemoryJournal:
     def release(self, count: int | None = None) -> None:
         """Make the first ``count`` held entries durable; without a count all of them, and hold no more."""
         held = self._held or deque()
-        if count is None:
-            self._held = None
-        for _ in range(len(held) if count is None else count):
+        while held and count != 0:
             stamped, done = held.popleft()
             records = self._number(stamped)
             if done is not None:
                 done.callback(records)
+            count = None if count is None else count - 1
+        if count is None:
+            self._held = None
 
     def fail(self, message: str | None) -> None:
         """Refuse what is held and all that comes, as a full disk would; ``None`` ends that."""
@@ -71,7 +72,8 @@ class MemoryJournal:
         if message is None:
             return
         held, self._held = self._held or deque(), None
-        for stamped, done in held:
+        while held:
+            stamped, done = held.popleft()
             if done is None:
                 self._number(stamped)
             else:

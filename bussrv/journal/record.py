@@ -12,6 +12,7 @@ microseconds, ``mono`` a monotonic clock in microseconds that starts anew with e
 from __future__ import annotations
 
 import calendar
+import re
 import time as _time
 from datetime import datetime
 from functools import lru_cache
@@ -25,6 +26,7 @@ from bussrv.events import AnyEvent, Event
 SCHEMA_VERSION = 1
 
 _SECONDS_FORMAT = "%Y-%m-%dT%H:%M:%S"
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
 
 
 class Stamped(Struct, frozen=True):
@@ -82,15 +84,30 @@ def parse_time(text: str) -> int:
 
     :raises ValueError: if ``text`` is not written in exactly that form.
     """
-    seconds, _, fraction = text.partition(".")
-    if len(seconds) != 19 or len(fraction) != 7 or fraction[6] != "Z" or not fraction[:6].isdecimal():
+    if _TIME.fullmatch(text) is None:
         raise ValueError(f"not a time of a journal record: {text!r}")
-    return _text_seconds(seconds) * 1_000_000 + int(fraction[:6])
+    return _text_seconds(text[:19]) * 1_000_000 + int(text[20:26])
 
 
 def encode(record: Record) -> bytes:
     """The line of ``record``, newline included."""
-    body = _encoder.encode(record.event)
+    return line(record, encode_event(record.event))
+
+
+def encode_event(event: Event) -> bytes:
+    """The part of a line that only the event decides.
+
+    :raises ValueError: if a text in it cannot be written as UTF-8.
+    :raises TypeError: if its options hold what JSON has no words for.
+    """
+    return _encoder.encode(event)
+
+
+def line(record: Record, body: bytes) -> bytes:
+    """The line of ``record``, newline included.
+
+    :param body: what :func:`encode_event` says of its event.
+    """
     head = (
         f'{{"v":{SCHEMA_VERSION},"seq":{record.seq},"time":"{format_time(record.time)}","mono":{record.mono},'
         f'"server":{_text(record.server)},"boot":{_text(record.boot)},"outcome":"{record.event.OUTCOME}",'
@@ -103,17 +120,17 @@ def _text(value: str) -> str:
     return _encoder.encode(value).decode()
 
 
-def decode(line: bytes) -> Record:
-    """The record that ``line`` holds; a newline at its end may be missing.
+def decode(text: bytes) -> Record:
+    """The record that a line holds; the newline at its end may be missing.
 
     :raises JournalError: if it is not a record of this schema version.
     """
     try:
-        head = _decode_head(line)
-        event = _decode_event(line)
+        head = _decode_head(text)
+        if head.v != SCHEMA_VERSION:
+            raise JournalError(f"journal schema version {head.v}, this program reads version {SCHEMA_VERSION}")
+        event = _decode_event(text)
         moment = parse_time(head.time)
-    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise JournalError(f"not a journal record: {error}") from error
-    if head.v != SCHEMA_VERSION:
-        raise JournalError(f"journal schema version {head.v}, this program reads version {SCHEMA_VERSION}")
     return Record(head.seq, moment, head.mono, head.server, head.boot, event)

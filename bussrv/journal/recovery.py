@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from bussrv.errors import JournalError
 from bussrv.events import Event, ServerStopped
-from bussrv.journal.segment import list_segments, read_segment, set_torn_tail_aside
+from bussrv.journal.segment import list_segments, read_segment, set_torn_tail_aside, sync_directory
 
 Apply = Callable[[Event, int], None]
 
@@ -40,7 +40,10 @@ class JournalLock:
         :raises JournalError: if another process holds it or the directory cannot be written.
         """
         try:
+            missing = [each for each in (directory, *directory.parents) if not each.exists()]
             directory.mkdir(parents=True, exist_ok=True)
+            for each in missing:
+                sync_directory(each.parent)
             self._descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         except OSError as error:
             raise JournalError(f"cannot write the journal directory {directory}: {error.strerror}") from error
@@ -48,7 +51,9 @@ class JournalLock:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(self._descriptor)
-            raise JournalError(f"another server is using the journal directory {directory}") from error
+            if isinstance(error, BlockingIOError):
+                raise JournalError(f"another server is using the journal directory {directory}") from error
+            raise JournalError(f"cannot lock the journal directory {directory}: {error.strerror}") from error
 
     def release(self) -> None:
         """Let another server have the directory."""
@@ -58,13 +63,17 @@ class JournalLock:
 def recover(directory: Path, apply: Apply) -> Recovered:
     """Replay every record of a locked journal directory through ``apply``, in constant memory.
 
-    :raises JournalError: if a record is damaged or missing anywhere but at the very end; it names segment and line.
+    :raises JournalError: if a record is damaged or missing anywhere but at the very end, and names segment and line;
+        or if the directory or a file in it cannot be read.
     """
-    segments = list_segments(directory)
-    torn_bytes = set_torn_tail_aside(segments[-1]) if segments else 0
-    recovered = Recovered(torn_bytes=torn_bytes)
-    for path in segments:
-        recovered = _replay_segment(path, recovered, apply)
+    try:
+        segments = list_segments(directory)
+        torn_bytes = set_torn_tail_aside(segments[-1]) if segments else 0
+        recovered = Recovered(torn_bytes=torn_bytes)
+        for path in segments:
+            recovered = _replay_segment(path, recovered, apply)
+    except OSError as error:
+        raise JournalError(f"cannot read the journal directory {directory}: {error}") from error
     return recovered
 
 

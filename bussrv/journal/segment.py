@@ -13,6 +13,7 @@ Only the last segment may end in an unfinished record.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -101,15 +102,24 @@ def sync_directory(directory: Path) -> None:
 class SegmentFile:
     """A segment that is being written: it only grows, and knows how much of it is known to be good.
 
+    An empty file of its name, left by a crash or by a disk that failed before the first record was written, is used.
+
     :ivar size: its size in bytes.
+    :raises OSError: if it cannot be made, or if there is one of that name that holds records.
     """
 
     def __init__(self, directory: Path, first_seq: int) -> None:
         self.path = directory / segment_name(first_seq)
         self.size = 0
         self._good = 0
-        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o640)
-        sync_directory(directory)
+        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+        try:
+            if os.fstat(self._descriptor).st_size:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.path))
+            sync_directory(directory)
+        except OSError:
+            os.close(self._descriptor)
+            raise
 
     def write(self, data: bytes) -> None:
         """Append all of ``data``; on an error the file may end in a part of it."""

@@ -6,19 +6,22 @@ tells the reactor. Batches form by themselves while the previous one is on its w
 When the disk fails, changes that were asked for fail with :class:`JournalUnavailable`; facts (a session was lost) are
 kept and written first when the disk works again, between a ``journal.degraded`` and a ``journal.restored`` record.
 Numbers have no gap, because a record gets its number only when it is written.
+
+A change is checked against those that are on their way before it, so it must not be written when one of them was not.
+Therefore changes belong to *terms*: when one is refused, so is every later one of the same term, and a new term begins
+when the reactor is told.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IReactorFromThreads
 from twisted.logger import Logger
 from zope.interface import implementer
@@ -35,17 +38,30 @@ SyncMode = Literal["always", "interval", "off"]
 
 SEGMENT_BYTES = 64 << 20
 SYNC_INTERVAL = 1.0
+"""Seconds between the syncs of ``--journal-sync interval``."""
+
 RETRY_INTERVAL = 1.0
+"""Seconds until a disk that failed is tried again, when nothing else asks for it."""
 
 log = Logger()
 
 
 class Entry(Struct):
-    """Events that go to the disk together. Without ``done`` they are facts, which are written sooner or later."""
+    """Events that go to the disk together. Without ``done`` they are facts, which are written sooner or later.
+
+    :ivar bodies: what :func:`bussrv.journal.record.encode_event` says of each.
+    """
 
     stamped: Sequence[Stamped]
+    bodies: list[bytes]
     done: Deferred[list[Record]] | None = None
+    term: int = 0
     records: list[Record] = []
+
+
+def make_entry(stamped: Sequence[Stamped], done: Deferred[list[Record]] | None = None, term: int = 0) -> Entry:
+    """An entry, encoded where an event that cannot be written is still the business of who made it."""
+    return Entry(stamped, [record.encode_event(each.event) for each in stamped], done, term)
 
 
 class BatchWriter:
@@ -79,7 +95,7 @@ class BatchWriter:
         self._facts: list[Entry] = []
         self._degraded: Stamped | None = None
         self._refused = 0
-        self._sync_due: float | None = None
+        self._sync_due: int | None = None
 
     @property
     def degraded(self) -> bool:
@@ -91,28 +107,33 @@ class BatchWriter:
         if self._degraded is not None:
             return RETRY_INTERVAL
         if self._sync_due is not None:
-            return max(0.0, self._sync_due - time.monotonic())
+            return max(0.0, (self._sync_due - self._clock.mono()) / 1_000_000)
         return None
+
+    def refuse(self, count: int) -> None:
+        """Changes are refused without being tried; the next call of :meth:`commit` takes them into account."""
+        self._refused += count
 
     def commit(self, entries: Sequence[Entry]) -> None:
         """Write ``entries`` behind what was kept back, and fill in their records.
 
-        :raises OSError: nothing of it is in the journal; the facts among it are kept for the next call.
+        :raises Exception: nothing of it is in the journal; the facts among it are kept for the next call. Whatever it
+            is, not only an ``OSError``: the next call may go well.
         """
         batch = [*self._facts, *self._healed(), *entries]
         first_seq = self._next_seq
         try:
             self._write(batch)
             self._sync_if_due()
-        except OSError as error:
+        except Exception as error:
             self._next_seq = first_seq
             self._give_up(entries, error)
             raise
+        if self._segment is not None:
+            self._segment.mark_good()
         self._facts = []
         self._degraded = None
         self._refused = 0
-        if self._segment is not None and self._segment.size >= self._segment_bytes:
-            self._end_segment()
 
     def close(self) -> None:
         """Sync and close the segment.
@@ -126,23 +147,24 @@ class BatchWriter:
         return Stamped(self._clock.utc(), self._clock.mono(), event)
 
     def _healed(self) -> list[Entry]:
-        return [Entry([self._stamp(JournalRestored(refused=self._refused))])] if self._degraded else []
+        return [make_entry([self._stamp(JournalRestored(refused=self._refused))])] if self._degraded else []
 
     def _write(self, batch: Sequence[Entry]) -> None:
         if not batch:
             return
+        if self._segment is not None and self._segment.size >= self._segment_bytes:
+            self._end_segment()
         if self._segment is None:
             self._segment = SegmentFile(self._directory, self._next_seq)
         lines: list[bytes] = []
         for entry in batch:
             entry.records = [self._number(stamped) for stamped in entry.stamped]
-            lines += map(record.encode, entry.records)
+            lines += map(record.line, entry.records, entry.bodies)
         self._segment.write(b"".join(lines))
         if self._sync == "always":
             self._segment.sync()
         elif self._sync == "interval" and self._sync_due is None:
-            self._sync_due = time.monotonic() + SYNC_INTERVAL
-        self._segment.mark_good()
+            self._sync_due = self._clock.mono() + int(SYNC_INTERVAL * 1_000_000)
 
     def _number(self, stamped: Stamped) -> Record:
         seq = self._next_seq
@@ -150,14 +172,14 @@ class BatchWriter:
         return Record(seq, stamped.time, stamped.mono, self._server, self._boot, stamped.event)
 
     def _sync_if_due(self) -> None:
-        if self._sync_due is not None and self._segment is not None and time.monotonic() >= self._sync_due:
+        if self._sync_due is not None and self._segment is not None and self._clock.mono() >= self._sync_due:
             self._segment.sync()
             self._sync_due = None
 
-    def _give_up(self, entries: Sequence[Entry], error: OSError) -> None:
+    def _give_up(self, entries: Sequence[Entry], error: Exception) -> None:
         if self._degraded is None:
             self._degraded = self._stamp(JournalDegraded(message=str(error)))
-            self._facts.append(Entry([self._degraded]))
+            self._facts.append(make_entry([self._degraded]))
         self._facts += [entry for entry in entries if entry.done is None]
         self._refused += sum(entry.done is not None for entry in entries)
         self._sync_due = None
@@ -188,6 +210,10 @@ class FileJournal:
         self._reactor = reactor
         self._inbox: queue.SimpleQueue[Entry | None] = queue.SimpleQueue()
         self._closed: Deferred[None] | None = None
+        self._is_closed = False
+        self._term = 0
+        self._oldest_term = 0
+        self._trouble = ""
         self._thread = threading.Thread(target=self._run, name="bussrv-journal", daemon=True)
         self._thread.start()
 
@@ -195,14 +221,20 @@ class FileJournal:
         """Write events that somebody waits for, one directly behind the other.
 
         :returns: fires with their records when they are durable; fails with :class:`JournalUnavailable`.
+        :raises ValueError, TypeError: if one of them cannot be encoded; nothing is written then.
         """
+        if self._is_closed:
+            return fail(JournalUnavailable("the journal is closed"))
         done: Deferred[list[Record]] = Deferred()
-        self._inbox.put(Entry(stamped, done))
+        self._inbox.put(make_entry(stamped, done, self._term))
         return done
 
     def note(self, stamped: Stamped) -> None:
-        """Write an event that has happened already and that nobody waits for."""
-        self._inbox.put(Entry([stamped]))
+        """Write an event that has happened already and that nobody waits for.
+
+        :raises ValueError, TypeError: if it cannot be encoded.
+        """
+        self._inbox.put(make_entry([stamped]))
 
     def close(self) -> Deferred[None]:
         """Write everything that is queued, then stop.
@@ -237,13 +269,22 @@ class FileJournal:
         return entries
 
     def _commit(self, entries: list[Entry]) -> None:
+        late = [entry for entry in entries if entry.done is not None and entry.term < self._oldest_term]
+        if late:
+            self._writer.refuse(len(late))
+            self._reactor.callFromThread(self._tell_failed, late, self._trouble, self._oldest_term)
+            entries = [entry for entry in entries if entry.done is None or entry.term >= self._oldest_term]
         was_degraded = self._writer.degraded
         try:
             self._writer.commit(entries)
-        except OSError as error:
+        except Exception as error:
             if not was_degraded:
                 log.critical("journal: cannot be written, changes are refused: {error}", error=error)
-            self._reactor.callFromThread(self._tell_failed, entries, str(error))
+            self._trouble = f"the journal cannot be written: {error}"
+            self._oldest_term = max(
+                [entry.term + 1 for entry in entries if entry.done is not None], default=self._oldest_term
+            )
+            self._reactor.callFromThread(self._tell_failed, entries, self._trouble, self._oldest_term)
         else:
             if was_degraded:
                 log.info("journal: can be written again")
@@ -256,12 +297,18 @@ class FileJournal:
             if entry.done is not None:
                 entry.done.callback(entry.records)
 
-    def _tell_failed(self, entries: list[Entry], message: str) -> None:
+    def _tell_failed(self, entries: list[Entry], message: str, term: int) -> None:
+        self._term = max(self._term, term)
         for entry in entries:
             if entry.done is not None:
-                entry.done.errback(JournalUnavailable(f"the journal cannot be written: {message}"))
+                entry.done.errback(JournalUnavailable(message))
 
     def _tell_closed(self) -> None:
         self._thread.join()
+        self._is_closed = True
+        while not self._inbox.empty():
+            entry = self._inbox.get()
+            if entry is not None and entry.done is not None:
+                entry.done.errback(JournalUnavailable("the journal is closed"))
         if self._closed is not None:
             self._closed.callback(None)

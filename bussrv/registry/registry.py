@@ -6,6 +6,7 @@ way to the disk; checks are made against it, so that two pending changes can nev
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 from twisted.internet.defer import Deferred, fail, succeed
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
@@ -31,6 +33,11 @@ STRANGER_RATE = 10.0
 
 STRANGER_BURST = 50
 
+SERVICE_CHANGES = (ev.ServiceRegistered, ev.ServiceUnregistered)
+SUBSCRIPTION_CHANGES = (ev.SubscriptionAdded, ev.SubscriptionRenewed, ev.SubscriptionRemoved)
+
+log = Logger()
+
 
 class Identity(Struct, frozen=True, kw_only=True):
     """Who a session says it is. ``routing_id`` is the one it asks for, ``routing_ids`` the further ones."""
@@ -42,6 +49,17 @@ class Identity(Struct, frozen=True, kw_only=True):
     name: str | None = None
     role: str | None = None
     vocabulary: str | None = None
+
+
+class _Pending(Struct, eq=False):
+    """A change on its way to the disk.
+
+    :ivar overtaken: what happened meanwhile, so that the change does nothing any more when it gets there.
+    """
+
+    session_id: str
+    stamped: list[Stamped]
+    overtaken: Refused | None = None
 
 
 @implementer(IRegistry)
@@ -74,8 +92,10 @@ class Registry:
         self._boot = boot
         self._opened = 0
         self._planned: RegistryState | None = None
-        self._pending: list[list[Stamped]] = []
+        self._pending: list[_Pending] = []
         self._observers: list[IRegistryObserver] = []
+        self._untold: deque[Stamped] = deque()
+        self._telling = False
         self._throttle = Throttle(STRANGER_RATE, STRANGER_BURST, lambda: clock.mono() / 1_000_000)
 
     def observe(self, observer: IRegistryObserver) -> None:
@@ -88,8 +108,7 @@ class Registry:
 
     def note_from_stranger(self, event: ev.Event) -> None:
         """Write down what a client caused by being refused or hitting a limit, at a limited rate per address."""
-        host = (event.peer or "").rpartition(":")[0] or event.peer
-        suppressed = self._throttle.admit((host, type(event)))
+        suppressed = self._throttle.admit((_host(event.peer), type(event)))
         if suppressed is not None:
             self.note(replace(event, suppressed=suppressed) if suppressed else event)
 
@@ -99,7 +118,7 @@ class Registry:
         """A client is present from now on."""
         self._opened += 1
         session_id = f"{self._boot}.{self._opened}"
-        self._happened(
+        opened = self._stamp(
             ev.SessionOpened(
                 protocol=protocol,
                 session=session_id,
@@ -108,7 +127,10 @@ class Registry:
                 persistent=persistent,
             )
         )
-        return self.state.sessions[session_id]
+        self._happened([opened])
+        session = self.state.sessions[session_id]
+        self._tell([opened])
+        return session
 
     def close_session(self, session_id: str, reason: str, traffic: Traffic) -> None:
         """A session ended, and with it its services and subscriptions. Does nothing when it is closed already."""
@@ -116,9 +138,12 @@ class Registry:
         if session is None:
             return
         about = _about(session)
-        for name in sorted(self._plan().provided_by(session_id)):
-            self._happened(ev.ServiceUnregistered(service=name, reason=reason, **about))
-        self._happened(
+        known, planned = self.state.provided_by(session_id), self._plan().provided_by(session_id)
+        ended = {
+            name: self._stamp(ev.ServiceUnregistered(service=name, reason=reason, **about))
+            for name in sorted(known | planned)
+        }
+        closed = self._stamp(
             ev.SessionClosed(
                 reason=reason,
                 duration=max(0, self._clock.utc() - session.opened),
@@ -129,18 +154,28 @@ class Registry:
                 **about,
             )
         )
+        # A service that is just being unregistered has a record of its own on the way; of one that is just being
+        # registered nobody was ever told.
+        self._happened([*(ended[name] for name in ended if name in planned), closed])
+        self._tell([*(ended[name] for name in ended if name in known), closed])
 
     def lose_service(self, session_id: str, service: str, reason: str) -> None:
         """A service that a session provided is over, without anybody asking."""
         session = self.state.sessions.get(session_id)
         if session is not None and session_id in self.state.services.get(service, ()):
-            self._happened(ev.ServiceUnregistered(service=service, reason=reason, **_about(session)))
+            self._overtake(session_id, service, SERVICE_CHANGES, "not-registered")
+            lost = self._stamp(ev.ServiceUnregistered(service=service, reason=reason, **_about(session)))
+            self._happened([lost])
+            self._tell([lost])
 
     def lose_subscription(self, session_id: str, service: str, reason: str) -> None:
         """A subscription is over, without anybody asking."""
         session = self.state.sessions.get(session_id)
         if session is not None and self.state.subscription(session_id, service) is not None:
-            self._happened(ev.SubscriptionRemoved(service=service, reason=reason, **_about(session)))
+            self._overtake(session_id, service, SUBSCRIPTION_CHANGES, "no-such-subscription")
+            lost = self._stamp(ev.SubscriptionRemoved(service=service, reason=reason, **_about(session)))
+            self._happened([lost])
+            self._tell([lost])
 
     # Changes that clients ask for.
 
@@ -165,8 +200,8 @@ class Registry:
         if plan.subscription(session.id, None) is not None:
             changes.append(ev.SubscriptionRemoved(reason="replaced", **about))
         changes.append(ev.SubscriptionAdded(interest=interest, **about))
-        changed = self._change(changes)
-        return changed.addCallback(lambda _: self.state.sessions[identity.session_id])
+        changed = self._change(session.id, changes)
+        return changed.addCallback(lambda _: rules.open_session(self.state, identity.session_id))
 
     def register_service(self, session_id: str, service: str) -> Deferred[None]:
         """A session wants to provide a service. Again: nothing changes."""
@@ -176,9 +211,13 @@ class Registry:
             rules.may_register(service)
         except Refused as refusal:
             return self._refuse(ev.ServiceRefused, session_id, service, refusal)
-        if session_id in plan.services.get(service, ()):
-            return succeed(None)
-        return self._change([ev.ServiceRegistered(service=service, **_about(session))])
+        if session_id not in plan.services.get(service, ()):
+            return self._change(session_id, [ev.ServiceRegistered(service=service, **_about(session))])
+        if session_id not in self.state.services.get(service, ()):
+            # On its way: no event of its own, but it may not be answered before that one is durable.
+            waited = self._change(session_id, [])
+            return waited.addCallback(lambda _: rules.may_unregister(self.state, session_id, service))
+        return succeed(None)
 
     def unregister_service(self, session_id: str, service: str) -> Deferred[None]:
         """A session wants to provide a service no longer."""
@@ -189,7 +228,7 @@ class Registry:
             rules.may_unregister(plan, session_id, service)
         except Refused as refusal:
             return self._refuse(ev.ServiceRefused, session_id, service, refusal)
-        return self._change([ev.ServiceUnregistered(service=service, **_about(session))])
+        return self._change(session_id, [ev.ServiceUnregistered(service=service, **_about(session))])
 
     def subscribe(self, session_id: str, service: str, options: dict[str, Any] | None = None) -> Deferred[None]:
         """A session wants a service; again: the subscription is renewed."""
@@ -201,18 +240,19 @@ class Registry:
             return self._refuse(ev.SubscriptionRefused, session_id, service, refusal)
         about = _about(session)
         if plan.subscription(session_id, service) is not None:
-            return self._change([ev.SubscriptionRenewed(service=service, options=options, **about)])
-        return self._change([ev.SubscriptionAdded(service=service, options=options, **about)])
+            return self._change(session_id, [ev.SubscriptionRenewed(service=service, options=options, **about)])
+        return self._change(session_id, [ev.SubscriptionAdded(service=service, options=options, **about)])
 
     def unsubscribe(self, session_id: str, service: str) -> Deferred[None]:
         """A session wants a service no longer."""
         try:
             plan = self._plan()
             session = rules.open_session(plan, session_id)
+            check_service_name(service)
             rules.may_unsubscribe(plan, session_id, service)
         except Refused as refusal:
-            return fail(refusal)
-        return self._change([ev.SubscriptionRemoved(service=service, **_about(session))])
+            return self._refuse(ev.SubscriptionRefused, session_id, service, refusal)
+        return self._change(session_id, [ev.SubscriptionRemoved(service=service, **_about(session))])
 
     def refuse_subscription(self, session_id: str, service: str, reason: str) -> None:
         """Note that a wire format refused a subscription."""
@@ -221,52 +261,63 @@ class Registry:
     # The write-ahead rule.
 
     def _plan(self) -> RegistryState:
-        """The state with everything that is on its way to the disk."""
+        """The state with everything that is on its way to the disk; made anew only when nothing is."""
         if self._planned is None:
             self._planned = self.state.copy()
-            for stamped in [each for pending in self._pending for each in pending]:
-                self._planned.apply(stamped.event, stamped.time)
         return self._planned
 
-    def _change(self, changes: Sequence[ev.Event]) -> Deferred[None]:
+    def _change(self, session_id: str, changes: Sequence[ev.Event]) -> Deferred[None]:
+        pending = _Pending(session_id, [self._stamp(event) for event in changes])
+        written = self._journal.append(pending.stamped)
         plan = self._plan()
-        stamped = [self._stamp(event) for event in changes]
-        for each in stamped:
+        for each in pending.stamped:
             plan.apply(each.event, each.time)
-        self._pending.append(stamped)
-        written = self._journal.append(stamped)
-        return written.addCallbacks(partial(self._written, stamped), partial(self._not_written, stamped))
+        self._pending.append(pending)
+        return written.addCallbacks(partial(self._written, pending), partial(self._not_written, pending))
 
-    def _written(self, stamped: list[Stamped], _: list[Record]) -> None:
-        self._pending.remove(stamped)
-        session_id = stamped[0].event.session
-        if session_id not in self.state.sessions:
+    def _written(self, pending: _Pending, _: list[Record]) -> None:
+        self._pending.remove(pending)
+        if pending.session_id not in self.state.sessions:
             raise Refused("session-closed", "the session closed while its change was being written")
-        for each in stamped:
+        if pending.overtaken is not None:
+            raise pending.overtaken
+        for each in pending.stamped:
             self.state.apply(each.event, each.time)
-        self._tell(stamped)
+        self._tell(pending.stamped)
 
-    def _not_written(self, stamped: list[Stamped], failure: Failure) -> Failure:
-        self._pending.remove(stamped)
-        self._planned = None
+    def _not_written(self, pending: _Pending, failure: Failure) -> Failure:
+        """Whatever else is on its way will not be written either: it was checked against this change."""
+        if pending in self._pending:
+            self._pending.clear()
+            self._planned = None
         return failure
 
-    def _happened(self, event: ev.Event) -> None:
-        """Apply and write down what has happened already; observers hear of it unless they never knew the thing."""
-        stamped = self._stamp(event)
-        self._journal.note(stamped)
-        self._plan().apply(event, stamped.time)
-        known = not isinstance(event, ev.ServiceUnregistered) or event.session in self.state.services.get(
-            event.service or "", ()
-        )
-        self.state.apply(event, stamped.time)
-        if known:
-            self._tell([stamped])
+    def _overtake(self, session_id: str, service: str, kinds: tuple[type[ev.Event], ...], reason: str) -> None:
+        """A service or a subscription is over: changes of it that are on their way come too late."""
+        for pending in self._pending:
+            events = [each.event for each in pending.stamped]
+            if pending.session_id == session_id and any(isinstance(e, kinds) and e.service == service for e in events):
+                pending.overtaken = Refused(reason, f"{service!r} ended while a change of it was being written")
+
+    def _happened(self, stamped: Sequence[Stamped]) -> None:
+        """Write down and apply what has happened already."""
+        plan = self._plan()
+        for each in stamped:
+            self._journal.note(each)
+            plan.apply(each.event, each.time)
+            self.state.apply(each.event, each.time)
 
     def _tell(self, stamped: Sequence[Stamped]) -> None:
-        for observer in self._observers:
-            for each in stamped:
-                observer.registry_changed(each)
+        """Tell every observer, in order, even when what one of them is told makes it close a session."""
+        self._untold.extend(stamped)
+        if self._telling:
+            return
+        self._telling = True
+        while self._untold:
+            each = self._untold.popleft()
+            for observer in self._observers:
+                _tell_one(observer, each)
+        self._telling = False
 
     # Refusals.
 
@@ -295,6 +346,20 @@ def _about(session: Session) -> dict[str, Any]:
         "actor": session.actor,
         "peer": session.peer,
     }
+
+
+def _tell_one(observer: IRegistryObserver, stamped: Stamped) -> None:
+    try:
+        observer.registry_changed(stamped)
+    except Exception:
+        log.failure("registry: {observer} failed on {event}", observer=observer, event=stamped.event)
+
+
+def _host(peer: str | None) -> str | None:
+    """The host of an address that may have a port: ``10.0.0.1``, ``10.0.0.1:7890``, ``::1``, ``[::1]:7890``."""
+    if peer is None or (peer.count(":") > 1 and not peer.startswith("[")):
+        return peer
+    return peer.rpartition(":")[0] or peer
 
 
 def _excerpt(service: Any) -> str:

@@ -48,7 +48,7 @@ def may_unsubscribe(state: RegistryState, session_id: str, name: str) -> None:
 
 def grant_routing_id(state: RegistryState, session: Session, wanted: str | None, server_id: str) -> str:
     """The routing id that a session gets: the one it wants when that is free, else the one it has."""
-    if wanted is None or wanted == session.routing_id:
+    if not wanted or wanted == session.routing_id:
         return session.routing_id
     if wanted == server_id or state.owner(wanted) is not None or state.is_shared(wanted):
         return session.routing_id
@@ -62,5 +62,5 @@ def grant_routing_ids(
     return tuple(
         routing_id
         for routing_id in dict.fromkeys(wanted)
-        if routing_id != server_id and state.owner(routing_id) in (None, session.id)
+        if routing_id and routing_id != server_id and state.owner(routing_id) in (None, session.id)
     )

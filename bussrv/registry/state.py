@@ -49,6 +49,8 @@ class Subscription(Struct, frozen=True, kw_only=True):
 class RegistryState:
     """Every session, service and subscription at one moment.
 
+    No two sessions have the same routing id of their own, whatever the events say.
+
     :ivar sessions: by session id.
     :ivar services: by name, then by providing session, when it was registered (UTC microseconds); a name without
         providers has no entry.
@@ -121,7 +123,9 @@ class RegistryState:
             change(self, event, time)
 
     def _session_opened(self, event: ev.SessionOpened, time: int) -> None:
-        if event.session is None or event.routing_id is None or event.session in self.sessions:
+        if event.session is None or event.routing_id is None:
+            return
+        if event.session in self.sessions or event.routing_id in self._by_routing_id:
             return
         self.sessions[event.session] = Session(
             id=event.session,
@@ -137,10 +141,12 @@ class RegistryState:
         session = self.sessions.get(event.session or "")
         if session is None:
             return
+        routing_id = event.routing_id or session.routing_id
+        is_taken = self._by_routing_id.get(routing_id, session.id) != session.id
         self._forget_addresses(session)
         self.sessions[session.id] = session = replace(
             session,
-            routing_id=event.routing_id or session.routing_id,
+            routing_id=session.routing_id if is_taken else routing_id,
             routing_ids=event.routing_ids,
             actor=event.actor,
             name=event.name,

@@ -1,0 +1,41 @@
+"""Killed in the middle of its work, again and again, a journal still holds everything that was acknowledged."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from bussrv.journal.recovery import JournalLock, recover
+from tests.journal.support import every_record
+
+ROOT = Path(__file__).parents[2]
+KILLS = 10
+
+
+def run_and_kill(directory, boot, after):
+    """What a writer acknowledged, by number, when it is killed some time after ``after`` records were."""
+    command = [sys.executable, "-m", "tests.journal.load", str(directory), boot]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        lines = [process.stdout.readline() for _ in range(after)]
+        process.kill()
+        lines += process.stdout.read().splitlines(keepends=True)
+    assert process.returncode == -9
+    # The last line may be cut short.
+    return {int(seq): service for seq, service in (line.split() for line in lines if line.endswith("\n"))}
+
+
+def test_what_was_acknowledged_is_in_the_journal_after_kill_9(tmp_path):
+    acknowledged, torn = {}, 0
+    for number in range(KILLS):
+        # A spread of moments; when exactly the signal arrives is up to the machine.
+        acknowledged.update(run_and_kill(tmp_path, f"boot{number}", after=1 + number * number * 7))
+        lock = JournalLock(tmp_path)
+        recovered = recover(tmp_path, lambda event, time: None)
+        lock.release()
+        torn += recovered.torn_bytes
+        assert recovered.last_seq >= max(acknowledged)
+    records = every_record(tmp_path)
+    assert [record.seq for record in records] == list(range(1, len(records) + 1))
+    written = {record.seq: record.event.service for record in records}
+    assert {seq: written[seq] for seq in acknowledged} == acknowledged
+    assert len(acknowledged) > KILLS
+    assert {record.boot for record in records} == {f"boot{number}" for number in range(KILLS)}

@@ -1,0 +1,65 @@
+"""A registry whose journal does as the test says, and one who watches it."""
+
+from itertools import count
+
+from zope.interface import implementer
+
+from bussrv import events as ev
+from bussrv.interfaces import IRegistryObserver
+from bussrv.journal.memory import MemoryJournal
+from bussrv.registry.registry import Registry
+from bussrv.registry.state import RegistryState
+from tests.journal.support import FakeClock
+
+SERVER = "server-id"
+
+
+@implementer(IRegistryObserver)
+class Watcher:
+    """Remembers what it was told, and folds it."""
+
+    def __init__(self):
+        self.told = []
+        self.view = RegistryState()
+
+    def registry_changed(self, stamped):
+        self.told.append(stamped.event)
+        self.view.apply(stamped.event, stamped.time)
+
+    def names(self):
+        return [ev.event_name(event) for event in self.told]
+
+
+class Bench:
+    """A registry with everything around it."""
+
+    def __init__(self, journal=None):
+        self.journal = MemoryJournal("hall", "boot", keep=True) if journal is None else journal
+        self.clock = FakeClock()
+        numbers = count(1)
+        self.registry = Registry(
+            self.journal, self.clock, lambda: f"fresh{next(numbers)}", server_id=SERVER, boot="boot"
+        )
+        self.watcher = Watcher()
+        self.registry.observe(self.watcher)
+
+    @property
+    def state(self):
+        return self.registry.state
+
+    def open(self, peer="10.0.0.1:1000", protocol="objects"):
+        """The id of a new session."""
+        return self.registry.open_session(protocol, peer).id
+
+    def records(self, kind=ev.Event):
+        return [record.event for record in self.journal.records if isinstance(record.event, kind)]
+
+    def names(self):
+        return [ev.event_name(event) for event in self.records()]
+
+
+def outcome_of(deferred):
+    """What became of a Deferred: empty, its result, or the reason why it was refused."""
+    outcomes = []
+    deferred.addCallbacks(outcomes.append, lambda failure: outcomes.append(failure.value.reason))
+    return outcomes
