@@ -15,6 +15,9 @@ from bussrv.values import Interest
 MAX_KINDS = 4096
 """How many kinds of objects the audience remembers the recipients of, before it begins anew."""
 
+MAX_KIND_LENGTH = 1024
+"""The most characters of a kind that is remembered: what it looks at comes from clients."""
+
 _InterestKey = tuple[IEncoding, Interest, str | None]
 
 
@@ -121,11 +124,11 @@ class Audience:
         """The groups of members that want objects of that kind."""
         groups = self._by_kind.get(kind)
         if groups is None:
+            groups = tuple(group for group in self._members.values() if group.interest and passes(group.interest, kind))
             if len(self._by_kind) >= MAX_KINDS:
                 self._by_kind.clear()
-            groups = self._by_kind[kind] = tuple(
-                group for group in self._members.values() if group.interest and passes(group.interest, kind)
-            )
+            if kind.length() <= MAX_KIND_LENGTH:
+                self._by_kind[kind] = groups
         return groups
 
     def watching(self, service: str) -> Iterable[Group]:

@@ -218,7 +218,9 @@ class Bus:
     # Publications.
 
     def publish(self, session_id: str, publication: Publication) -> None:
-        """Deliver a publication to everybody who wants it, in every format."""
+        """Deliver a publication to everybody who wants it, in every format; once the session is closed, to nobody."""
+        if session_id not in self.registry.state.sessions:
+            return
         route, _ = self._route(session_id)
         groups = self._audience.wanting(kind_of_content(publication.content_type, bool(publication.payload)))
         metadata = b""

@@ -90,14 +90,21 @@ class Fanout:
         frame = delivery.frame(group.encoding)
         if frame is None:
             return
-        if not group.pending:
-            self._dirty[group] = None
-            group.except_for = except_for
-        elif group.except_for != except_for:
+        if group.pending and group.except_for != except_for:
             self.flush_group(group)
+        if not group.pending:
+            self._flush_overlapping(group)
             self._dirty[group] = None
             group.except_for = except_for
         group.pending.append(frame)
+
+    def _flush_overlapping(self, group: Group) -> None:
+        """A session that watches several services is in a group for each, and gets everything in order all the same."""
+        if group.interest is not None:
+            return
+        for other in tuple(self._dirty):
+            if other.interest is None and not other.links.keys().isdisjoint(group.links):
+                self.flush_group(other)
 
     def add_one(self, group: Group, session_id: str, delivery: Delivery) -> None:
         """Give ``delivery`` to one member of ``group``, behind what the group is given."""

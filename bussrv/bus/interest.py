@@ -26,6 +26,12 @@ from bussrv.wire.objects import BusObject
 
 RECEIVE_MODES = ("none", "all", "no_echo", "events_only")
 
+MAX_TYPE = 255
+"""How many characters of a content type count; RFC 6838 allows no more."""
+
+MAX_TYPES = 256
+"""The most content types that a subscription may name: each is tried on every new kind of object."""
+
 
 class Kind(Struct, frozen=True):
     """What an interest looks at in an object: all of it in lower case, the type without parameters.
@@ -39,18 +45,27 @@ class Kind(Struct, frozen=True):
     natures: tuple[str, ...] = ()
     has_payload: bool = False
 
+    def length(self) -> int:
+        """The characters of it."""
+        return len(self.event or "") + len(self.type) + sum(map(len, self.natures)) + len(self.natures)
+
 
 def kind_of(obj: BusObject) -> Kind:
     """What interests look at in ``obj``."""
     head = obj.head
     natures = tuple(map(str.lower, head.natures)) if head.natures else ()
     event = head.event.lower() if head.event is not None else None
-    return Kind(event, _bare_type(head.type) if head.type else "", natures, bool(head.size))
+    return Kind(event, bare_type(head.type) if head.type else "", natures, bool(head.size))
 
 
 def kind_of_content(content_type: str, has_payload: bool) -> Kind:
     """What interests look at in content that is no event."""
-    return Kind(None, _bare_type(content_type), (), has_payload)
+    return Kind(None, bare_type(content_type), (), has_payload)
+
+
+def bare_type(content_type: str) -> str:
+    """A content type, or a pattern of some, as it is compared: in lower case and without parameters."""
+    return _bare_type(content_type[:MAX_TYPE])
 
 
 @lru_cache(maxsize=1024)
@@ -110,23 +125,34 @@ def _prefix_matches(pattern: str, text: str) -> bool:
 def wildcard_matches(pattern: str, text: str) -> bool:
     """Whether ``text`` matches ``pattern``, in which ``*`` stands for any characters and ``?`` for one.
 
-    Takes at most ``len(pattern) * len(text)`` steps, whatever the pattern.
+    Takes at most one step per character of ``text``, whatever the pattern: all places in the pattern that the text may
+    have reached are kept in step, as the bits of one number.
     """
-    at = position = mark = 0
-    star = -1
-    while position < len(text):
-        if at < len(pattern) and pattern[at] == "*":
-            star, mark = at, position
-            at += 1
-        elif at < len(pattern) and pattern[at] in ("?", text[position]):
-            at += 1
-            position += 1
-        elif star >= 0:
-            mark += 1
-            at, position = star + 1, mark
-        else:
+    steps, any_step, stays, end = _automaton(pattern)
+    reached = 1
+    for character in text:
+        reached = (reached & steps.get(character, any_step)) << 1 | reached & stays
+        if not reached:
             return False
-    return pattern[at:].strip("*") == ""
+    return bool(reached & end)
+
+
+@lru_cache(maxsize=1024)
+def _automaton(pattern: str) -> tuple[dict[str, int], int, int, int]:
+    """What each character lets go on (others: only ``?`` does), where a ``*`` lets stay, and where the end is."""
+    steps: dict[str, int] = {}
+    any_step = stays = 0
+    place = 1
+    for character in pattern:
+        if character == "*":
+            stays |= place
+            continue
+        if character == "?":
+            any_step |= place
+        else:
+            steps[character] = steps.get(character, 0) | place
+        place <<= 1
+    return {character: places | any_step for character, places in steps.items()}, any_step, stays, place
 
 
 def mode_interest(receive: Any, types: Any, name: str = "types") -> ModeInterest:
@@ -144,7 +170,9 @@ def mode_interest(receive: Any, types: Any, name: str = "types") -> ModeInterest
         return ModeInterest(receive, ())
     if not isinstance(types, list) or not all(isinstance(each, str) for each in types):
         raise Refused("bad-subscription", f'{name} is "all", "none" or an array of content types')
-    return ModeInterest(receive, tuple(_bare_type(each) for each in types))
+    if len(types) > MAX_TYPES:
+        raise Refused("bad-subscription", f"{name} has at most {MAX_TYPES} content types, not {len(types)}")
+    return ModeInterest(receive, tuple(bare_type(each) for each in types))
 
 
 def rule_interest(subscriptions: Any) -> RuleInterest:

@@ -1,0 +1,142 @@
+"""A bus with a journal in memory, and links that remember what they were given."""
+
+import itertools
+
+from zope.interface import implementer
+
+from bussrv.bus.bus import Bus
+from bussrv.bus.interest import mode_interest, rule_interest
+from bussrv.bus.membership import MembershipAnnouncer
+from bussrv.formats.framed import OBJECT_FRAMES
+from bussrv.formats.inbus import InbusPublish
+from bussrv.formats.spp import SppInfo
+from bussrv.interfaces import ISessionLink
+from bussrv.journal.memory import MemoryJournal
+from bussrv.registry.registry import Identity, Registry
+from bussrv.settings import Settings
+from bussrv.values import Publication, Traffic
+from bussrv.wire.objects import ObjectReader, encode, encode_json
+
+SERVER = "hall"
+
+
+class Clock:
+    def __init__(self):
+        self.now = 1_800_000_000_000_000
+
+    def utc(self):
+        return self.now
+
+    def mono(self):
+        return self.now
+
+    def advance(self, seconds):
+        self.now += int(seconds * 1_000_000)
+
+
+@implementer(ISessionLink)
+class RecordingLink:
+    """:ivar got: every frame, in order."""
+
+    def __init__(self, encodings):
+        self.got = []
+        self.batches = []
+        self._encodings = encodings
+
+    def encoding_for(self, options):
+        return self._encodings[(options or {}).get("version")]
+
+    def send(self, batch):
+        assert batch.joined == b"".join(batch.frames)
+        assert (len(batch), batch.size) == (len(batch.frames), len(batch.joined))
+        assert len(batch) > 0
+        self.batches.append(batch)
+        self.got += batch.frames
+
+    def close(self, reason):
+        raise AssertionError
+
+
+class BusHarness:
+    """:ivar fresh: the next id of an object; while it is set, every object gets that one."""
+
+    def __init__(self, announce="off", **settings):
+        self.clock = Clock()
+        self.journal = MemoryJournal(keep=True)
+        self.routing_ids = itertools.count(1)
+        self.object_ids = itertools.count(1)
+        self.fresh = None
+        self.registry = Registry(
+            self.journal, self.clock, lambda: f"r{next(self.routing_ids)}", server_id=SERVER, boot="b"
+        )
+        self.bus = Bus(self.registry, Settings(announce=announce, **settings), SERVER, self.new_id, self.clock)
+        self.registry.observe(MembershipAnnouncer(self.bus))
+        counters = self.bus.counters
+        inbus = {version: InbusPublish(version, counters) for version in (1, 2)}
+        self.encodings = {
+            "objects": {None: OBJECT_FRAMES},
+            "spp": {None: SppInfo(1 << 20, counters)},
+            "inbus": {None: inbus[1], **inbus},
+        }
+
+    def new_id(self):
+        return self.fresh or f"o{next(self.object_ids)}"
+
+    def open(self, kind="objects"):
+        """:returns: the session, as a small handle."""
+        link = RecordingLink(self.encodings[kind])
+        return Handle(self, self.bus.open(kind, "10.0.0.1:1", link).id, link)
+
+
+class Handle:
+    """One session, and what it was given."""
+
+    def __init__(self, harness, session_id, link):
+        self.id = session_id
+        self.link = link
+        self._bus = harness.bus
+        self._registry = harness.registry
+
+    @property
+    def got(self):
+        return self.link.got
+
+    @property
+    def routing_id(self):
+        return self._registry.state.sessions[self.id].routing_id
+
+    def join(self, subscription=None, vocabulary=None, **identity):
+        """Become a member, with the attributes of a subscription."""
+        subscription = subscription or {}
+        if "subscriptions" in subscription:
+            interest = rule_interest(subscription["subscriptions"])
+        else:
+            interest = mode_interest(subscription.get("receive"), subscription.get("types"))
+        spoken = vocabulary or ("rules" if "subscriptions" in subscription else "objects")
+        return self._registry.identify(Identity(session_id=self.id, vocabulary=spoken, **identity), interest)
+
+    def watch(self, service, version=None):
+        return self._registry.subscribe(self.id, service, None if version is None else {"version": version})
+
+    def unwatch(self, service):
+        return self._registry.unsubscribe(self.id, service)
+
+    def register(self, service):
+        return self._registry.register_service(self.id, service)
+
+    def unregister(self, service):
+        return self._registry.unregister_service(self.id, service)
+
+    def send(self, fields, payload=b""):
+        """Route an object. :returns: how many others were given it."""
+        if payload:
+            fields = {**fields, "size": len(payload)}
+        reader = ObjectReader()
+        reader.feed(encode(encode_json(fields), payload))
+        return self._bus.route(self.id, reader.next_event())
+
+    def publish(self, service, payload=b"", content_type="text/plain", app_type=1):
+        self._bus.publish(self.id, Publication(service, content_type, payload, app_type))
+
+    def close(self):
+        self._bus.close(self.id, "client-closed", Traffic())

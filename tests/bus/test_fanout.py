@@ -1,0 +1,280 @@
+"""The bus against the plain reference: the same histories, and then the same bytes in the same order for everybody."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from twisted.python.failure import Failure
+
+from bussrv.errors import Refused
+from bussrv.values import Traffic
+from tests.bus.harness import SERVER, BusHarness
+from tests.bus.reference import ReferenceBus
+
+SERVICES = ["tv", "lamp", "ääni"]
+SHARED = ["living-room", "kitchen"]
+EVENTS = ["lamp/on", "services/request", "services/request", "services/reply", "routing/x", "Ping"]
+TYPES = ["text/plain", "Text/Plain; charset=UTF-8", "image/png"]
+IDS = ["a", "b", 1, 1.0, True, None]
+
+subscriptions = st.one_of(
+    st.fixed_dictionaries(
+        {"receive": st.sampled_from(["all", "all", "no_echo", "no_echo", "events_only", "none"])},
+        optional={"types": st.sampled_from(["all", "none", ["text/*"], ["*/png", "text/html"], []])},
+    ),
+    st.sampled_from(
+        [
+            {"subscriptions": "all"},
+            {"subscriptions": ["*", "!@routing/*"]},
+            {"subscriptions": ["@services/*", "@ping"]},
+            {"subscriptions": ["text/*", "!#spam"]},
+            {"subscriptions": [["!@services/*"], "*"]},
+        ]
+    ),
+)
+payloads = st.sampled_from([b"", b"", b"x", b"\0\xff\0", "höyhen".encode()])
+addresses = st.sampled_from(["r1", "r2", "r3", "mine", *SHARED, "nobody", SERVER])
+anything = {
+    "event": st.sampled_from(EVENTS),
+    "type": st.sampled_from(TYPES),
+    "natures": st.sampled_from([["spam"], ["Message", "n"], []]),
+    "sender": st.sampled_from([*SERVICES, "somebody"]),
+    "id": st.sampled_from(IDS),
+    "name": st.sampled_from([*SERVICES, "unknown", None, 7]),
+    "service": st.sampled_from(SERVICES),
+    "in-reply-to": st.sampled_from(IDS),
+    "to": st.one_of(addresses, st.lists(addresses, max_size=3), st.none()),
+    "app-type": st.sampled_from([0, 7, -1, "x", 1.0]),
+    "route": st.just(["forged"]),
+    "x": st.sampled_from([1.0, "é", {"route": []}]),
+}
+
+
+def objects_with(**given):
+    """Objects with these attributes for certain, and perhaps with a few others."""
+    few = {key: anything[key] for key in ("type", "id", "app-type", "route", "x") if key not in given}
+    return st.fixed_dictionaries(given, optional=few)
+
+
+objects = st.one_of(
+    objects_with(type=anything["type"]),
+    objects_with(type=anything["type"], natures=anything["natures"]),
+    objects_with(type=anything["type"], sender=anything["sender"]),
+    objects_with(event=anything["event"]),
+    objects_with(event=st.just("services/request"), name=st.sampled_from(SERVICES), id=anything["id"]),
+    objects_with(**{"event": st.just("services/reply"), "in-reply-to": anything["in-reply-to"]}),
+    objects_with(to=anything["to"]),
+    st.fixed_dictionaries({}, optional=anything),
+)
+index = st.integers(0, 7)
+sent = st.tuples(st.just("sends"), index, objects, payloads)
+published = st.tuples(
+    st.just("publishes"), index, st.sampled_from(SERVICES), payloads, st.sampled_from(TYPES), st.integers(0, 9)
+)
+
+
+class Fanout(RuleBasedStateMachine):
+    """Every rule does one thing to the bus and to the reference; what is on its way to the journal is done to the
+    reference when it is done to the bus."""
+
+    @initialize(
+        announce=st.sampled_from(["members", "off"]),
+        first=st.lists(subscriptions, min_size=4, max_size=4),
+        watched=st.lists(st.sampled_from(SERVICES), min_size=4, max_size=4),
+        provided=st.lists(st.sampled_from(SERVICES), min_size=3, max_size=3),
+    )
+    def begin(self, announce, first, watched, provided):
+        """Four members, two watchers and somebody who publishes: what follows has something to work with."""
+        self.real = BusHarness(announce)
+        self.model = ReferenceBus(SERVER)
+        if announce == "off":
+            self.model.announce = lambda *about: None
+        self.sessions = []
+        self.gone = []
+        self.failures = []
+        self.held = False
+        self.steps = 0
+        for kind in ["objects", "objects", "objects", "objects", "spp", "inbus", "inbus"]:
+            self.opens(kind)
+        for number, subscription in enumerate(first):
+            self.joins(number, subscription, False, set(), None)
+        for number, service in enumerate(watched):
+            self.watches(number % 2, service, 1 + number // 2)
+        for number, service in enumerate(provided):
+            self.registers(number, service)
+        self.registers(5, provided[0])
+
+    def step(self):
+        self.steps += 1
+        self.real.fresh = f"o{self.steps}"
+        return self.real.fresh
+
+    def pick(self, number, *kinds):
+        """One of the sessions of these kinds, or ``None``."""
+        found = [each for each in self.sessions if self.model.sessions[each.id].kind in kinds]
+        return found[number % len(found)] if found else None
+
+    def when_done(self, asked, change):
+        """``change`` the reference as soon as the bus made what was ``asked`` for; not if it refuses."""
+
+        def refused(failure: Failure):
+            failure.trap(Refused)
+
+        asked.addCallbacks(change, refused)
+        asked.addErrback(self.failures.append)
+
+    @precondition(lambda self: len(self.sessions) < 8)
+    @rule(kind=st.sampled_from(["objects", "objects", "objects", "spp", "inbus"]))
+    def opens(self, kind):
+        self.step()
+        handle = self.real.open(kind)
+        self.sessions.append(handle)
+        self.model.open(handle.id, kind, handle.routing_id)
+
+    @rule(
+        number=index,
+        subscription=subscriptions,
+        business=st.booleans(),
+        shared=st.sets(st.sampled_from(SHARED)),
+        wanted=st.sampled_from([None, None, "mine"]),
+    )
+    def joins(self, number, subscription, business, shared, wanted):
+        handle = self.pick(number, "objects")
+        if handle is None:
+            return
+        vocabulary = "rules" if "subscriptions" in subscription else "business" if business else "objects"
+        fresh = self.step()
+        asked = handle.join(subscription, vocabulary, routing_id=wanted, routing_ids=tuple(sorted(shared)))
+        self.when_done(
+            asked,
+            lambda session: self.model.join(
+                session.id,
+                session.routing_id,
+                session.routing_ids,
+                subscription,
+                vocabulary,
+                self.real.fresh or fresh,
+            ),
+        )
+
+    @rule(number=index, service=st.sampled_from(SERVICES), version=st.sampled_from([1, 2]))
+    def watches(self, number, service, version):
+        handle = self.pick(number, "spp", "inbus")
+        if handle is None:
+            return
+        version = version if self.model.sessions[handle.id].kind == "inbus" else None
+        self.when_done(handle.watch(service, version), lambda _: self.model.watch(handle.id, service, version))
+
+    @rule(number=index, service=st.sampled_from(SERVICES))
+    def unwatches(self, number, service):
+        handle = self.pick(number, "spp", "inbus")
+        if handle is not None:
+            self.when_done(handle.unwatch(service), lambda _: self.model.unwatch(handle.id, service))
+
+    @rule(number=index, service=st.sampled_from(SERVICES))
+    def registers(self, number, service):
+        handle = self.pick(number, "objects", "inbus")
+        if handle is None:
+            return
+        self.when_done(
+            handle.register(service),
+            lambda _: service in self.model.provided(handle.id) or self.model.register(handle.id, service),
+        )
+
+    @rule(number=index, service=st.sampled_from(SERVICES))
+    def unregisters(self, number, service):
+        handle = self.pick(number, "objects", "inbus")
+        if handle is not None:
+            self.when_done(handle.unregister(service), lambda _: self.model.unregister(handle.id, service))
+
+    @rule(chunk=st.lists(st.one_of(sent, sent, published), min_size=1, max_size=6))
+    def chunk_comes(self, chunk):
+        for what, *about in chunk:
+            getattr(self, what)(*about)
+
+    @rule(chunk=st.lists(sent, min_size=2, max_size=6))
+    def objects_come(self, chunk):
+        self.chunk_comes(chunk)
+
+    def sends(self, number, fields, payload):
+        handle = self.pick(number, "objects")
+        if handle is None:
+            return
+        if payload:
+            fields = {**fields, "size": len(payload)}
+        fresh = self.step()
+        others = handle.send(fields, payload)
+        assert others == self.model.route(handle.id, fields, payload, fresh)
+
+    def publishes(self, number, service, payload, content_type, app_type):
+        handle = self.pick(number, "inbus")
+        if handle is None or service not in self.model.provided(handle.id):
+            return
+        fresh = self.step()
+        handle.publish(service, payload, content_type, app_type)
+        self.model.publish(handle.id, service, content_type, payload, app_type, fresh)
+
+    @rule(number=index)
+    def is_told(self, number):
+        handle = self.pick(number, "objects")
+        if handle is not None:
+            fields = {"event": "pong", "n": self.steps}
+            self.real.bus.tell(handle.id, fields)
+            self.model.tell(handle.id, fields)
+
+    @rule(number=index)
+    def leaves(self, number):
+        handle = self.pick(number, "objects", "spp", "inbus")
+        if handle is None:
+            return
+        fresh = self.step()
+        self.sessions.remove(handle)
+        everything = self.model.sessions[handle.id].got
+        self.model.leave(handle.id, fresh)
+        self.real.bus.close(handle.id, "client-closed", Traffic())
+        assert handle.got == everything
+        self.gone.append((handle, everything))
+
+    @rule(seconds=st.sampled_from([1, 299, 301]))
+    def waits(self, seconds):
+        self.real.clock.advance(seconds)
+        self.model.now += seconds
+
+    @precondition(lambda self: not self.held)
+    @rule()
+    def journal_is_slow(self):
+        self.held = True
+        self.real.journal.hold()
+
+    @precondition(lambda self: self.held)
+    @rule(everything=st.booleans())
+    def journal_catches_up(self, everything):
+        self.step()
+        if everything or not self.real.journal._held:
+            self.held = False
+            self.real.journal.release()
+        else:
+            self.real.journal.release(1)
+
+    @rule()
+    def flushes(self):
+        self.real.bus.flush()
+        for handle in self.sessions:
+            assert handle.got == self.model.sessions[handle.id].got
+        for service in SERVICES:
+            assert self.real.bus.last(service) == self.model.last.get(service, b"")
+
+    @invariant()
+    def nobody_gets_what_is_not_for_it_or_out_of_order(self):
+        for handle in getattr(self, "sessions", []):
+            assert handle.got == self.model.sessions[handle.id].got[: len(handle.got)]
+        for handle, everything in getattr(self, "gone", []):
+            assert handle.got == everything
+        assert getattr(self, "failures", []) == []
+
+    def teardown(self):
+        if hasattr(self, "real"):
+            self.flushes()
+
+
+Fanout.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestFanout = Fanout.TestCase
