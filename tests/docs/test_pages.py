@@ -151,7 +151,7 @@ def test_the_plugin_of_the_page_is_served(tmp_path: Path) -> None:
 def test_no_snippet_is_left_untested() -> None:
     """A page that gets its first snippet in a language gets a test for it, and a place in this table."""
     tested = {
-        ("docs/clients.md", "python"), ("docs/journal-format.md", "json"),
+        ("docs/audit.md", "python"), ("docs/clients.md", "python"), ("docs/journal-format.md", "json"),
         ("README.md", "sh"), ("README.md", "python"), ("README.md", "text"),
         ("docs/operations.md", "toml"), ("docs/plugins.md", "python"),
         *((f"docs/protocols/{name}.md", "text") for name in ("objects", "business", "inbus", "spp")),

@@ -1,0 +1,1 @@
+"""The PySpark batch job that audits journals."""

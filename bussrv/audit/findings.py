@@ -1,0 +1,71 @@
+"""Findings: what the audit has to say. One table for all kinds of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
+
+SEVERITIES = ("error", "warning", "notice")
+"""From worst to harmless. Notices alone leave a journal clean."""
+
+KINDS: dict[str, str] = {
+    # Of the journal as such.
+    "bad-line": "error",
+    "seq-gap": "error",
+    "seq-duplicate": "error",
+    "torn-tail": "notice",
+    # Of what the records say.
+    "session-opened-twice": "error",
+    "session-never-closed": "error",
+    "session-closed-twice": "error",
+    "session-closed-unopened": "error",
+    # The registry is the same with or without such a record.
+    "service-not-registered": "warning",
+}
+"""Every kind of finding, and how severe it is."""
+
+FINDING: dict[str, str] = {
+    "severity": "string",
+    "kind": "string",
+    "server": "string",
+    "boot": "string",
+    "first_seq": "bigint",
+    "last_seq": "bigint",
+    "session": "string",
+    "service": "string",
+    "file": "string",
+    "line": "bigint",
+    "message": "string",
+}
+"""The columns of the findings table and their types. NULL where one does not apply."""
+
+
+def as_findings(rows: DataFrame, kind: str, *message: str | Column) -> DataFrame:
+    """Turn each row into a finding.
+
+    :param rows: the columns of ``FINDING`` among them, but for severity, kind and message, are kept.
+    :param kind: one of ``KINDS``.
+    :param message: one sentence for a person; strings stand for themselves, columns for their values.
+    """
+    words = [F.lit(each) if isinstance(each, str) else each.cast("string") for each in message]
+    given = {
+        **{name: F.col(name) for name in rows.columns if name in FINDING},
+        "severity": F.lit(KINDS[kind]),
+        "kind": F.lit(kind),
+        "message": F.concat(*words),
+    }
+    return rows.select(*[given.get(name, F.lit(None)).cast(as_type).alias(name) for name, as_type in FINDING.items()])
+
+
+def union(tables: Sequence[DataFrame]) -> DataFrame:
+    """All findings of several checks."""
+    return reduce(DataFrame.unionByName, tables)
+
+
+def in_order(findings: DataFrame) -> DataFrame:
+    """The worst first, then by kind and place."""
+    severity = F.array_position(F.array(*[F.lit(each) for each in SEVERITIES]), F.col("severity"))
+    return findings.orderBy(severity, "kind", "server", "first_seq", "file", "line", "session", "service")

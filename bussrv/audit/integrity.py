@@ -1,0 +1,73 @@
+"""Is every record there, once and whole? Findings about lines and numbers, whatever the records say."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
+
+from bussrv.audit.findings import as_findings, union
+from bussrv.audit.snapshot import Snapshot
+
+EXCERPT = 160
+"""How many characters of a line that is no record are shown."""
+
+
+def bad_line_findings(bad_lines: DataFrame) -> DataFrame:
+    """Each line that is no record.
+
+    :param bad_lines: what :func:`bussrv.audit.load.bad_lines` returns.
+    """
+    shown = F.make_valid_utf8(F.col("raw"))
+    excerpt = F.when(F.length(shown) > EXCERPT, F.concat(F.left(shown, F.lit(EXCERPT)), F.lit("…"))).otherwise(shown)
+    return as_findings(bad_lines, "bad-line", "no record, ", F.col("problem"), ": ", excerpt)
+
+
+def torn_tail_findings(spark: SparkSession, snapshot: Snapshot) -> DataFrame:
+    """Each unfinished record at the end of a segment: normal in the last one of a journal, damage before that."""
+    rows = [(str(tail.path), tail.line, tail.size, tail.last) for tail in snapshot.torn_tails]
+    tails = spark.createDataFrame(rows, "file string, line bigint, size bigint, last boolean")
+    unfinished = as_findings(
+        tails.where("last"), "torn-tail", "the journal ends in ", F.col("size"), " bytes of an unfinished record"
+    )
+    damaged = as_findings(
+        tails.where("not last"),
+        "bad-line",
+        "the segment ends in ",
+        F.col("size"),
+        " bytes of an unfinished record, yet it is not the last one",
+    )
+    return union([unfinished, damaged])
+
+
+def gap_findings(records: DataFrame) -> DataFrame:
+    """Each range of numbers that is missing between the first record of a server that is there and the last one.
+
+    A journal need not begin with record 1, since old segments may be deleted; but a segment begins with the record
+    that it is named by.
+    """
+    in_order = Window.partitionBy("server").orderBy("seq")
+    before = F.coalesce(F.lag("seq").over(in_order), F.col("segment_first") - 1, F.col("seq") - 1)
+    numbers = records.select("server", "boot", "seq", before.alias("before"))
+    gaps = numbers.where(F.col("seq") > F.col("before") + 1).select(
+        "server", (F.col("before") + 1).alias("first_seq"), (F.col("seq") - 1).alias("last_seq")
+    )
+    return as_findings(gaps, "seq-gap", "server ", F.col("server"), ": ", _range(), " missing")
+
+
+def duplicate_findings(records: DataFrame) -> DataFrame:
+    """Each range of numbers that more than one record of a server has."""
+    repeated = records.groupBy("server", "seq").agg(F.count("*").alias("times")).where("times > 1")
+    in_order = Window.partitionBy("server").orderBy("seq")
+    ranges = (
+        repeated.withColumn("range", F.col("seq") - F.row_number().over(in_order))
+        .groupBy("server", "range")
+        .agg(F.min("seq").alias("first_seq"), F.max("seq").alias("last_seq"), F.max("times").alias("times"))
+    )
+    words = ("server ", F.col("server"), ": ", _range(), " there up to ", F.col("times"), " times")
+    return as_findings(ranges, "seq-duplicate", *words)
+
+
+def _range() -> Column:
+    first, last = F.col("first_seq"), F.col("last_seq")
+    several = F.concat(F.lit("records "), first, F.lit(" to "), last, F.lit(" are"))
+    return F.when(first == last, F.concat(F.lit("record "), first, F.lit(" is"))).otherwise(several)

@@ -1,0 +1,115 @@
+"""The outcome of an audit: tables, a summary for programs and a screenful of text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
+
+from bussrv.audit.findings import KINDS, SEVERITIES, in_order
+from bussrv.audit.output import SUMMARY
+from bussrv.version import VERSION
+
+FORMAT = 1
+"""The version of what ``summary.json`` looks like."""
+
+MOST_LISTED = 100
+"""How many findings the summary lists; the table has them all."""
+
+MOST_SHOWN = 10
+"""How many findings the text shows."""
+
+
+def summarize(tables: Mapping[str, DataFrame], servers: DataFrame, segments: int) -> dict[str, Any]:
+    """What ``summary.json`` holds; the documentation describes it.
+
+    :param tables: findings, sessions, services and events.
+    :param servers: what :func:`bussrv.audit.activity.servers` returns.
+    :param segments: how many segments were read.
+    """
+    kinds = _number_by(tables["findings"], "kind", F.count("*"))
+    severities = {each: sum(kinds.get(kind, 0) for kind in KINDS if KINDS[kind] == each) for each in SEVERITIES}
+    known = [row.asDict() for row in servers.orderBy("server").collect()]
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "verdict": "findings" if severities["error"] or severities["warning"] else "clean",
+        "severities": severities,
+        "kinds": {kind: kinds[kind] for kind in KINDS if kind in kinds},
+        "segments": segments,
+        "records": sum(server["records"] for server in known),
+        "boots": sum(server["boots"] for server in known),
+        "servers": known,
+        "sessions": _sessions(tables["sessions"]),
+        "services": _services(tables["services"]),
+        "events": _number_by(tables["events"], "event", F.sum("records")),
+        "findings": [row.asDict() for row in in_order(tables["findings"]).limit(MOST_LISTED).collect()],
+    }
+
+
+def _number_by(table: DataFrame, column: str, number: Column) -> dict[str, int]:
+    rows = table.groupBy(column).agg(number.alias("number")).orderBy(column).collect()
+    return {row[column]: row["number"] for row in rows}
+
+
+def _sessions(sessions: DataFrame) -> dict[str, dict[str, int]]:
+    counts = (
+        sessions.groupBy(F.coalesce("protocol", F.lit("unknown")).alias("protocol"))
+        .agg(
+            F.count("opened").alias("opened"),
+            F.count_if(F.col("state") == "closed").alias("closed"),
+            F.count_if(F.col("state") == "open").alias("open"),
+        )
+        .orderBy("protocol")
+    )
+    return {row["protocol"]: {state: row[state] for state in ("opened", "closed", "open")} for row in counts.collect()}
+
+
+def _services(services: DataFrame) -> dict[str, int]:
+    (row,) = services.agg(F.count("*").alias("known"), F.count_if("provided").alias("provided")).collect()
+    return {"known": row["known"], "provided": row["provided"]}
+
+
+def in_words(summary: Mapping[str, Any]) -> str:
+    """A summary as text that fits on one screen."""
+    return "\n".join(map(_printable, (*_activity_lines(summary), "", *_verdict_lines(summary))))
+
+
+def _activity_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{_many(summary['records'], 'record')} in {_many(summary['segments'], 'segment')}"
+    for server in summary["servers"][:MOST_SHOWN]:
+        boots = _many(server["boots"], "boot") + (f", {server['crashes']} crashed" if server["crashes"] else "")
+        yield (
+            f"  server {server['server']}: records {server['first_seq']} to {server['last_seq']}, "
+            f"{server['first_time']} to {server['last_time']}, {boots}"
+        )
+    if len(summary["servers"]) > MOST_SHOWN:
+        yield f"  and {_many(len(summary['servers']) - MOST_SHOWN, 'more server')}"
+    services = summary["services"]
+    yield f"{_many(services['known'], 'service')}, {services['provided']} provided at the end"
+    if summary["sessions"]:
+        yield "sessions      opened   closed     open"
+    for protocol, counts in summary["sessions"].items():
+        yield f"  {protocol:<10}" + "".join(f"{counts[state]:>9}" for state in ("opened", "closed", "open")).rstrip()
+
+
+def _verdict_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    counts = [_many(number, severity) for severity, number in summary["severities"].items() if number]
+    yield f"{summary['verdict'].upper()}: {', '.join(counts) or 'nothing was found'}"
+    for finding in summary["findings"][:MOST_SHOWN]:
+        place = f" ({finding['file']}, line {finding['line']})" if finding["file"] else ""
+        yield f"  {finding['severity']:<8}{finding['kind']}: {finding['message']}{place}"
+    more = sum(summary["severities"].values()) - MOST_SHOWN
+    if more > 0:
+        yield f"  and {more} more, in {SUMMARY} and the table of findings"
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _printable(text: str) -> str:
+    """What clients wrote must not reach the terminal as control characters."""
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)

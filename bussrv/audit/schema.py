@@ -1,0 +1,96 @@
+"""The Spark schema of a journal record, derived from the vocabulary of registry events.
+
+Every record has the stamp; the rest is the union of the fields of all events. What has no fixed shape (``interest``,
+``options``) is a string that holds JSON.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
+
+from pyspark.sql.types import ArrayType, BooleanType, DataType, LongType, MapType, StringType, StructType
+
+from bussrv.events import EVENT_CLASSES, Event, event_name
+
+CORRUPT = "_corrupt"
+"""The column for the text of what Spark cannot read as a record."""
+
+STAMP: dict[str, DataType] = {
+    "v": LongType(),
+    "seq": LongType(),
+    "time": StringType(),
+    "mono": LongType(),
+    "server": StringType(),
+    "boot": StringType(),
+    "outcome": StringType(),
+    "event": StringType(),
+}
+"""What every record has. ``time`` is text here; ``mono`` is in microseconds."""
+
+_SCALARS: dict[Any, DataType] = {str: StringType(), int: LongType(), bool: BooleanType()}
+
+
+def spark_type(annotation: Any) -> DataType:
+    """The Spark type of a field of an event.
+
+    :param annotation: the type that the event class gives it; optional or not makes no difference.
+    :raises TypeError: if there is none.
+    """
+    kinds = [each for each in get_args(annotation) if each is not NoneType]
+    if NoneType in get_args(annotation) and len(kinds) == 1:
+        return spark_type(kinds[0])
+    if annotation in _SCALARS:
+        return _SCALARS[annotation]
+    if get_origin(annotation) is tuple and kinds[1:] == [...]:
+        return ArrayType(spark_type(kinds[0]))
+    if get_origin(annotation) is dict and kinds[1:] == [str]:
+        return MapType(StringType(), StringType())
+    if get_origin(annotation) is dict or (kinds and all(hasattr(each, "__struct_fields__") for each in kinds)):
+        return StringType()
+    raise TypeError(f"no Spark type for {annotation}")
+
+
+def event_fields(event: type[Event]) -> Iterator[tuple[str, DataType]]:
+    """The names and Spark types of the fields of an event, those that all events share among them."""
+    hints = get_type_hints(event)
+    for name in event.__struct_fields__:
+        yield name, spark_type(hints[name])
+
+
+def required_fields(event: type[Event]) -> tuple[str, ...]:
+    """The fields that a record of this event cannot be without."""
+    parameters = inspect.signature(event).parameters
+    required = (name for name in event.__struct_fields__ if parameters[name].default is inspect.Parameter.empty)
+    return (*required, *_NEEDED.get(event_name(event), ()))
+
+
+# What the vocabulary leaves optional, but without which the record says nothing.
+_NEEDED: dict[str, tuple[str, ...]] = {
+    "session.opened": ("session",),
+    "session.identified": ("session",),
+    "session.closed": ("session",),
+    "service.registered": ("session", "service"),
+    "service.unregistered": ("session", "service"),
+}
+
+
+def _record_schema() -> StructType:
+    fields = dict(STAMP)
+    for event in EVENT_CLASSES:
+        for name, kind in event_fields(event):
+            if fields.setdefault(name, kind) != kind:
+                raise TypeError(f"{event_name(event)} gives {name} another type than the events before it")
+    schema = StructType()
+    for name, kind in fields.items():
+        schema.add(name, kind)
+    return schema.add(CORRUPT, StringType())
+
+
+RECORD_SCHEMA = _record_schema()
+"""The stamp, the fields of all events, and ``CORRUPT``."""
+
+REQUIRED: dict[str, tuple[str, ...]] = {event_name(each): required_fields(each) for each in EVENT_CLASSES}
+"""By the name of the event: the fields that its records cannot be without, beside the stamp."""

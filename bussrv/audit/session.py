@@ -1,0 +1,90 @@
+"""A Spark session for one audit on this machine: it listens to nobody, leaves nothing behind and keeps quiet."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from bussrv.errors import BussrvError
+
+OLDEST_JAVA = 17
+
+# Java then compiles once, fast, instead of twice. Small audits are over before the better code would have paid off.
+_QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+class SparkUnavailable(BussrvError):
+    """Spark cannot run here. The message says what to do about it."""
+
+
+@contextmanager
+def spark_session(master: str = "local[*]", *, quick_start: bool = False) -> Iterator[SparkSession]:
+    """A Spark session, stopped afterwards. Under ``spark-submit``: the one that it was told to make.
+
+    What Java and Spark write to their standard output and error goes to a file, which is gone afterwards. One process
+    can have one such session after the other, but not two at once.
+
+    :param master: where Spark runs.
+    :param quick_start: start in half the time, but compute more slowly later on.
+    :raises SparkUnavailable: if there is no Java, an old one, or Spark does not start.
+    """
+    with tempfile.TemporaryDirectory(prefix="bussrv-spark-", ignore_cleanup_errors=True) as scratch:
+        submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+        with SparkSession.builder.getOrCreate() if submitted else _start(master, Path(scratch), quick_start) as spark:
+            spark.conf.set("spark.sql.session.timeZone", "UTC")
+            yield spark
+
+
+def _start(master: str, scratch: Path, quick_start: bool) -> SparkSession:
+    _check_java()
+    # Otherwise an interrupt is reported with a traceback for whatever was on its way to Java.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    settings = {
+        "spark.app.name": "bussrv-audit",
+        "spark.master": master,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # More make each step of a small audit slower than its work; what does not fit into memory goes to the disk.
+        "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+    }
+    if quick_start:
+        settings["spark.driver.extraJavaOptions"] = _QUICK_START
+    conf = SparkConf()
+    for name, value in settings.items():
+        conf.set(name, value)
+    log = scratch / "log"
+    try:
+        with log.open("wb") as file:
+            gateway = launch_gateway(conf, {"stdout": file, "stderr": file})
+        return SparkSession(SparkContext(conf=conf, gateway=gateway))
+    except Exception as error:
+        lines = log.read_text(errors="replace").strip().splitlines() or [str(error)]
+        raise SparkUnavailable(f"Spark does not start: {lines[-1].strip()}") from error
+
+
+def _check_java() -> None:
+    """:raises SparkUnavailable: unless there is a Java that Spark runs on."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=str(Path(home, "bin")) if home else None)
+    if java is None:
+        where = f"in JAVA_HOME, {home}" if home else "on the path"
+        raise SparkUnavailable(f"Spark needs Java {OLDEST_JAVA} or newer, and there is none {where}: install a JRE")
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(\d+)', said)
+    if version is None or int(version[1]) < OLDEST_JAVA:
+        found = version[1] if version else "something else"
+        raise SparkUnavailable(f"Spark needs Java {OLDEST_JAVA} or newer, and {java} is {found}: install a newer JRE")

@@ -1,0 +1,54 @@
+"""The ``bussrv`` command: one table of subcommands. What a subcommand needs is imported when it runs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from bussrv.cli import audit
+from bussrv.version import VERSION
+
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Command:
+    """A subcommand.
+
+    :ivar summary: a few words for the list of commands.
+    :ivar description: what ``--help`` says about it.
+    :ivar add_arguments: declares what it takes.
+    :ivar run: does it and returns the exit status.
+    """
+
+    summary: str
+    description: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+
+
+COMMANDS: dict[str, Command] = {
+    "audit": Command(audit.SUMMARY, audit.DESCRIPTION, audit.add_arguments, audit.run),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line ``argv``, by default that of this process, and return the exit status."""
+    arguments = _parser().parse_args(argv)
+    try:
+        return COMMANDS[arguments.command].run(arguments)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="bussrv",
+        description="Tools for a bussrv message bus. The server itself is started with: twistd bussrv",
+    )
+    parser.add_argument("--version", action="version", version=f"bussrv {VERSION}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, command in COMMANDS.items():
+        command.add_arguments(commands.add_parser(name, help=command.summary, description=command.description))
+    return parser

@@ -1,0 +1,155 @@
+"""The command as a process of its own: what it says, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bussrv.cli.main import main
+from bussrv.version import VERSION
+from tests.audit.journals import day, lines, write_journal
+
+pytestmark = pytest.mark.timeout(300)
+
+ROOT = Path(__file__).parents[2]
+
+BUSSRV = ("-c", "import sys; from bussrv.cli.main import main; sys.exit(main())")
+WITHOUT_SPARK = ("-c", "import sys; sys.modules['pyspark'] = None; from bussrv.cli.main import main; sys.exit(main())")
+JOB = ("-m", "bussrv.audit.job")
+
+Outcome = subprocess.CompletedProcess[str]
+
+
+def run(cwd: Path, program: tuple[str, ...], *arguments: str | Path, **environment: str) -> Outcome:
+    return subprocess.run(
+        [sys.executable, *program, *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_clean_journal(tmp_path: Path) -> None:
+    write_journal(tmp_path / "bussrv-journal", lines(day().records))
+    done = run(tmp_path, BUSSRV, "audit", "bussrv-journal")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "CLEAN: nothing was found" in done.stdout
+    path = Path(done.stdout.splitlines()[-1])
+    assert path == tmp_path / "bussrv-audit" / "summary.json"
+    assert json.loads(path.read_text(encoding="utf-8"))["records"] == 9
+    assert {each.name for each in tmp_path.iterdir()} == {"bussrv-journal", "bussrv-audit"}
+
+
+def test_a_journal_with_findings_through_the_other_door(tmp_path: Path) -> None:
+    write_journal(tmp_path / "journal", [*lines(day().records), b"junk\n"])
+    done = run(tmp_path, JOB, "journal", "--out", "an [other] place", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "FINDINGS: 1 error" in done.stdout
+    assert "00000000000000000001.jsonl, line 10)" in done.stdout
+    assert Path(done.stdout.splitlines()[-1]) == tmp_path / "an [other] place" / "summary.json"
+
+
+def refused(done: Outcome) -> str:
+    """The one sentence on standard error of a run that could not judge."""
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("bussrv audit: ")
+    return done.stderr
+
+
+def test_no_such_journal(tmp_path: Path) -> None:
+    assert "cannot read the journal directory" in refused(run(tmp_path, BUSSRV, "audit", "nowhere"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_journal(tmp_path: Path) -> None:
+    write_journal(tmp_path / "journal")
+    assert "journal holds no journal records" in refused(run(tmp_path, BUSSRV, "audit", "journal"))
+
+
+def test_an_output_directory_of_somebody_else(tmp_path: Path) -> None:
+    write_journal(tmp_path / "journal", lines(day().records))
+    said = refused(run(tmp_path, BUSSRV, "audit", "journal", "--out", "journal"))
+    assert "is neither empty nor an earlier audit" in said
+
+
+def test_an_output_directory_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    write_journal(tmp_path / "journal", lines(day().records))
+    said = refused(run(tmp_path, BUSSRV, "audit", "journal", "--out", "file"))
+    assert "file is not a directory" in said
+
+
+def test_without_pyspark(tmp_path: Path) -> None:
+    write_journal(tmp_path / "journal", lines(day().records))
+    assert "pip install 'bussrv[audit]'" in refused(run(tmp_path, WITHOUT_SPARK, "audit", "journal"))
+    assert not (tmp_path / "bussrv-audit").exists()
+
+
+def java_in(directory: Path, version: str) -> Path:
+    program = directory / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2018-10-16' >&2\n")
+    program.chmod(0o755)
+    return directory
+
+
+def test_without_java(tmp_path: Path) -> None:
+    write_journal(tmp_path / "journal", lines(day().records))
+    said = refused(run(tmp_path, BUSSRV, "audit", "journal", PATH="", JAVA_HOME=""))
+    assert "Spark needs Java 17 or newer, and there is none on the path" in said
+
+
+@pytest.mark.parametrize("version", ["11.0.2", "1.8.0_392"])
+def test_with_an_old_java(tmp_path: Path, version: str) -> None:
+    write_journal(tmp_path / "journal", lines(day().records))
+    home = java_in(tmp_path / "jre", version)
+    said = refused(run(tmp_path, BUSSRV, "audit", "journal", JAVA_HOME=str(home)))
+    assert f"{home}/bin/java is {version.partition('.')[0]}: install a newer JRE" in said
+
+
+def test_with_a_java_that_does_not_start(tmp_path: Path) -> None:
+    write_journal(tmp_path / "journal", lines(day().records))
+    home = java_in(tmp_path / "jre", "17.0.1")
+    said = refused(run(tmp_path, BUSSRV, "audit", "journal", JAVA_HOME=str(home)))
+    assert "Spark does not start" in said
+
+
+@pytest.mark.parametrize("argument", ["--help", "--version"])
+def test_the_command_answers_without_what_its_subcommands_need(tmp_path: Path, argument: str) -> None:
+    program = (
+        "import sys; from bussrv.cli.main import main\n"
+        "try: main()\n"
+        "finally: print(*{'pyspark', 'twisted'} & set(sys.modules), file=sys.stderr)"
+    )
+    done = run(tmp_path, ("-c", program), argument)
+    assert (done.returncode, done.stderr) == (0, "\n")
+    assert done.stdout.startswith(("usage: bussrv", "bussrv "))
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert capsys.readouterr().out == f"bussrv {VERSION}\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["audit"], ["adit", "journal"]])
+def test_a_wrong_command_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert capsys.readouterr().err.startswith("usage: bussrv")
+
+
+def test_an_interrupt_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bussrv.audit.job.run", interrupt)
+    assert main(["audit", "journal"]) == 130

@@ -1,0 +1,39 @@
+"""What the documentation says about findings is so. Of the other tables, the tests of what is written say it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from bussrv.audit.findings import FINDING, KINDS
+from tests.audit.journals import day, lines, write_journal
+
+TEXT = Path(__file__).parents[2].joinpath("docs", "audit.md").read_text(encoding="utf-8")
+
+
+def documented(heading: str) -> list[tuple[str, str]]:
+    """The first two cells of each row of the first table below a heading; a first cell with two names is two rows."""
+    table = re.search(rf"^#+ {heading}\n.*?^\|---.*?\n(.*?)(?:^$|\Z)", TEXT, re.MULTILINE | re.DOTALL)
+    assert table, heading
+    cells = [line.split("|")[1:3] for line in table[1].splitlines()]
+    return [(name, second.strip()) for first, second in cells for name in re.findall(r"`(.*?)`", first)]
+
+
+def test_kinds() -> None:
+    assert dict(documented("What it checks")) == KINDS
+
+
+def test_findings() -> None:
+    assert dict(documented("findings")) == FINDING
+
+
+def test_the_snippet(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (snippet,) = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+    write_journal(tmp_path / "bussrv-journal", lines(day().records))
+    monkeypatch.chdir(tmp_path)
+    printed: list[tuple[object, ...]] = []
+    exec(snippet, {"spark": spark, "print": lambda *words: printed.append(words)})
+    assert printed == [(True, {})]

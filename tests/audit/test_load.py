@@ -1,0 +1,207 @@
+"""Every line comes out: as a record, or as a bad line with its place and the reason."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from bussrv import events as ev
+from bussrv.audit.integrity import bad_line_findings, torn_tail_findings
+from bussrv.audit.load import bad_lines, read_journals, records_of
+from bussrv.audit.snapshot import take_snapshot
+from bussrv.errors import JournalError
+from bussrv.journal.record import Record, decode, encode
+from bussrv.journal.segment import segment_name
+from bussrv.values import ModeInterest, RuleInterest
+from tests.audit.journals import START, Writer, day, lines, write_journal
+
+pytestmark = pytest.mark.timeout(300)
+
+GOOD = {
+    "v": 1,
+    "seq": 7,
+    "time": "2027-01-15T08:00:01.250000Z",
+    "mono": 1,
+    "server": "hall",
+    "boot": "b1",
+    "outcome": "ok",
+    "event": "session.closed",
+    "session": "b1.1",
+    "duration": 5,
+}
+
+
+def changed(**fields: Any) -> bytes:
+    """A good line with other fields; ``None`` takes a field away."""
+    return json.dumps({name: value for name, value in {**GOOD, **fields}.items() if value is not None}).encode()
+
+
+TEXT = changed()
+WRONG_TYPE = "not a JSON object, or a field of it has the wrong type"
+
+BAD = [
+    (b"", "blank"),
+    (b"  ", "blank"),
+    (b"\xff" + TEXT, "not UTF-8"),
+    (TEXT.replace(b"hall", b"h\xe4ll"), "not UTF-8"),
+    (TEXT[:-1], "not one JSON value"),
+    (TEXT + b" trailing", "not one JSON value"),
+    (TEXT + TEXT, "not one JSON value"),
+    (TEXT + b"," + TEXT, "not one JSON value"),
+    (b"garbage", "not one JSON value"),
+    (b"carriage\rreturn", "not one JSON value"),
+    (TEXT.replace(b'"', b"'"), WRONG_TYPE),
+    (b"7", WRONG_TYPE),
+    (b"null", WRONG_TYPE),
+    (b"[" + TEXT + b"]", WRONG_TYPE),
+    (changed(seq="7"), WRONG_TYPE),
+    (changed(seq=7.0), WRONG_TYPE),
+    (changed(seq=True), WRONG_TYPE),
+    (changed(seq=1 << 64), WRONG_TYPE),
+    (changed(event="session.opened", persistent="true"), WRONG_TYPE),
+    (changed(event="session.identified", routing_ids="a"), WRONG_TYPE),
+    (changed(event="server.started", version="1", formats=["a"]), WRONG_TYPE),
+    (b"{}", "without v"),
+    *[
+        (changed(**{name: None}), f"without {name}")
+        for name in ("v", "seq", "time", "mono", "server", "boot", "outcome", "event")
+    ],
+    (changed(v=2), "schema version 2"),
+    (changed(seq=0), "number 0"),
+    (changed(time=""), "with a malformed time"),
+    (changed(time="2027-02-30T08:00:01.250000Z"), "with a malformed time"),
+    (changed(time="2027-01-15T08:00:01Z"), "with a malformed time"),
+    (changed(time="2027-01-15T08:00:01.250000"), "with a malformed time"),
+    (changed(time="2027-01-15 08:00:01.250000Z"), "with a malformed time"),
+    (changed(outcome="fine"), "with an unknown outcome"),
+    (changed(event="session.vanished"), "of an unknown event"),
+    (changed(duration=None), "session.closed without duration"),
+    (changed(session=None), "session.closed without session"),
+    (changed(event="service.registered"), "service.registered without service"),
+    (changed(event="server.started"), "server.started without version"),
+]
+
+
+def full(event: type[ev.Event]) -> ev.Event:
+    """An event with a value in every field."""
+    values: dict[Any, Any] = {
+        str | None: "text “ü” \x01\n",
+        str: "text",
+        int | None: 1 << 62,
+        int: 3,
+        bool: True,
+        tuple[str, ...]: ("a", "b"),
+        dict[str, str]: {"spp": "tcp 127.0.0.1:3002"},
+        dict[str, Any] | None: {"lease": [1, {"x": "y"}]},
+        ModeInterest | RuleInterest | None: RuleInterest(("-", ("a", "b"))),
+    }
+    return event(**{field.name: values[field.type] for field in msgspec.structs.fields(event)})
+
+
+@pytest.fixture(scope="module")
+def collected(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
+    """One journal with every event and every kind of bad line, read once."""
+    root = tmp_path_factory.mktemp("load")
+    records = [Record(seq, START + seq, seq, "hall", "b1", full(each)) for seq, each in enumerate(ev.EVENT_CLASSES, 1)]
+    bad = [line + b"\n" for line, _ in BAD]
+    journal = write_journal(root / "journal [1]", [*lines(records), *bad], [bad[0]], [*lines(day().records), b"{"])
+    with take_snapshot([journal]) as snapshot:
+        read = read_journals(spark, snapshot).persist()
+        found = bad_lines(spark, snapshot, read)
+        answer: dict[str, list[Any]] = {
+            "journal": [journal],
+            "records": records_of(read).where("segment_first = 1").orderBy("seq").collect(),
+            "moments": records_of(read).where("segment_first = 1").orderBy("seq").select(micros("moment")).collect(),
+            "others": records_of(read).where("segment_first > 1").collect(),
+            "bad": found.orderBy("file", "line").collect(),
+            "findings": bad_line_findings(found).orderBy("file", "line").collect(),
+            "torn": torn_tail_findings(spark, snapshot).collect(),
+        }
+        read.unpersist()
+    return answer
+
+
+def micros(column: str) -> Any:
+    return F.unix_micros(column).alias(column)
+
+
+def test_every_record_is_read_whole(collected: dict[str, list[Any]]) -> None:
+    rows = collected["records"]
+    assert len(rows) == len(ev.EVENT_CLASSES)
+    for number, (row, event) in enumerate(zip(rows, map(full, ev.EVENT_CLASSES), strict=True), 1):
+        fields = json.loads(encode(Record(number, START + number, number, "hall", "b1", event)))
+        for name in ("interest", "options"):
+            assert json.loads(row[name] or "null") == fields.pop(name, None)
+        assert {name: row[name] for name in fields} == fields
+        assert row.file == str(collected["journal"][0] / segment_name(1))
+    assert [row.moment for row in collected["moments"]] == [START + number for number in range(1, len(rows) + 1)]
+
+
+def test_every_bad_line_is_found_where_it_is(collected: dict[str, list[Any]]) -> None:
+    (journal,) = collected["journal"]
+    first, second = journal / segment_name(1), journal / segment_name(1 + len(ev.EVENT_CLASSES) + len(BAD))
+    before = len(ev.EVENT_CLASSES)
+    expected = [(str(first), before + number, problem) for number, (_, problem) in enumerate(BAD, 1)]
+    found = [(row.file, row.line, row.problem) for row in collected["bad"]]
+    assert found == [*expected, (str(second), 1, "blank")]
+    assert len(collected["others"]) == 9
+
+
+def test_what_the_server_cannot_read_is_no_record_here_either() -> None:
+    """The other way round there is a little: an outcome that nobody knows, the closing of a session without an id."""
+    more = {changed(seq=0), changed(seq=1 << 64), changed(outcome="fine"), changed(session=None)}
+    for line, _ in BAD:
+        if line in more or line == changed(event="service.registered"):
+            decode(line)
+        else:
+            with pytest.raises(JournalError):
+                decode(line)
+
+
+def test_a_bad_line_is_quoted_and_shortened(spark: SparkSession) -> None:
+    rows = [("f", 1, "blank", "x" * 160), ("f", 2, "blank", "y" * 161)]
+    findings = bad_line_findings(spark.createDataFrame(rows, "file string, line bigint, problem string, raw string"))
+    assert [(row.severity, row.kind, row.message) for row in findings.orderBy("line").collect()] == [
+        ("error", "bad-line", f"no record, blank: {'x' * 160}"),
+        ("error", "bad-line", f"no record, blank: {'y' * 160}…"),
+    ]
+
+
+def test_bytes_that_are_no_text_are_quoted_too(collected: dict[str, list[Any]]) -> None:
+    messages = [row.message for row in collected["findings"]]
+    assert f"no record, not UTF-8: \ufffd{TEXT.decode()}"[:100] in {message[:100] for message in messages}
+
+
+def test_a_torn_tail_is_a_notice(collected: dict[str, list[Any]]) -> None:
+    (torn,) = collected["torn"]
+    assert (torn.severity, torn.kind, torn.line) == ("notice", "torn-tail", 10)
+    assert torn.message == "the journal ends in 1 bytes of an unfinished record"
+
+
+def test_line_numbers_hold_in_a_segment_that_is_read_in_parts(spark: SparkSession, tmp_path: Path) -> None:
+    writer = Writer()
+    for number in range(400):
+        writer.open(f"b1.{number}")
+    text = lines(writer.records)
+    wanted = [1, 77, 200, 201, 399, 400]
+    for number in wanted:
+        text[number - 1] = b"bad %d\n" % number
+    write_journal(tmp_path / "journal", text)
+    setting = "spark.sql.files.maxPartitionBytes"
+    before = spark.conf.get(setting)
+    spark.conf.set(setting, "8k")
+    try:
+        with take_snapshot([tmp_path / "journal"]) as snapshot:
+            read: DataFrame = read_journals(spark, snapshot)
+            rows = bad_lines(spark, snapshot, read).orderBy("line").collect()
+            parts = read.select(F.spark_partition_id()).distinct().count()
+    finally:
+        spark.conf.set(setting, str(before))
+    assert parts > 2
+    assert [(row.line, row.raw) for row in rows] == [(number, f"bad {number}") for number in wanted]
