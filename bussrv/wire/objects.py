@@ -27,7 +27,7 @@ import simplejson
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from bussrv.errors import RemoteProtocolError
-from bussrv.wire.buffer import ReceiveBuffer
+from bussrv.wire.reader import StreamReader
 
 MAX_METADATA = 64 << 10
 MAX_PAYLOAD = 16 << 20
@@ -96,7 +96,7 @@ _encode = msgspec.json.Encoder().encode
 _BEYOND = (float("inf"), float("-inf"))
 
 
-class ObjectReader:
+class ObjectReader(StreamReader[BusObject | BadObject]):
     """Reads objects from the chunks of one connection.
 
     :param max_metadata: the most bytes of metadata.
@@ -107,37 +107,15 @@ class ObjectReader:
     def __init__(
         self, max_metadata: int = MAX_METADATA, max_payload: int = MAX_PAYLOAD, max_nesting: int = MAX_NESTING
     ) -> None:
-        self._buffer = ReceiveBuffer()
+        super().__init__()
         self._max_metadata = max_metadata
         self._max_payload = max_payload
         self._max_nesting = max_nesting
         self._metadata = b""
         self._size = 0
         self._waiting: Head | BadObject | None = None
-        self._error: RemoteProtocolError | None = None
 
-    def __len__(self) -> int:
-        """How many bytes wait to be read."""
-        return len(self._buffer)
-
-    def feed(self, data: bytes) -> None:
-        """Add a chunk. To be followed by :meth:`next_event` until that returns ``None``."""
-        self._buffer.feed(data)
-
-    def next_event(self) -> BusObject | BadObject | None:
-        """The next object, or ``None`` when more bytes are needed.
-
-        :raises RemoteProtocolError: the peer sent something malformed; every later call raises it again.
-        """
-        if self._error is not None:
-            raise self._error
-        try:
-            return self._next_event()
-        except RemoteProtocolError as error:
-            self._error = error
-            raise
-
-    def _next_event(self) -> BusObject | BadObject | None:
+    def _read_event(self) -> BusObject | BadObject | None:
         if self._waiting is None and not self._read_metadata():
             return None
         size = self._size

@@ -34,7 +34,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from bussrv.errors import RemoteProtocolError
-from bussrv.wire.buffer import ReceiveBuffer
+from bussrv.wire.reader import StreamReader
 
 MAX_PACKET = 1 << 20
 """The most bytes of data in a packet, unless told otherwise."""
@@ -107,46 +107,25 @@ _NAMED: dict[str, dict[int, type[Subscribe | Unsubscribe | Offer | Removed]]] = 
 }
 
 
-class SppReader:
+class SppReader(StreamReader[Event]):
     """Reads the packets of one connection.
 
-    Between calls it holds at most one packet, once :meth:`next_event` has returned ``None``.
+    Between calls it holds at most one packet, once :meth:`next_event` has returned ``None``. That raises
+    ``packet-too-large``, ``packet-too-short``, ``string-overruns-packet`` or ``bad-utf8``; positions count from the
+    start of the packet.
 
     :param side: who sends what is read here: ``client`` or ``server``.
     :param max_packet: the most bytes of data in a packet. One that announces more is refused when its header is there.
     """
 
     def __init__(self, side: Side, max_packet: int = MAX_PACKET) -> None:
+        super().__init__()
         self._named = _NAMED[side]
         self._reads_info = side == "server"
         self._max_packet = max_packet
-        self._buffer = ReceiveBuffer()
         self._skip = 0
-        self._error: RemoteProtocolError | None = None
 
-    def __len__(self) -> int:
-        """How many bytes wait to be read."""
-        return len(self._buffer)
-
-    def feed(self, data: bytes) -> None:
-        """Add a chunk. To be followed by :meth:`next_event` until that returns ``None``."""
-        self._buffer.feed(data)
-
-    def next_event(self) -> Event | None:
-        """The next event, or ``None`` when more bytes are needed.
-
-        :raises RemoteProtocolError: ``packet-too-large``, ``packet-too-short``, ``string-overruns-packet`` or
-            ``bad-utf8``; positions count from the start of the packet. Every later call raises it again.
-        """
-        if self._error is not None:
-            raise self._error
-        try:
-            return self._next_event()
-        except RemoteProtocolError as error:
-            self._error = error
-            raise
-
-    def _next_event(self) -> Event | None:
+    def _read_event(self) -> Event | None:
         buffer = self._buffer
         if self._skip:
             skipped = min(self._skip, len(buffer))
