@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import Any
 
 from bussrv.bus.interest import mode_interest
-from bussrv.formats.framed import FramedProtocol, routing_id, routing_ids, text
+from bussrv.formats.framed import SERVERS_ONLY, FramedProtocol, routing_id, routing_ids, text
 from bussrv.formats.listening import StreamListener
 from bussrv.formats.stream import StreamFactory
 from bussrv.interfaces import IBus
@@ -57,6 +57,7 @@ class BusinessProtocol(FramedProtocol):
         self.answer(obj, {"event": "services/list/reply", "type": "application/json"}, names)
 
     EVENTS = {  # noqa: RUF012
+        **dict.fromkeys(SERVERS_ONLY, FramedProtocol.refuse_reserved),
         "client/register": register_client,
         "clients/register": register_client,
         "services/register": FramedProtocol.register,

@@ -20,6 +20,15 @@ from bussrv.wire.objects import BadObject, BusObject, ObjectReader
 
 MAX_ROUTING_ID = 255
 
+SERVERS_ONLY = (
+    "routing/subscribe/reply",
+    "routing/subscribe/notify",
+    "routing/subscribe/notification",
+    "routing/disconnect",
+    "routing/announcement/neighbors",
+)
+"""Events that clients may not send: members believe what these say of each other."""
+
 
 @implementer(IEncoding)
 class ObjectFrames:
@@ -141,6 +150,10 @@ class FramedProtocol(StreamProtocol):
         about = {"routing-id": session.routing_id, "routing-ids": list(session.routing_ids)}
         reply = {"event": f"{obj.head.event}/reply", **_in_reply_to(obj.head.id), **about}
         self.bus.tell(self.session_id, reply)
+
+    def refuse_reserved(self, obj: BusObject) -> None:
+        """An event of ``SERVERS_ONLY``: not passed on."""
+        self.refuse(obj.head.id, "reserved-event", f"{obj.head.event} is sent by servers only")
 
     def register(self, obj: BusObject) -> None:
         """``services/register``: the session provides a service from now on."""

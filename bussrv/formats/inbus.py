@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections import Counter, deque
+from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.internet.error import InvalidAddressError, MessageLengthError
 from twisted.internet.protocol import DatagramProtocol
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
@@ -28,8 +30,9 @@ from bussrv.bus.delivery import Batch, Delivery
 from bussrv.errors import Refused, RemoteProtocolError
 from bussrv.formats.listening import DatagramListener
 from bussrv.interfaces import IBus, IEncoding, ISessionLink
+from bussrv.registry import rules
 from bussrv.registry.throttle import Throttle
-from bussrv.values import OCTET_STREAM, UTF8_TEXT, Publication, Traffic
+from bussrv.values import MAX_SERVICE_NAME, OCTET_STREAM, UTF8_TEXT, Publication, Traffic, check_service_name
 from bussrv.wire import inbus as wire
 
 FORMAT = "inbus"
@@ -37,10 +40,12 @@ RENEWALS_PER_LEASE = 4
 """How many renewals of one lease reach the journal at the most."""
 
 MAX_WAITING = 1 << 20
-"""The most bytes of payload of one publisher that wait for its service to be registered."""
+"""The most bytes of datagrams of one publisher that wait for its service to be registered."""
 
 LOG_RATE = 1.0
 LOG_BURST = 5
+
+_Refused = ev.ServiceRefused | ev.SubscriptionRefused
 
 log = Logger()
 
@@ -84,13 +89,13 @@ class InbusPublish:
 
 
 class Subscriber:
-    """A stated address. ``heard`` is when each of its subscriptions was made or renewed, in seconds of the reactor."""
+    """A stated address: what was ``heard``, and ``asked`` of the registry, by app-key. In seconds of the reactor."""
 
     def __init__(self, session_id: str, link: InbusLink) -> None:
         self.session_id = session_id
         self.link = link
         self.heard: dict[str, float] = {}
-        self.journaled: dict[str, float] = {}
+        self.asked: dict[str, tuple[int, float]] = {}  # with which version, and when
         self.pending = 0
 
 
@@ -101,7 +106,7 @@ class Publisher:
         self.session_id = session_id
         self.link = link
         self.heard: dict[str, float] = {}
-        self.waiting: deque[Publication] = deque()
+        self.waiting: deque[tuple[Publication, int]] = deque()  # with the size of the datagram
         self.waiting_bytes = 0
 
 
@@ -161,7 +166,8 @@ class InbusServer(DatagramProtocol):
         for subscription in self._bus.registry.state.subscriptions.get(session_id, {}).values():
             heard = now - max(0, utc - subscription.renewed) / 1_000_000
             subscriber.heard[str(subscription.service)] = heard
-            subscriber.journaled[str(subscription.service)] = heard
+            version = (subscription.options or {}).get("version", 1)
+            subscriber.asked[str(subscription.service)] = (version, heard)
         self._subscribers[address] = subscriber
         self._bus.resume(session_id, subscriber.link)
 
@@ -176,11 +182,13 @@ class InbusServer(DatagramProtocol):
     def send(self, datagram: bytes, address: tuple[str, int]) -> bool:
         """Send a datagram. :returns: whether the system took it; if not, that is counted."""
         try:
-            self.transport.write(datagram, address)
-        except OSError:
-            self._bus.counters["inbus-send-failed"] += 1
-            return False
-        return True
+            if self.transport is not None:
+                self.transport.write(datagram, address)
+                return True
+        except (OSError, MessageLengthError, InvalidAddressError):
+            pass  # The last: an address that is allowed may be of the other version of IP than the port is.
+        self._bus.counters["inbus-send-failed"] += 1
+        return False
 
     def datagramReceived(self, datagram: bytes, addr: Any) -> None:
         """A datagram came: do what it says, or drop it."""
@@ -209,11 +217,24 @@ class InbusServer(DatagramProtocol):
                 suppressed=suppressed,
             )
 
+    def _check_name(self, check: Callable[[str], Any], kind: type[_Refused], message: wire.Datagram, host: str) -> None:
+        """Refuse what the registry would, before a session is opened for it: strangers must not fill the journal."""
+        try:
+            check(message.app_key)
+        except Refused as refusal:
+            self._note_refusal(kind, message, host, refusal.reason)
+            raise
+
+    def _note_refusal(self, kind: type[_Refused], message: wire.Datagram, host: str, reason: str) -> None:
+        service = message.app_key[:MAX_SERVICE_NAME]
+        self._bus.registry.note_from_stranger(kind(protocol=FORMAT, peer=host, service=service, reason=reason))
+
     # Subscribers.
 
     def _subscribe_or_unsubscribe(self, message: wire.Datagram, host: str, size: int) -> None:
         address = self._stated_address(message, host)
         if message.opcode == wire.SUBSCRIBE:
+            self._check_name(check_service_name, ev.SubscriptionRefused, message, host)
             self._subscribe(message, address, size)
         else:
             self._unsubscribe(message, address, size)
@@ -227,14 +248,7 @@ class InbusServer(DatagramProtocol):
         if message.port == 0:
             raise Refused("bad-element", "address: port 0 receives nothing")
         if stated != source and not any(stated in network for network in self._bus.settings.inbus_allow):
-            self._bus.registry.note_from_stranger(
-                ev.SubscriptionRefused(
-                    protocol=FORMAT,
-                    peer=host,
-                    service=message.app_key,
-                    reason="foreign-address",
-                )
-            )
+            self._note_refusal(ev.SubscriptionRefused, message, host, "foreign-address")
             raise Refused("foreign-address", f"{stated} is not the sender's address and not allowed")
         return str(stated), message.port
 
@@ -246,45 +260,46 @@ class InbusServer(DatagramProtocol):
             subscriber = self._subscribers[address] = Subscriber(session.id, link)
         _count(subscriber.link.traffic, size)
         now = self._reactor.seconds()
-        held = self._bus.registry.state.subscription(subscriber.session_id, message.app_key)
-        same_version = held is not None and (held.options or {}).get("version") == message.version
-        if held is not None:
+        if message.app_key in subscriber.heard:
             subscriber.heard[message.app_key] = now
-        journaled = subscriber.journaled.get(message.app_key)
-        if same_version and journaled is not None and now - journaled < self._lease / RENEWALS_PER_LEASE:
+        version, when = subscriber.asked.get(message.app_key, (0, 0.0))
+        if version == message.version and (not self._lease or now - when < self._lease / RENEWALS_PER_LEASE):
             return
+        subscriber.asked[message.app_key] = (message.version, now)
         subscriber.pending += 1
         asked = self._bus.registry.subscribe(subscriber.session_id, message.app_key, {"version": message.version})
         asked.addCallback(self._subscribed, subscriber, message.app_key, now)
-        self._settle(asked, address, subscriber)
+        self._settle(asked, address, subscriber, message.app_key)
 
     def _subscribed(self, _: None, subscriber: Subscriber, app_key: str, now: float) -> None:
         subscriber.heard[app_key] = max(now, subscriber.heard.get(app_key, now))
-        subscriber.journaled[app_key] = now
 
     def _unsubscribe(self, message: wire.Datagram, address: tuple[str, int], size: int) -> None:
         subscriber = self._subscribers.get(address)
         if subscriber is None:
             raise Refused("no-such-subscription", f"{format_address(*address)} has no subscription")
         _count(subscriber.link.traffic, size)
+        subscriber.asked.pop(message.app_key, None)
         subscriber.pending += 1
         asked = self._bus.registry.unsubscribe(subscriber.session_id, message.app_key)
         asked.addCallback(self._unsubscribed, subscriber, message.app_key)
-        self._settle(asked, address, subscriber)
+        self._settle(asked, address, subscriber, message.app_key)
 
     def _unsubscribed(self, _: None, subscriber: Subscriber, app_key: str) -> None:
         subscriber.heard.pop(app_key, None)
-        subscriber.journaled.pop(app_key, None)
 
-    def _settle(self, asked: Deferred[None], address: tuple[str, int], subscriber: Subscriber) -> None:
+    def _settle(self, asked: Deferred[None], address: tuple[str, int], subscriber: Subscriber, app_key: str) -> None:
         """When a change is made or refused, see whether the subscriber has any subscription left."""
-        settling = Deferred.fromCoroutine(self._settled(asked, address, subscriber))
+        settling = Deferred.fromCoroutine(self._settled(asked, address, subscriber, app_key))
         settling.addErrback(lambda failure: log.failure("inbus: serving {address} failed", failure, address=address))
 
-    async def _settled(self, asked: Deferred[None], address: tuple[str, int], subscriber: Subscriber) -> None:
+    async def _settled(
+        self, asked: Deferred[None], address: tuple[str, int], subscriber: Subscriber, app_key: str
+    ) -> None:
         try:
             await asked
         except Refused as refusal:
+            subscriber.asked.pop(app_key, None)
             self._drop(refusal.reason, refusal.message, address[0])
         subscriber.pending -= 1
         self._close_if_idle(address, subscriber, "unsubscribed")
@@ -301,13 +316,16 @@ class InbusServer(DatagramProtocol):
         if message.app_type == 0:
             self._bus.counters["reserved-app-type"] += 1
         publisher = self._publishers.get(host)
+        is_new = publisher is None or message.app_key not in publisher.heard
+        if is_new:
+            self._check_name(rules.may_register, ev.ServiceRefused, message, host)
         if publisher is None:
             link = InbusLink(self, None)
             publisher = self._publishers[host] = Publisher(self._bus.open(FORMAT, host, link).id, link)
         _count(publisher.link.traffic, size)
         publication = Publication(message.app_key, _content_type(message), message.payload, message.app_type)
-        if publisher.waiting or message.app_key not in publisher.heard:
-            self._wait(publisher, publication, host)
+        if publisher.waiting or is_new:
+            self._wait(publisher, publication, host, size)
         else:
             self._deliver(publisher, publication)
 
@@ -315,12 +333,12 @@ class InbusServer(DatagramProtocol):
         publisher.heard[publication.service] = self._reactor.seconds()
         self._bus.publish(publisher.session_id, publication)
 
-    def _wait(self, publisher: Publisher, publication: Publication, host: str) -> None:
+    def _wait(self, publisher: Publisher, publication: Publication, host: str, size: int) -> None:
         """Keep a publication, and all behind it, until its service is registered."""
-        if publisher.waiting_bytes + len(publication.payload) > MAX_WAITING:
+        if publisher.waiting_bytes + size > MAX_WAITING:
             raise Refused("publisher-waiting", "too much waits for a service to be registered")
-        publisher.waiting.append(publication)
-        publisher.waiting_bytes += len(publication.payload)
+        publisher.waiting.append((publication, size))
+        publisher.waiting_bytes += size
         if len(publisher.waiting) == 1:
             Deferred.fromCoroutine(self._deliver_waiting(publisher, host)).addErrback(
                 lambda failure: log.failure("inbus: serving {host} failed", failure, host=host)
@@ -328,7 +346,7 @@ class InbusServer(DatagramProtocol):
 
     async def _deliver_waiting(self, publisher: Publisher, host: str) -> None:
         while publisher.waiting:
-            publication = publisher.waiting[0]
+            publication, size = publisher.waiting[0]
             try:
                 if publication.service not in publisher.heard:
                     await self._bus.registry.register_service(publisher.session_id, publication.service)
@@ -336,7 +354,7 @@ class InbusServer(DatagramProtocol):
             except Refused as refusal:
                 self._drop(refusal.reason, refusal.message, host)
             publisher.waiting.popleft()
-            publisher.waiting_bytes -= len(publication.payload)
+            publisher.waiting_bytes -= size
         self._bus.flush()
         self._close_if_silent(host, publisher)
 
@@ -354,6 +372,7 @@ class InbusServer(DatagramProtocol):
         for address, subscriber in tuple(self._subscribers.items()):
             for service in [service for service, heard in subscriber.heard.items() if heard < oldest]:
                 registry.lose_subscription(subscriber.session_id, service, "lease-expired")
+                subscriber.asked.pop(service, None)
                 self._unsubscribed(None, subscriber, service)
             self._close_if_idle(address, subscriber, "lease-expired")
         for host, publisher in tuple(self._publishers.items()):

@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import Any
 
 from bussrv.bus.interest import mode_interest, rule_interest
-from bussrv.formats.framed import FramedProtocol, routing_id, routing_ids, text
+from bussrv.formats.framed import SERVERS_ONLY, FramedProtocol, routing_id, routing_ids, text
 from bussrv.formats.listening import StreamListener
 from bussrv.formats.stream import StreamFactory
 from bussrv.interfaces import IBus
@@ -86,14 +86,14 @@ class ObjectsProtocol(FramedProtocol):
 
     def ping(self, obj: BusObject) -> None:
         """``ping``: answered by the server, unless it is for somebody else."""
-        if obj.head.to in (None, self.bus.server_id):
+        if self._is_for_server(obj):
             self.answer(obj, {"event": "pong", "routing-id": self.bus.server_id})
         else:
             self.pass_on(obj)
 
     def neighbors(self, obj: BusObject) -> None:
         """``routing/neighbors``: the servers that this one is linked with, when it is asked of this one."""
-        if obj.head.to not in (None, self.bus.server_id):
+        if not self._is_for_server(obj):
             self.pass_on(obj)
             return
         sessions = self.bus.registry.state.sessions.values()
@@ -101,17 +101,12 @@ class ObjectsProtocol(FramedProtocol):
         about = {"to": self.session().routing_id, "neighbors": neighbors}
         self.answer(obj, {"event": "routing/neighbors/reply", **about})
 
-    def refuse_reserved(self, obj: BusObject) -> None:
-        """Events that only servers send: not passed on."""
-        self.refuse(obj.head.id, "reserved-event", f"{obj.head.event} is sent by servers only")
+    def _is_for_server(self, obj: BusObject) -> bool:
+        return obj.head.to in (None, self.bus.server_id, [self.bus.server_id])
 
     EVENTS = {  # noqa: RUF012
+        **dict.fromkeys(SERVERS_ONLY, FramedProtocol.refuse_reserved),
         "routing/subscribe": subscribe,
-        "routing/subscribe/reply": refuse_reserved,
-        "routing/subscribe/notify": refuse_reserved,
-        "routing/subscribe/notification": refuse_reserved,
-        "routing/disconnect": refuse_reserved,
-        "routing/announcement/neighbors": refuse_reserved,
         "routing/neighbors": neighbors,
         "services/register": FramedProtocol.register,
         "services/unregister": FramedProtocol.unregister,

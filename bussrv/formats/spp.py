@@ -143,6 +143,8 @@ class SppFactory(StreamFactory):
             self._tell_all(wire.removed(event.service))
 
     def _tell_all(self, packet: bytes) -> None:
+        """Send a packet to everybody, behind the updates that were published before."""
+        self._bus.flush()
         batch = Batch([packet])
         for protocol in tuple(self.protocols):
             protocol.link.send(batch)

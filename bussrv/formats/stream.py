@@ -75,6 +75,7 @@ class StreamLink:
         self._chunks.append(batch.joined)
         self._waiting += batch.size
         if self._waiting > self._max_outbound:
+            self._closing = True
             self._protocol.overflow(self._max_outbound)
 
     def close(self, reason: str) -> None:
@@ -229,7 +230,10 @@ class StreamProtocol(TwistedProtocol):
         self._pump()
 
     def overflow(self, limit: int) -> None:
-        """The client reads too slowly: end its session now."""
+        """The client reads too slowly: end its session, once the others were given what is being sent just now."""
+        self.reactor.callLater(0, self._overflowed, limit)
+
+    def _overflowed(self, limit: int) -> None:
         if self._ended:
             return
         session = self.bus.registry.state.sessions[self.session_id]
@@ -257,8 +261,8 @@ class StreamProtocol(TwistedProtocol):
         self._gone.addCallback(lambda _: gone.callback(None))
         if not self._ended:
             self._close_session(reason)
-            self.link.finish()
             self._abort_call = self.reactor.callLater(self.bus.settings.close_timeout, self._abort)
+            self.link.finish()
         return gone
 
     def _abort(self) -> None:

@@ -188,7 +188,7 @@ class DatagramPort:
     def __init__(self, server: InbusServer) -> None:
         self.server = server
         self.sent: list[tuple[bytes, tuple[str, int]]] = []
-        self.failing: OSError | None = None
+        self.failing: Exception | None = None
         server.transport = self
         server.startProtocol()
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from bussrv import events as ev
+from bussrv.formats.framed import SERVERS_ONLY
 from tests.formats.network import Member, Network, drain
 
 
@@ -72,6 +73,16 @@ def test_both_vocabularies_are_one_network() -> None:
     assert (fields["sender"], fields["route"], payload) == ("ann", [business.routing_id, "hall"], b"hello")
     member.send({"event": "x", "to": business.routing_id})
     assert business.names() == ["x"]
+
+
+@pytest.mark.parametrize("event", SERVERS_ONLY)
+def test_what_only_servers_send_is_not_passed_on(event: str) -> None:
+    network = Network()
+    forger, member = network.business(), network.member()
+    forger.send({"event": event, "routing-id": member.routing_id, "id": "1"})
+    error = forger.only_reply()
+    assert (error["reason"], error["in-reply-to"]) == ("reserved-event", "1")
+    assert member.received() == []
 
 
 def test_members_of_object_system_are_told_of_business_members() -> None:

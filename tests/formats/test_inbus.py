@@ -4,6 +4,8 @@ import json
 from ipaddress import ip_network
 
 import pytest
+from twisted.internet.error import InvalidAddressError, MessageLengthError
+from twisted.logger import capturedLogs
 
 from bussrv import events as ev
 from bussrv.registry.state import RegistryState
@@ -79,6 +81,51 @@ def test_what_is_wrong_is_dropped_and_counted_and_never_answered(datagram: bytes
     assert network.udp.taken() == []
     assert network.bus.counters[reason] == 1
     assert network.registry.state.sessions == {}
+    assert network.events(ev.SessionOpened) == []
+
+
+def test_what_is_dropped_is_logged_at_a_limited_rate() -> None:
+    network = Network()
+    with capturedLogs() as logged:
+        for _ in range(100):
+            network.udp.receive(b"{")
+        network.udp.receive(b"{", "10.0.0.9")
+        network.reactor.advance(10)
+        network.udp.receive(b"[]")
+    assert [event["host"] for event in logged] == ["10.0.0.2"] * 5 + ["10.0.0.9", "10.0.0.2"]
+    assert logged[-1]["suppressed"] == 95
+    assert logged[-1]["message"] == "the datagram is an array, not a JSON object"
+
+
+@pytest.mark.parametrize(
+    ("datagram", "kind"),
+    [
+        (inbus.publish("bus/" + "x" * 1000, 1, b""), ev.ServiceRefused),
+        (inbus.publish("", 1, b""), ev.ServiceRefused),
+        (inbus.subscribe("x" * 1000, "10.0.0.2", 5000), ev.SubscriptionRefused),
+        (inbus.subscribe("x" * 1000, "10.0.0.9", 5000), ev.SubscriptionRefused),
+    ],
+)
+def test_what_is_refused_is_journaled_at_a_limited_rate_and_shortened(datagram: bytes, kind: type[ev.Event]) -> None:
+    network = Network()
+    network.udp.receive(datagram)
+    (refused,) = network.events(kind)
+    assert (refused.protocol, refused.peer) == ("inbus", "10.0.0.2")
+    assert len(refused.service or "") <= 255
+    for _ in range(1000):
+        network.udp.receive(datagram)
+    assert len(network.journal.records) <= 100
+
+
+def test_a_name_that_is_refused_ends_nothing_else() -> None:
+    network = Network()
+    network.udp.publish("a", b"x")
+    network.udp.publish("bus/x", b"x")
+    network.udp.subscribe("a")
+    network.udp.subscribe("")
+    network.udp.publish("a", b"y")
+    assert network.udp.payloads() == [b"y"]
+    assert network.events(ev.SessionClosed) == []
 
 
 def test_the_stated_address_must_be_the_senders_or_allowed() -> None:
@@ -132,6 +179,23 @@ def test_one_session_for_each_stated_address_and_one_for_each_publishing_host() 
     assert (closed.reason, closed.peer, closed.objects_in) == ("unsubscribed", "10.0.0.2:5000", 4)
 
 
+def test_sessions_count_what_they_sent_and_were_sent() -> None:
+    network = Network()
+    network.udp.subscribe("a")
+    network.udp.publish("a", b"1")
+    network.udp.publish("a", b"2")
+    sent = network.udp.taken()
+    network.udp.failing = OSError(11, "try again")
+    network.udp.publish("a", b"3")
+    network.udp.unsubscribe("a")
+    network.udp.server.stop()
+    subscriber, publisher = network.events(ev.SessionClosed)
+    assert (subscriber.objects_in, subscriber.objects_out) == (2, 2)
+    assert subscriber.bytes_out == sum(len(datagram) for datagram, _ in sent)
+    assert (publisher.objects_in, publisher.objects_out) == (3, 0)
+    assert publisher.bytes_in == 3 * len(inbus.publish("a", 1, b"1", 2))
+
+
 def test_renewals_reach_the_journal_four_times_a_lease_at_the_most() -> None:
     network = Network(inbus_lease=400)
     network.udp.subscribe("a")
@@ -139,6 +203,77 @@ def test_renewals_reach_the_journal_four_times_a_lease_at_the_most() -> None:
         network.reactor.advance(1)
         network.udp.subscribe("a")
     assert 1 <= len(network.events(ev.SubscriptionRenewed)) <= 4
+
+
+def test_renewals_reach_the_journal_never_when_leases_are_for_ever() -> None:
+    network = Network(inbus_lease=0)
+    for _ in range(10):
+        network.reactor.advance(1000)
+        network.udp.subscribe("a")
+    assert network.events(ev.SubscriptionRenewed) == []
+    network.udp.subscribe("a", version=1)
+    assert len(network.events(ev.SubscriptionRenewed)) == 1
+
+
+def test_repeating_a_subscription_that_is_on_its_way_to_the_journal_adds_nothing() -> None:
+    network = Network()
+    network.journal.hold()
+    for _ in range(10):
+        network.udp.subscribe("a")
+    network.journal.release()
+    assert len(network.events(ev.SubscriptionAdded)) == 1
+    assert network.events(ev.SubscriptionRenewed) == []
+    network.udp.publish("a", b"x")
+    assert network.udp.payloads() == [b"x"]
+
+
+def test_a_subscription_that_could_not_be_written_may_be_asked_for_again_at_once() -> None:
+    network = Network()
+    network.udp.subscribe("other")
+    network.journal.hold()
+    network.udp.subscribe("a")
+    network.journal.fail("no space left")
+    network.journal.fail(None)
+    network.udp.subscribe("a")
+    network.udp.publish("a", b"x")
+    assert network.udp.payloads() == [b"x"]
+
+
+def test_subscribing_again_right_behind_unsubscribing() -> None:
+    network = Network()
+    network.udp.subscribe("a")
+    network.journal.hold()
+    network.udp.unsubscribe("a")
+    network.udp.subscribe("a")
+    network.journal.release()
+    network.udp.publish("a", b"x")
+    assert network.udp.payloads() == [b"x"]
+
+
+def test_a_renewal_counts_even_when_it_is_too_early_for_the_journal() -> None:
+    network = Network(inbus_lease=400)
+    network.udp.subscribe("a")
+    network.reactor.advance(90)
+    network.udp.subscribe("a")
+    network.reactor.pump([10] * 37)
+    assert network.events(ev.SubscriptionRenewed, ev.SubscriptionRemoved) == []
+    network.reactor.pump([10] * 10)
+    assert len(network.events(ev.SubscriptionRemoved)) == 1
+
+
+def test_a_subscription_that_ended_with_its_lease_may_be_made_again() -> None:
+    network = Network(inbus_lease=400)
+    network.udp.subscribe("a")
+    network.udp.subscribe("b")
+    network.reactor.pump([10] * 30)
+    network.udp.subscribe("b")
+    network.reactor.pump([10] * 16)
+    assert [event.service for event in network.events(ev.SubscriptionRemoved)] == ["a"]
+    (subscriber,) = network.udp.server._subscribers.values()
+    assert list(subscriber.asked) == list(subscriber.heard) == ["b"]
+    network.udp.subscribe("a")
+    network.udp.publish("a", b"x")
+    assert network.udp.payloads() == [b"x"]
 
 
 def test_a_subscription_that_is_not_renewed_ends_with_its_lease() -> None:
@@ -241,15 +376,58 @@ def test_what_waits_is_bounded() -> None:
     network.journal.hold()
     for _ in range(30):
         network.udp.publish("a", b"x" * 45_000)
-    assert network.bus.counters["publisher-waiting"] == 30 - (1 << 20) // 45_000
+    datagram = len(inbus.publish("a", 1, b"x" * 45_000, 2))
+    assert network.bus.counters["publisher-waiting"] == 30 - (1 << 20) // datagram
+    network.journal.release()
+    network.udp.subscribe("b")
+    network.udp.publish("b", b"y" * 45_000)
+    assert network.bus.counters["publisher-waiting"] == 30 - (1 << 20) // datagram
+    assert network.udp.payloads() == [b"y" * 45_000]
+
+
+def test_a_publisher_whose_publications_wait_is_not_silent() -> None:
+    network = Network(inbus_lease=8)
+    network.journal.hold()
+    network.udp.publish("a", b"x")
+    network.reactor.pump([1] * 30)
+    network.journal.release()
+    assert list(network.registry.state.services) == ["a"]
+
+
+def test_what_waits_is_bounded_even_without_payloads() -> None:
+    network = Network()
+    network.journal.hold()
+    for _ in range(30_000):
+        network.udp.publish("a", b"")
+    assert network.bus.counters["publisher-waiting"] == 30_000 - (1 << 20) // len(inbus.publish("a", 1, b""))
     network.journal.release()
 
 
-def test_what_the_system_does_not_take_is_counted() -> None:
+def test_what_waits_when_the_port_closes_goes_nowhere() -> None:
+    network = Network()
+    network.udp.subscribe("known")
+    network.udp.publish("known", b"1")
+    network.journal.hold()
+    network.udp.publish("new", b"2")
+    network.udp.publish("known", b"3")
+    network.udp.server.stop()
+    network.journal.release()
+    assert network.udp.payloads() == [b"1"]
+    assert list(network.registry.state.services) == []
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [OSError(11, "try again"), MessageLengthError("too long"), InvalidAddressError("::1", "an IPv4 port"), None],
+)
+def test_what_the_system_does_not_take_is_counted(failure: Exception | None) -> None:
+    """``None``: the port is closed already."""
     network = Network()
     member = network.member()
     network.udp.subscribe("a")
-    network.udp.failing = OSError(11, "try again")
+    network.udp.failing = failure
+    if failure is None:
+        network.udp.server.transport = None
     network.udp.publish("a", b"x")
     assert network.bus.counters["inbus-send-failed"] == 1
     assert member.names() == ["text/plain; charset=UTF-8"]

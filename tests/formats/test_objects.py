@@ -43,6 +43,15 @@ def test_subscribing_is_answered_with_the_routing_ids() -> None:
     assert "in-reply-to" not in member.only_reply()
 
 
+def test_one_further_routing_id_may_be_a_string_and_other_roles_are_none() -> None:
+    network = Network()
+    member = Member(network.connect("objects"))
+    member.send({"event": "routing/subscribe", "routing-ids": "tv", "role": "king", "user": 7, "name": "n" * 1000})
+    assert member.only_reply()["routing-ids"] == ["tv"]
+    (session,) = network.registry.state.sessions.values()
+    assert (session.role, session.actor, session.name) == (None, None, "n" * 255)
+
+
 def test_a_routing_id_that_is_taken_is_not_granted() -> None:
     network = Network()
     owner = network.member(**{"routing-id": "tv-1", "routing-ids": ["tv"]})
@@ -185,7 +194,8 @@ def test_receive_none_gets_nothing_but_the_reply_to_its_subscription() -> None:
     assert network.bus.counters["receive-none"] == 3
     assert list(network.registry.state.services) == ["tv"]
     member.send({"event": "routing/subscribe"})
-    assert member.names() == ["routing/subscribe/reply"]
+    member.send({"event": "ping"})
+    assert member.names() == ["routing/subscribe/reply", "pong"]
 
 
 def test_what_is_routed_gets_a_route_and_an_id_and_keeps_everything_else() -> None:
@@ -289,6 +299,7 @@ def test_names_that_cannot_be_registered(name: Any, reason: str) -> None:
     assert (error["event"], error["in-reply-to"], error["reason"]) == ("error", "1", reason)
     (refused,) = network.events(ev.ServiceRefused)
     assert refused.reason == reason
+    assert network.bus.counters[reason] == 1
 
 
 def test_registering_and_unregistering() -> None:
@@ -307,6 +318,11 @@ def test_registering_and_unregistering() -> None:
             "message": "the service 'b' is not registered by this session",
         },
     ]
+    network.journal.fail("no space left")
+    member.send({"event": "services/unregister", "id": 4})
+    assert [(fields["event"], fields["in-reply-to"]) for fields in member.heads()] == [("error", 4)]
+    assert list(network.registry.state.services) == ["a", "c"]
+    network.journal.fail(None)
     member.send({"event": "services/unregister", "id": 3})
     assert member.heads() == [{"event": "services/unregister/reply", "in-reply-to": 3}]
     assert network.registry.state.services == {}
@@ -395,6 +411,7 @@ def test_discovery_finds_the_providers_of_every_format() -> None:
         ("gauge", "inbus"),
         ("tv", "objects"),
     ]
+    assert service.names()[-1] == "services/discovery"
     drain([service, client])
     client.send({"event": "services/discovery", "name": "radio"})
     assert service.names() == ["services/discovery"]
@@ -411,6 +428,8 @@ def test_ping_and_neighbors_are_answered_by_the_server_unless_they_are_for_someb
         {"event": "pong", "routing-id": "hall", "in-reply-to": "1"},
         {"event": "pong", "routing-id": "hall"},
     ]
+    one.send({"event": "ping", "to": ["hall"], "id": True})
+    assert one.heads() == [{"event": "pong", "routing-id": "hall", "in-reply-to": True}]
     one.send({"event": "ping", "to": two.routing_id})
     one.send({"event": "routing/neighbors", "to": two.routing_id})
     assert two.names() == ["ping", "routing/neighbors"]

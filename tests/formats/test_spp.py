@@ -89,6 +89,28 @@ def test_after_a_removal_nobody_can_subscribe_but_those_who_are_keep_receiving()
     assert late.messages() == []
 
 
+def test_a_removal_comes_behind_what_was_published_before() -> None:
+    network = Network()
+    member = service(network, "tv")
+    watcher = network.watcher()
+    watcher.subscribe("tv")
+    watcher.received()
+    member.connection.send_bytes(b'{"type":"a/b","size":1}\0x{"event":"services/unregister"}\0')
+    assert watcher.received() == [Info("tv", b"x"), Removed("tv")]
+
+
+def test_a_watcher_of_several_services_gets_them_in_order() -> None:
+    network = Network()
+    member = service(network, "tv", "door")
+    watcher = network.watcher()
+    for name in ("tv", "door"):
+        watcher.subscribe(name)
+    watcher.received()
+    names = ["tv", "door", "tv", "tv", "door"]
+    member.connection.send_bytes(b"".join(b'{"type":"a/b","sender":"%b"}\0' % name.encode() for name in names))
+    assert watcher.received() == [Info(name, b"") for name in names]
+
+
 def test_a_removed_service_forgets_its_last_value() -> None:
     network = Network()
     member = service(network, "tv")

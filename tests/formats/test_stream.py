@@ -48,6 +48,8 @@ def test_a_client_that_lets_too_much_wait_is_disconnected_and_the_others_notice_
     drain([fast, slow])
     for _ in range(20):
         sender.send({"type": "a/b"}, b"x" * 100)
+    assert slow.connection.protocol.link._waiting < 1200
+    network.reactor.advance(0)
     assert slow.connection.transport.aborted
     assert fast.connection.is_open
     assert sum(fields.get("type") == "a/b" for fields in fast.heads()) == 20
@@ -59,6 +61,52 @@ def test_a_client_that_lets_too_much_wait_is_disconnected_and_the_others_notice_
     )
     (closed,) = network.events(ev.SessionClosed)
     assert (closed.reason, network.bus.counters["slow-consumer"]) == ("slow-consumer", 1)
+
+
+def test_what_was_taken_no_longer_counts_as_waiting() -> None:
+    network = Network(max_outbound=500)
+    sender, slow = network.member(receive_mode="none"), network.member()
+    slow.received()
+    for _ in range(10):
+        slow.connection.protocol.link.pauseProducing()
+        for _ in range(2):
+            sender.send({"type": "a/b"}, b"x" * 100)
+        slow.connection.protocol.link.resumeProducing()
+    network.reactor.advance(0)
+    assert slow.names() == ["a/b"] * 20
+    assert slow.connection.is_open
+
+
+def test_the_end_of_a_slow_client_comes_behind_what_the_others_were_sent_before() -> None:
+    network = Network(max_outbound=50)
+    slow, fast = stalled(network), network.member()
+    sender = network.member(receive_mode="none")
+    drain([slow, fast])
+    sender.send({"type": "a/b"}, b"x" * 100)
+    network.reactor.advance(0)
+    assert fast.names() == ["a/b", "routing/disconnect"]
+
+
+def test_a_slow_client_that_leaves_by_itself_is_closed_once() -> None:
+    network = Network(max_outbound=50)
+    slow, sender = stalled(network), network.member(receive_mode="none")
+    sender.send({"type": "a/b"}, b"x" * 100)
+    slow.connection.close()
+    network.reactor.advance(0)
+    (closed,) = network.events(ev.SessionClosed)
+    assert (closed.reason, network.events(ev.LimitReached)) == ("client-closed", [])
+
+
+@pytest.mark.parametrize("slow", [True, False])
+def test_a_connection_that_ended_leaves_nothing_to_wait_for(slow: bool) -> None:
+    network = Network()
+    waiting = len(network.reactor.getDelayedCalls())
+    member = stalled(network) if slow else network.member()
+    member.connection.send_bytes(b'{"a":}\0')
+    if slow:
+        member.connection.protocol.link.resumeProducing()
+    assert not member.connection.is_open
+    assert len(network.reactor.getDelayedCalls()) == waiting
 
 
 def test_a_closing_connection_is_given_what_is_queued() -> None:
@@ -129,6 +177,29 @@ def test_a_connection_that_is_lost_while_its_change_is_pending() -> None:
     network.journal.release()
     assert network.registry.state.services == {}
     assert watcher.received() == []
+    assert member.connection.transport.producerState == "paused"
+
+
+def test_a_fault_of_the_server_ends_the_session_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = Network()
+    member, other = network.member(), network.member()
+    monkeypatch.setattr(network.registry, "identify", lambda identity, interest: 1 / 0)
+    member.send({"event": "routing/subscribe"})
+    assert (member.connection.is_open, other.connection.is_open) == (False, True)
+    (closed,) = network.events(ev.SessionClosed)
+    assert closed.reason == "internal-error"
+
+
+@pytest.mark.parametrize("name", ["objects", "business", "spp"])
+def test_connections_that_are_gone_are_forgotten(name: str) -> None:
+    network = Network()
+    waiting = len(network.reactor.getDelayedCalls())
+    connection = network.connect(name)
+    factory = connection.protocol.factory
+    assert factory.protocols == {connection.protocol}
+    connection.close()
+    assert factory.protocols == set()
+    assert len(network.reactor.getDelayedCalls()) == waiting
 
 
 def test_what_provides_the_interfaces() -> None:

@@ -116,6 +116,24 @@ def test_a_copy_changes_independently(before, after):
     assert contents(twin) == entries
 
 
+def test_a_copy_shares_nothing_that_changes():
+    state = fold(
+        [
+            opened(),
+            ev.SessionIdentified(session="s", routing_ids=("a",)),
+            ev.ServiceRegistered(session="s", service="tv"),
+            ev.SubscriptionAdded(session="s", service="tv"),
+        ]
+    )
+    twin = vars(state.copy())
+    for name, entries in vars(state).items():
+        assert entries
+        assert twin[name] is not entries
+        for key, entry in entries.items():
+            assert twin[name][key] == entry
+            assert twin[name][key] is not entry or not isinstance(entry, (dict, set))
+
+
 @given(histories, histories)
 def test_states_are_equal_when_everything_in_them_is(one, other):
     first, second = fold(one), fold(other)
