@@ -64,7 +64,8 @@ def writing(out: Path) -> Iterator[Path]:
         try:
             yield place
         finally:
-            shutil.rmtree(place)
+            # After an interrupt, Spark may still be writing there; the next audit then clears the rest away.
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def publish(out: Path, place: Path, tables: Sequence[str], summary: Mapping[str, Any]) -> Path:

@@ -39,17 +39,32 @@ def spark_session(master: str = "local[*]", *, quick_start: bool = False) -> Ite
     :param quick_start: start in half the time, but compute more slowly later on.
     :raises SparkUnavailable: if there is no Java, an old one, or Spark does not start.
     """
-    with tempfile.TemporaryDirectory(prefix="bussrv-spark-", ignore_cleanup_errors=True) as scratch:
+    scratch = tempfile.TemporaryDirectory(prefix="bussrv-spark-", ignore_cleanup_errors=True)
+    with _quiet_py4j(), scratch as directory:
         submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-        with SparkSession.builder.getOrCreate() if submitted else _start(master, Path(scratch), quick_start) as spark:
+        context = SparkContext.getOrCreate() if submitted else _start(master, Path(directory), quick_start)
+        with SparkSession(context) as spark:
             spark.conf.set("spark.sql.session.timeZone", "UTC")
             yield spark
 
 
-def _start(master: str, scratch: Path, quick_start: bool) -> SparkSession:
+@contextmanager
+def _quiet_py4j() -> Iterator[None]:
+    """Keep Py4J from logging, in nobody's name, a traceback of the call to Java that an interrupt breaks off."""
+    root = logging.getLogger()
+    root.addFilter(_is_not_py4j)
+    try:
+        yield
+    finally:
+        root.removeFilter(_is_not_py4j)
+
+
+def _is_not_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"
+
+
+def _start(master: str, scratch: Path, quick_start: bool) -> SparkContext:
     _check_java()
-    # Otherwise an interrupt is reported with a traceback for whatever was on its way to Java.
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     settings = {
         "spark.app.name": "bussrv-audit",
         "spark.master": master,
@@ -70,7 +85,7 @@ def _start(master: str, scratch: Path, quick_start: bool) -> SparkSession:
     try:
         with log.open("wb") as file:
             gateway = launch_gateway(conf, {"stdout": file, "stderr": file})
-        return SparkSession(SparkContext(conf=conf, gateway=gateway))
+        return SparkContext(conf=conf, gateway=gateway)
     except Exception as error:
         lines = log.read_text(errors="replace").strip().splitlines() or [str(error)]
         raise SparkUnavailable(f"Spark does not start: {lines[-1].strip()}") from error
