@@ -101,8 +101,10 @@ class Bus:
         if event.service is not None:
             self._audience.watch(session_id, event.service, event.options)
         elif event.interest is not None:
-            session = self.registry.state.sessions[session_id]
-            self._audience.join(session_id, event.interest, session.vocabulary)
+            # It may be closed by now: observers are told in order, even when one of them closes a session.
+            session = self.registry.state.sessions.get(session_id)
+            if session is not None:
+                self._audience.join(session_id, event.interest, session.vocabulary)
 
     def _renewed(self, session_id: str, event: ev.SubscriptionRenewed) -> None:
         if event.service is not None and event.options is not None:

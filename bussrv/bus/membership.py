@@ -27,8 +27,10 @@ class MembershipAnnouncer:
         """Announce a member that came or went; see :class:`IRegistryObserver`."""
         event = stamped.event
         if isinstance(event, ev.SubscriptionAdded) and event.interest is not None and event.session is not None:
-            self._members.add(event.session)
-            self._announce_joined(self._bus.registry.state.sessions[event.session])
+            session = self._bus.registry.state.sessions.get(event.session)
+            if session is not None:
+                self._members.add(session.id)
+                self._announce_joined(session)
         elif isinstance(event, ev.SessionClosed) and event.session in self._members:
             self._members.remove(event.session)
             for vocabulary in _JOINED:

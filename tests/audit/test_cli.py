@@ -14,7 +14,7 @@ from bussrv.cli.main import main
 from bussrv.version import VERSION
 from tests.audit.journals import day, lines, write_journal
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 ROOT = Path(__file__).parents[2]
 
