@@ -276,5 +276,7 @@ class Fanout(RuleBasedStateMachine):
             self.flushes()
 
 
-Fanout.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+# An example is a whole history, so a third of the examples of other tests takes as long as they do.
+EXAMPLES = max(150, settings.default.max_examples // 3)
+Fanout.TestCase.settings = settings(max_examples=EXAMPLES, stateful_step_count=40)
 TestFanout = Fanout.TestCase

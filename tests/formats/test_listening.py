@@ -7,12 +7,14 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.error import CannotListenError
 from twisted.internet.testing import MemoryReactorClock
+from zope.interface.verify import verifyObject
 
 from bussrv import events as ev
 from bussrv.bus.delivery import Batch
 from bussrv.errors import ConfigError
 from bussrv.formats import business, inbus, objects, spp
-from bussrv.interfaces import IListener
+from bussrv.interfaces import IListener, IWireFormat
+from bussrv.server.options import wire_formats
 from bussrv.wire import inbus as datagrams
 from tests.formats.network import Connection, Network
 
@@ -71,6 +73,14 @@ def listener(network: Network, name: str, reactor: Reactor) -> IListener:
     kind = "udp" if name == "inbus" else "tcp"
     made: IListener = FORMATS[name].listen(network.bus, f"{kind}:7000:interface=127.0.0.1", reactor)
     return made
+
+
+def test_what_is_installed_provides_the_interfaces() -> None:
+    installed = wire_formats()
+    assert {each.name for each in installed} >= FORMATS.keys()
+    for each in installed:
+        assert verifyObject(IWireFormat, each)
+        assert verifyObject(IListener, each.listen(Network().bus, each.default_endpoint, Reactor()))
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -214,7 +214,9 @@ def test_what_provides_the_interfaces() -> None:
         assert verifyObject(ISessionLink, protocol.link)
         assert verifyObject(IEncoding, protocol.encoding())
     assert verifyObject(IRegistryObserver, watcher.connection.protocol.factory)
-    assert verifyObject(IEncoding, network.udp.server.encodings[1])
+    (subscriber,) = network.udp.server._subscribers.values()
+    assert verifyObject(ISessionLink, subscriber.link)
+    assert all(verifyObject(IEncoding, encoding) for encoding in network.udp.server.encodings.values())
     for module, endpoint in ((objects, "tcp:0"), (business, "tcp:0"), (spp, "tcp:0"), (inbus, "udp:0")):
         assert verifyObject(IListener, module.listen(network.bus, endpoint, network.reactor))
 
