@@ -208,6 +208,15 @@ def test_groups_go_with_their_last_member(harness):
     assert list(harness.bus._audience.watching("tv")) == []
 
 
+def test_a_new_interest_gets_kinds_that_were_sent_before(harness):
+    sender = member(harness, NO_ECHO)
+    sender.send(TEXT)
+    listener = member(harness, {"types": ["text/*"]})
+    assert sender.send(TEXT) == 1
+    harness.bus.flush()
+    assert len(listener.got) == 1
+
+
 def test_a_group_that_came_back_is_found_again(harness):
     sender = member(harness, NO_ECHO)
     for _ in range(2):
@@ -251,6 +260,14 @@ def test_providers_take_turns_and_others_merely_observe(harness):
         assert asking.send({"event": "services/request", "name": "tv"}) == 2
     harness.bus.flush()
     assert [len(each.got) for each in (first, second, observing)] == [2, 2, 4]
+
+
+def test_the_name_of_a_service_may_stand_in_either_attribute(harness):
+    asking = member(harness, NO_ECHO)
+    for _ in range(2):
+        member(harness).register("tv")
+    assert asking.send({"event": "services/request", "service": "tv"}) == 1
+    assert asking.send({"event": "services/request", "name": "radio", "service": "tv"}) == 2
 
 
 def test_a_provider_that_does_not_want_it_is_passed_over(harness):
