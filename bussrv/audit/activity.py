@@ -28,12 +28,16 @@ def _last(column: str) -> Column:
 
 
 def boots(records: DataFrame) -> DataFrame:
-    """Each boot of each server: ``server``, ``boot``, its first and last number, whether its beginning is in the
-    journal (``started``), whether it ended in an orderly way (``stopped``) and whether it ended at all (``ended``).
+    """Each boot of each server: ``server``, ``boot``, how many ``records``, the first and last number and time of them,
+    whether its beginning is in the journal (``started``), whether it ended in an orderly way (``stopped``) and whether
+    it ended at all (``ended``).
     """
     each = records.groupBy("server", "boot").agg(
+        F.count("*").alias("records"),
         F.min("seq").alias("first_seq"),
         F.max("seq").alias("last_seq"),
+        F.min("time").alias("first_time"),
+        F.max("time").alias("last_time"),
         F.bool_or(_is("server.started")).alias("started"),
         F.bool_or(_is("server.stopped")).alias("stopped"),
     )
@@ -41,24 +45,19 @@ def boots(records: DataFrame) -> DataFrame:
     return each.withColumn("ended", F.col("stopped") | ~newest)
 
 
-def servers(records: DataFrame, boots: DataFrame) -> DataFrame:
+def servers(boots: DataFrame) -> DataFrame:
     """Each server: its records, their first and last number and time, its boots, and how many of them crashed.
 
     :param boots: what :func:`boots` returns.
     """
-    each = records.groupBy("server").agg(
-        F.count("*").alias("records"),
-        F.min("seq").alias("first_seq"),
-        F.max("seq").alias("last_seq"),
-        F.min("time").alias("first_time"),
-        F.max("time").alias("last_time"),
-    )
-    ends = boots.groupBy("server").agg(
+    return boots.groupBy("server").agg(
+        F.sum("records").alias("records"),
+        F.min("first_seq").alias("first_seq"),
+        F.max("last_seq").alias("last_seq"),
+        F.min("first_time").alias("first_time"),
+        F.max("last_time").alias("last_time"),
         F.count("*").alias("boots"),
         F.count_if(F.col("ended") & ~F.col("stopped")).alias("crashes"),
-    )
-    return each.join(ends, on="server", how="inner").select(
-        "server", "records", "first_seq", "last_seq", "first_time", "last_time", "boots", "crashes"
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
-from bussrv.audit.findings import as_findings, union
+from bussrv.audit.findings import as_findings, words
 
 
 def session_findings(histories: DataFrame, boots: DataFrame) -> DataFrame:
@@ -18,30 +18,46 @@ def session_findings(histories: DataFrame, boots: DataFrame) -> DataFrame:
     :param histories: what :func:`bussrv.audit.activity.session_histories` returns.
     :param boots: what :func:`bussrv.audit.activity.boots` returns.
     """
-    once = F.col("first_opening").alias("first_seq")
-    who = ("server", "boot", "session")
-    opened_twice = histories.where("openings > 1").select(
-        *who, once, F.col("last_opening").alias("last_seq"), "openings"
+    openings, closings = F.col("openings"), F.col("closings")
+    opening, closing = ("first_opening", "last_opening"), ("first_closing", "last_closing")
+    left_open = (openings > 0) & (closings == 0) & ~F.col("persistent") & F.col("ended")
+    checks = [
+        _check(openings > 1, "session-opened-twice", opening, " was opened ", openings, " times"),
+        _check(closings > 1, "session-closed-twice", closing, " was closed ", closings, " times"),
+        _check(
+            (openings == 0) & (closings > 0) & F.col("is_known"),
+            "session-closed-unopened",
+            ("first_closing", "first_closing"),
+            " was closed, but never opened",
+        ),
+        _check(
+            left_open,
+            "session-never-closed",
+            ("first_opening", "first_opening"),
+            " was never closed, though its boot ended",
+        ),
+    ]
+    rows = _with_is_known(histories, boots).join(
+        boots.select("server", "boot", "ended"), on=["server", "boot"], how="left"
     )
-    closed_twice = histories.where("closings > 1").select(
-        *who, F.col("first_closing").alias("first_seq"), F.col("last_closing").alias("last_seq"), "closings"
-    )
-    unopened = _with_known_boot(histories.where("openings = 0 AND closings > 0"), boots).select(
-        "server", "session", F.col("first_closing").alias("first_seq"), F.col("first_closing").alias("last_seq")
-    )
-    ended = boots.where("ended").select("server", "boot")
-    left_open = (
-        histories.where("openings > 0 AND closings = 0 AND NOT persistent")
-        .join(ended, on=["server", "boot"], how="inner")
-        .select(*who, once, F.col("first_opening").alias("last_seq"))
-    )
-    return union(
-        [
-            as_findings(opened_twice, "session-opened-twice", _session(), " was opened ", F.col("openings"), " times"),
-            as_findings(closed_twice, "session-closed-twice", _session(), " was closed ", F.col("closings"), " times"),
-            as_findings(unopened, "session-closed-unopened", _session(), " was closed, but never opened"),
-            as_findings(left_open, "session-never-closed", _session(), " was never closed, though its boot ended"),
-        ]
+    found = rows.select("server", "boot", "session", F.explode(F.array_compact(F.array(*checks))).alias("found"))
+    return as_findings(found.select("server", "boot", "session", "found.*"))
+
+
+def _check(condition: Column, kind: str, records: tuple[str, str], *message: str | Column) -> Column:
+    """What is found about a session if ``condition`` holds, else NULL.
+
+    :param records: the columns for the first and last record that it is about.
+    """
+    first, last = records
+    return F.when(
+        condition,
+        F.struct(
+            F.lit(kind).alias("kind"),
+            F.col(first).alias("first_seq"),
+            F.col(last).alias("last_seq"),
+            words("session ", F.col("session"), *message).alias("message"),
+        ),
     )
 
 
@@ -54,19 +70,24 @@ def service_findings(provisions: DataFrame, boots: DataFrame) -> DataFrame:
     :param boots: what :func:`bussrv.audit.activity.boots` returns.
     """
     unfounded = provisions.where("event = 'service.unregistered' AND NOT was_provided AND NOT is_kept")
-    rows = _with_known_boot(unfounded, boots).select(
-        "server", "boot", F.col("seq").alias("first_seq"), F.col("seq").alias("last_seq"), "session", "service"
+    message = words("session ", F.col("session"), " unregistered ", F.col("service"), ", which it did not provide")
+    found = _with_is_known(unfounded, boots).where("is_known")
+    return as_findings(
+        found.select(
+            "server",
+            "boot",
+            "session",
+            "service",
+            F.col("seq").alias("first_seq"),
+            F.col("seq").alias("last_seq"),
+            F.lit("service-not-registered").alias("kind"),
+            message.alias("message"),
+        )
     )
-    words = (_session(), " unregistered ", F.col("service"), ", which it did not provide")
-    return as_findings(rows, "service-not-registered", *words)
 
 
-def _session() -> Column:
-    return F.concat(F.lit("session "), F.col("session"))
-
-
-def _with_known_boot(rows: DataFrame, boots: DataFrame) -> DataFrame:
-    """The rows about sessions of which everything that happened must be in the journal.
+def _with_is_known(rows: DataFrame, boots: DataFrame) -> DataFrame:
+    """The rows with ``is_known``: whether everything that their session did must be in the journal.
 
     :param rows: ``server`` and ``session`` among their columns.
     """
@@ -77,5 +98,6 @@ def _with_known_boot(rows: DataFrame, boots: DataFrame) -> DataFrame:
     return (
         rows.join(begun, on=boot_of_session == F.col("begun"), how="left")
         .join(complete, on=F.col("server") == F.col("complete"), how="left")
-        .where(F.col("begun").isNotNull() | F.col("complete").isNotNull())
+        .withColumn("is_known", F.col("begun").isNotNull() | F.col("complete").isNotNull())
+        .drop("begun", "complete")
     )

@@ -43,26 +43,24 @@ FINDING: dict[str, str] = {
 """The columns of the findings table and their types. NULL where one does not apply."""
 
 
-def as_findings(rows: DataFrame, kind: str, *message: str | Column) -> DataFrame:
-    """Turn each row into a finding.
-
-    :param rows: the columns of ``FINDING`` among them, but for severity, kind and message, are kept.
-    :param kind: one of ``KINDS``.
-    :param message: one sentence for a person; strings stand for themselves, columns for their values.
-    """
-    words = [F.lit(each) if isinstance(each, str) else each.cast("string") for each in message]
-    given = {
-        **{name: F.col(name) for name in rows.columns if name in FINDING},
-        "severity": F.lit(KINDS[kind]),
-        "kind": F.lit(kind),
-        "message": F.concat(*words),
-    }
+def as_findings(rows: DataFrame) -> DataFrame:
+    """Rows that have a ``kind``, a ``message`` and what else of ``FINDING`` applies, with all its columns."""
+    severities = F.create_map(*[F.lit(each) for kind in KINDS for each in (kind, KINDS[kind])])
+    given = {**{name: F.col(name) for name in rows.columns}, "severity": severities[F.col("kind")]}
     return rows.select(*[given.get(name, F.lit(None)).cast(as_type).alias(name) for name, as_type in FINDING.items()])
 
 
-def union(tables: Sequence[DataFrame]) -> DataFrame:
-    """All findings of several checks."""
-    return reduce(DataFrame.unionByName, tables)
+def union(checks: Sequence[DataFrame]) -> DataFrame:
+    """The findings of several checks.
+
+    :param checks: what :func:`as_findings` returns.
+    """
+    return reduce(DataFrame.unionAll, checks)
+
+
+def words(*parts: str | Column) -> Column:
+    """A sentence; strings stand for themselves, columns for their values."""
+    return F.concat(*[F.lit(each) if isinstance(each, str) else each.cast("string") for each in parts])
 
 
 def in_order(findings: DataFrame) -> DataFrame:

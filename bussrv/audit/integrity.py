@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
-from bussrv.audit.findings import as_findings, union
+from bussrv.audit.findings import as_findings, words
 from bussrv.audit.snapshot import Snapshot
 
 EXCERPT = 160
@@ -18,25 +18,22 @@ def bad_line_findings(bad_lines: DataFrame) -> DataFrame:
     :param bad_lines: what :func:`bussrv.audit.load.bad_lines` returns.
     """
     shown = F.make_valid_utf8(F.col("raw"))
-    excerpt = F.when(F.length(shown) > EXCERPT, F.concat(F.left(shown, F.lit(EXCERPT)), F.lit("…"))).otherwise(shown)
-    return as_findings(bad_lines, "bad-line", "no record, ", F.col("problem"), ": ", excerpt)
+    excerpt = F.when(F.length(shown) > EXCERPT, words(F.left(shown, F.lit(EXCERPT)), "…")).otherwise(shown)
+    message = words("no record, ", F.col("problem"), ": ", excerpt)
+    return as_findings(bad_lines.select("file", "line", F.lit("bad-line").alias("kind"), message.alias("message")))
 
 
 def torn_tail_findings(spark: SparkSession, snapshot: Snapshot) -> DataFrame:
     """Each unfinished record at the end of a segment: normal in the last one of a journal, damage before that."""
-    rows = [(str(tail.path), tail.line, tail.size, tail.last) for tail in snapshot.torn_tails]
-    tails = spark.createDataFrame(rows, "file string, line bigint, size bigint, last boolean")
-    unfinished = as_findings(
-        tails.where("last"), "torn-tail", "the journal ends in ", F.col("size"), " bytes of an unfinished record"
-    )
-    damaged = as_findings(
-        tails.where("not last"),
-        "bad-line",
-        "the segment ends in ",
-        F.col("size"),
-        " bytes of an unfinished record, yet it is not the last one",
-    )
-    return union([unfinished, damaged])
+    rows = []
+    for tail in snapshot.torn_tails:
+        kind, message = (
+            ("torn-tail", "the journal ends in {} bytes of an unfinished record")
+            if tail.last
+            else ("bad-line", "the segment ends in {} bytes of an unfinished record, yet it is not the last one")
+        )
+        rows.append((kind, str(tail.path), tail.line, message.format(tail.size)))
+    return as_findings(spark.createDataFrame(rows, "kind string, file string, line bigint, message string"))
 
 
 def gap_findings(records: DataFrame) -> DataFrame:
@@ -47,11 +44,12 @@ def gap_findings(records: DataFrame) -> DataFrame:
     """
     in_order = Window.partitionBy("server").orderBy("seq")
     before = F.coalesce(F.lag("seq").over(in_order), F.col("segment_first") - 1, F.col("seq") - 1)
-    numbers = records.select("server", "boot", "seq", before.alias("before"))
+    numbers = records.select("server", "seq", before.alias("before"))
     gaps = numbers.where(F.col("seq") > F.col("before") + 1).select(
         "server", (F.col("before") + 1).alias("first_seq"), (F.col("seq") - 1).alias("last_seq")
     )
-    return as_findings(gaps, "seq-gap", "server ", F.col("server"), ": ", _range(), " missing")
+    message = words("server ", F.col("server"), ": ", _range(), " missing")
+    return as_findings(gaps.select("*", F.lit("seq-gap").alias("kind"), message.alias("message")))
 
 
 def duplicate_findings(records: DataFrame) -> DataFrame:
@@ -63,11 +61,11 @@ def duplicate_findings(records: DataFrame) -> DataFrame:
         .groupBy("server", "range")
         .agg(F.min("seq").alias("first_seq"), F.max("seq").alias("last_seq"), F.max("times").alias("times"))
     )
-    words = ("server ", F.col("server"), ": ", _range(), " there up to ", F.col("times"), " times")
-    return as_findings(ranges, "seq-duplicate", *words)
+    message = words("server ", F.col("server"), ": ", _range(), " there up to ", F.col("times"), " times")
+    return as_findings(ranges.select("*", F.lit("seq-duplicate").alias("kind"), message.alias("message")))
 
 
 def _range() -> Column:
     first, last = F.col("first_seq"), F.col("last_seq")
-    several = F.concat(F.lit("records "), first, F.lit(" to "), last, F.lit(" are"))
-    return F.when(first == last, F.concat(F.lit("record "), first, F.lit(" is"))).otherwise(several)
+    several = words("records ", first, " to ", last, " are")
+    return F.when(first == last, words("record ", first, " is")).otherwise(several)

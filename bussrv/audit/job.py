@@ -80,7 +80,7 @@ def _examine(spark: SparkSession, snapshot: Snapshot, out: Path) -> Verdict:
         lines = store.keep("lines", read_journals(spark, snapshot))
         records = records_of(lines)
         boots = store.keep("boots", activity.boots(records))
-        servers = store.keep("servers", activity.servers(records, boots))
+        servers = activity.servers(boots)
         histories = store.keep("histories", activity.session_histories(records))
         provisions = store.keep("provisions", activity.provisions(records))
         findings = union(

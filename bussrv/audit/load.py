@@ -60,6 +60,8 @@ def bad_lines(spark: SparkSession, snapshot: Snapshot, journals: DataFrame) -> D
     :param journals: what :func:`read_journals` returns.
     """
     damaged = journals.where(F.col("problem").isNotNull()).select("taken").distinct().collect()
+    if not damaged:
+        return spark.createDataFrame([], "file string, line bigint, problem string, raw string")
     lines = _lines(spark, snapshot, [snapshot.root / row.taken for row in damaged])
     in_file = Window.partitionBy("taken").orderBy("part", "position")
     numbered = lines.withColumn("line", F.row_number().over(in_file).cast("bigint"))
@@ -71,8 +73,6 @@ def _lines(spark: SparkSession, snapshot: Snapshot, paths: Sequence[Path]) -> Da
 
     :param paths: files of the snapshot, or directories of it.
     """
-    if not paths:
-        return _lines(spark, snapshot, (snapshot.root,)).limit(0)
     text = spark.read.text([f"file://{path}" for path in paths], lineSep="\n", recursiveFileLookup=True)
     directories = F.array(*[F.lit(str(directory)) for directory in snapshot.journals])
     taken = F.regexp_extract("_metadata.file_path", r"\d+/\d+\.jsonl$", 0)

@@ -1,8 +1,9 @@
-"""One Spark session for all tests, and the tables that an audit left."""
+"""One Spark session for all tests, one audit of many journals, and two audits by the command."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from bussrv.audit.job import Verdict, audit
 from bussrv.audit.session import spark_session
+from tests.audit.cases import CASES
+from tests.audit.commands import BUSSRV, JOB, Ended, Started
+from tests.audit.journals import barn, day, lines, write_journal
+from tests.audit.plans import Plan, draw, write
 
 Rows = list[dict[str, Any]]
 
@@ -35,3 +41,59 @@ def read_table(spark: SparkSession) -> Callable[[Path, str], Rows]:
         return [row.asDict() for row in table.select(*columns).collect()]
 
     return read
+
+
+@dataclass
+class Collection:
+    """All the cases and many journals that were drawn, audited together, since an audit of its own for each would take
+    a while.
+
+    :ivar root: holds the journals, each named like its server.
+    :ivar plans: of those that were drawn, by server.
+    """
+
+    root: Path
+    journals: list[Path]
+    plans: dict[str, Plan]
+    verdict: Verdict
+    tables: dict[str, Rows]
+
+
+@pytest.fixture(scope="session")
+def collection(
+    spark: SparkSession, read_table: Callable[[Path, str], Rows], tmp_path_factory: pytest.TempPathFactory
+) -> Collection:
+    root = tmp_path_factory.mktemp("collection")
+    cases = {make.__name__: make(make.__name__) for make in CASES}
+    plans = {f"server{number}": plan for number, plan in enumerate(draw(80))}
+    journals = [write_journal(root / name, *case.segments, first_seqs=case.first_seqs) for name, case in cases.items()]
+    journals += [write(root / name, plan) for name, plan in plans.items()]
+    out = root / "out [1]"
+    verdict = audit(spark, journals, out)
+    tables = {name: read_table(out, name) for name in ("findings", "sessions", "services", "events")}
+    return Collection(root, journals, plans, verdict, tables)
+
+
+@dataclass
+class Commands:
+    """Two audits by processes of their own, at once, because each takes a while.
+
+    :ivar clean: the directory where the journals ``hall`` and ``barn`` were audited.
+    :ivar junk: where ``journal`` was, which holds one line that is no record.
+    """
+
+    clean: Path
+    clean_ended: Ended
+    junk: Path
+    junk_ended: Ended
+
+
+@pytest.fixture(scope="session")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Commands:
+    clean, junk = tmp_path_factory.mktemp("clean"), tmp_path_factory.mktemp("junk")
+    write_journal(clean / "hall", lines(day().records)[:5], lines(day().records)[5:])
+    write_journal(clean / "barn", [*lines(barn().records), b"{"], first_seqs=[11])
+    write_journal(junk / "journal", [b"junk\n"])
+    one = Started(clean, BUSSRV, "audit", "hall", "barn")
+    other = Started(junk, JOB, "journal", "--out", "an [other] place", PYTHONIOENCODING="ascii")
+    return Commands(clean, one.ended(), junk, other.ended())

@@ -90,3 +90,25 @@ def day(server: str = "hall") -> Writer:
     writer.close(writer.id(2), protocol="spp", reason="server-stopped")
     writer.stop()
     return writer
+
+
+def barn() -> Writer:
+    """Another server, which crashed once: services that several sessions provide, at once and in turn."""
+    writer = Writer("barn", seq=11)
+    writer.start()
+    one, other = writer.id(1), writer.id(2)
+    writer.open(one)
+    writer.open(other)
+    writer.register(one, "tv")
+    writer.register(other, "tv")
+    writer.unregister(one, "tv")
+    writer.close(other)
+    writer.register(one, "tv")
+    writer.write(ev.ServiceRefused(session=one, protocol="objects", service="bus/x", reason="reserved-name"))
+    writer.write(ev.LimitReached(limit="sessions", value=3, suppressed=7))
+    writer.start()
+    writer.close(one, reason="server-crashed")
+    writer.open(writer.id(1), protocol="inbus", persistent=True)
+    writer.register(writer.id(1), "radio")
+    writer.write(ev.ConfigReloaded())
+    return writer

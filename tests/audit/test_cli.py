@@ -2,62 +2,36 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from bussrv.cli.main import main
 from bussrv.version import VERSION
+from tests.audit.commands import BUSSRV, WITHOUT_SPARK, Ended, run
+from tests.audit.conftest import Commands
 from tests.audit.journals import day, lines, write_journal
 
 pytestmark = pytest.mark.timeout(600)
 
-ROOT = Path(__file__).parents[2]
 
-BUSSRV = ("-c", "import sys; from bussrv.cli.main import main; sys.exit(main())")
-WITHOUT_SPARK = ("-c", "import sys; sys.modules['pyspark'] = None; from bussrv.cli.main import main; sys.exit(main())")
-JOB = ("-m", "bussrv.audit.job")
-
-Outcome = subprocess.CompletedProcess[str]
-
-
-def run(cwd: Path, program: tuple[str, ...], *arguments: str | Path, **environment: str) -> Outcome:
-    return subprocess.run(
-        [sys.executable, *program, *map(str, arguments)],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_clean_journals(commands: Commands) -> None:
+    """What else it says, and writes, is for the tests of the report."""
+    ended = commands.clean_ended
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.splitlines()[-1] == str(commands.clean / "bussrv-audit" / "summary.json")
 
 
-def test_a_clean_journal(tmp_path: Path) -> None:
-    write_journal(tmp_path / "bussrv-journal", lines(day().records))
-    done = run(tmp_path, BUSSRV, "audit", "bussrv-journal")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "CLEAN: nothing was found" in done.stdout
-    path = Path(done.stdout.splitlines()[-1])
-    assert path == tmp_path / "bussrv-audit" / "summary.json"
-    assert json.loads(path.read_text(encoding="utf-8"))["records"] == 9
-    assert {each.name for each in tmp_path.iterdir()} == {"bussrv-journal", "bussrv-audit"}
+def test_a_journal_of_junk_through_the_other_door(commands: Commands) -> None:
+    ended = commands.junk_ended
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert "0 records in 1 segment" in ended.stdout
+    assert "FINDINGS: 1 error" in ended.stdout
+    assert "00000000000000000001.jsonl, line 1)" in ended.stdout
+    assert ended.stdout.splitlines()[-1] == str(commands.junk / "an [other] place" / "summary.json")
 
 
-def test_a_journal_of_junk_through_the_other_door(tmp_path: Path) -> None:
-    write_journal(tmp_path / "journal", [b"junk\n"])
-    done = run(tmp_path, JOB, "journal", "--out", "an [other] place", PYTHONIOENCODING="ascii")
-    assert (done.returncode, done.stderr) == (1, "")
-    assert "0 records in 1 segment" in done.stdout
-    assert "FINDINGS: 1 error" in done.stdout
-    assert "00000000000000000001.jsonl, line 1)" in done.stdout
-    assert Path(done.stdout.splitlines()[-1]) == tmp_path / "an [other] place" / "summary.json"
-
-
-def refused(done: Outcome) -> str:
+def refused(done: Ended) -> str:
     """The one sentence on standard error of a run that could not judge."""
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1

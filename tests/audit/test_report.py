@@ -11,75 +11,50 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from bussrv import events as ev
 from bussrv.audit import report
-from bussrv.audit.job import Verdict, audit
+from bussrv.audit.job import audit
 from bussrv.audit.output import OutputRefused
 from bussrv.errors import JournalError
 from bussrv.version import VERSION
-from tests.audit.conftest import Rows
-from tests.audit.journals import START, STEP, Writer, day, lines, write_journal
+from tests.audit.conftest import Commands, Rows
+from tests.audit.journals import START, STEP
 from tests.audit.test_docs import documented
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 @dataclass
 class Audited:
-    verdict: Verdict
+    """What the command left of the journals ``hall`` and ``barn`` in ``root``."""
+
+    root: Path
     out: Path
+    text: list[str]
+    summary: dict[str, Any]
     tables: dict[str, Rows]
 
 
-def barn() -> Writer:
-    """Another server, which crashed once: services that several sessions provide, at once and in turn."""
-    writer = Writer("barn", seq=11)
-    writer.start()
-    one, other = writer.id(1), writer.id(2)
-    writer.open(one)
-    writer.open(other)
-    writer.register(one, "tv")
-    writer.register(other, "tv")
-    writer.unregister(one, "tv")
-    writer.close(other)
-    writer.register(one, "tv")
-    writer.write(ev.ServiceRefused(session=one, protocol="objects", service="bus/x", reason="reserved-name"))
-    writer.write(ev.LimitReached(limit="sessions", value=3, suppressed=7))
-    writer.start()
-    writer.close(one, reason="server-crashed")
-    writer.open(writer.id(1), protocol="inbus", persistent=True)
-    writer.register(writer.id(1), "radio")
-    writer.write(ev.ConfigReloaded())
-    return writer
-
-
 @pytest.fixture(scope="module")
-def audited(
-    spark: SparkSession, read_table: Callable[[Path, str], Rows], tmp_path_factory: pytest.TempPathFactory
-) -> Audited:
-    """An audit of two servers, in a directory where one of something else was before."""
-    root = tmp_path_factory.mktemp("report")
-    hall = write_journal(root / "hall", lines(day().records)[:5], lines(day().records)[5:])
-    other = write_journal(root / "barn", [*lines(barn().records), b"{"], first_seqs=[11])
-    out = root / "out"
-    verdict = audit(spark, [hall, other], out)
+def audited(commands: Commands, read_table: Callable[[Path, str], Rows]) -> Audited:
+    root, ended = commands.clean, commands.clean_ended
+    out = root / "bussrv-audit"
+    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     tables = {name: read_table(out, name) for name in ("findings", "sessions", "services", "events")}
-    return Audited(verdict, out, tables)
+    return Audited(root, out, ended.stdout.splitlines(), summary, tables)
 
 
 def moment(seq: int) -> int:
     return START + STEP * seq
 
 
-def test_the_summary_is_on_the_disk(audited: Audited) -> None:
-    assert audited.verdict.path == audited.out / "summary.json"
-    assert json.loads(audited.verdict.path.read_text(encoding="utf-8")) == audited.verdict.summary
+def test_nothing_but_tables_and_a_summary_is_left(audited: Audited) -> None:
+    assert {path.name for path in audited.root.iterdir()} == {"hall", "barn", "bussrv-audit"}
     assert {path.name for path in audited.out.iterdir()} == {".bussrv-audit", "summary.json", "tables"}
     assert {path.name for path in (audited.out / "tables").iterdir()} == set(audited.tables)
 
 
 def test_the_summary_tells_totals(audited: Audited) -> None:
-    summary = dict(audited.verdict.summary)
+    summary = dict(audited.summary)
     (torn,) = summary.pop("findings")
     assert torn["kind"] == "torn-tail"
     assert summary == {
@@ -210,14 +185,13 @@ def test_the_documentation_describes_the_tables(spark: SparkSession, audited: Au
 
 def test_the_documentation_describes_the_summary(audited: Audited) -> None:
     names = [name for name, _ in documented("summary.json")]
-    assert [name for name in names if name in audited.verdict.summary] == list(audited.verdict.summary)
+    assert [name for name in names if name in audited.summary] == list(audited.summary)
 
 
 def test_the_text_fits_on_a_screen_and_says_it_all(audited: Audited) -> None:
-    place = audited.out.parent / "barn" / "00000000000000000011.jsonl"
+    place = audited.root / "barn" / "00000000000000000011.jsonl"
     day_one = "2027-01-15T08:00:"
-    assert audited.verdict.is_clean
-    assert audited.verdict.text.splitlines() == [
+    assert audited.text == [
         "24 records in 3 segments",
         f"  server barn: records 11 to 25, {day_one}13.750000Z to {day_one}31.250000Z, 2 boots, 1 crashed",
         f"  server hall: records 1 to 9, {day_one}01.250000Z to {day_one}11.250000Z, 1 boot",
@@ -229,16 +203,18 @@ def test_the_text_fits_on_a_screen_and_says_it_all(audited: Audited) -> None:
         "",
         "CLEAN: 1 notice",
         f"  notice  torn-tail: the journal ends in 1 bytes of an unfinished record ({place}, line 16)",
+        str(audited.out / "summary.json"),
     ]
 
 
 def test_an_audit_that_cannot_be_made_leaves_the_earlier_one(spark: SparkSession, audited: Audited) -> None:
-    before = audited.verdict.path.read_bytes()
+    path = audited.out / "summary.json"
+    before = path.read_bytes()
     with pytest.raises(JournalError):
         audit(spark, [audited.out], audited.out)
     with pytest.raises(OutputRefused):
-        audit(spark, [audited.out.parent / "hall"], audited.out.parent / "barn")
-    assert audited.verdict.path.read_bytes() == before
+        audit(spark, [audited.root / "hall"], audited.root / "barn")
+    assert path.read_bytes() == before
 
 
 SUMMARY: dict[str, Any] = {
