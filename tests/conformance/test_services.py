@@ -1,0 +1,319 @@
+"""Object System: services, requests, replies, small questions; one test for each thing that is said of them."""
+
+from typing import Any
+
+import pytest
+
+from tests.conformance.support import newcomer, provider, quiet_pair, reasons
+from tests.formats.network import Member, Network, drain
+
+FOUND = {"event": "services/discovery/reply"}
+
+
+# Answers.
+
+
+@pytest.mark.parametrize(
+    ("event", "answer"),
+    [
+        ({"event": "services/register", "name": "radio"}, {"event": "services/register/reply", "name": "radio"}),
+        ({"event": "services/unregister", "name": "tv"}, {"event": "services/unregister/reply", "name": "tv"}),
+        ({"event": "services/unregister"}, {"event": "services/unregister/reply"}),
+        ({"event": "services/discovery", "name": "tv"}, {**FOUND, "name": "tv", "protocol": "objects"}),
+        ({"event": "services/discovery"}, {**FOUND, "name": "tv", "protocol": "objects"}),
+        ({"event": "ping"}, {"event": "pong"}),
+    ],
+    ids=lambda fields: " ".join(fields.values()),
+)
+@pytest.mark.parametrize("id_", [None, "a", 7, 1.5, 2**70, ""])
+def test_every_answer_says_in_reply_to_what(event: dict[str, Any], answer: dict[str, Any], id_: Any) -> None:
+    """If the event had an id, that one; if it had none, nothing."""
+    member = provider(Network(), "tv")
+    member.send(event if id_ is None else {**event, "id": id_})
+    reply = member.only_reply()
+    reply.pop("routing-id", None)
+    assert reply == (answer if id_ is None else {**answer, "in-reply-to": id_})
+
+
+def test_services_are_registered_and_unregistered_by_name() -> None:
+    """Without a name all of the session, and never those of others; registering twice changes nothing."""
+    network = Network()
+    one, two = provider(network, "a", "b", "c", "a"), provider(network, "a")
+
+    def services() -> dict[str, int]:
+        return {name: len(providers) for name, providers in network.registry.state.services.items()}
+
+    assert services() == {"a": 2, "b": 1, "c": 1}
+    one.send({"event": "services/unregister", "name": "b"})
+    assert services() == {"a": 2, "c": 1}
+    one.send({"event": "services/unregister"})
+    assert services() == {"a": 1}
+    two.connection.close()
+    assert services() == {}
+
+
+@pytest.mark.parametrize("name", ["bus/registry", "bus/"])
+def test_names_of_the_server_cannot_be_registered(name: str) -> None:
+    """They belong to the services that the server itself provides."""
+    member, _ = quiet_pair(Network())
+    member.send({"event": "services/register", "name": name})
+    assert reasons(member) == ["reserved-name"]
+
+
+# Requests.
+
+
+def takers(members: list[Member], asking: Member, **request: Any) -> list[int]:
+    """How often each of the members got the request."""
+    drain(members)
+    asking.send({"event": "services/request", **request})
+    return [member.names().count("services/request") for member in members]
+
+
+@pytest.mark.parametrize("key", ["name", "service"])
+def test_a_request_goes_to_exactly_one_provider_each_in_turn(key: str) -> None:
+    """As long as there are several, none has to serve twice in a row."""
+    network = Network()
+    providers = [provider(network, "tv") for _ in range(3)]
+    client = network.member(receive_mode="no_echo")
+    served = [takers(providers, client, **{key: "tv"}) for _ in range(6)]
+    assert all(sorted(each) == [0, 0, 1] for each in served)
+    assert served[:3] == served[3:]
+    assert [sum(column) for column in zip(*served, strict=True)] == [2, 2, 2]
+
+
+def test_services_take_turns_apart_from_each_other() -> None:
+    """How often one is asked for does not say whose turn it is at another."""
+    network = Network()
+    providers = [provider(network, "tv", "radio") for _ in range(2)]
+    client = network.member(receive_mode="no_echo")
+    for name in ("tv", "radio"):
+        served = []
+        for _ in range(4):
+            served.append(takers(providers, client, name=name))
+            takers(providers, client, name="radio" if name == "tv" else "tv")
+        assert [sum(column) for column in zip(*served, strict=True)] == [2, 2]
+
+
+def test_a_request_also_goes_to_those_who_merely_observe() -> None:
+    """Whoever wants events and does not provide that service; even if it provides another, or asks itself."""
+    network = Network()
+    provider(network, "tv")
+    observers = [
+        network.member(),
+        network.business(),
+        provider(network, "radio"),
+        network.member(subscriptions=["@services/*"]),
+    ]
+    others = [network.member(receive_mode="none"), network.member(subscriptions=["text/*"])]
+    client = network.member()
+    observed = [*observers, *others, client]
+    for _ in range(2):
+        assert takers(observed, client, name="tv") == [1, 1, 1, 1, 0, 0, 1]
+    assert "error" not in client.names()
+
+
+def test_the_turn_skips_providers_that_are_gone_or_want_no_requests() -> None:
+    """Nobody waits for somebody who cannot answer."""
+    network = Network()
+    deaf, picky = provider(network, "tv", receive_mode="none"), provider(network, "tv", subscriptions=["text/*"])
+    unregistering, leaving, staying = (provider(network, "tv") for _ in range(3))
+    client = network.member(receive_mode="no_echo")
+    unregistering.send({"event": "services/unregister", "name": "tv"})
+    leaving.connection.close()
+    for _ in range(4):
+        assert takers([deaf, picky, leaving, staying], client, name="tv") == [0, 0, 0, 1]
+    # Who unregistered is an observer like any other.
+    assert takers([unregistering], client, name="tv") == [1]
+
+
+def test_a_name_that_nobody_registered_is_routed_plainly() -> None:
+    """To everybody who listens: services in the field do not register."""
+    network = Network()
+    listening = [network.member(subscriptions=["@services/*"]), network.member(), network.business()]
+    client = network.member(receive_mode="no_echo")
+    assert takers(listening, client, name="tv") == [1, 1, 1]
+    assert client.received() == []
+
+
+@pytest.mark.parametrize("request_", [{"name": "tv"}, {"service": "tv"}, {"name": "tv", "to": "nobody"}, {}])
+@pytest.mark.parametrize("id_", [None, "r-1", 7])
+@pytest.mark.parametrize("mode", ["all", "no_echo"])
+def test_when_nobody_at_all_took_a_request_the_requester_is_told_at_once(
+    request_: dict[str, Any], id_: Any, mode: str
+) -> None:
+    """With an error in reply to it, rather than that it waits for ever; its own echo does not count."""
+    network = Network()
+    network.member(receive_mode="none")
+    client = network.member(receive_mode=mode)
+    client.send({"event": "services/request", **request_, **({} if id_ is None else {"id": id_})})
+    (error,) = [fields for fields in client.heads() if fields["event"] == "error"]
+    assert (error["reason"], error.get("in-reply-to")) == ("no-such-service", id_)
+
+
+@pytest.mark.xfail(strict=True, reason="a request that its own sender was given as the provider is said to be lost")
+def test_a_request_that_the_requester_itself_serves_was_taken() -> None:
+    """It provides the service and was given the request: there is no error."""
+    member = provider(Network(), "tv", receive_mode="all")
+    member.send({"event": "services/request", "name": "tv", "id": "1"})
+    assert member.names() == ["services/request"]
+
+
+# Replies.
+
+
+@pytest.mark.parametrize("id_", [None, "r-1", 7, 1.5, 2**70, ""])
+@pytest.mark.parametrize("registered", [True, False], ids=["registered", "listening"])
+def test_a_reply_without_to_is_sent_to_the_requester(id_: Any, registered: bool) -> None:
+    """And to nobody else; if the request came without an id, by the one that the server gave it."""
+    network = Network()
+    service = provider(network, *(["tv"] if registered else []))
+    client, bystander = network.member(receive_mode="no_echo"), network.member()
+    drain([service, client])
+    client.send({"event": "services/request", "name": "tv", **({} if id_ is None else {"id": id_})})
+    request = service.only_reply()
+    bystander.received()
+    for _ in range(2):
+        service.send({"event": "services/reply", "name": "tv", "in-reply-to": request["id"], "type": "a/b"}, b"on")
+    assert [(fields["in-reply-to"], payload) for fields, payload in client.received()] == [(request["id"], b"on")] * 2
+    assert bystander.received() == []
+
+
+@pytest.mark.xfail(strict=True, reason="requests that are addressed with `to` are not remembered")
+def test_a_reply_without_to_is_sent_to_the_requester_also_when_the_request_was_addressed() -> None:
+    """The request had a recipient, its reply has none: the requester is known all the same."""
+    network = Network()
+    service, client, bystander = provider(network), network.member(receive_mode="no_echo"), network.member()
+    drain([service, client, bystander])
+    client.send({"event": "services/request", "name": "tv", "id": "1", "to": service.routing_id})
+    assert service.names() == ["services/request"]
+    service.send({"event": "services/reply", "in-reply-to": "1"})
+    assert (client.names(), bystander.received()) == (["services/reply"], [])
+
+
+@pytest.mark.xfail(strict=True, reason="of two requests with one id the newer requester gets the replies to both")
+def test_a_reply_finds_its_requester_though_another_service_was_asked_under_the_same_id() -> None:
+    """Ids of requests are chosen by clients, and many count from 1."""
+    network = Network()
+    tv, radio = provider(network, "tv"), provider(network, "radio")
+    one, two = network.member(receive_mode="no_echo"), network.member(receive_mode="no_echo")
+    drain([tv, radio, one, two])
+    one.send({"event": "services/request", "name": "tv", "id": 1})
+    two.send({"event": "services/request", "name": "radio", "id": 1})
+    drain([one, two])
+    tv.send({"event": "services/reply", "in-reply-to": 1, "name": "tv"})
+    radio.send({"event": "services/reply", "in-reply-to": 1, "name": "radio"})
+    assert [fields["name"] for fields in one.heads()] == ["tv"]
+    assert [fields["name"] for fields in two.heads()] == ["radio"]
+
+
+@pytest.mark.parametrize("attributes", [{}, {"name": "tv"}, {"in-reply-to": "r-1"}, {"name": "tv", "in-reply-to": 7}])
+def test_a_reply_with_to_goes_there(attributes: dict[str, Any]) -> None:
+    """Whatever else it says or leaves out, and also when another one made the request."""
+    network = Network()
+    service, client, other = provider(network, "tv"), network.member(receive_mode="no_echo"), network.member()
+    other.send({"event": "services/request", "name": "tv", "id": "r-1"})
+    drain([service, client, other])
+    service.send({"event": "services/reply", "to": client.routing_id, **attributes})
+    assert (client.names(), other.received()) == (["services/reply"], [])
+
+
+@pytest.mark.parametrize("event", ["services/reply", "services/discovery/reply", "routing/neighbors/reply"])
+@pytest.mark.parametrize("attributes", [{}, {"in-reply-to": "unheard-of"}, {"name": "tv", "in-reply-to": None}])
+def test_a_reply_that_says_neither_to_whom_nor_to_what_is_routed_plainly(
+    event: str, attributes: dict[str, Any]
+) -> None:
+    """Those who observe get it."""
+    sender, receiver = quiet_pair(Network())
+    sender.send({"event": event, **attributes})
+    assert (receiver.names(), sender.received()) == ([event], [])
+
+
+def test_request_and_reply_keep_every_attribute_and_the_payload() -> None:
+    """They are objects like any other."""
+    network = Network()
+    service, client = provider(network, "tv"), network.member(receive_mode="no_echo")
+    drain([service, client])
+    client.send({"event": "services/request", "name": "tv", "channel": 7, "id": "1", "type": "a/b"}, b"\0?")
+    ((request, payload),) = service.received()
+    assert (request["channel"], request["route"], payload) == (7, [client.routing_id, "hall"], b"\0?")
+    service.send({"event": "services/reply", "in-reply-to": "1", "to": request["route"][0], "volume": 1}, b"\0!")
+    ((reply, payload),) = client.received()
+    assert (reply["volume"], reply["route"], payload) == (1, [service.routing_id, "hall"], b"\0!")
+
+
+# Discovery.
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["by name", "all"])
+def test_discovery_is_answered_once_for_each_provider(named: bool) -> None:
+    """With the name, the provider's routing id and its wire format; whatever format it speaks."""
+    network = Network()
+    one, two, office = provider(network, "tv"), provider(network, "tv"), network.business()
+    office.send({"event": "services/register", "name": "tv"})
+    network.udp.publish("gauge", b"21")
+    client = network.member(receive_mode="no_echo")
+    client.send({"event": "services/discovery", "id": "d", **({"name": "tv"} if named else {})})
+    found = client.heads()
+    assert all(fields["event"] == "services/discovery/reply" and fields["in-reply-to"] == "d" for fields in found)
+    providers = {(fields["name"], fields["routing-id"], fields["protocol"]) for fields in found}
+    expected = {("tv", one.routing_id, "objects"), ("tv", two.routing_id, "objects")}
+    expected.add(("tv", office.routing_id, "business"))
+    if not named:
+        (gauge,) = providers - expected
+        assert (gauge[0], gauge[2]) == ("gauge", "inbus")
+        expected.add(gauge)
+    assert (providers, len(found)) == (expected, len(expected))
+
+
+def test_services_that_do_not_register_may_answer_discovery_themselves() -> None:
+    """A name that nobody registered is routed on, and the answer comes back to the one who asked."""
+    network = Network()
+    service, client = network.member(subscriptions=["@services/*"]), network.member(receive_mode="no_echo")
+    drain([service, client])
+    client.send({"event": "services/discovery", "name": "tv", "id": "d"})
+    asked = service.only_reply()
+    service.send({**FOUND, "name": "tv", "in-reply-to": asked["id"], "to": asked["route"][0]})
+    reply = client.only_reply()
+    assert (reply["event"], reply["in-reply-to"], reply["route"][0]) == (FOUND["event"], "d", service.routing_id)
+
+
+# The small questions.
+
+
+@pytest.mark.parametrize("to", [None, "hall", ["hall"]])
+@pytest.mark.parametrize("id_", [None, "p", 7])
+def test_a_ping_is_answered_by_the_server(to: Any, id_: Any) -> None:
+    """With its routing id, in reply to the ping; others hear nothing of it."""
+    client, other = quiet_pair(Network())
+    given = {"to": to, "id": id_}
+    client.send({"event": "ping", **{key: value for key, value in given.items() if value is not None}})
+    pong = client.only_reply()
+    assert (pong["event"], pong["routing-id"], pong.get("in-reply-to")) == ("pong", "hall", id_)
+    assert other.received() == []
+
+
+def test_a_ping_with_a_recipient_is_routed() -> None:
+    """And so is the pong that comes back."""
+    client, other = quiet_pair(Network())
+    client.send({"event": "ping", "to": other.routing_id, "id": "p"})
+    ping = other.only_reply()
+    assert (ping["event"], ping["route"]) == ("ping", [client.routing_id, "hall"])
+    other.send({"event": "pong", "in-reply-to": "p", "to": ping["route"][0]})
+    assert client.names() == ["pong"]
+
+
+def test_a_newcomer_gets_no_pong() -> None:
+    """It is no member yet."""
+    stranger = newcomer(Network())
+    stranger.send({"event": "ping", "id": "p"})
+    assert stranger.received() == []
+
+
+@pytest.mark.parametrize("event", ["abboe/close/notify", "x", "", "services/none", "routing/none", "pong", "error"])
+def test_events_that_nobody_knows_are_routed_like_any_other(event: str) -> None:
+    """As they are, with an id and a route."""
+    sender, receiver = quiet_pair(Network())
+    sender.send({"event": event, "id": "1"})
+    assert receiver.heads() == [{"event": event, "id": "1", "route": [sender.routing_id, "hall"]}]
+    assert sender.received() == []
