@@ -1,0 +1,131 @@
+"""What is much: wildcard bombs, long lists, and floods of small things."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.hostile.rows import (
+    BUSINESS,
+    ID,
+    JOINED,
+    MAX_NESTING,
+    OBJECTS,
+    Answered,
+    Closed,
+    Refused,
+    Routed,
+    Row,
+    Vocabulary,
+    obj,
+    short_names,
+    subscription,
+)
+
+BOMBS = ["*a" * stars + end for stars in range(1, 128) for end in ("b", "?")]
+"""Patterns against which a careless matcher tries every way to cut a long text."""
+
+
+def nested_rules(levels: int, rule: str = "!a") -> Any:
+    """A rule inside so many arrays."""
+    rules: Any = rule
+    for _ in range(levels):
+        rules = [rule, rules]
+    return rules
+
+
+def _resubscribing(times: int) -> Any:
+    return lambda vocabulary: subscription()(vocabulary) * times
+
+
+def _services(count: int, event: str = "services/register") -> bytes:
+    return b"".join(obj(event=event, id=ID, name=name) for name in short_names(count))
+
+
+def _probes(vocabulary: Vocabulary) -> bytes:
+    return obj(event=vocabulary.probe, id=ID) * 1000
+
+
+PATTERNS = (
+    Row("wildcard bombs for types", subscription(types=BOMBS), JOINED, False),
+    Row("a type of nothing but stars", subscription(types=["*" * 60_000]), JOINED, False),
+    Row("a type of nothing but question marks", subscription(types=["?" * 60_000]), JOINED, False),
+    Row("a wildcard bomb of sixty thousand bytes", subscription(types=["*a" * 30_000 + "b"]), JOINED, False),
+    Row("ten thousand types", subscription(types=["a"] * 10_000), Refused("bad-subscription"), False),
+    Row("ten thousand types, of a member", subscription(types=["a"] * 10_000), Refused("bad-subscription")),
+    Row("wildcard bombs for rules", subscription(subscriptions=BOMBS), JOINED, False, OBJECTS),
+    Row("wildcard bombs for deployed types", subscription(subscriptions=BOMBS), JOINED, False, BUSINESS),
+    Row("a rule of sixty thousand bytes", subscription(subscriptions=["*a" * 30_000]), JOINED, False, OBJECTS),
+    Row("a rule of nothing but negations", subscription(subscriptions=["!" * 60_000]), JOINED, False, OBJECTS),
+    Row(
+        "ten thousand rules",
+        subscription(subscriptions=["a"] * 10_000),
+        Refused("bad-subscription"),
+        False,
+        OBJECTS,
+        defect="patterns per session are to be limited: every rule is tried on every new kind of object",
+    ),
+    Row(
+        "ten thousand deployed types",
+        subscription(subscriptions=["a"] * 10_000),
+        Refused("bad-subscription"),
+        False,
+        BUSINESS,
+    ),
+    Row("rules, as deep as may be", subscription(subscriptions=nested_rules(MAX_NESTING - 1)), JOINED, False, OBJECTS),
+    Row("rules, too deep", subscription(subscriptions=nested_rules(MAX_NESTING)), Closed("nesting-too-deep"), False),
+)
+
+ADDRESSES = (
+    Row("ten thousand unknown recipients", lambda _: obj(event="x", to=short_names(10_000)), Routed(())),
+    Row("one unknown recipient ten thousand times", lambda _: obj(event="x", to=["?"] * 10_000), Routed(())),
+    Row("one known recipient ten thousand times", lambda _: obj(event="x", to=["b"] * 10_000), Routed(("b",))),
+    Row("known recipients in turn, ten thousand", lambda _: obj(event="x", to=["o", "b"] * 5000), Routed(("o", "b"))),
+    Row(
+        "known recipients among unknown ones",
+        lambda _: obj(event="x", to=["?", "b", "!", "r"] * 2500),
+        Routed(("b", "r")),
+    ),
+    Row("ten thousand wrong recipients", lambda _: obj(event="x", to=[7] * 10_000, id=ID), Refused("bad-attribute")),
+    Row("ten thousand routing ids", subscription(routing_ids=short_names(10_000)), JOINED, False),
+    Row("ten thousand routing ids, of a member", subscription(routing_ids=short_names(10_000)), JOINED),
+    Row("one routing id ten thousand times", subscription(routing_ids=["x"] * 10_000), JOINED, False),
+    Row("the routing id of another ten thousand times", subscription(routing_ids=["b"] * 10_000), JOINED, False),
+    Row("ten thousand wrong routing ids", subscription(routing_ids=[7] * 10_000), Refused("bad-subscription"), False),
+    Row("ten thousand natures", lambda _: obj(event="x", natures=["a"] * 10_000), Routed()),
+)
+
+FLOODS = (
+    Row(
+        "a thousand refusals", obj(event="services/register", name="", id=ID) * 1000, Refused("bad-service-name", 1000)
+    ),
+    Row("a thousand wrong events", obj(event=7, id=ID) * 1000, Refused("bad-attribute", 1000)),
+    Row("a thousand reserved events", obj(event="routing/disconnect", id=ID) * 1000, Refused("reserved-event", 1000)),
+    Row(
+        "a thousand services of others",
+        obj(event="services/unregister", name="kitchen", id=ID) * 1000,
+        Refused("not-registered", 1000),
+    ),
+    Row(
+        "a thousand requests to nobody",
+        obj(event="services/request", to="?", id=ID) * 1000,
+        Refused("no-such-service", 1000),
+    ),
+    Row(
+        "a thousand wrong subscriptions",
+        lambda v: subscription(receive=7)(v) * 1000,
+        Refused("bad-subscription", 1000),
+        False,
+    ),
+    Row("a thousand questions", _probes, Answered("probed", 1000)),
+    Row("a hundred subscriptions", _resubscribing(100), Answered("joined", 100, announced=True), False),
+    Row("two thousand services", lambda _: _services(2000), Answered("services/register/reply", 2000)),
+    Row(
+        "one service a thousand times",
+        obj(event="services/register", name="x", id=ID) * 1000,
+        Answered("services/register/reply", 1000),
+    ),
+    Row("a thousand empty objects", b"{}\0" * 1000, Routed()),
+    Row("a thousand kinds of objects", b"".join(obj(b"x", type=name) for name in short_names(1000)), Routed()),
+)
+
+ROWS = (*PATTERNS, *ADDRESSES, *FLOODS)
