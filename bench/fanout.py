@@ -57,8 +57,9 @@ def connect(factory: StreamFactory, subscription: bytes) -> tuple[ObjectsProtoco
 def run(subscribers: int, payload: int, objects: int, own_ids: bool) -> float:
     """Deliveries per second of this process."""
     registry = Registry(MemoryJournal(), SystemClock(), new_id, server_id="bench", boot="bench")
-    bus = Bus(registry, Settings(announce="off"), "bench", new_id, SystemClock())
-    factory = StreamFactory(ObjectsProtocol, bus, Clock())
+    reactor = Clock()
+    bus = Bus(registry, Settings(announce="off"), "bench", new_id, SystemClock(), reactor)
+    factory = StreamFactory(ObjectsProtocol, bus, reactor)
     publisher, _ = connect(factory, b'{"event":"routing/subscribe","receive_mode":"none"}')
     members = [connect(factory, b'{"event":"routing/subscribe"}') for _ in range(subscribers)]
     identity = b',"id":"%012d"' if own_ids else b""

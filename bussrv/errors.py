@@ -34,6 +34,12 @@ REASONS: dict[str, str] = {
     "foreign-address": "an Inbus subscriber address that is neither the sender's nor allowed",
     "datagram-too-large": "a payload that no datagram can carry",
     "publisher-waiting": "a publisher sent more than may wait for its service to be registered",
+    # Links between servers.
+    "duplicate-link": "there is a link between these two servers already, or a server of that name",
+    "link-to-itself": "both ends of a link have the same routing id",
+    "link-not-allowed": "servers may not link from that address",
+    "link-refused": "the other server refused the link",
+    "link-full": "a linked server told of more sessions and services than the limit",
     # What the registry refuses.
     "no-such-service": "nobody provides a service of that name",
     "no-such-subscription": "there is no such subscription",
@@ -46,6 +52,8 @@ REASONS: dict[str, str] = {
     "connection-lost": "the connection broke",
     "subscribe-timeout": "the client did not subscribe in time",
     "slow-consumer": "the client read too slowly: its outbound limit was reached",
+    "link-lost": "the link over which the session of another server was reached is lost",
+    "unreachable": "the session of another server left, or cannot be reached any more",
     "lease-expired": "nothing was heard within the lease",
     "unsubscribed": "the last subscription of an Inbus subscriber went",
     "server-stopped": "the server was stopped",
@@ -86,6 +94,19 @@ class Refused(BussrvError):
         super().__init__(message)
         self.reason = reason
         self.message = message
+
+
+class OverLimit(Refused):
+    """What a client asked for is more than a limit allows.
+
+    :param limit: the option that sets the limit, without its dashes.
+    :param value: what it is set to.
+    """
+
+    def __init__(self, reason: str, message: str, limit: str, value: int) -> None:
+        super().__init__(reason, message)
+        self.limit = limit
+        self.value = value
 
 
 class JournalUnavailable(Refused):

@@ -67,9 +67,14 @@ class ServerRecovered(Event, frozen=True, tag="server.recovered"):
 
 
 class SessionOpened(Event, frozen=True, tag="session.opened"):
-    """A client is present. ``persistent`` sessions have no connection and outlive a restart of the server."""
+    """A client is present. ``persistent`` sessions have no connection and outlive a restart of the server.
+
+    ``home`` is the routing id of the server that a *far* session belongs to: a session of another server, known here over
+    a link. Its traffic is counted there.
+    """
 
     persistent: bool = False
+    home: str | None = None
 
 
 class SessionIdentified(Event, frozen=True, tag="session.identified"):
@@ -111,7 +116,7 @@ class ServiceRefused(Event, frozen=True, tag="service.refused"):
 class SubscriptionAdded(Event, frozen=True, tag="subscription.added"):
     """A session wants a service, or (members of the object network) what its ``interest`` lets pass.
 
-    ``options`` holds what the wire format needs to rebuild the subscription after a restart.
+    The interest of a far session is looked at by its own server, and not known here. ``options`` holds what the wire format needs to rebuild the subscription after a restart.
     """
 
     interest: Interest | None = None
@@ -154,11 +159,11 @@ class LimitReached(Event, frozen=True, tag="limit.reached"):
 
 
 class LinkUp(Event, frozen=True, tag="link.up"):
-    """A link to another server stands."""
+    """A link to another server, whose routing id is ``routing_id``, stands."""
 
 
 class LinkDown(Event, frozen=True, tag="link.down"):
-    """A link to another server is lost."""
+    """A link to another server is lost; what was known over it alone is closed by the records behind this one."""
 
     OUTCOME = "failed"
 

@@ -69,6 +69,7 @@ class ISession(Interface):
     peer: str = Attribute("``str``: the address of the other side.")
     opened: int = Attribute("``int``: since when, UTC microseconds.")
     persistent: bool = Attribute("``bool``: whether it outlives a restart of the server.")
+    home: str | None = Attribute("``str`` or ``None``: the server it belongs to, when that is another one.")
     actor: str | None = Attribute("``str`` or ``None``: the user it says it acts for.")
     name: str | None = Attribute("``str`` or ``None``: the program it says it is.")
     role: str | None = Attribute("``str`` or ``None``: ``server`` for a linked server.")
@@ -139,10 +140,17 @@ class IRegistry(Interface):
         :param traffic: a :class:`bussrv.values.Traffic`.
         """
 
-    def identify(identity: Any, interest: Interest) -> Deferred[Any]:
+    def open_far(home: str, protocol: str, routing_id: str, peer: str) -> tuple[str, Deferred[None]]:
+        """Another server has a session that can be reached from here. :returns: its id here, and when it is present."""
+
+    def is_free(routing_id: str) -> bool:
+        """Whether no session has that routing id of its own."""
+
+    def identify(identity: Any, interest: Interest | None) -> Deferred[Any]:
         """A session says who it is and what it wants, instead of what it said before.
 
         :param identity: a :class:`bussrv.registry.registry.Identity`.
+        :param interest: ``None`` for the session of another server, which looks at it itself.
         :returns: fires with the session as it now is: with another routing id when the one asked for is taken.
         """
 
@@ -151,6 +159,9 @@ class IRegistry(Interface):
 
     def unregister_service(session_id: str, service: Any) -> Deferred[None]:
         """A session wants to provide a service no longer."""
+
+    def unregister_services(session_id: str) -> Deferred[None]:
+        """A session wants to provide nothing any more."""
 
     def subscribe(session_id: str, service: str, options: dict[str, Any] | None = None) -> Deferred[None]:
         """A session wants a service; again: the subscription is renewed."""
@@ -203,6 +214,7 @@ class IBus(Interface):
     settings: Settings = Attribute("The :class:`bussrv.settings.Settings`.")
     counters: Counter[str] = Attribute("``collections.Counter``: what was dropped, refused or odd, by stable code.")
     server_id: str = Attribute("``str``: the routing id of this server.")
+    links: ILinks = Attribute("The :class:`ILinks`.")
 
     def utc() -> int:
         """The present time, UTC microseconds."""
@@ -221,6 +233,13 @@ class IBus(Interface):
 
         :param obj: a :class:`bussrv.wire.objects.BusObject`.
         :returns: ``int``: how many sessions other than the sender are given it.
+        """
+
+    def relay(session_id: str, obj: Any, route: list[str]) -> None:
+        """Route an object that a linked server passed on, unless it was here before.
+
+        :param obj: a :class:`bussrv.wire.objects.BusObject`.
+        :param route: the route it came with, a list of ``str``; the server that passed it on is its last.
         """
 
     def publish(session_id: str, publication: Publication) -> None:
@@ -242,6 +261,46 @@ class IBus(Interface):
 
     def flush() -> None:
         """Send what was routed and published; to be called at the end of each chunk of input."""
+
+
+class ILinks(Interface):
+    """The links to other servers that are up."""
+
+    async def admit(server_id: str, dialed: bool) -> None:
+        """Make the routing id of a server that wants to link free for it: an older link to it ends, and so does the
+        session of whoever else goes by that name.
+
+        Two servers may dial each other; then both keep the link that was dialed by the one with the lesser routing id.
+
+        :param dialed: whether this server dialed the other one.
+        :raises bussrv.errors.Refused: ``duplicate-link``, if the older link is kept.
+        """
+
+    def unbar(server_id: str) -> None:
+        """The link did not come about."""
+
+    def up(session_id: str, way: ISessionLink, interest: Interest, *, tells_all: bool, dialed: bool) -> None:
+        """A link stands. It is down when its session closes.
+
+        :param way: the :class:`ISessionLink` of the session.
+        :param interest: what the other server wants.
+        :param tells_all: whether the other server tells of every session that it can reach.
+        """
+
+    def lost(server_id: str) -> Deferred[None]:
+        """:returns: fires when there is no link to that server."""
+
+    def neighbors() -> list[str]:
+        """The routing ids of the servers that this one is linked with."""
+
+    def hear(session_id: str, fields: dict[str, Any], route: list[str]) -> None:
+        """A server told something of a session that it can reach: an event of :mod:`bussrv.bus.tidings`.
+
+        :raises bussrv.errors.Refused: if it makes no sense, or there is no room for it.
+        """
+
+    def settled() -> Deferred[None] | None:
+        """When everything that was told so far is in the registry; ``None``: it is."""
 
 
 class IServiceObject(Interface):

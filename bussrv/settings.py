@@ -19,6 +19,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     :ivar max_packet: the most bytes of an SPP packet, its header not counted.
     :ivar max_outbound: the most bytes that wait for one client; beyond it the client is disconnected.
     :ivar max_last_values: the most bytes of last values kept for new watchers, all services together.
+    :ivar max_requests: the most requests whose replies still find their way back.
+    :ivar request_timeout: how long a request may wait for its reply.
+    :ivar max_patterns: the most content types or rules that a subscription to objects may have.
+    :ivar max_routing_ids: the most further routing ids that a session may ask for.
+    :ivar max_linked: the most sessions and services that one linked server may tell of.
+    :ivar max_seen: how many objects of linked servers are remembered, so that none is delivered twice.
+    :ivar max_link_delay: the longest time between two attempts to link.
+    :ivar link_allow: networks that servers may link from, beside this machine.
     :ivar subscribe_timeout: how long a connection of the object network may go without subscribing.
     :ivar close_timeout: how long a closing connection may take to read what is still queued for it.
     :ivar strict: refuse a payload without a type instead of routing it.
@@ -33,6 +41,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     max_packet: int = 1 << 20
     max_outbound: int = 16 << 20
     max_last_values: int = 64 << 20
+    max_requests: int = 10_000
+    request_timeout: float = 300.0
+    max_patterns: int = 256
+    max_routing_ids: int = 256
+    max_linked: int = 100_000
+    max_seen: int = 131_072
+    max_link_delay: float = 30.0
+    link_allow: tuple[IPv4Network | IPv6Network, ...] = ()
     subscribe_timeout: float = 30.0
     close_timeout: float = 10.0
     strict: bool = False

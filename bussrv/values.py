@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -11,11 +12,17 @@ from bussrv.errors import Refused
 MAX_SERVICE_NAME = 255
 """The longest service name, in bytes of UTF-8."""
 
+MAX_ROUTING_ID = 255
+"""The longest routing id, in bytes of UTF-8."""
+
 RESERVED_PREFIX = "bus/"
 """Service names that begin so are provided by the server itself."""
 
 OCTET_STREAM = "application/octet-stream"
 UTF8_TEXT = "text/plain; charset=UTF-8"
+
+# Control characters, and halves of surrogate pairs, which no UTF-8 has.
+_UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 ReceiveMode = Literal["none", "all", "no_echo", "events_only"]
 Vocabulary = Literal["objects", "business", "rules"]
@@ -67,6 +74,26 @@ class Traffic(Struct):
     bytes_out: int = 0
 
 
+MAX_QUOTED = 60
+
+
+def quoted(value: Any) -> str:
+    """What a message quotes of something that a client sent: not much, however much that was."""
+    text = repr(value[: MAX_QUOTED + 1] if isinstance(value, (str, bytes, list)) else value)
+    return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}…"
+
+
+def check_routing_id(value: Any, name: str) -> str:
+    """Return ``value`` if it can be a routing id.
+
+    :param name: what it is called, for the message.
+    :raises Refused: ``bad-subscription``.
+    """
+    if not isinstance(value, str) or not 0 < len(value.encode("utf-8", "replace")) <= MAX_ROUTING_ID:
+        raise Refused("bad-subscription", f"{name} is a string of 1 to {MAX_ROUTING_ID} bytes")
+    return value
+
+
 def check_service_name(name: Any) -> str:
     """Return ``name`` if it can be the name of a service.
 
@@ -79,7 +106,7 @@ def check_service_name(name: Any) -> str:
     size = len(name.encode("utf-8", "surrogatepass"))
     if size > MAX_SERVICE_NAME:
         raise Refused("bad-service-name", f"a service name has at most {MAX_SERVICE_NAME} bytes, this one has {size}")
-    for position, character in enumerate(name):
-        if not character.isprintable() and character != " ":
-            raise Refused("bad-service-name", f"a service name holds no {character!r} (character {position})")
+    unfit = _UNFIT.search(name)
+    if unfit is not None:
+        raise Refused("bad-service-name", f"a service name holds no {unfit[0]!r} (character {unfit.start()})")
     return name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from zope.interface import implementer
@@ -11,17 +11,21 @@ from zope.interface import implementer
 from bussrv import events as ev
 from bussrv.bus.audience import Audience
 from bussrv.bus.bridge import as_metadata, as_publication
-from bussrv.bus.delivery import Batch, Delivery, Fanout, Group
+from bussrv.bus.delivery import Batch, Delivery, Fanout
 from bussrv.bus.interest import Kind, kind_of, kind_of_content, passes
 from bussrv.bus.lastvalue import LastValues
+from bussrv.bus.links import Links
+from bussrv.bus.paths import MAX_HOPS
 from bussrv.bus.requests import OpenRequests
+from bussrv.bus.router import Origin, Router
+from bussrv.bus.seen import Seen
 from bussrv.clock import Clock
 from bussrv.interfaces import IBus, IRegistryObserver, ISession, ISessionLink
 from bussrv.journal.record import Stamped
 from bussrv.registry.registry import Registry
 from bussrv.registry.state import Session
 from bussrv.settings import Settings
-from bussrv.values import ModeInterest, Publication, Traffic
+from bussrv.values import Publication, Traffic
 from bussrv.wire import objects as wire
 from bussrv.wire.objects import BusObject
 
@@ -32,6 +36,7 @@ class Bus:
 
     :param new_id: makes ids of objects; printable ASCII.
     :param clock: where times come from.
+    :param reactor: calls later.
     """
 
     def __init__(
@@ -41,6 +46,7 @@ class Bus:
         server_id: str,
         new_id: Callable[[], str],
         clock: Clock,
+        reactor: Any,
     ) -> None:
         self.registry = registry
         self.settings = settings
@@ -51,10 +57,17 @@ class Bus:
         self._fanout = Fanout()
         self._audience = Audience(self._fanout)
         self._last_values = LastValues(settings.max_last_values)
-        self._requests = OpenRequests(lambda: clock.mono() / 1_000_000)
         self._routes: dict[str, tuple[list[str], bytes]] = {}
-        self._turns: Counter[str] = Counter()
+        self._seen = Seen(settings.max_seen)
+        self.links = Links(
+            registry, settings, server_id, new_id, self._fanout, self._audience.link, self.counters, reactor
+        )
+        requests = OpenRequests(
+            lambda: clock.mono() / 1_000_000, settings.max_requests, settings.request_timeout, self.counters
+        )
+        self._router = Router(registry, server_id, self._audience, self._fanout, self.links, requests, self.counters)
         registry.observe(self)
+        registry.observe(self.links)
 
     # Sessions.
 
@@ -103,7 +116,7 @@ class Bus:
         elif event.interest is not None:
             # It may be closed by now: observers are told in order, even when one of them closes a session.
             session = self.registry.state.sessions.get(session_id)
-            if session is not None:
+            if session is not None and not session.is_link:
                 self._audience.join(session_id, event.interest, session.vocabulary)
 
     def _renewed(self, session_id: str, event: ev.SubscriptionRenewed) -> None:
@@ -114,7 +127,7 @@ class Bus:
     def _forget_service(self, service: str | None) -> None:
         if service is not None and service not in self.registry.state.services:
             self._last_values.forget(service)
-            self._turns.pop(service, None)
+            self._router.forget_turns(service)
 
     # Objects.
 
@@ -132,13 +145,7 @@ class Bus:
         kind = kind_of(obj)
         if publication is not None:
             self._to_watchers(delivery, publication)
-        if obj.head.to is not None:
-            return self._to_addresses(session_id, obj.head.to, kind, delivery)
-        if obj.head.event == "services/request":
-            return self._to_provider(session_id, obj, kind, delivery)
-        if obj.head.event == "services/reply":
-            return self._to_requester(session_id, obj, kind, delivery)
-        return self._to_all(session_id, kind, delivery)
+        return self._router.route(Origin(session_id, self._route(session_id)[0]), obj, kind, delivery)
 
     def _route(self, session_id: str) -> tuple[list[str], bytes]:
         """The route of what a session sends, as a list and as JSON."""
@@ -148,74 +155,26 @@ class Bus:
             route = self._routes[session_id] = (ids, wire.encode_json(ids))
         return route
 
-    def _to_all(self, session_id: str, kind: Kind, delivery: Delivery) -> int:
-        others = 0
-        for group in self._audience.wanting(kind):
-            self._fanout.add(group, delivery, session_id if _no_echo(group) else None)
-            others += len(group.links) - (session_id in group.links)
-        return others
+    def relay(self, session_id: str, obj: BusObject, route: list[str]) -> None:
+        """Route an object that a linked server passed on, unless it was here before.
 
-    def _to_addresses(self, sender: str, to: str | list[str], kind: Kind, delivery: Delivery) -> int:
+        :param route: the route it came with; the server that passed it on is its last.
+        """
+        route = [*route, self.server_id]
+        if self.server_id in route[:-1] or len(route) > MAX_HOPS + 1:
+            self.counters["link-loop" if self.server_id in route[:-1] else "link-too-far"] += 1
+            return
+        object_id = obj.head.id
+        if isinstance(object_id, (str, int)) and not self._seen.add(route[0], object_id):
+            self.counters["link-duplicate"] += 1
+            return
+        metadata = wire.with_route(obj, wire.encode_json(route), self._new_id)
         state = self.registry.state
-        recipients: dict[str, None] = {}
-        for routing_id in [to] if isinstance(to, str) else to:
-            recipients.update(dict.fromkeys(sorted(state.sessions_at(routing_id))))
-        if not recipients:
-            self.counters["no-such-recipient"] += 1
-        return sum(self._to_one(sender, recipient, kind, delivery) for recipient in recipients)
-
-    def _to_one(self, sender: str, recipient: str, kind: Kind, delivery: Delivery) -> bool:
-        """Give a member an object if it wants it. :returns: whether somebody other than the sender was given it."""
-        group = self._audience.group_of(recipient)
-        if group is None or group.interest is None or not passes(group.interest, kind):
-            return False
-        if recipient == sender and _no_echo(group):
-            return False
-        self._fanout.add_one(group, recipient, delivery)
-        return recipient != sender
-
-    def _to_provider(self, sender: str, obj: BusObject, kind: Kind, delivery: Delivery) -> int:
-        """To one provider, in turn, and to those who merely observe; an unregistered name is routed plainly."""
-        fields = wire.decode_fields(delivery.metadata)
-        request_id = fields["id"]
-        self._requests.remember(_request_key(request_id), sender)
-        name = fields.get("name", fields.get("service"))
-        providers = self.registry.state.services.get(name, {}) if isinstance(name, str) else {}
-        chosen = self._next_provider(str(name), sender, kind, providers)
-        if chosen is None:
-            return self._to_all(sender, kind, delivery)
-        others = 0
-        for group in self._audience.wanting(kind):
-            if providers.keys().isdisjoint(group.links):
-                self._fanout.add(group, delivery, sender if _no_echo(group) else None)
-                others += len(group.links) - (sender in group.links)
-                continue
-            for member in tuple(group.links):
-                if member == chosen or member not in providers:
-                    others += self._to_one(sender, member, kind, delivery)
-        return others
-
-    def _next_provider(self, name: str, sender: str, kind: Kind, providers: Iterable[str]) -> str | None:
-        """The provider whose turn it is, of those that can be given objects of this kind."""
-        able = [provider for provider in providers if self._wants(provider, sender, kind)]
-        if not able:
-            return None
-        turn = self._turns[name]
-        self._turns[name] += 1
-        return able[turn % len(able)]
-
-    def _wants(self, session_id: str, sender: str, kind: Kind) -> bool:
-        group = self._audience.group_of(session_id)
-        if group is None or group.interest is None or (session_id == sender and _no_echo(group)):
-            return False
-        return passes(group.interest, kind)
-
-    def _to_requester(self, sender: str, obj: BusObject, kind: Kind, delivery: Delivery) -> int:
-        key = _request_key(obj.fields().get("in-reply-to"))
-        requester = self._requests.requester(key) if key is not None else None
-        if requester is None or self._audience.group_of(requester) is None:
-            return self._to_all(sender, kind, delivery)
-        return self._to_one(sender, requester, kind, delivery)
+        publication = as_publication(obj, state.provided_by(state.owner(route[0]) or ""))
+        delivery = Delivery(metadata, obj.payload, publication)
+        if publication is not None:
+            self._to_watchers(delivery, publication)
+        self._router.route(Origin("", route, session_id), obj, kind_of(obj), delivery)
 
     # Publications.
 
@@ -224,14 +183,17 @@ class Bus:
         if session_id not in self.registry.state.sessions:
             return
         route, _ = self._route(session_id)
-        groups = self._audience.wanting(kind_of_content(publication.content_type, bool(publication.payload)))
+        kind = kind_of_content(publication.content_type, bool(publication.payload))
+        groups = self._audience.wanting(kind)
         metadata = b""
-        if groups:
+        if groups or self.links:
             metadata = as_metadata(publication, self._new_id(), route, with_app_type=True)
         delivery = Delivery(metadata, publication.payload, publication)
         self._to_watchers(delivery, publication)
         for group in groups:
             self._fanout.add(group, delivery)
+        if self.links:
+            self.links.flood(delivery, kind, route)
 
     def last(self, service: str) -> bytes:
         """The last payload published on a service; empty when there is none."""
@@ -272,14 +234,3 @@ class Bus:
     def flush(self) -> None:
         """Send what was routed and published."""
         self._fanout.flush()
-
-
-def _no_echo(group: Group) -> bool:
-    return isinstance(group.interest, ModeInterest) and group.interest.receive == "no_echo"
-
-
-def _request_key(request_id: Any) -> tuple[type, Any] | None:
-    """Ids are equal when they are of one kind and equal: 1 is not true, and not 1.0."""
-    if isinstance(request_id, (str, int, float)):
-        return type(request_id), request_id
-    return None

@@ -110,14 +110,14 @@ class Fanout:
         """Give ``delivery`` to one member of ``group``, behind what the group is given."""
         frame = delivery.frame(group.encoding)
         if frame is not None:
-            self.send_one(group, session_id, frame)
+            self.send_one(group, session_id, [frame])
 
-    def send_one(self, group: Group, session_id: str, frame: bytes) -> None:
-        """Give raw bytes to one member of ``group``, behind what the group is given."""
+    def send_one(self, group: Group, session_id: str, frames: Sequence[bytes]) -> None:
+        """Give frames to one member of ``group``, behind what the group is given."""
         self.flush_group(group)
         link = group.links.get(session_id)
-        if link is not None:
-            link.send(Batch([frame]))
+        if link is not None and frames:
+            link.send(Batch(frames))
 
     def flush_group(self, group: Group) -> None:
         """Send what was collected for one group: before somebody joins or leaves it."""

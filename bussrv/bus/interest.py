@@ -14,14 +14,15 @@ match decides::
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
 
-from bussrv.errors import Refused
-from bussrv.values import OCTET_STREAM, Interest, ModeInterest, RuleInterest
+from bussrv.errors import OverLimit, Refused
+from bussrv.values import OCTET_STREAM, Interest, ModeInterest, RuleInterest, quoted
 from bussrv.wire.objects import BusObject
 
 RECEIVE_MODES = ("none", "all", "no_echo", "events_only")
@@ -29,14 +30,12 @@ RECEIVE_MODES = ("none", "all", "no_echo", "events_only")
 MAX_TYPE = 255
 """How many characters of a content type count; RFC 6838 allows no more."""
 
-MAX_TYPES = 256
-"""The most content types that a subscription may name: each is tried on every new kind of object."""
-
 
 class Kind(Struct, frozen=True):
     """What an interest looks at in an object: all of it in lower case, the type without parameters.
 
     :ivar type: empty when the object has none.
+    :ivar natures: sorted.
     :ivar has_payload: a payload without a type counts as ``application/octet-stream`` for mode interests.
     """
 
@@ -53,7 +52,7 @@ class Kind(Struct, frozen=True):
 def kind_of(obj: BusObject) -> Kind:
     """What interests look at in ``obj``."""
     head = obj.head
-    natures = tuple(map(str.lower, head.natures)) if head.natures else ()
+    natures = tuple(sorted({nature.lower() for nature in head.natures})) if head.natures else ()
     event = head.event.lower() if head.event is not None else None
     return Kind(event, bare_type(head.type) if head.type else "", natures, bool(head.size))
 
@@ -110,7 +109,7 @@ def _test_matches(test: str, kind: Kind) -> bool:
     if test == "*":
         return True
     if test.startswith("#"):
-        return any(_prefix_matches(test[1:], nature) for nature in kind.natures)
+        return _any_matches(test[1:], kind.natures)
     if test.startswith("@"):
         return kind.event is not None and _prefix_matches(test[1:], kind.event)
     return _prefix_matches(test, kind.type)
@@ -120,6 +119,12 @@ def _prefix_matches(pattern: str, text: str) -> bool:
     if pattern.endswith("*"):
         return text.startswith(pattern[:-1])
     return text == pattern
+
+
+def _any_matches(pattern: str, texts: Sequence[str]) -> bool:
+    """Whether one of some texts, which are sorted, matches: it would stand where the pattern would."""
+    place = bisect_left(texts, pattern.removesuffix("*"))
+    return place < len(texts) and _prefix_matches(pattern, texts[place])
 
 
 def wildcard_matches(pattern: str, text: str) -> bool:
@@ -155,36 +160,48 @@ def _automaton(pattern: str) -> tuple[dict[str, int], int, int, int]:
     return {character: places | any_step for character, places in steps.items()}, any_step, stays, place
 
 
-def mode_interest(receive: Any, types: Any, name: str = "types") -> ModeInterest:
+def mode_interest(receive: Any, types: Any, max_patterns: int, name: str = "types") -> ModeInterest:
     """The interest that a receive mode and content types, as they came, stand for; ``None`` is the default ``all``.
 
+    :param max_patterns: the most content types: each is tried on every new kind of object.
     :param name: what the attribute of the content types is called, for the message.
     :raises Refused: ``bad-subscription``.
     """
     receive = "all" if receive is None else receive
     if receive not in RECEIVE_MODES:
-        raise Refused("bad-subscription", f"the receive mode is one of {', '.join(RECEIVE_MODES)}, not {receive!r}")
+        raise Refused(
+            "bad-subscription", f"the receive mode is one of {', '.join(RECEIVE_MODES)}, not {quoted(receive)}"
+        )
     if types is None or types == "all":
         return ModeInterest(receive, None)
     if types == "none":
         return ModeInterest(receive, ())
     if not isinstance(types, list) or not all(isinstance(each, str) for each in types):
         raise Refused("bad-subscription", f'{name} is "all", "none" or an array of content types')
-    if len(types) > MAX_TYPES:
-        raise Refused("bad-subscription", f"{name} has at most {MAX_TYPES} content types, not {len(types)}")
+    _check_number(len(types), max_patterns, name, "content types")
     return ModeInterest(receive, tuple(bare_type(each) for each in types))
 
 
-def rule_interest(subscriptions: Any) -> RuleInterest:
+def rule_interest(subscriptions: Any, max_patterns: int) -> RuleInterest:
     """The interest that a rule list, as it came, stands for; the bare string ``all`` means everything.
 
+    :param max_patterns: the most rules: each is tried on every new kind of object.
     :raises Refused: ``bad-subscription``.
     """
     if subscriptions == "all":
         return RuleInterest(("*",))
     if not isinstance(subscriptions, list):
         raise Refused("bad-subscription", 'subscriptions is an array of rules, or "all"')
-    return RuleInterest(tuple(_rule(each) for each in subscriptions))
+    rules = tuple(_rule(each) for each in subscriptions)
+    number = sum(1 if isinstance(rule, str) else len(rule) for rule in rules)
+    _check_number(number, max_patterns, "subscriptions", "rules")
+    return RuleInterest(rules)
+
+
+def _check_number(number: int, most: int, name: str, what: str) -> None:
+    if number > most:
+        message = f"{name} has at most {most} {what}, not {number}"
+        raise OverLimit("bad-subscription", message, "max-patterns", most)
 
 
 def _rule(rule: Any) -> str | tuple[str, ...]:

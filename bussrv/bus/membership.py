@@ -16,41 +16,43 @@ _JOINED = {"objects": "routing/subscribe/notify", "rules": "routing/subscribe/no
 
 @implementer(IRegistryObserver)
 class MembershipAnnouncer:
-    """Tells members of each other, as ``--announce`` says: ``members``, ``servers`` or ``off``."""
+    """Tells the members of this server of each other, and of the members of others, unless ``--announce`` says otherwise.
+
+    Linked servers are told by :mod:`bussrv.bus.links`.
+    """
 
     def __init__(self, bus: IBus) -> None:
         self._bus = bus
-        self._members: set[str] = set()
-        self._audience: str = bus.settings.announce
+        self._is_on = bus.settings.announce == "members"
+        self._announced: dict[str, str] = {}
 
     def registry_changed(self, stamped: Stamped) -> None:
         """Announce a member that came or went; see :class:`IRegistryObserver`."""
         event = stamped.event
-        if isinstance(event, ev.SubscriptionAdded) and event.interest is not None and event.session is not None:
+        if not self._is_on or event.session is None:
+            return
+        if isinstance(event, ev.SubscriptionAdded) and event.service is None:
             session = self._bus.registry.state.sessions.get(event.session)
             if session is not None:
-                self._members.add(session.id)
-                self._announce_joined(session)
-        elif isinstance(event, ev.SessionClosed) and event.session in self._members:
-            self._members.remove(event.session)
-            for vocabulary in _JOINED:
-                self._announce(
-                    {"event": "routing/disconnect", "routing-id": event.routing_id}, vocabulary, event.session
-                )
+                self._joined(session)
+        elif isinstance(event, ev.SessionClosed):
+            self._left(event.session)
 
-    def _announce_joined(self, session: ISession) -> None:
+    def _joined(self, session: ISession) -> None:
+        if self._announced.get(session.id) not in (None, session.routing_id):
+            self._left(session.id)
+        self._announced[session.id] = session.routing_id
         about: dict[str, Any] = {"routing-id": session.routing_id, "routing-ids": list(session.routing_ids)}
         if session.role is not None:
             about["role"] = session.role
         for vocabulary, event_name in _JOINED.items():
             self._announce({"event": event_name, **about}, vocabulary, session.id)
 
+    def _left(self, session_id: str) -> None:
+        routing_id = self._announced.pop(session_id, None)
+        if routing_id is not None:
+            for vocabulary in _JOINED:
+                self._announce({"event": "routing/disconnect", "routing-id": routing_id}, vocabulary, session_id)
+
     def _announce(self, fields: dict[str, Any], vocabulary: str, about: str) -> None:
-        if self._audience == "off":
-            return
-        servers_only = self._audience == "servers"
-
-        def accepts(session: ISession) -> bool:
-            return session.id != about and (not servers_only or session.role == "server")
-
-        self._bus.announce(fields, vocabulary, accepts)
+        self._bus.announce(fields, vocabulary, lambda session: session.id != about)

@@ -1,39 +1,100 @@
-"""Which session asked what: so that a reply without a recipient finds the one who waits for it."""
+"""Who asked whom what: so that a reply without a recipient finds the one who waits for it."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Any
 
-MAX_REQUESTS = 10_000
-MAX_AGE = 300.0
-"""How long a request may wait for its reply, in seconds."""
+# What was asked of whom: the one who was asked, and a hash of the kind and value of the id, which may be long.
+_Key = tuple[str | None, int]
+
+
+class _Askers:
+    """Those who made a request under one id, of the same.
+
+    :ivar waiting: those who have no reply yet, in order.
+    :ivar last: who was replied to last, and is given further replies.
+    :ivar remembered: how many of their requests are not forgotten yet.
+    """
+
+    __slots__ = ("last", "remembered", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: deque[str] = deque()
+        self.last: str | None = None
+        self.remembered = 0
 
 
 class OpenRequests:
     """Requests that may still be replied to: bounded in number and age.
 
     :param seconds: a clock, in seconds.
+    :param max_requests: the most requests that are remembered; the oldest are forgotten first.
+    :param max_age: how long a request may wait for its reply, in seconds.
+    :param counters: counts requests that were forgotten to make room, as ``request-forgotten``.
     """
 
-    def __init__(
-        self, seconds: Callable[[], float], max_requests: int = MAX_REQUESTS, max_age: float = MAX_AGE
-    ) -> None:
+    def __init__(self, seconds: Callable[[], float], max_requests: int, max_age: float, counters: Counter[str]) -> None:
         self._seconds = seconds
         self._max_requests = max_requests
         self._max_age = max_age
-        self._asked: OrderedDict[Hashable, tuple[str, float]] = OrderedDict()
+        self._counters = counters
+        self._order: deque[tuple[float, _Key]] = deque()
+        self._askers: dict[_Key, _Askers] = {}
 
-    def remember(self, request_id: Hashable, session_id: str) -> None:
-        """A session made a request. The same id again: the newer request counts."""
-        self._asked.pop(request_id, None)
-        self._asked[request_id] = (session_id, self._seconds())
-        if len(self._asked) > self._max_requests:
-            self._asked.popitem(last=False)
+    def __len__(self) -> int:
+        return len(self._order)
 
-    def requester(self, request_id: Hashable) -> str | None:
-        """The session that made the request; several replies to one request are fine."""
-        asked = self._asked.get(request_id)
-        if asked is None or self._seconds() - asked[1] > self._max_age:
-            return None
-        return asked[0]
+    def remember(self, request_id: Any, asker: str, asked: str | None) -> None:
+        """A session made a request.
+
+        :param asked: the session that was given it; ``None`` when it was not given to one alone.
+        """
+        key = _key(asked, request_id)
+        if key is None:
+            return
+        self._order.append((self._seconds(), key))
+        askers = self._askers.setdefault(key, _Askers())
+        askers.waiting.append(asker)
+        askers.remembered += 1
+        self._forget_old()
+        if len(self._order) > self._max_requests:
+            self._forget_oldest()
+            self._counters["request-forgotten"] += 1
+
+    def _forget_old(self) -> None:
+        oldest = self._seconds() - self._max_age
+        while self._order and self._order[0][0] < oldest:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        _, key = self._order.popleft()
+        askers = self._askers[key]
+        askers.remembered -= 1
+        if askers.waiting and len(askers.waiting) > askers.remembered:
+            askers.waiting.popleft()
+        if not askers.remembered:
+            del self._askers[key]
+
+    def asker(self, request_id: Any, replier: str) -> str | None:
+        """The session that made a request which ``replier`` replies to.
+
+        Several may have used one id: they are replied to in the order in which they asked. Who was replied to last is given
+        further replies. A request that was given to nobody alone is one that anybody may reply to.
+        """
+        self._forget_old()
+        for asked in (replier, None):
+            key = _key(asked, request_id)
+            askers = self._askers.get(key) if key is not None else None
+            if askers is not None:
+                askers.last = askers.waiting.popleft() if askers.waiting else askers.last
+                return askers.last
+        return None
+
+
+def _key(asked: str | None, request_id: Any) -> _Key | None:
+    """Ids are equal when they are of one kind and equal: 1 is not true, and not 1.0."""
+    if isinstance(request_id, (str, int, float)):
+        return asked, hash((type(request_id), request_id))
+    return None

@@ -44,12 +44,13 @@ class BusinessProtocol(FramedProtocol):
         identity = Identity(
             session_id=self.session_id,
             routing_id=routing_id(fields.get("unique-routing-id"), "unique-routing-id"),
-            routing_ids=routing_ids(fields.get("routing-ids")),
+            routing_ids=routing_ids(fields.get("routing-ids"), self.bus.settings.max_routing_ids),
             actor=text(fields.get("user")),
             name=text(fields.get("name")),
             vocabulary="business",
         )
-        return identity, mode_interest(fields.get("receive"), fields.get(key), key)
+        most = self.bus.settings.max_patterns
+        return identity, mode_interest(fields.get("receive"), fields.get(key), most, key)
 
     def list_services(self, obj: BusObject) -> None:
         """``services/list``: the names of all services, of whatever format."""

@@ -9,16 +9,15 @@ from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from bussrv.bus.delivery import Delivery
-from bussrv.errors import Refused, RemoteProtocolError
+from bussrv.errors import OverLimit, Refused, RemoteProtocolError
+from bussrv.events import LimitReached
 from bussrv.formats.stream import StreamProtocol
 from bussrv.interfaces import IEncoding
 from bussrv.registry.registry import Identity
 from bussrv.registry.state import Session
-from bussrv.values import Interest, ModeInterest
+from bussrv.values import MAX_ROUTING_ID, Interest, ModeInterest, check_routing_id, quoted
 from bussrv.wire import objects as wire
 from bussrv.wire.objects import BadObject, BusObject, ObjectReader
-
-MAX_ROUTING_ID = 255
 
 SERVERS_ONLY = (
     "routing/subscribe/reply",
@@ -28,6 +27,10 @@ SERVERS_ONLY = (
     "routing/announcement/neighbors",
 )
 """Events that clients may not send: members believe what these say of each other."""
+
+
+Identify = Callable[[dict[str, Any]], tuple[Identity, Interest]]
+"""Reads who a client is, and what it wants, from the attributes of an object."""
 
 
 @implementer(IEncoding)
@@ -74,7 +77,7 @@ class FramedProtocol(StreamProtocol):
         self.bus.counters["subscribe-timeout"] += 1
         self.end("subscribe-timeout")
 
-    def closed(self) -> None:
+    def closed(self, reason: str) -> None:
         """The session is closed: nothing is waited for any more."""
         self._stop_timeout()
 
@@ -115,10 +118,13 @@ class FramedProtocol(StreamProtocol):
         """Answer an object, with ``in-reply-to`` when it had an id."""
         self._tell({**fields, **_in_reply_to(obj.head.id)}, payload)
 
-    def refuse(self, object_id: Any, reason: str, message: str) -> None:
-        """Answer with an ``error``; the connection lives on."""
+    def refuse(self, object_id: Any, reason: str, message: str, **more: Any) -> None:
+        """Answer with an ``error``; the connection lives on.
+
+        :param more: further attributes of the answer.
+        """
         self.bus.counters[reason] += 1
-        self._tell({"event": "error", **_in_reply_to(object_id), "reason": reason, "message": message})
+        self._tell({"event": "error", **_in_reply_to(object_id), "reason": reason, "message": message, **more})
 
     def malformed(self, error: RemoteProtocolError) -> None:
         """Say what was malformed; the connection is closed right after."""
@@ -133,23 +139,36 @@ class FramedProtocol(StreamProtocol):
 
     # What members ask for.
 
-    def join(self, obj: BusObject, identify: Callable[[dict[str, Any]], tuple[Identity, Interest]]) -> None:
+    def join(self, obj: BusObject, identify: Identify) -> None:
         """Make the session a member, as ``identify`` reads the attributes, and answer with :meth:`joined`."""
         self.busy_with(self._join(obj, identify))
 
-    async def _join(self, obj: BusObject, identify: Callable[[dict[str, Any]], tuple[Identity, Interest]]) -> None:
+    async def _join(self, obj: BusObject, identify: Identify) -> None:
         try:
             identity, interest = identify(obj.fields())
             session = await self.bus.registry.identify(identity, interest)
         except Refused as refusal:
+            self.note_limit(refusal)
             self.refuse(obj.head.id, refusal.reason, refusal.message)
             return
-        self._member = True
+        self.joined()
         self._deaf = isinstance(interest, ModeInterest) and interest.receive == "none"
-        self._stop_timeout()
         about = {"routing-id": session.routing_id, "routing-ids": list(session.routing_ids)}
         reply = {"event": f"{obj.head.event}/reply", **_in_reply_to(obj.head.id), **about}
         self.bus.tell(self.session_id, reply)
+
+    def note_limit(self, refusal: Refused) -> None:
+        """Write down a limit, if it was one that was hit."""
+        if isinstance(refusal, OverLimit):
+            self.bus.counters[refusal.limit] += 1
+            about = self.session().about()
+            event = LimitReached(limit=refusal.limit, value=refusal.value, reason=refusal.reason, **about)
+            self.bus.registry.note_from_stranger(event)
+
+    def joined(self) -> None:
+        """The session is a member of the network from now on."""
+        self._member = True
+        self._stop_timeout()
 
     def refuse_reserved(self, obj: BusObject) -> None:
         """An event of ``SERVERS_ONLY``: not passed on."""
@@ -168,23 +187,13 @@ class FramedProtocol(StreamProtocol):
             name = fields["name"]
             self.busy_with(self._change(obj, name, registry.unregister_service(self.session_id, name)))
         else:
-            self.busy_with(self._unregister_all(obj))
-
-    async def _unregister_all(self, obj: BusObject) -> None:
-        registry = self.bus.registry
-        try:
-            for name in sorted(registry.state.provided_by(self.session_id)):
-                await registry.unregister_service(self.session_id, name)
-        except Refused as refusal:
-            self.refuse(obj.head.id, refusal.reason, refusal.message)
-        else:
-            self.answer(obj, {"event": "services/unregister/reply"})
+            self.busy_with(self._change(obj, None, registry.unregister_services(self.session_id)))
 
     def request(self, obj: BusObject) -> None:
         """``services/request``: routed; if nobody at all is there to take it, the requester is told at once."""
         if self.pass_on(obj) == 0:
             name = obj.fields().get("name", obj.fields().get("service"))
-            self.refuse(obj.head.id, "no-such-service", f"nobody provides the service {name!r}")
+            self.refuse(obj.head.id, "no-such-service", f"nobody provides the service {quoted(name)}")
 
     async def _change(self, obj: BusObject, name: Any, change: Deferred[None]) -> None:
         try:
@@ -192,7 +201,8 @@ class FramedProtocol(StreamProtocol):
         except Refused as refusal:
             self.refuse(obj.head.id, refusal.reason, refusal.message)
         else:
-            self.answer(obj, {"event": f"{obj.head.event}/reply", "name": name})
+            about = {} if name is None else {"name": name}
+            self.answer(obj, {"event": f"{obj.head.event}/reply", **about})
 
     def session(self) -> Session:
         """The session as the registry has it."""
@@ -209,22 +219,22 @@ def routing_id(value: Any, name: str) -> str | None:
 
     :raises Refused: ``bad-subscription``, if it can be none.
     """
-    if value is None:
-        return None
-    if not isinstance(value, str) or not 0 < len(value.encode("utf-8", "replace")) <= MAX_ROUTING_ID:
-        raise Refused("bad-subscription", f"{name} is a string of 1 to {MAX_ROUTING_ID} bytes")
-    return value
+    return None if value is None else check_routing_id(value, name)
 
 
-def routing_ids(value: Any) -> tuple[str, ...]:
+def routing_ids(value: Any, most: int) -> tuple[str, ...]:
     """The further routing ids that a client asks for, a string or an array.
 
+    :param most: how many it may ask for.
     :raises Refused: ``bad-subscription``, if one of them can be none.
     """
     values = [value] if isinstance(value, str) else [] if value is None else value
     if not isinstance(values, list):
         raise Refused("bad-subscription", "routing-ids is an array of strings")
-    return tuple(each for each in (routing_id(one, "each of routing-ids") for one in values) if each is not None)
+    if len(values) > most:
+        message = f"routing-ids has at most {most} routing ids, not {len(values)}"
+        raise OverLimit("bad-subscription", message, "max-routing-ids", most)
+    return tuple(check_routing_id(each, "each of routing-ids") for each in values if each is not None)
 
 
 def text(value: Any) -> str | None:

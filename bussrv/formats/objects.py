@@ -26,13 +26,15 @@ from __future__ import annotations
 from typing import Any
 
 from bussrv.bus.interest import mode_interest, rule_interest
+from bussrv.errors import Refused
 from bussrv.formats.framed import SERVERS_ONLY, FramedProtocol, routing_id, routing_ids, text
+from bussrv.formats.links import ServerLink, watch_closely
 from bussrv.formats.listening import StreamListener
 from bussrv.formats.stream import StreamFactory
 from bussrv.interfaces import IBus
 from bussrv.registry.registry import Identity
 from bussrv.values import Interest
-from bussrv.wire.objects import BusObject
+from bussrv.wire.objects import BadObject, BusObject
 
 
 class ObjectsProtocol(FramedProtocol):
@@ -41,21 +43,51 @@ class ObjectsProtocol(FramedProtocol):
     FORMAT = "objects"
     JOINING = ("routing/subscribe",)
 
+    dialed = False
+    _server: ServerLink | None = None
+
+    def received(self, event: BusObject | BadObject) -> None:
+        """An object came: what a linked server says means something else than what a client says."""
+        if self._server is not None and isinstance(event, BusObject):
+            self._server.received(event)
+        else:
+            super().received(event)
+
     def subscribe(self, obj: BusObject) -> None:
         """``routing/subscribe``: the session is a member of the network, with this interest, from now on."""
-        self.join(obj, self._identity)
+        if obj.fields().get("role") == "server":
+            self.busy_with(self.join_server(obj))
+        else:
+            self.join(obj, self.identity)
 
-    def _identity(self, fields: dict[str, Any]) -> tuple[Identity, Interest]:
+    async def join_server(self, obj: BusObject) -> None:
+        """``routing/subscribe`` of another server: a link. See :mod:`bussrv.formats.links`."""
+        server = ServerLink(self, self.identity, self.dialed)
+        try:
+            if self._member:
+                raise Refused("bad-subscription", "a client of this server cannot become a server")
+            await server.join(obj)
+        except Refused as refusal:
+            self.refuse(obj.head.id, refusal.reason, refusal.message, **{"routing-id": self.bus.server_id})
+            if refusal.reason != "bad-subscription":
+                self.end(refusal.reason)
+        else:
+            self.joined()
+            self._server = server
+            watch_closely(self.transport)
+
+    def identity(self, fields: dict[str, Any]) -> tuple[Identity, Interest]:
         interest: Interest
+        most = self.bus.settings.max_patterns
         if "subscriptions" in fields:
-            interest, vocabulary = rule_interest(fields["subscriptions"]), "rules"
+            interest, vocabulary = rule_interest(fields["subscriptions"], most), "rules"
         else:
             receive = next((fields[key] for key in ("receive_mode", "receive-mode", "receive") if key in fields), None)
-            interest, vocabulary = mode_interest(receive, fields.get("types")), "objects"
+            interest, vocabulary = mode_interest(receive, fields.get("types"), most), "objects"
         identity = Identity(
             session_id=self.session_id,
             routing_id=routing_id(fields.get("routing-id"), "routing-id"),
-            routing_ids=routing_ids(fields.get("routing-ids")),
+            routing_ids=routing_ids(fields.get("routing-ids"), self.bus.settings.max_routing_ids),
             actor=text(fields.get("user")),
             name=text(fields.get("name")),
             role="server" if fields.get("role") == "server" else None,
@@ -68,6 +100,9 @@ class ObjectsProtocol(FramedProtocol):
 
         Services that never register answer for themselves: a name that nobody registered is routed like any event.
         """
+        if not self._is_for_server(obj):
+            self.pass_on(obj)
+            return
         state = self.bus.registry.state
         name = obj.fields().get("name")
         services = state.services
@@ -77,7 +112,7 @@ class ObjectsProtocol(FramedProtocol):
                 return
             services = {name: services[name]}
         for service, providers in sorted(services.items()):
-            for provider in sorted(providers):
+            for provider in providers:
                 session = state.sessions[provider]
                 about = {"name": service, "routing-id": session.routing_id, "protocol": session.protocol}
                 self.answer(obj, {"event": "services/discovery/reply", **about})
@@ -96,9 +131,7 @@ class ObjectsProtocol(FramedProtocol):
         if not self._is_for_server(obj):
             self.pass_on(obj)
             return
-        sessions = self.bus.registry.state.sessions.values()
-        neighbors = sorted(session.routing_id for session in sessions if session.role == "server")
-        about = {"to": self.session().routing_id, "neighbors": neighbors}
+        about = {"to": self.session().routing_id, "neighbors": self.bus.links.neighbors()}
         self.answer(obj, {"event": "routing/neighbors/reply", **about})
 
     def _is_for_server(self, obj: BusObject) -> bool:

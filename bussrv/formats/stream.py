@@ -45,6 +45,7 @@ class StreamLink:
     """The way out over a stream: chunks that many sessions share, queued here while the transport is full.
 
     :param protocol: ended with ``slow-consumer`` when more than ``max_outbound`` bytes wait.
+    :ivar is_closing: whether nothing more is sent.
     """
 
     def __init__(self, protocol: StreamProtocol, encoding: IEncoding, max_outbound: int) -> None:
@@ -55,7 +56,7 @@ class StreamLink:
         self._chunks: deque[bytes] = deque()
         self._waiting = 0
         self._full = False
-        self._closing = False
+        self.is_closing = False
         self._transport.registerProducer(self, True)
 
     def encoding_for(self, options: dict[str, Any] | None) -> IEncoding:
@@ -64,7 +65,7 @@ class StreamLink:
 
     def send(self, batch: Batch) -> None:
         """Send frames, behind everything sent before."""
-        if self._closing:
+        if self.is_closing:
             return
         traffic = self._protocol.traffic
         traffic.objects_out += len(batch)
@@ -75,7 +76,7 @@ class StreamLink:
         self._chunks.append(batch.joined)
         self._waiting += batch.size
         if self._waiting > self._max_outbound:
-            self._closing = True
+            self.is_closing = True
             self._protocol.overflow(self._max_outbound)
 
     def close(self, reason: str) -> None:
@@ -84,14 +85,14 @@ class StreamLink:
 
     def finish(self) -> None:
         """Send what is queued, then close the connection."""
-        self._closing = True
+        self.is_closing = True
         if not self._chunks:
             self._transport.unregisterProducer()
             self._transport.loseConnection()
 
     def drop(self) -> None:
         """Close the connection now; what is queued is lost."""
-        self._closing = True
+        self.is_closing = True
         self.stopProducing()
         self._transport.abortConnection()
 
@@ -106,7 +107,7 @@ class StreamLink:
             chunk = self._chunks.popleft()
             self._waiting -= len(chunk)
             self._transport.write(chunk)
-        if self._closing and not self._chunks:
+        if self.is_closing and not self._chunks:
             self.finish()
 
     def stopProducing(self) -> None:
@@ -182,7 +183,7 @@ class StreamProtocol(TwistedProtocol):
             return
         self._pumping = True
         try:
-            while not self._busy and not self._ended:
+            while not self._busy and not self._ended and not self.link.is_closing:
                 event = self._reader.next_event()
                 if event is None:
                     break
@@ -272,9 +273,9 @@ class StreamProtocol(TwistedProtocol):
     def _close_session(self, reason: str) -> None:
         self._ended = True
         self.bus.close(self.session_id, reason, self.traffic)
-        self.closed()
+        self.closed(reason)
 
-    def closed(self) -> None:
+    def closed(self, reason: str) -> None:
         """The session is closed."""
 
     def readConnectionLost(self) -> None:

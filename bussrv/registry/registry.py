@@ -19,12 +19,13 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from bussrv import events as ev
+from bussrv.addresses import host_of
 from bussrv.clock import Clock
 from bussrv.errors import Refused
 from bussrv.interfaces import IJournal, IRegistry, IRegistryObserver
 from bussrv.journal.record import Record, Stamped
 from bussrv.registry import rules
-from bussrv.registry.state import RegistryState, Session
+from bussrv.registry.state import SERVER_ROLE, RegistryState, Session
 from bussrv.registry.throttle import Throttle
 from bussrv.values import Interest, Traffic, check_service_name
 
@@ -108,7 +109,7 @@ class Registry:
 
     def note_from_stranger(self, event: ev.Event) -> None:
         """Write down what a client caused by being refused or hitting a limit, at a limited rate per address."""
-        suppressed = self._throttle.admit((_host(event.peer), type(event)))
+        suppressed = self._throttle.admit((event.peer and host_of(event.peer), type(event)))
         if suppressed is not None:
             self.note(replace(event, suppressed=suppressed) if suppressed else event)
 
@@ -132,17 +133,34 @@ class Registry:
         self._tell([opened])
         return session
 
+    def open_far(self, home: str, protocol: str, routing_id: str, peer: str) -> tuple[str, Deferred[None]]:
+        """The server ``home`` has a session that can be reached from here; it is present once that is durable.
+
+        :param routing_id: its own, which no session may have: see :meth:`is_free`.
+        :param peer: the address of the server that told of it.
+        :returns: the id that the session has here, which may be used at once, and when it is present.
+        """
+        self._opened += 1
+        session_id = f"{self._boot}.{self._opened}"
+        opened = ev.SessionOpened(protocol=protocol, session=session_id, routing_id=routing_id, peer=peer, home=home)
+        return session_id, self._change(session_id, [opened])
+
+    def is_free(self, routing_id: str) -> bool:
+        """Whether no session has that routing id of its own, counting those that are on their way to the disk."""
+        return routing_id != self._server_id and self._plan().owner(routing_id) is None
+
     def close_session(self, session_id: str, reason: str, traffic: Traffic) -> None:
         """A session ended, and with it its services and subscriptions. Does nothing when it is closed already."""
         session = self.state.sessions.get(session_id)
         if session is None:
             return
-        about = _about(session)
-        known, planned = self.state.provided_by(session_id), self._plan().provided_by(session_id)
+        about = session.about()
+        known, planned = (frozenset(each.provided_by(session_id)) for each in (self.state, self._plan()))
         ended = {
             name: self._stamp(ev.ServiceUnregistered(service=name, reason=reason, **about))
             for name in sorted(known | planned)
         }
+        link_down = [self._stamp(ev.LinkDown(reason=reason, **about))] if session.is_link else []
         closed = self._stamp(
             ev.SessionClosed(
                 reason=reason,
@@ -156,15 +174,15 @@ class Registry:
         )
         # A service that is just being unregistered has a record of its own on the way; of one that is just being
         # registered nobody was ever told.
-        self._happened([*(ended[name] for name in ended if name in planned), closed])
-        self._tell([*(ended[name] for name in ended if name in known), closed])
+        self._happened([*(ended[name] for name in ended if name in planned), *link_down, closed])
+        self._tell([*(ended[name] for name in ended if name in known), *link_down, closed])
 
     def lose_service(self, session_id: str, service: str, reason: str) -> None:
         """A service that a session provided is over, without anybody asking."""
         session = self.state.sessions.get(session_id)
         if session is not None and session_id in self.state.services.get(service, ()):
             self._overtake(session_id, service, SERVICE_CHANGES, "not-registered")
-            lost = self._stamp(ev.ServiceUnregistered(service=service, reason=reason, **_about(session)))
+            lost = self._stamp(ev.ServiceUnregistered(service=service, reason=reason, **session.about()))
             self._happened([lost])
             self._tell([lost])
 
@@ -173,21 +191,26 @@ class Registry:
         session = self.state.sessions.get(session_id)
         if session is not None and self.state.subscription(session_id, service) is not None:
             self._overtake(session_id, service, SUBSCRIPTION_CHANGES, "no-such-subscription")
-            lost = self._stamp(ev.SubscriptionRemoved(service=service, reason=reason, **_about(session)))
+            lost = self._stamp(ev.SubscriptionRemoved(service=service, reason=reason, **session.about()))
             self._happened([lost])
             self._tell([lost])
 
     # Changes that clients ask for.
 
-    def identify(self, identity: Identity, interest: Interest) -> Deferred[Session]:
-        """A session says who it is and what it wants, instead of what it said before."""
+    def identify(self, identity: Identity, interest: Interest | None) -> Deferred[Session]:
+        """A session says who it is and what it wants, instead of what it said before.
+
+        :param interest: ``None`` for a far session: its own server looks at it.
+        """
         try:
             plan = self._plan()
             session = rules.open_session(plan, identity.session_id)
         except Refused as refusal:
             return fail(refusal)
         routing_id = rules.grant_routing_id(plan, session, identity.routing_id, self._server_id)
-        about = {**_about(session), "routing_id": routing_id, "actor": identity.actor}
+        if identity.role == SERVER_ROLE and routing_id != identity.routing_id:
+            return fail(Refused("duplicate-link", f"there is a server {identity.routing_id} already"))
+        about = {**session.about(), "routing_id": routing_id, "actor": identity.actor}
         changes: list[ev.Event] = [
             ev.SessionIdentified(
                 routing_ids=rules.grant_routing_ids(plan, session, identity.routing_ids, self._server_id),
@@ -200,6 +223,8 @@ class Registry:
         if plan.subscription(session.id, None) is not None:
             changes.append(ev.SubscriptionRemoved(reason="replaced", **about))
         changes.append(ev.SubscriptionAdded(interest=interest, **about))
+        if identity.role == SERVER_ROLE and session.home is None and not session.is_link:
+            changes.append(ev.LinkUp(**about))
         changed = self._change(session.id, changes)
         return changed.addCallback(lambda _: rules.open_session(self.state, identity.session_id))
 
@@ -212,7 +237,7 @@ class Registry:
         except Refused as refusal:
             return self._refuse(ev.ServiceRefused, session_id, service, refusal)
         if session_id not in plan.services.get(service, ()):
-            return self._change(session_id, [ev.ServiceRegistered(service=service, **_about(session))])
+            return self._change(session_id, [ev.ServiceRegistered(service=service, **session.about())])
         if session_id not in self.state.services.get(service, ()):
             # On its way: no event of its own, but it may not be answered before that one is durable.
             waited = self._change(session_id, [])
@@ -228,7 +253,17 @@ class Registry:
             rules.may_unregister(plan, session_id, service)
         except Refused as refusal:
             return self._refuse(ev.ServiceRefused, session_id, service, refusal)
-        return self._change(session_id, [ev.ServiceUnregistered(service=service, **_about(session))])
+        return self._change(session_id, [ev.ServiceUnregistered(service=service, **session.about())])
+
+    def unregister_services(self, session_id: str) -> Deferred[None]:
+        """A session wants to provide nothing any more."""
+        try:
+            plan = self._plan()
+            about = rules.open_session(plan, session_id).about()
+        except Refused as refusal:
+            return fail(refusal)
+        names = sorted(plan.provided_by(session_id))
+        return self._change(session_id, [ev.ServiceUnregistered(service=name, **about) for name in names])
 
     def subscribe(self, session_id: str, service: str, options: dict[str, Any] | None = None) -> Deferred[None]:
         """A session wants a service; again: the subscription is renewed."""
@@ -238,7 +273,7 @@ class Registry:
             check_service_name(service)
         except Refused as refusal:
             return self._refuse(ev.SubscriptionRefused, session_id, service, refusal)
-        about = _about(session)
+        about = session.about()
         if plan.subscription(session_id, service) is not None:
             return self._change(session_id, [ev.SubscriptionRenewed(service=service, options=options, **about)])
         return self._change(session_id, [ev.SubscriptionAdded(service=service, options=options, **about)])
@@ -252,7 +287,7 @@ class Registry:
             rules.may_unsubscribe(plan, session_id, service)
         except Refused as refusal:
             return self._refuse(ev.SubscriptionRefused, session_id, service, refusal)
-        return self._change(session_id, [ev.SubscriptionRemoved(service=service, **_about(session))])
+        return self._change(session_id, [ev.SubscriptionRemoved(service=service, **session.about())])
 
     def refuse_subscription(self, session_id: str, service: str, reason: str) -> None:
         """Note that a wire format refused a subscription."""
@@ -277,7 +312,8 @@ class Registry:
 
     def _written(self, pending: _Pending, _: list[Record]) -> None:
         self._pending.remove(pending)
-        if pending.session_id not in self.state.sessions:
+        opens = pending.stamped and isinstance(pending.stamped[0].event, ev.SessionOpened)
+        if not opens and pending.session_id not in self.state.sessions:
             raise Refused("session-closed", "the session closed while its change was being written")
         if pending.overtaken is not None:
             raise pending.overtaken
@@ -332,20 +368,10 @@ class Registry:
     ) -> None:
         session = self.state.sessions.get(session_id)
         if session is not None:
-            self.note_from_stranger(kind(service=_excerpt(service), reason=reason, **_about(session)))
+            self.note_from_stranger(kind(service=_excerpt(service), reason=reason, **session.about()))
 
     def _stamp(self, event: ev.Event) -> Stamped:
         return Stamped(self._clock.utc(), self._clock.mono(), event)
-
-
-def _about(session: Session) -> dict[str, Any]:
-    return {
-        "protocol": session.protocol,
-        "session": session.id,
-        "routing_id": session.routing_id,
-        "actor": session.actor,
-        "peer": session.peer,
-    }
 
 
 def _tell_one(observer: IRegistryObserver, stamped: Stamped) -> None:
@@ -353,13 +379,6 @@ def _tell_one(observer: IRegistryObserver, stamped: Stamped) -> None:
         observer.registry_changed(stamped)
     except Exception:
         log.failure("registry: {observer} failed on {event}", observer=observer, event=stamped.event)
-
-
-def _host(peer: str | None) -> str | None:
-    """The host of an address that may have a port: ``10.0.0.1``, ``10.0.0.1:7890``, ``::1``, ``[::1]:7890``."""
-    if peer is None or (peer.count(":") > 1 and not peer.startswith("[")):
-        return peer
-    return peer.rpartition(":")[0] or peer
 
 
 def _excerpt(service: Any) -> str:

@@ -50,7 +50,7 @@ def grant_routing_id(state: RegistryState, session: Session, wanted: str | None,
     """The routing id that a session gets: the one it wants when that is free, else the one it has."""
     if not wanted or wanted == session.routing_id:
         return session.routing_id
-    if wanted == server_id or state.owner(wanted) is not None or state.is_shared(wanted):
+    if wanted == server_id or state.owner(wanted) is not None or state.is_shared(wanted, session.id):
         return session.routing_id
     return wanted
 

@@ -6,7 +6,7 @@ nothing. Whether a change is *allowed* is asked of :mod:`bussrv.registry.rules` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from typing import Any
 
 from msgspec import Struct
@@ -18,9 +18,16 @@ from bussrv.interfaces import ISession
 from bussrv.values import Interest
 
 
+SERVER_ROLE = "server"
+"""The role of a linked server."""
+
+
 @implementer(ISession)
 class Session(Struct, frozen=True, kw_only=True):
-    """One client's presence. Times are UTC microseconds."""
+    """One client's presence. Times are UTC microseconds.
+
+    :ivar home: the server it belongs to, when that is another one.
+    """
 
     id: str
     protocol: str
@@ -28,11 +35,30 @@ class Session(Struct, frozen=True, kw_only=True):
     peer: str
     opened: int
     persistent: bool = False
+    home: str | None = None
     routing_ids: tuple[str, ...] = ()
     actor: str | None = None
     name: str | None = None
     role: str | None = None
     vocabulary: str | None = None
+
+    @property
+    def is_link(self) -> bool:
+        """Whether it is another server that this one is linked with."""
+        return self.role == SERVER_ROLE and self.home is None
+
+    def about(self) -> dict[str, Any]:
+        """What every registry event about it says."""
+        return {
+            "protocol": self.protocol,
+            "session": self.id,
+            "routing_id": self.routing_id,
+            "actor": self.actor,
+            "peer": self.peer,
+        }
+
+
+_NONE: frozenset[str] = frozenset()
 
 
 class Subscription(Struct, frozen=True, kw_only=True):
@@ -87,17 +113,17 @@ class RegistryState:
         twin._sharing = {routing_id: set(sessions) for routing_id, sessions in self._sharing.items()}
         return twin
 
-    def provided_by(self, session_id: str) -> frozenset[str]:
-        """The names of the services that a session provides."""
-        return frozenset(self._provided.get(session_id, ()))
+    def provided_by(self, session_id: str) -> Set[str]:
+        """The names of the services that a session provides; a view, not to be kept."""
+        return self._provided.get(session_id, _NONE)
 
     def owner(self, routing_id: str) -> str | None:
         """The id of the session whose own routing id that is."""
         return self._by_routing_id.get(routing_id)
 
-    def is_shared(self, routing_id: str) -> bool:
-        """Whether some session has that as a further routing id."""
-        return routing_id in self._sharing
+    def is_shared(self, routing_id: str, beside: str | None = None) -> bool:
+        """Whether some session, beside the one of that id, has that as a further routing id."""
+        return bool(self._sharing.get(routing_id, set()) - {beside})
 
     def sessions_at(self, routing_id: str) -> set[str]:
         """The ids of the sessions that objects sent to ``routing_id`` are for."""
@@ -134,6 +160,7 @@ class RegistryState:
             peer=event.peer or "",
             opened=time,
             persistent=event.persistent,
+            home=event.home,
         )
         self._by_routing_id[event.routing_id] = event.session
 

@@ -40,12 +40,14 @@ class Config(Struct, frozen=True, kw_only=True):
     :ivar endpoints: the endpoint description of each wire format that is on, by name.
     :ivar journal: the journal directory; ``None``: off.
     :ivar server_id: ``None``: the one in the journal, or a new one.
+    :ivar links: the client endpoint descriptions of the servers to link with.
     """
 
     endpoints: dict[str, str]
     journal: Path | None
     journal_sync: SyncMode
     server_id: str | None
+    links: tuple[str, ...]
     settings: Settings
 
 
@@ -68,13 +70,13 @@ def build(options: Mapping[str, Any], formats: Iterable[IWireFormat]) -> Config:
 
     :raises ConfigError: names the option that makes no sense.
     """
-    _refuse_links(options.get("link"))
     journal = options.get("journal")
     return Config(
         endpoints=_endpoints(options, formats),
         journal=None if journal == OFF else Path(_text("journal", journal or DEFAULT_JOURNAL)).absolute(),
         journal_sync=_one_of("journal-sync", options.get("journal-sync", "always"), get_args(SyncMode)),
         server_id=_server_id(options.get("server-id")),
+        links=_links(options.get("link", ())),
         settings=settings(options),
     )
 
@@ -122,9 +124,9 @@ def endpoint(wire_format: IWireFormat, value: Any) -> str | None:
     return f"{'tcp' if transport == OFF else transport}:{text}:interface=127.0.0.1"
 
 
-def _refuse_links(links: Any) -> None:
-    if links:
-        raise ConfigError(f"--link {links[0]}: this version cannot link servers yet")
+def _links(values: Any) -> tuple[str, ...]:
+    texts = values if isinstance(values, (list, tuple)) else [values]
+    return tuple(dict.fromkeys(_text("link", each) for each in texts))
 
 
 def _server_id(value: Any) -> str | None:
@@ -148,7 +150,7 @@ def _one_of(option: str, value: Any, choices: tuple[str, ...]) -> Any:
     return value
 
 
-def _bytes(option: str, value: Any) -> int:
+def _whole_number(option: str, value: Any) -> int:
     try:
         number = int(value)
     except (TypeError, ValueError):
@@ -194,12 +196,20 @@ def _announce(option: str, value: Any) -> Any:
 
 
 _SETTINGS: dict[str, Callable[[str, Any], Any]] = {
-    "max_metadata": _bytes,
-    "max_payload": _bytes,
-    "max_nesting": _bytes,
-    "max_packet": _bytes,
-    "max_outbound": _bytes,
-    "max_last_values": _bytes,
+    "max_metadata": _whole_number,
+    "max_payload": _whole_number,
+    "max_nesting": _whole_number,
+    "max_packet": _whole_number,
+    "max_outbound": _whole_number,
+    "max_last_values": _whole_number,
+    "max_requests": _whole_number,
+    "request_timeout": _positive_seconds,
+    "max_patterns": _whole_number,
+    "max_routing_ids": _whole_number,
+    "max_linked": _whole_number,
+    "max_seen": _whole_number,
+    "max_link_delay": _positive_seconds,
+    "link_allow": _networks,
     "subscribe_timeout": _positive_seconds,
     "close_timeout": _positive_seconds,
     "strict": _flag,

@@ -34,6 +34,25 @@ _PARAMETERS: tuple[tuple[str, str], ...] = (
         f"the most bytes that wait for one client before it is disconnected [default: {_DEFAULTS.max_outbound}]",
     ),
     ("max-last-values", f"the most bytes of last values kept for new watchers [default: {_DEFAULTS.max_last_values}]"),
+    (
+        "max-requests",
+        f"the most requests whose replies still find their way back [default: {_DEFAULTS.max_requests}]",
+    ),
+    ("request-timeout", f"seconds a request may wait for its reply [default: {_DEFAULTS.request_timeout:g}]"),
+    ("max-patterns", f"the most content types or rules of a subscription [default: {_DEFAULTS.max_patterns}]"),
+    (
+        "max-routing-ids",
+        f"the most further routing ids that a session may ask for [default: {_DEFAULTS.max_routing_ids}]",
+    ),
+    (
+        "max-linked",
+        f"the most sessions and services that one linked server may tell of [default: {_DEFAULTS.max_linked}]",
+    ),
+    (
+        "max-seen",
+        f"objects of linked servers remembered so that none is delivered twice [default: {_DEFAULTS.max_seen}]",
+    ),
+    ("max-link-delay", f"the most seconds between two attempts to link [default: {_DEFAULTS.max_link_delay:g}]"),
     ("subscribe-timeout", f"seconds a client may take to subscribe [default: {_DEFAULTS.subscribe_timeout:g}]"),
     (
         "close-timeout",
@@ -101,11 +120,15 @@ class BusOptions(usage.Options):
     def __init__(self, formats: Iterable[IWireFormat]) -> None:
         super().__init__()
         self.formats = list(formats)
-        self._lists: dict[str, list[str]] = {"link": [], "inbus-allow": []}
+        self._lists: dict[str, list[str]] = {"link": [], "inbus-allow": [], "link-allow": []}
 
     def opt_link(self, endpoint: str) -> None:
-        """Keep a link to the server at this endpoint; may be repeated. This version refuses it: it cannot link yet."""
+        """Keep a link to the server at this endpoint, such as tcp:hall.example:7890; may be repeated."""
         self._lists["link"].append(endpoint)
+
+    def opt_link_allow(self, network: str) -> None:
+        """A network, such as 192.168.7.0/24, that servers may link from beside this machine; may be repeated."""
+        self._lists["link-allow"].append(network)
 
     def opt_inbus_allow(self, network: str) -> None:
         """A network, such as 192.168.7.0/24, that Inbus subscriber addresses may lie in; may be repeated."""

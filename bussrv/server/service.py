@@ -21,6 +21,7 @@ from bussrv.bus.bus import Bus
 from bussrv.bus.membership import MembershipAnnouncer
 from bussrv.clock import Clock, SystemClock
 from bussrv.errors import ConfigError, JournalError
+from bussrv.formats.dialing import LinkDialer, parse_link
 from bussrv.interfaces import IJournal, IListener, IWireFormat
 from bussrv.journal.memory import MemoryJournal
 from bussrv.journal.recovery import JournalLock, Recovered, recover
@@ -56,6 +57,7 @@ class BusService(Service):
         self, config: Config, formats: Iterable[IWireFormat], reactor: Any, clock: Clock | None = None
     ) -> None:
         self.listeners: dict[str, IListener] = {}
+        self._dialers: list[LinkDialer] = []
         self._config = config
         self._formats = [each for each in formats if each.name in config.endpoints]
         self._reactor = reactor
@@ -87,11 +89,14 @@ class BusService(Service):
         boot = secrets.token_hex(6)
         self._journal = journal = self._open_journal(server_id, boot, recovered)
         self.registry = Registry(journal, self._clock, new_id, server_id=server_id, boot=boot, state=state)
-        self.bus = Bus(self.registry, self._config.settings, server_id, new_id, self._clock)
+        self.bus = Bus(self.registry, self._config.settings, server_id, new_id, self._clock, self._reactor)
         self.registry.observe(MembershipAnnouncer(self.bus))
+        self._dialers = self._make_dialers()
         self._listen()
         self._note_start(recovered)
         self._close_left_open()
+        for dialer in self._dialers:
+            dialer.startService()
         # Not before the reactor runs: from then on being told to stop is orderly.
         self._reactor.callWhenRunning(self._show_banner, server_id)
 
@@ -125,6 +130,16 @@ class BusService(Service):
             listener.startService()
             self.listeners[name] = listener
 
+    def _make_dialers(self) -> list[LinkDialer]:
+        dialers = []
+        for description in self._config.links:
+            try:
+                endpoint = parse_link(description, self._reactor)
+            except ConfigError as error:
+                raise ConfigError(f"--link: {error}") from error
+            dialers.append(LinkDialer(endpoint, self.bus, self._reactor))
+        return dialers
+
     def _note_start(self, recovered: Recovered) -> None:
         addresses = {name: listener.address for name, listener in self.listeners.items()}
         self.registry.note(ev.ServerStarted(version=VERSION, formats=addresses))
@@ -151,6 +166,8 @@ class BusService(Service):
             python=python,
             twisted=twisted.__version__,
         )
+        for description in self._config.links:
+            log.info("linking to {link}", link=description)
         for name, listener in self.listeners.items():
             log.info("{name:>9} on {address}", name=name, address=listener.address)
         journal = self._config.journal
@@ -158,8 +175,11 @@ class BusService(Service):
         log.info("To serve other hosts name an interface, for example: --objects tcp:7890:interface=0.0.0.0")
 
     async def _stop(self) -> None:
+        for dialer in self._dialers:
+            await dialer.stopService()
         for listener in reversed(tuple(self.listeners.values())):
             await listener.stopService()
+        self.bus.links.stop()
         self.registry.note(ev.ServerStopped())
         if self._journal is not None:
             await self._journal.close()

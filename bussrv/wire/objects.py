@@ -33,6 +33,11 @@ MAX_METADATA = 64 << 10
 MAX_PAYLOAD = 16 << 20
 MAX_NESTING = 64
 
+MAX_ADDED = 8 << 10
+"""The most bytes of metadata that servers add to what a client sent: ``route`` and ``id``, or what an answer holds beside
+what it repeats. Who reads what a server sends has to take so much more than ``MAX_METADATA``.
+"""
+
 NUL = b"\0"
 
 Id = str | int | float | bool
@@ -215,12 +220,15 @@ def _read_head_tolerantly(metadata: bytes) -> Head:
     return _head_from_fields(fields, metadata)
 
 
+class _VeryLarge(float):
+    """An integer of so many digits that Python refuses to convert them: it would take long."""
+
+
 def _parse_int(digits: str) -> int | float:
-    """An integer; of so many digits that Python refuses to convert them (it would take long), only that it is large."""
     try:
         return int(digits)
     except ValueError:
-        return float(digits)
+        return _VeryLarge(digits)
 
 
 def _bad_json(text: str, error: Exception) -> RemoteProtocolError:
@@ -248,6 +256,8 @@ def _bad_size(size: Any) -> RemoteProtocolError:
 
 def _head_from_fields(fields: dict[str, Any], metadata: bytes) -> Head:
     size = fields.get("size", 0)
+    if isinstance(size, _VeryLarge) and size > 0:
+        raise RemoteProtocolError("payload-too-large", "size is a very large number")
     if type(size) is not int or size < 0:
         raise _bad_size(size)
     identifier = fields.get("id", UNSET)
@@ -308,25 +318,40 @@ def decode_fields(metadata: bytes) -> dict[str, Any]:
 def with_route(obj: BusObject, route: bytes, new_id: Callable[[], str]) -> bytes:
     """The metadata of ``obj`` as it is passed on: with ``route``, and with an id where it has none.
 
-    Everything else keeps its order and the text of its value. Metadata that came without a route, and that plainly has
-    no two ids, stays as it is byte for byte.
+    Everything else keeps its order and the text of its value; of a key that is there twice, the last value counts.
+    Metadata that came without a route, and that plainly has no such key, stays as it is byte for byte.
 
     :param route: a JSON array of strings.
     :param new_id: called only when the object has no id; makes printable ASCII without quotes or backslashes.
     """
     head = obj.head
     metadata = obj.metadata
-    if not head.route and head.id is not None and metadata.endswith(b"}") and metadata[-2] not in b"{ \t\r\n":
+    fields = _decode_raw(metadata)
+    is_plain = not head.route and head.id is not None and metadata.endswith(b"}") and metadata[-2] not in b"{ \t\r\n"
+    if is_plain and _says_once(metadata, len(fields)):
         if head.id is UNSET:
             return b'%b,"id":"%b","route":%b}' % (metadata[:-1], new_id().encode(), route)
-        # It must not go on with two ids, of which each reader would pick another; escaped, `id` has \\u0069 or \\u0064.
-        if metadata.count(b'"id"') < 2 and b"\\u006" not in metadata:
-            return b'%b,"route":%b}' % (metadata[:-1], route)
-    fields = _decode_raw(metadata)
+        return b'%b,"route":%b}' % (metadata[:-1], route)
     if head.id is UNSET or head.id is None:
         fields["id"] = Raw(_encode(new_id()))
     fields["route"] = Raw(route)
     return _encode(fields)
+
+
+_TAKEN_AT_ITS_WORD = (b'"id"', b'"size"', b'"to"', b'"event"', b'"type"', b'"natures"', b'"sender"')
+
+
+def _says_once(metadata: bytes, different_keys: int) -> bool:
+    """Whether metadata has no attribute of :class:`Head` twice: each reader might go by another one of the two.
+
+    With as many colons as different keys it has no key twice. Otherwise it may have colons elsewhere; but then each key is
+    sought, and the escapes of small letters, which may hide one.
+    """
+    if metadata.count(b":") == different_keys:
+        return True
+    if b"\\u006" in metadata or b"\\u007" in metadata:
+        return False
+    return all(metadata.count(key) < 2 for key in _TAKEN_AT_ITS_WORD)
 
 
 def encode_json(value: Any) -> bytes:

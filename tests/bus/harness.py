@@ -2,6 +2,7 @@
 
 import itertools
 
+from twisted.internet import task
 from zope.interface import implementer
 
 from bussrv.bus.bus import Bus
@@ -18,6 +19,7 @@ from bussrv.values import Publication, Traffic
 from bussrv.wire.objects import ObjectReader, encode, encode_json
 
 SERVER = "hall"
+MAX_PATTERNS = Settings().max_patterns
 
 
 class Clock:
@@ -62,6 +64,7 @@ class BusHarness:
 
     def __init__(self, announce="off", **settings):
         self.clock = Clock()
+        self.reactor = task.Clock()
         self.journal = MemoryJournal(keep=True)
         self.routing_ids = itertools.count(1)
         self.object_ids = itertools.count(1)
@@ -69,7 +72,9 @@ class BusHarness:
         self.registry = Registry(
             self.journal, self.clock, lambda: f"r{next(self.routing_ids)}", server_id=SERVER, boot="b"
         )
-        self.bus = Bus(self.registry, Settings(announce=announce, **settings), SERVER, self.new_id, self.clock)
+        self.bus = Bus(
+            self.registry, Settings(announce=announce, **settings), SERVER, self.new_id, self.clock, self.reactor
+        )
         self.registry.observe(MembershipAnnouncer(self.bus))
         counters = self.bus.counters
         inbus = {version: InbusPublish(version, counters) for version in (1, 2)}
@@ -109,9 +114,9 @@ class Handle:
         """Become a member, with the attributes of a subscription."""
         subscription = subscription or {}
         if "subscriptions" in subscription:
-            interest = rule_interest(subscription["subscriptions"])
+            interest = rule_interest(subscription["subscriptions"], MAX_PATTERNS)
         else:
-            interest = mode_interest(subscription.get("receive"), subscription.get("types"))
+            interest = mode_interest(subscription.get("receive"), subscription.get("types"), MAX_PATTERNS)
         spoken = vocabulary or ("rules" if "subscriptions" in subscription else "objects")
         return self._registry.identify(Identity(session_id=self.id, vocabulary=spoken, **identity), interest)
 

@@ -119,6 +119,15 @@ class Session:
     got: list = field(default_factory=list)
 
 
+@dataclass
+class Ask:
+    """A request. ``replies``: the number of the newest reply to it, counting from 1 over all replies."""
+
+    asker: str
+    when: float
+    replies: int = 0
+
+
 class ReferenceBus:
     def __init__(self, server_id):
         self.server_id = server_id
@@ -128,6 +137,8 @@ class ReferenceBus:
         self.last = {}
         self.turns = {}
         self.requests = {}
+        self.replies = 0
+        self.was_asked_itself = False
 
     # Coming and going.
 
@@ -136,6 +147,10 @@ class ReferenceBus:
 
     def join(self, session_id, routing_id, routing_ids, subscription, vocabulary, fresh):
         session = self.sessions[session_id]
+        if session.subscription is not None and session.routing_id != routing_id:
+            for spoken in ("objects", "rules"):
+                gone = {"routing-id": session.routing_id}
+                self.announce("routing/disconnect", spoken, gone, session_id, fresh)
         session.routing_id, session.routing_ids = routing_id, routing_ids
         session.subscription, session.vocabulary = subscription, vocabulary
         about = {"routing-id": routing_id, "routing-ids": list(routing_ids)}
@@ -185,8 +200,9 @@ class ReferenceBus:
     # What is sent.
 
     def route(self, sender_id, fields, payload, fresh):
-        """:returns: how many members other than the sender got it."""
+        """:returns: how many members got it, the sender only counted where it was asked for a service of its own."""
         sender = self.sessions[sender_id]
+        self.was_asked_itself = False
         if sender.subscription is None:
             return 0
         sent = dict(fields)
@@ -213,27 +229,47 @@ class ReferenceBus:
     def recipients(self, sender, sent):
         everybody = self.members()
         if sent.get("to") is not None:
+            if sent.get("event") == "services/request":
+                self.remember(None, sent["id"], sender)
             to = [sent["to"]] if isinstance(sent["to"], str) else sent["to"]
             return [each for each in everybody if each.routing_id in to or set(each.routing_ids) & set(to)]
         if sent.get("event") == "services/request":
             return self.asked(sender, sent, everybody)
         if sent.get("event") == "services/reply":
-            asked_by, when = self.requests.get(identity(sent.get("in-reply-to")), (None, 0))
-            if self.now - when <= REQUEST_SECONDS and any(each.id == asked_by for each in everybody):
-                return [self.sessions[asked_by]]
+            asker = self.asker(sent.get("in-reply-to"), sender)
+            if asker is not None:
+                return [each for each in everybody if each.id == asker]
         return everybody
+
+    def asker(self, request_id, replier):
+        """Who made the request: of ``replier``, or else of anybody."""
+        for asked in (replier.id, None):
+            asks = self.requests.get((asked, identity(request_id)), [])
+            asks[:] = [ask for ask in asks if self.now - ask.when <= REQUEST_SECONDS]
+            waiting = [ask for ask in asks if not ask.replies]
+            if asks:
+                ask = waiting[0] if waiting else max(asks, key=lambda each: each.replies)
+                self.replies += 1
+                ask.replies = self.replies
+                return ask.asker
+        return None
+
+    def remember(self, asked, request_id, sender):
+        self.requests.setdefault((asked, identity(request_id)), []).append(Ask(sender.id, self.now))
 
     def asked(self, sender, sent, everybody):
         """One provider in turn, and everybody who provides it not; without a provider that takes it: everybody."""
-        self.requests[identity(sent["id"])] = (sender.id, self.now)
         name = sent.get("name", sent.get("service"))
         providers = self.providers.get(name, []) if isinstance(name, str) else []
         able = [each for each in providers if self.takes(sender, self.sessions[each], sent)]
         if not able:
+            self.remember(None, sent["id"], sender)
             return everybody
         turn = self.turns.get(name, 0)
         self.turns[name] = turn + 1
         chosen = able[turn % len(able)]
+        self.remember(chosen, sent["id"], sender)
+        self.was_asked_itself = chosen == sender.id
         return [each for each in everybody if each.id == chosen or each.id not in providers]
 
     def takes(self, sender, member, sent, payload=b""):
@@ -245,7 +281,7 @@ class ReferenceBus:
         taking = [each for each in recipients if self.takes(sender, each, sent, payload)]
         for each in taking:
             each.got.append(frame(sent, payload))
-        return sum(each is not sender for each in taking)
+        return sum(each is not sender for each in taking) + self.was_asked_itself
 
     def publish(self, session_id, service, content_type, payload, app_type, fresh):
         self.to_watchers(service, app_type, payload)

@@ -75,7 +75,6 @@ def test_a_further_routing_id_that_is_somebody_elses_own_is_not_granted() -> Non
     assert (owner.names(), thief.received()) == (["secret"], [])
 
 
-@pytest.mark.xfail(strict=True, reason="a further routing id that only the session itself holds counts as taken")
 def test_a_session_may_make_its_own_further_routing_id_its_routing_id() -> None:
     """Nobody else holds it, and the new subscription replaces the old one."""
     member = Network().member(**{"routing-ids": ["tv"]})

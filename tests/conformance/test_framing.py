@@ -234,10 +234,7 @@ def test_of_an_attribute_that_is_given_twice_the_last_counts(key: str) -> None:
     assert fields[key] == last
 
 
-GOES_ON_TWICE = pytest.mark.xfail(strict=True, reason="readers that take the first one see another object than the bus")
-
-
-@pytest.mark.parametrize("key", ["id", *(pytest.param(key, marks=GOES_ON_TWICE) for key in TWICE if key != "id")])
+@pytest.mark.parametrize("key", TWICE)
 def test_an_attribute_that_routing_reads_goes_on_once(key: str) -> None:
     """Otherwise one client could frame, or address, an object for some readers other than for the server."""
     assert keys(metadata_of(relayed(TWICE[key][0], **{"routing-id": "two"}))).count(key) == 1

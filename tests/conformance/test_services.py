@@ -151,7 +151,6 @@ def test_when_nobody_at_all_took_a_request_the_requester_is_told_at_once(
     assert (error["reason"], error.get("in-reply-to")) == ("no-such-service", id_)
 
 
-@pytest.mark.xfail(strict=True, reason="a request that its own sender was given as the provider is said to be lost")
 def test_a_request_that_the_requester_itself_serves_was_taken() -> None:
     """It provides the service and was given the request: there is no error."""
     member = provider(Network(), "tv", receive_mode="all")
@@ -179,7 +178,6 @@ def test_a_reply_without_to_is_sent_to_the_requester(id_: Any, registered: bool)
     assert bystander.received() == []
 
 
-@pytest.mark.xfail(strict=True, reason="requests that are addressed with `to` are not remembered")
 def test_a_reply_without_to_is_sent_to_the_requester_also_when_the_request_was_addressed() -> None:
     """The request had a recipient, its reply has none: the requester is known all the same."""
     network = Network()
@@ -191,7 +189,6 @@ def test_a_reply_without_to_is_sent_to_the_requester_also_when_the_request_was_a
     assert (client.names(), bystander.received()) == (["services/reply"], [])
 
 
-@pytest.mark.xfail(strict=True, reason="of two requests with one id the newer requester gets the replies to both")
 def test_a_reply_finds_its_requester_though_another_service_was_asked_under_the_same_id() -> None:
     """Ids of requests are chosen by clients, and many count from 1."""
     network = Network()

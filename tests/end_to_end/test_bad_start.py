@@ -39,7 +39,7 @@ def run(directory: Path, options: Sequence[str]) -> subprocess.CompletedProcess[
         (["--inbus-allow", "10.0.0.0/99"], "--inbus-allow: '10.0.0.0/99' does not appear to be"),
         (["--announce", "everybody"], "--announce: 'everybody' is none of members, servers, off"),
         (["--server-id", "a\nb"], "--server-id: at most 255 bytes, without control characters"),
-        (["--link", "tcp:hall:7890"], "--link tcp:hall:7890: this version cannot link servers yet"),
+        (["--link", "hall"], "--link: 'hall' is not a client endpoint"),
         (["--no-such-option"], "option --no-such-option not recognized"),
         (["surplus"], "there is no argument 'surplus'"),
         (["--config", "missing.toml"], "--config: cannot read missing.toml: No such file or directory"),

@@ -54,17 +54,27 @@ class Network:
 
     :param state: what a journal said of an earlier boot.
     :param seconds: what the clock shows.
+    :param reactor: the clock, when several servers share it.
     """
 
-    def __init__(self, state: RegistryState | None = None, seconds: float = 0, **settings: Any) -> None:
-        self.reactor = Clock()
+    def __init__(
+        self,
+        state: RegistryState | None = None,
+        seconds: float = 0,
+        *,
+        server_id: str = SERVER,
+        reactor: Clock | None = None,
+        **settings: Any,
+    ) -> None:
+        self.reactor = Clock() if reactor is None else reactor
         self.reactor.advance(seconds)
         clock = MovedClock(self.reactor)
-        self._boot = "boot" if state is None else "next"
+        self._boot = ("boot" if server_id == SERVER else server_id) if state is None else "next"
+        self.server_id = server_id
         self.journal = MemoryJournal(keep=True)
         self._made = 0
-        self.registry = Registry(self.journal, clock, self._new_id, server_id=SERVER, boot=self._boot, state=state)
-        self.bus = Bus(self.registry, Settings(**settings), SERVER, self._new_id, clock)
+        self.registry = Registry(self.journal, clock, self._new_id, server_id=server_id, boot=self._boot, state=state)
+        self.bus = Bus(self.registry, Settings(**settings), server_id, self._new_id, clock, self.reactor)
         self.registry.observe(MembershipAnnouncer(self.bus))
         self._factories = {
             "objects": StreamFactory(ObjectsProtocol, self.bus, self.reactor),
@@ -77,8 +87,11 @@ class Network:
         self._made += 1
         return f"{self._boot}-{self._made}"
 
-    def connect(self, name: str) -> "Connection":
-        return Connection(self._factories[name].buildProtocol(None))
+    def factory(self, name: str) -> StreamFactory:
+        return self._factories[name]
+
+    def connect(self, name: str, host: str = "10.0.0.1") -> "Connection":
+        return Connection(self._factories[name].buildProtocol(None), host)
 
     def member(self, **subscription: Any) -> "Member":
         """A subscribed member of Object System, whose subscription was answered."""
@@ -86,6 +99,17 @@ class Network:
         member.send({"event": "routing/subscribe", **subscription})
         member.routing_id = member.only_reply()["routing-id"]
         return member
+
+    def server(self, server_id: str = "cellar", **subscription: Any) -> "Member":
+        """A linked server that the test plays: it has dialed, and was told what there is to tell."""
+        server = Member(self.connect("objects", "127.0.0.1"))
+        asked = {"role": "server", "routing-id": server_id, "subscriptions": ["*"], **subscription}
+        server.send({"event": "routing/subscribe", **asked})
+        reply, subscribed, *_ = server.heads()
+        assert reply["event"] == "routing/subscribe/reply"
+        assert (subscribed["event"], subscribed["role"]) == ("routing/subscribe", "server")
+        server.routing_id = server_id
+        return server
 
     def business(self, **registration: Any) -> "Member":
         member = Member(self.connect("business"))
@@ -104,9 +128,9 @@ class Network:
 class Connection:
     """The client's end of a connection."""
 
-    def __init__(self, protocol: StreamProtocol) -> None:
+    def __init__(self, protocol: StreamProtocol, host: str = "10.0.0.1") -> None:
         self.protocol = protocol
-        self.transport = Transport(peerAddress=IPv4Address("TCP", "10.0.0.1", 4711))
+        self.transport = Transport(peerAddress=IPv4Address("TCP", host, 4711))
         self.transport.protocol = protocol
         protocol.makeConnection(self.transport)
 

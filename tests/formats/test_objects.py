@@ -98,8 +98,8 @@ def test_others_are_told_of_members_in_their_vocabulary() -> None:
     network = Network()
     seed, deployed, business = network.member(), network.member(subscriptions="all"), network.business()
     drain([seed, deployed, business])
-    member = network.member(**{"routing-id": "tv-1", "routing-ids": ["tv"], "role": "server"})
-    about = {"routing-id": "tv-1", "routing-ids": ["tv"], "role": "server", "route": ["hall"]}
+    member = network.member(**{"routing-id": "tv-1", "routing-ids": ["tv"]})
+    about = {"routing-id": "tv-1", "routing-ids": ["tv"], "route": ["hall"]}
     for told, event in ((seed, "routing/subscribe/notify"), (deployed, "routing/subscribe/notification")):
         ((fields, _),) = told.received()
         assert fields.pop("id")
@@ -123,7 +123,7 @@ def test_a_connection_that_never_subscribed_leaves_unannounced() -> None:
 @pytest.mark.parametrize(("announce", "told"), [("members", (1, 1)), ("servers", (0, 1)), ("off", (0, 0))])
 def test_announcements_can_be_limited(announce: str, told: tuple[int, int]) -> None:
     network = Network(announce=announce)
-    member, server = network.member(), network.member(role="server")
+    member, server = network.member(), network.server()
     drain([member, server])
     network.member()
     assert (len(member.received()), len(server.received())) == told
@@ -420,8 +420,8 @@ def test_discovery_finds_the_providers_of_every_format() -> None:
 def test_ping_and_neighbors_are_answered_by_the_server_unless_they_are_for_somebody_else() -> None:
     network = Network()
     one, two = network.member(receive_mode="no_echo"), network.member()
-    server = network.member(role="server", **{"routing-id": "cellar"})
-    drain([one, two, server])
+    network.server("cellar")
+    drain([one, two])
     one.send({"event": "ping", "id": "1"})
     one.send({"event": "ping", "to": "hall"})
     assert one.heads() == [

@@ -220,7 +220,6 @@ SERVICES = (
         "services/register: a name with joined emoji",
         obj(event="services/register", id=ID, name="\U0001f468\u200d\U0001f469\u200d\U0001f467"),
         Answered("services/register/reply"),
-        defect="only control characters are ruled out, but whatever Python does not call printable is refused",
     ),
     Row(
         "services/unregister: all of none",

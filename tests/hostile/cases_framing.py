@@ -249,7 +249,6 @@ DEFECTS = (
         "a size of five thousand digits",
         _sized("9" * 5000),
         Closed("payload-too-large"),
-        defect="it is a non-negative integer, only too large; bad-size says that it is none",
     ),
 )
 

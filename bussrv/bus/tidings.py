@@ -1,0 +1,146 @@
+"""What linked servers tell each other of the sessions they can reach, both ways. Pure.
+
+The words are those of Object System (seed 002); ``route`` is the path, the server that a session belongs to first, and for
+services the provider before that. Attributes in brackets may be left out::
+
+    routing/subscribe/notify         routing-id routing-ids [role] [protocol] [directory] route    there is a member, or
+    routing/subscribe/notification   the same, in the deployed dialect                             its path changed
+    routing/disconnect               routing-id route                                             it is gone
+    services/register                name [routing-id] [protocol] route                           it provides a service
+    services/unregister              [name] [routing-id] route                                    no longer; no name: all
+
+``directory`` is true for servers that tell of all sessions they can reach. Other servers leave out what they do not have;
+a path that does not end with the neighbour who told of it is taken to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from bussrv.bus.paths import Far
+from bussrv.errors import Refused
+from bussrv.values import check_routing_id, check_service_name
+
+NOTIFY = ("routing/subscribe/notify", "routing/subscribe/notification")
+DISCONNECT = "routing/disconnect"
+REGISTER = "services/register"
+UNREGISTER = "services/unregister"
+
+TIDINGS = (*NOTIFY, DISCONNECT, REGISTER, UNREGISTER)
+"""The events that tell of sessions, where a server says them to a server."""
+
+
+def tell(before: Far | None, now: Far | None, notify: str) -> Iterator[dict[str, Any]]:
+    """The events that say what is known of a session now, to one who was told ``before``.
+
+    :param notify: the word for a member: one of ``NOTIFY``.
+    """
+    if now is None:
+        if before is not None:
+            yield from _gone(before)
+        return
+    if before is not None and before.is_member and not now.is_member:
+        yield from _gone(before)
+        before = None
+    moved = before is None or before.path != now.path
+    told = before.services if before is not None else frozenset()
+    if now.is_member and (moved or before is None or replace(before, services=now.services) != now):
+        yield _member(now, notify)
+    for name in sorted(told - now.services):
+        yield _service(UNREGISTER, now, name)
+    for name in sorted(now.services if moved else now.services - told):
+        yield _service(REGISTER, now, name)
+
+
+def _gone(far: Far) -> Iterator[dict[str, Any]]:
+    if far.is_member:
+        yield {"event": DISCONNECT, "routing-id": far.routing_id, "route": list(far.path)}
+    else:
+        yield _service(UNREGISTER, far, None)
+
+
+def _member(far: Far, notify: str) -> dict[str, Any]:
+    fields = {
+        "event": notify,
+        "routing-id": far.routing_id,
+        "routing-ids": list(far.routing_ids),
+        "role": far.role,
+        "protocol": far.protocol,
+        "directory": far.tells_all or None,
+        "route": list(far.path),
+    }
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _service(event: str, far: Far, name: str | None) -> dict[str, Any]:
+    named = {} if name is None else {"name": name}
+    about = {"routing-id": far.routing_id, "protocol": far.protocol, "route": [far.routing_id, *far.path]}
+    return {"event": event, **named, **about}
+
+
+def subject(fields: dict[str, Any], route: list[str], neighbour: str) -> str:
+    """The routing id of the session that an event tells of.
+
+    :raises Refused: ``bad-attribute``.
+    """
+    named = fields.get("routing-id")
+    if named is None and fields["event"] in (REGISTER, UNREGISTER):
+        named = route[0] if route else neighbour
+    try:
+        checked = check_routing_id(named, "routing-id")
+    except Refused as refusal:
+        raise Refused("bad-attribute", refusal.message) from None
+    return checked
+
+
+def learn(before: Far | None, fields: dict[str, Any], routing_id: str, path: tuple[str, ...]) -> Far | None:
+    """What is known of a session once its neighbour told this of it.
+
+    :param before: what that neighbour told before.
+    :param path: as :func:`path_of` has it.
+    :raises Refused: ``bad-attribute`` or ``bad-service-name``.
+    """
+    event = fields["event"]
+    if event == DISCONNECT:
+        return None
+    if event in NOTIFY:
+        kept = before.services if before is not None else frozenset()
+        return Far(
+            routing_id=routing_id,
+            path=path,
+            is_member=True,
+            routing_ids=_routing_ids(fields.get("routing-ids")),
+            role="server" if fields.get("role") == "server" else None,
+            protocol=_protocol(fields),
+            tells_all=fields.get("directory") is True,
+            services=kept,
+        )
+    if event == REGISTER:
+        name = check_service_name(fields.get("name"))
+        known = before or Far(routing_id=routing_id, path=path, protocol=_protocol(fields))
+        return replace(known, path=path, services=known.services | {name})
+    if before is None:
+        return None
+    left = before.services - {fields["name"]} if isinstance(fields.get("name"), str) else frozenset()
+    return replace(before, services=left) if left or before.is_member else None
+
+
+def path_of(route: list[str], routing_id: str, neighbour: str) -> tuple[str, ...]:
+    """The servers that the word of a session passed, the neighbour who told of it last."""
+    servers = route[1:] if route[:1] == [routing_id] and routing_id != neighbour else route
+    return tuple(servers) if servers[-1:] == [neighbour] else (*servers, neighbour)
+
+
+def _routing_ids(value: Any) -> tuple[str, ...]:
+    try:
+        return tuple(check_routing_id(each, "each of routing-ids") for each in value or ())
+    except (Refused, TypeError):
+        raise Refused("bad-attribute", "routing-ids is an array of strings") from None
+
+
+def _protocol(fields: dict[str, Any]) -> str:
+    protocol = fields.get("protocol")
+    return protocol[:32] if isinstance(protocol, str) and protocol else "objects"

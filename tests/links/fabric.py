@@ -1,0 +1,174 @@
+"""Several servers in memory, linked by cables that can be unplugged; one clock that the test moves."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.address import IPv4Address
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.error import ConnectionDone, ConnectionLost, ConnectionRefusedError
+from twisted.internet.interfaces import ITransport
+from twisted.internet.task import Clock
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from bussrv.formats.dialing import LinkDialer
+from tests.formats.network import Network
+
+LATENCY = 0.001
+
+
+@implementer(ITransport)
+class End:
+    """One end of a cable: what is written arrives at the other end after a while, in order."""
+
+    def __init__(self, clock: Clock, latency: float) -> None:
+        self.other: End
+        self.protocol: Any = None
+        self._clock = clock
+        self._latency = latency
+        self._arrived: deque[bytes] = deque()
+        self._paused = False
+        self.is_open = True
+        self.written = 0
+
+    def write(self, data: bytes) -> None:
+        if self.is_open:
+            self.written += len(data)
+            self._clock.callLater(self._latency, self.other.arrive, data)
+
+    def arrive(self, data: bytes) -> None:
+        if self.is_open:
+            self._arrived.append(data)
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        while self._arrived and not self._paused and self.is_open:
+            self.protocol.dataReceived(self._arrived.popleft())
+
+    def pauseProducing(self) -> None:
+        self._paused = True
+
+    def resumeProducing(self) -> None:
+        self._paused = False
+        self._clock.callLater(0, self._hand_over)
+
+    def loseConnection(self) -> None:
+        if self.is_open:
+            self._clock.callLater(self._latency, self.other.lose, ConnectionDone())
+            self._clock.callLater(0, self.lose, ConnectionDone())
+
+    def abortConnection(self) -> None:
+        self.loseConnection()
+
+    def lose(self, reason: Exception) -> None:
+        if self.is_open:
+            self.is_open = False
+            self.protocol.connectionLost(Failure(reason))
+
+    def getPeer(self) -> IPv4Address:
+        return IPv4Address("TCP", "127.0.0.1", 1)
+
+    getHost = getPeer
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        """Never full."""
+
+    def unregisterProducer(self) -> None:
+        """Never full."""
+
+
+class Cable:
+    """Between two servers, of which the first dials; a client endpoint of Twisted.
+
+    :ivar is_plugged: while it is not, nobody can connect.
+    """
+
+    def __init__(self, clock: Clock, listener: Network, latency: float) -> None:
+        self.is_plugged = True
+        self.attempts: list[float] = []
+        self._clock = clock
+        self._listener = listener
+        self._latency = latency
+        self._ends: list[End] = []
+
+    def connect(self, factory: Any) -> Deferred[Any]:
+        self.attempts.append(self._clock.seconds())
+        if not self.is_plugged:
+            return fail(ConnectionRefusedError())
+        dialing, listening = End(self._clock, self._latency), End(self._clock, self._latency)
+        dialing.other, listening.other = listening, dialing
+        self._ends = [dialing, listening]
+        dialing.protocol = factory.buildProtocol(listening.getPeer())
+        listening.protocol = self._listener.factory("objects").buildProtocol(listening.getPeer())
+        listening.protocol.makeConnection(listening)
+        dialing.protocol.makeConnection(dialing)
+        return succeed(dialing.protocol)
+
+    @property
+    def is_open(self) -> bool:
+        return any(end.is_open for end in self._ends)
+
+    @property
+    def written(self) -> int:
+        """How many bytes the present connection was given, both ways."""
+        return sum(end.written for end in self._ends)
+
+    def unplug(self) -> None:
+        """The connection breaks: what is under way is lost."""
+        self.is_plugged = False
+        for end in self._ends:
+            end.lose(ConnectionLost())
+
+    def plug(self) -> None:
+        self.is_plugged = True
+
+
+class Fabric:
+    """Servers by name, and the cables between them."""
+
+    def __init__(self, *names: str, **settings: Any) -> None:
+        self.clock = Clock()
+        self.servers = {name: Network(server_id=name, reactor=self.clock, **settings) for name in names}
+        self.cables: dict[tuple[str, str], Cable] = {}
+        self._dialers: list[LinkDialer] = []
+
+    def __getitem__(self, name: str) -> Network:
+        return self.servers[name]
+
+    def link(self, dialer: str, listener: str, latency: float = LATENCY) -> Cable:
+        """Let one server dial another."""
+        cable = self.cables[dialer, listener] = Cable(self.clock, self.servers[listener], latency)
+        service = LinkDialer(cable, self.servers[dialer].bus, self.clock)
+        service.startService()
+        self._dialers.append(service)
+        return cable
+
+    def links(self, *pairs: str) -> None:
+        """Cables for pairs such as ``ab``; settle."""
+        for pair in pairs:
+            self.link(pair[0], pair[1])
+        self.settle()
+
+    def settle(self, seconds: float = 1.0) -> None:
+        """Let time pass, until everything that was said has arrived."""
+        self.run(seconds)
+
+    def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
+        end = self.clock.seconds() + seconds
+        while not until():
+            calls = self.clock.getDelayedCalls()
+            due = min((call.getTime() for call in calls), default=end)
+            if due > end:
+                break
+            self.clock.advance(max(0.0, due - self.clock.seconds()))
+        self.clock.advance(max(0.0, end - self.clock.seconds()) if not until() else 0.0)
+
+    def known(self, name: str) -> dict[str, str | None]:
+        """The members that a server knows, with their homes."""
+        state = self.servers[name].registry.state
+        return {
+            session.routing_id: session.home
+            for session in state.sessions.values()
+            if state.subscription(session.id, None) is not None
+        }
