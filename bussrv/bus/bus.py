@@ -160,6 +160,7 @@ class Bus:
 
         :param route: the route it came with; the server that passed it on is its last.
         """
+        self.counters["link-objects"] += 1
         route = [*route, self.server_id]
         if self.server_id in route[:-1] or len(route) > MAX_HOPS + 1:
             self.counters["link-loop" if self.server_id in route[:-1] else "link-too-far"] += 1

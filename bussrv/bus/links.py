@@ -168,7 +168,7 @@ class Links:
         if routing_id in (self._server_id, link.server_id):
             return
         before = self._paths.heard(session_id, routing_id)
-        path = path_of(route, routing_id, link.server_id)
+        path = path_of(fields, route, link.server_id)
         far = learn(before, fields, routing_id, path)
         if far is None or self._server_id in far.path or len(far.path) > MAX_HOPS:
             changed = self._paths.forget(session_id, routing_id)

@@ -128,9 +128,13 @@ def learn(before: Far | None, fields: dict[str, Any], routing_id: str, path: tup
     return replace(before, services=left) if left or before.is_member else None
 
 
-def path_of(route: list[str], routing_id: str, neighbour: str) -> tuple[str, ...]:
-    """The servers that the word of a session passed, the neighbour who told of it last."""
-    servers = route[1:] if route[:1] == [routing_id] and routing_id != neighbour else route
+def path_of(fields: dict[str, Any], route: list[str], neighbour: str) -> tuple[str, ...]:
+    """The servers that the word of a session passed, the neighbour who told of it last.
+
+    The session itself may stand before them, as in the route of what it sends; but a server is the home of itself.
+    """
+    begins_with_session = fields["event"] in (REGISTER, UNREGISTER) or route[:1] == [fields.get("routing-id")]
+    servers = route[1:] if begins_with_session and fields.get("role") != "server" else route
     return tuple(servers) if servers[-1:] == [neighbour] else (*servers, neighbour)
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.application.internet import ClientService, backoffPolicy
+from twisted.application.internet import backoffPolicy
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.defer import CancelledError, Deferred, DeferredList, succeed
 from twisted.internet.endpoints import clientFromString
-from twisted.internet.interfaces import IStreamClientEndpoint
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
-from zope.interface import implementer
 
 from bussrv.errors import ConfigError, Refused
 from bussrv.formats.links import ServerLink
@@ -20,6 +19,9 @@ from bussrv.interfaces import IBus
 from bussrv.wire.objects import BadObject, BusObject
 
 FIRST_DELAY = 0.5
+"""Seconds before the second attempt; each delay is longer than the one before, and up to a second is added by chance."""
+
+GROWTH = 1.6
 
 log = Logger()
 
@@ -70,23 +72,6 @@ class DialedProtocol(ObjectsProtocol):
             self.linked.errback(Refused(reason, f"the link did not come about: {reason}"))
 
 
-@implementer(IStreamClientEndpoint)
-class _UnlessLinked:
-    """Does not dial a server while it is linked in another way: it may have dialed itself.
-
-    :ivar server_id: that server, as far as it is known.
-    """
-
-    def __init__(self, endpoint: Any, bus: IBus) -> None:
-        self.server_id = ""
-        self._endpoint = endpoint
-        self._bus = bus
-
-    def connect(self, factory: Any) -> Deferred[Any]:
-        """Connect, when there is no link to the server."""
-        return self._bus.links.lost(self.server_id).addCallback(lambda _: self._endpoint.connect(factory))
-
-
 def parse_link(description: str, reactor: Any) -> Any:
     """The client endpoint that a description such as ``tcp:hall.example:7890`` stands for.
 
@@ -105,34 +90,49 @@ class LinkDialer(Service):
     """
 
     def __init__(self, endpoint: Any, bus: IBus, reactor: Any) -> None:
-        self._endpoint = _UnlessLinked(endpoint, bus)
+        self._endpoint = endpoint
+        self._bus = bus
+        self._reactor = reactor
         self._factory = StreamFactory(DialedProtocol, bus, reactor)
-        self._client = ClientService(
-            self._endpoint,
-            self._factory,
-            retryPolicy=backoffPolicy(FIRST_DELAY, bus.settings.max_link_delay, factor=1.6),
-            clock=reactor,
-            prepareConnection=self._await_link,
-        )
-
-    def _await_link(self, protocol: Any) -> Deferred[None]:
-        """An attempt has failed when the other server refuses: the next one waits longer."""
-        linked: Deferred[None] = Deferred()
-
-        def done(result: Any) -> None:
-            self._endpoint.server_id = protocol.server_id
-            linked.callback(result)
-
-        protocol.linked.addBoth(done)
-        return linked
+        self._delay = backoffPolicy(FIRST_DELAY, bus.settings.max_link_delay, GROWTH)
+        self._server_id = ""
+        self._dialing: Deferred[None] = succeed(None)
 
     def startService(self) -> None:
         """Dial."""
         super().startService()
-        self._client.startService()
+        self._dialing = Deferred.fromCoroutine(self._keep_dialing())
+        self._dialing.addErrback(lambda failure: failure.trap(CancelledError))
+
+    async def _keep_dialing(self) -> None:
+        attempts = 0
+        while True:
+            # The other server may have dialed this one.
+            await self._bus.links.lost(self._server_id)
+            attempts = 0 if await self._link() else attempts + 1
+            await deferLater(self._reactor, self._delay(attempts))
+
+    async def _link(self) -> bool:
+        """Link, for as long as it lasts. :returns: whether the link ever stood."""
+        try:
+            protocol = await self._endpoint.connect(self._factory)
+        except CancelledError:
+            raise
+        except Exception as error:
+            log.info("cannot link: {error}", error=error)
+            return False
+        gone = protocol.gone()
+        stood = True
+        try:
+            await protocol.linked
+        except Refused:
+            stood = False
+        self._server_id = protocol.server_id
+        await gone
+        return stood
 
     def stopService(self) -> Deferred[Any]:
         """Hang up, and dial no more."""
         super().stopService()
-        closing: list[Deferred[Any]] = [protocol.end("server-stopped") for protocol in tuple(self._factory.protocols)]
-        return DeferredList([*closing, self._client.stopService()])
+        self._dialing.cancel()
+        return DeferredList([protocol.end("server-stopped") for protocol in tuple(self._factory.protocols)])

@@ -258,12 +258,17 @@ class StreamProtocol(TwistedProtocol):
 
         :returns: fires when the connection is gone.
         """
-        gone: Deferred[None] = Deferred()
-        self._gone.addCallback(lambda _: gone.callback(None))
+        gone = self.gone()
         if not self._ended:
             self._close_session(reason)
             self._abort_call = self.reactor.callLater(self.bus.settings.close_timeout, self._abort)
             self.link.finish()
+        return gone
+
+    def gone(self) -> Deferred[None]:
+        """:returns: fires when the connection is gone."""
+        gone: Deferred[None] = Deferred()
+        self._gone.addCallback(lambda _: gone.callback(None))
         return gone
 
     def _abort(self) -> None:

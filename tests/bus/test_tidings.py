@@ -1,0 +1,249 @@
+"""What linked servers tell each other of sessions: what is told is what is learned."""
+
+import msgspec
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from bussrv.bus.paths import Far
+from bussrv.bus.tidings import DISCONNECT, NOTIFY, REGISTER, TIDINGS, UNREGISTER, learn, path_of, subject, tell
+from bussrv.errors import Refused
+
+NEIGHBOUR = "cellar"
+paths = st.lists(st.sampled_from(["attic", "shed", "barn"]), max_size=3, unique=True).map(
+    lambda servers: (*servers, NEIGHBOUR)
+)
+services = st.frozensets(st.sampled_from(["tv", "radio", "bus/x"]))
+protocols = st.sampled_from(["objects", "spp"])
+words = st.sampled_from(NOTIFY)
+
+members = st.builds(
+    Far,
+    routing_id=st.just("ann"),
+    path=paths,
+    is_member=st.just(True),
+    routing_ids=st.lists(st.sampled_from(["door", "gate"]), unique=True).map(tuple),
+    role=st.sampled_from([None, "server"]),
+    protocol=protocols,
+    tells_all=st.booleans(),
+    services=services,
+)
+# One that is no member is known for what it provides, and for that alone.
+providers = st.builds(
+    Far, routing_id=st.just("ann"), path=paths, protocol=protocols, services=services.filter(lambda names: len(names))
+)
+known = st.none() | members | providers
+
+
+def hear(before, events):
+    """What one who knew ``before`` knows after these events of its neighbour."""
+    for fields in events:
+        assert fields["event"] in TIDINGS
+        on_the_wire = msgspec.json.decode(msgspec.json.encode(fields))
+        routing_id = subject(on_the_wire, on_the_wire["route"], NEIGHBOUR)
+        assert routing_id == "ann"
+        before = learn(before, on_the_wire, routing_id, path_of(on_the_wire["route"], routing_id, NEIGHBOUR))
+    return before
+
+
+def is_provider_of_another_protocol(before, now):
+    """Both are no members, go on providing something, and are spoken to in different ways."""
+    if before is None or now is None or before.is_member or now.is_member:
+        return False
+    return before.protocol != now.protocol and bool(before.services & now.services)
+
+
+@given(known, known, words)
+def test_what_is_told_is_what_is_learned(before, now, notify):
+    assume(not is_provider_of_another_protocol(before, now))
+    assert hear(before, tell(before, now, notify)) == now
+
+
+@pytest.mark.xfail(strict=True, reason="the protocol of a provider that is no member is learned once and never again")
+@pytest.mark.parametrize("path", [(NEIGHBOUR,), ("attic", NEIGHBOUR)])
+def test_another_protocol_of_a_provider_is_learned(path):
+    before = Far(routing_id="ann", path=(NEIGHBOUR,), protocol="spp", services=frozenset(["tv"]))
+    now = Far(routing_id="ann", path=path, protocol="inbus", services=frozenset(["tv"]))
+    assert hear(before, tell(before, now, NOTIFY[0])) == now
+
+
+@given(known, words)
+def test_nothing_is_told_of_what_is_known(far, notify):
+    assert list(tell(far, far, notify)) == []
+
+
+@given(members, words)
+def test_members_are_told_of_with_the_word_that_was_asked_for(far, notify):
+    first, *others = tell(None, far, notify)
+    assert first["event"] == notify
+    assert {each["event"] for each in others} <= {REGISTER}
+    assert [each["name"] for each in others] == sorted(far.services)
+
+
+def test_attributes_without_a_value_are_left_out():
+    far = Far(routing_id="ann", path=("attic", NEIGHBOUR), is_member=True)
+    (said,) = tell(None, far, NOTIFY[1])
+    assert said == {
+        "event": "routing/subscribe/notification",
+        "routing-id": "ann",
+        "routing-ids": [],
+        "protocol": "objects",
+        "route": ["attic", NEIGHBOUR],
+    }
+
+
+def test_the_route_of_a_service_begins_with_its_provider():
+    (said,) = tell(None, Far(routing_id="ann", path=(NEIGHBOUR,), services=frozenset(["tv"])), NOTIFY[0])
+    assert said == {
+        "event": REGISTER,
+        "name": "tv",
+        "routing-id": "ann",
+        "protocol": "objects",
+        "route": ["ann", NEIGHBOUR],
+    }
+
+
+def test_a_member_is_gone_with_a_disconnect_and_a_provider_with_an_unregister_of_all():
+    member = Far(routing_id="ann", path=(NEIGHBOUR,), is_member=True, services=frozenset(["tv", "radio"]))
+    assert [(each["event"], "name" in each) for each in tell(member, None, NOTIFY[0])] == [(DISCONNECT, False)]
+    provider = Far(routing_id="ann", path=(NEIGHBOUR,), services=frozenset(["tv", "radio"]))
+    assert [(each["event"], "name" in each) for each in tell(provider, None, NOTIFY[0])] == [(UNREGISTER, False)]
+
+
+# Odd and foreign forms.
+
+
+def learned(fields, before=None, route=(NEIGHBOUR,)):
+    route = list(route)
+    routing_id = subject(fields, route, NEIGHBOUR)
+    return learn(before, fields, routing_id, path_of(route, routing_id, NEIGHBOUR))
+
+
+def reason_of(fields, before=None):
+    with pytest.raises(Refused) as refused:
+        learned(fields, before)
+    return refused.value.reason
+
+
+ODD_IDS = [7, True, 1.5, "", "x" * 256, "é" * 128, ["ann"], {"ann": 1}]
+
+
+@pytest.mark.parametrize("event", TIDINGS)
+@pytest.mark.parametrize("routing_id", ODD_IDS, ids=lambda value: repr(value)[:20])
+def test_an_odd_routing_id_is_refused(event, routing_id):
+    assert reason_of({"event": event, "routing-id": routing_id, "name": "tv"}) == "bad-attribute"
+
+
+@pytest.mark.parametrize("event", [*NOTIFY, DISCONNECT])
+def test_members_are_named(event):
+    assert reason_of({"event": event}) == "bad-attribute"
+
+
+@pytest.mark.parametrize("odd", [7, True, 1.5, [7], [None], [""], ["x" * 256], [["door"]]], ids=lambda v: repr(v)[:20])
+def test_odd_further_routing_ids_are_refused(odd):
+    assert reason_of({"event": NOTIFY[0], "routing-id": "ann", "routing-ids": odd}) == "bad-attribute"
+
+
+@pytest.mark.xfail(strict=True, reason="the letters of a string, and the keys of an object, are taken for routing ids")
+@pytest.mark.parametrize("odd", [{"door": 1}, "door"], ids=repr)
+def test_further_routing_ids_are_not_made_of_letters_or_keys(odd):
+    fields = {"event": NOTIFY[0], "routing-id": "ann", "routing-ids": odd}
+    if odd == "door":
+        assert learned(fields).routing_ids == ("door",)
+    else:
+        assert reason_of(fields) == "bad-attribute"
+
+
+@pytest.mark.parametrize("none", [None, []])
+def test_there_need_be_no_further_routing_ids(none):
+    assert learned({"event": NOTIFY[0], "routing-id": "ann", "routing-ids": none}).routing_ids == ()
+
+
+@pytest.mark.parametrize("name", [None, 7, True, "", "a\nb", "x" * 256, ["tv"], {"tv": 1}], ids=lambda v: repr(v)[:20])
+def test_odd_names_of_services_are_refused(name):
+    assert reason_of({"event": REGISTER, "routing-id": "ann", "name": name}) == "bad-service-name"
+
+
+@pytest.mark.xfail(strict=True, reason="a name that is no string ends every service of the provider")
+@pytest.mark.parametrize("name", [7, True, ["tv"], {"tv": 1}], ids=repr)
+def test_an_odd_name_does_not_end_every_service(name):
+    before = Far(routing_id="ann", path=(NEIGHBOUR,), services=frozenset(["tv", "radio"]))
+    fields = {"event": UNREGISTER, "routing-id": "ann", "name": name}
+    assert reason_of(fields, before) in ("bad-attribute", "bad-service-name")
+
+
+@pytest.mark.parametrize("odd", [7, True, "", None, ["spp"]], ids=repr)
+def test_a_member_without_a_usable_protocol_speaks_objects(odd):
+    assert learned({"event": NOTIFY[0], "routing-id": "ann", "protocol": odd}).protocol == "objects"
+
+
+def test_a_protocol_is_short():
+    assert learned({"event": NOTIFY[0], "routing-id": "ann", "protocol": "p" * 1000}).protocol == "p" * 32
+
+
+@pytest.mark.parametrize("odd", [7, "client", None, ["server"]], ids=repr)
+def test_the_only_role_is_that_of_a_server(odd):
+    assert learned({"event": NOTIFY[0], "routing-id": "ann", "role": odd}).role is None
+
+
+@pytest.mark.parametrize("odd", [1, "true", None, [True]], ids=repr)
+def test_only_who_says_so_tells_of_everything(odd):
+    assert not learned({"event": NOTIFY[0], "routing-id": "ann", "role": "server", "directory": odd}).tells_all
+
+
+@pytest.mark.parametrize(
+    ("route", "path"),
+    [
+        ([], ("cellar",)),
+        (["cellar"], ("cellar",)),
+        (["ann"], ("cellar",)),
+        (["ann", "cellar"], ("cellar",)),
+        (["attic", "cellar"], ("attic", "cellar")),
+        (["attic"], ("attic", "cellar")),
+        (["ann", "attic"], ("attic", "cellar")),
+        (["ann", "attic", "cellar"], ("attic", "cellar")),
+    ],
+    ids=repr,
+)
+def test_a_path_ends_with_the_neighbour_and_does_not_begin_with_the_session(route, path):
+    assert path_of(route, "ann", NEIGHBOUR) == path
+
+
+def test_the_path_of_the_neighbour_is_itself():
+    assert path_of([], NEIGHBOUR, NEIGHBOUR) == path_of([NEIGHBOUR], NEIGHBOUR, NEIGHBOUR) == (NEIGHBOUR,)
+
+
+@pytest.mark.parametrize("event", [REGISTER, UNREGISTER])
+def test_a_provider_that_is_not_named_is_the_first_of_the_route(event):
+    fields = {"event": event, "name": "tv"}
+    assert subject(fields, ["ann", NEIGHBOUR], NEIGHBOUR) == "ann"
+    assert subject({**fields, "routing-id": None}, ["ann"], NEIGHBOUR) == "ann"
+    assert subject(fields, [], NEIGHBOUR) == NEIGHBOUR
+    assert subject({**fields, "routing-id": "bob"}, ["ann", NEIGHBOUR], NEIGHBOUR) == "bob"
+
+
+def test_a_foreign_server_tells_of_a_service_with_the_route_of_its_client():
+    before = learned({"event": NOTIFY[1], "routing-id": "ann"}, route=[])
+    far = learned({"event": REGISTER, "name": "tv"}, before, route=["ann"])
+    assert far == Far(routing_id="ann", path=(NEIGHBOUR,), is_member=True, services=frozenset(["tv"]))
+
+
+def test_an_unregister_without_a_name_ends_every_service():
+    services = frozenset(["tv", "radio"])
+    member = Far(routing_id="ann", path=(NEIGHBOUR,), is_member=True, services=services)
+    fields = {"event": UNREGISTER, "routing-id": "ann"}
+    assert learned(fields, member) == Far(routing_id="ann", path=(NEIGHBOUR,), is_member=True)
+    assert learned(fields, Far(routing_id="ann", path=(NEIGHBOUR,), services=services)) is None
+    assert learned(fields, None) is None
+
+
+def test_what_is_not_known_is_not_ended():
+    member = Far(routing_id="ann", path=(NEIGHBOUR,), is_member=True, services=frozenset(["tv"]))
+    assert learned({"event": UNREGISTER, "routing-id": "ann", "name": "radio"}, member) == member
+    assert learned({"event": DISCONNECT, "routing-id": "ann"}) is None
+
+
+def test_a_member_keeps_its_services_when_it_is_told_of_again():
+    member = Far(routing_id="ann", path=(NEIGHBOUR,), is_member=True, services=frozenset(["tv"]))
+    again = learned({"event": NOTIFY[0], "routing-id": "ann", "routing-ids": ["door"]}, member)
+    assert (again.routing_ids, again.services) == (("door",), frozenset(["tv"]))

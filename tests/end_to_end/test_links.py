@@ -1,0 +1,244 @@
+"""Linked servers as users run them: processes, sockets, and whatever way they are linked in."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from bussrv.client import inbus
+from bussrv.client.inbus import InbusSubscriber
+from bussrv.client.objects import BusError, Object
+from bussrv.client.spp import SppClient
+from bussrv.wire import spp
+from tests.end_to_end.linked import LinkedServers, Member, assert_journal_is_closed, tracebacks
+
+TOPOLOGIES = {
+    "triangle": ("ab", "bc", "ca"),
+    "diamond": ("ab", "ac", "bd", "cd"),
+    "ring": ("ab", "bc", "cd", "de", "ea"),
+}
+COUNT = 200
+
+
+@pytest.fixture(scope="module", params=sorted(TOPOLOGIES))
+def network(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LinkedServers]:
+    """Linked servers, shared by the tests of this file; at the end they are stopped, and have to have been well."""
+    with LinkedServers(tmp_path_factory.mktemp(request.param), TOPOLOGIES[request.param]) as servers:
+        servers.plug()
+        servers.wait_until_all_is_known()
+        yield servers
+        servers.stop()
+        for name in servers.names:
+            assert_journal_is_closed(servers.journal(name))
+            assert tracebacks(servers[name]) == []
+
+
+def numbered(count: int = COUNT) -> list[bytes]:
+    return [b"%d" % number for number in range(1, count + 1)]
+
+
+def send_numbered(member: Member, start: int = 1, count: int = COUNT) -> None:
+    """Contents that are numbered; every second one without an id."""
+    for number in range(start, start + count):
+        fields = {"type": "text/plain"} if number % 2 else {"type": "text/plain", "id": f"{member.id}.{number}"}
+        member.client.send(fields, b"%d" % number)
+
+
+def farthest(network: LinkedServers) -> str:
+    """A server that is as far away from a as any."""
+    return {3: "b", 4: "d", 5: "c"}[len(network.names)]
+
+
+def answer(provider: Member, name: str, payload: bytes, *, to: bool) -> Object:
+    """Answer the next request for a service, with ``to`` or without it."""
+    request = provider.hear(lambda each: each.get("event") == "services/request" and each.get("name") == name)
+    provider.heard.remove(request)
+    fields = {"event": "services/reply", "in-reply-to": request.metadata["id"], "type": "text/plain"}
+    provider.client.send({**fields, "to": request.metadata["route"][0]} if to else fields, payload)
+    return request
+
+
+def test_a_stream_of_publications_reaches_a_member_of_every_server_once_and_in_order(network: LinkedServers) -> None:
+    publisher = network.join("a")
+    publisher.client.register("numbers")
+    members = {name: network.join(name) for name in network.names}
+    send_numbered(publisher)
+    publisher.client.send({"event": "end"})
+    for member in (*members.values(), *network.watchers.values(), publisher):
+        member.hear(lambda each: each.get("event") == "end" and each["route"][0] == publisher.id)
+    network.flush()
+    publisher.client.send({"event": "over"})
+    for name, member in members.items():
+        member.hear(lambda each: each.get("event") == "over")
+        assert member.payloads(publisher.id) == numbered()
+        routes = [each.metadata["route"] for each in member.heard if each.payload]
+        assert {(route[0], route[1], route[-1]) for route in routes} == {(publisher.id, "a", name)}
+        assert all(len(set(route)) == len(route) for route in routes)
+    publisher.client.unregister()
+
+
+def test_members_of_all_servers_speak_at_once_and_each_is_heard_once_and_in_order(network: LinkedServers) -> None:
+    members = {name: network.join(name) for name in network.names}
+    for start in range(1, COUNT, 20):
+        for member in members.values():
+            send_numbered(member, start, 20)
+    for member in members.values():
+        member.client.send({"event": "end"})
+    for listener in members.values():
+        for speaker in members.values():
+            listener.hear(
+                lambda each, speaker=speaker: each.get("event") == "end" and each["route"][0] == speaker.id
+            )
+    network.flush()
+    for speaker in members.values():
+        speaker.client.send({"event": "over"})
+    for listener in members.values():
+        for speaker in members.values():
+            listener.hear(
+                lambda each, speaker=speaker: each.get("event") == "over" and each["route"][0] == speaker.id
+            )
+            assert listener.payloads(speaker.id) == numbered()
+
+
+def test_an_object_reaches_those_it_is_addressed_to_wherever_they_are(network: LinkedServers) -> None:
+    members = {name: network.join(name, routing_ids=["everybody", f"room-{name}"]) for name in network.names}
+    for sender in members.values():
+        for recipient in members.values():
+            sender.client.send({"event": "hello", "to": recipient.id})
+        sender.client.send({"event": "hello", "to": [f"room-{name}" for name in network.names] + ["everybody"]})
+        sender.client.send({"event": "end", "to": "everybody"})
+    for recipient in members.values():
+        for sender in members.values():
+            recipient.hear(lambda each, sender=sender: each.get("event") == "end" and each["route"][0] == sender.id)
+    network.flush()
+    for sender in members.values():
+        sender.client.send({"event": "over", "to": "everybody"})
+    for recipient in members.values():
+        for sender in members.values():
+            recipient.hear(lambda each, sender=sender: each.get("event") == "over" and each["route"][0] == sender.id)
+        said = [(each.metadata.get("event"), each.metadata["route"][0]) for each in recipient.heard]
+        for sender in members.values():
+            assert [said.count((event, sender.id)) for event in ("hello", "end", "over")] == [2, 1, 1]
+    assert not any(each.metadata.get("event") == "hello" for each in network.watchers["a"].heard)
+
+
+@pytest.mark.parametrize("to", [True, False], ids=["with-to", "without-to"])
+@pytest.mark.parametrize("vocabulary", ["objects", "business"])
+def test_a_request_reaches_a_provider_of_another_server_and_its_reply_comes_back(
+    network: LinkedServers, vocabulary: str, to: bool
+) -> None:
+    far, service = farthest(network), f"clock-{vocabulary}-{to}"
+    provider = network.join(far) if vocabulary == "objects" else network.join_business(far)
+    provider.client._register_service(service)
+    network.wait_for_service(service)
+    for name in network.names:
+        requester = network.join(name)
+        for number in range(3):
+            requester.client.send({"event": "services/request", "name": service, "id": f"{name}{number}"})
+        for number in range(3):
+            request = answer(provider, service, b"%d" % number, to=to)
+            assert request.metadata["route"][:2] == [requester.id, name]
+        for number in range(3):
+            reply = requester.hear(lambda each, wanted=f"{name}{number}": each.get("in-reply-to") == wanted)
+            assert reply.payload == b"%d" % number
+            assert reply.metadata["route"][:2] == [provider.id, far]
+    network.flush()
+    assert not any(each.metadata.get("event") == "services/request" for each in provider.heard)
+    provider.client._unregister_service(service)
+
+
+def test_a_request_for_what_nobody_provides_is_refused_at_once(network: LinkedServers) -> None:
+    with pytest.raises(BusError) as refused:
+        network.join("a").client.request("nothing of the kind")
+    assert refused.value.reason == "no-such-service"
+
+
+def test_discovery_finds_services_of_every_format_of_another_server(network: LinkedServers) -> None:
+    far = farthest(network)
+    provider, office = network.join(far), network.join_business(far)
+    provider.client.register("door")
+    office.client._register_service("ledger")
+    inbus.publish("gauge", b"21", server=network[far].addresses["inbus"])
+    asker = network.join("a").client
+    for service, protocol, provider_id in (
+        ("door", "objects", provider.id),
+        ("ledger", "business", office.id),
+        ("gauge", "inbus", None),
+    ):
+        network.wait_for_service(service)
+        (found,) = asker.discover(service)
+        assert (found["name"], found["protocol"]) == (service, protocol)
+        assert provider_id in (None, found["routing-id"])
+    assert {"door", "ledger", "gauge"} <= {found["name"] for found in asker.discover()}
+    provider.client.unregister("door")
+    office.client._unregister_service("ledger")
+    with SppClient(port=network["a"].port("spp")) as watcher:
+        # Whatever is offered to begin with is taken back.
+        watcher.wait_for(lambda event: event == spp.Offer("gauge"))
+        network.flush()
+    assert asker.discover("door") == []
+    assert asker.discover("ledger") == []
+
+
+def test_what_a_device_publishes_is_watched_on_every_server_in_every_format(network: LinkedServers) -> None:
+    far = farthest(network)
+    key = f"meter-{far}"
+    inbus.publish(key, b"0", server=network[far].addresses["inbus"])
+    network.wait_for_service(key)
+    with ExitStack() as stack:
+        devices = [stack.enter_context(InbusSubscriber(key, network[name].addresses["inbus"])) for name in network.names]
+        screens = [stack.enter_context(SppClient(port=network[name].port("spp"))) for name in network.names]
+        for screen in screens:
+            screen.wait_for(lambda event: event == spp.Offer(key))
+            screen.subscribe(key)
+            assert screen.wait_for(lambda event: isinstance(event, spp.Info)) == spp.Info(key, b"0")
+        for number in range(1, 21):
+            inbus.publish(key, b"\xff%d" % number, app_type=7, server=network[far].addresses["inbus"])
+        for number in range(1, 21):
+            for device in devices:
+                datagram = device.receive(10)
+                assert (datagram.payload, datagram.app_type) == (b"\xff%d" % number, 7)
+            for screen in screens:
+                info = screen.wait_for(lambda event: isinstance(event, spp.Info))
+                assert info == spp.Info(key, b"\xff%d" % number)
+
+
+def test_what_a_member_publishes_on_its_service_is_watched_on_every_server(network: LinkedServers) -> None:
+    publisher = network.join(farthest(network))
+    publisher.client.register("tv")
+    network.wait_for_service("tv")
+    with ExitStack() as stack:
+        devices = [stack.enter_context(InbusSubscriber("tv", network[name].addresses["inbus"])) for name in network.names]
+        screens = [stack.enter_context(SppClient(port=network[name].port("spp"))) for name in network.names]
+        for screen in screens:
+            screen.subscribe("tv")
+            screen.wait_for(lambda event: isinstance(event, spp.Info))
+        publisher.client.send({"type": "application/x", "sender": "tv"}, b"\0on\xff")
+        assert [device.receive(10).payload for device in devices] == [b"\0on\xff"] * len(devices)
+        infos = [screen.wait_for(lambda event: isinstance(event, spp.Info)) for screen in screens]
+        assert infos == [spp.Info("tv", b"\0on\xff")] * len(screens)
+    publisher.client.unregister()
+
+
+def test_every_server_answers_a_member_of_any(network: LinkedServers) -> None:
+    asker = network.join("a")
+    for name in network.names:
+        asker.client.send({"event": "ping", "id": f"ping-{name}", "to": name})
+        asker.client.send({"event": "routing/neighbors", "id": f"neighbors-{name}", "to": name})
+        pong = asker.hear(lambda each, name=name: each.get("in-reply-to") == f"ping-{name}")
+        assert (pong.metadata["event"], pong.metadata["routing-id"]) == ("pong", name)
+        reply = asker.hear(lambda each, name=name: each.get("in-reply-to") == f"neighbors-{name}")
+        linked = sorted(pair.replace(name, "") for pair in network.cables if name in pair)
+        assert (reply.metadata["event"], reply.metadata["neighbors"]) == ("routing/neighbors/reply", linked)
+        assert reply.metadata["to"] == asker.id
+
+
+def test_a_member_that_leaves_is_announced_once_on_every_server(network: LinkedServers) -> None:
+    member = network.join("a")
+    member.client.close()
+    for watcher in network.watchers.values():
+        watcher.hear_of("routing/disconnect", member.id)
+    network.flush()
+    for watcher in network.watchers.values():
+        assert watcher.announced("routing/subscribe/notify")[member.id] == 1
+        assert watcher.announced("routing/disconnect")[member.id] == 1
