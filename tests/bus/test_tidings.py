@@ -42,7 +42,7 @@ def hear(before, events):
         on_the_wire = msgspec.json.decode(msgspec.json.encode(fields))
         routing_id = subject(on_the_wire, on_the_wire["route"], NEIGHBOUR)
         assert routing_id == "ann"
-        before = learn(before, on_the_wire, routing_id, path_of(on_the_wire["route"], routing_id, NEIGHBOUR))
+        before = learn(before, on_the_wire, routing_id, path_of(on_the_wire, on_the_wire["route"], NEIGHBOUR))
     return before
 
 
@@ -116,7 +116,7 @@ def test_a_member_is_gone_with_a_disconnect_and_a_provider_with_an_unregister_of
 def learned(fields, before=None, route=(NEIGHBOUR,)):
     route = list(route)
     routing_id = subject(fields, route, NEIGHBOUR)
-    return learn(before, fields, routing_id, path_of(route, routing_id, NEIGHBOUR))
+    return learn(before, fields, routing_id, path_of(fields, route, NEIGHBOUR))
 
 
 def reason_of(fields, before=None):
@@ -206,11 +206,25 @@ def test_only_who_says_so_tells_of_everything(odd):
     ids=repr,
 )
 def test_a_path_ends_with_the_neighbour_and_does_not_begin_with_the_session(route, path):
-    assert path_of(route, "ann", NEIGHBOUR) == path
+    for event in (*NOTIFY, DISCONNECT):
+        assert path_of({"event": event, "routing-id": "ann"}, route, NEIGHBOUR) == path
+
+
+@pytest.mark.parametrize("named", [{}, {"routing-id": "ann"}])
+def test_the_route_of_a_service_begins_with_its_provider_also_when_that_is_not_named(named):
+    fields = {"event": REGISTER, "name": "tv", **named}
+    assert path_of(fields, ["ann", "attic", NEIGHBOUR], NEIGHBOUR) == ("attic", NEIGHBOUR)
+    assert path_of(fields, ["ann"], NEIGHBOUR) == path_of(fields, [], NEIGHBOUR) == (NEIGHBOUR,)
 
 
 def test_the_path_of_the_neighbour_is_itself():
-    assert path_of([], NEIGHBOUR, NEIGHBOUR) == path_of([NEIGHBOUR], NEIGHBOUR, NEIGHBOUR) == (NEIGHBOUR,)
+    fields = {"event": NOTIFY[0], "routing-id": NEIGHBOUR, "role": "server"}
+    assert path_of(fields, [], NEIGHBOUR) == path_of(fields, [NEIGHBOUR], NEIGHBOUR) == (NEIGHBOUR,)
+
+
+def test_a_server_is_the_home_of_itself():
+    fields = {"event": NOTIFY[0], "routing-id": "attic", "role": "server"}
+    assert path_of(fields, ["attic", NEIGHBOUR], NEIGHBOUR) == ("attic", NEIGHBOUR)
 
 
 @pytest.mark.parametrize("event", [REGISTER, UNREGISTER])
