@@ -22,13 +22,13 @@ def ask(network, host="127.0.0.1", **fields):
     return server, server.heads()
 
 
-def dial(network, server_id):
-    """A server that ``network`` dialed, and that agreed."""
+def dial(network, server_id, **fields):
+    """Somebody whom ``network`` dialed."""
     connection = Connection(StreamFactory(DialedProtocol, network.bus, network.reactor).buildProtocol(None))
     connection.protocol.linked.addErrback(lambda _: None)
     server = Member(connection)
     server.routing_id = server_id
-    server.send({**SUBSCRIPTION, "routing-id": server_id})
+    server.send({**SUBSCRIPTION, "routing-id": server_id, **fields})
     return server
 
 
@@ -52,7 +52,6 @@ def say(server, *route, payload=b"", **fields):
 
 
 def about(head):
-    """A tiding in short."""
     return head["event"], head.get("name", head.get("routing-id")), head["route"]
 
 
@@ -149,12 +148,9 @@ def test_links_and_far_sessions_are_journaled(network):
     opened = network.events(ev.SessionOpened)[-1]
     assert (opened.routing_id, opened.protocol, opened.peer) == ("ann", "objects", "127.0.0.1:4711")
     assert [each.home for each in network.events(ev.SessionOpened)][1:] == ["attic", "cellar"]
-    down = [(ev.event_name(e), e.routing_id, e.reason) for e in network.events(ev.LinkDown, ev.SessionClosed)]
-    assert down[-3:] == [
-        ("link.down", "cellar", "client-closed"),
-        ("session.closed", "cellar", "client-closed"),
-        ("session.closed", "ann", "link-lost"),
-    ]
+    ends = [f"{ev.event_name(e)} {e.routing_id} {e.reason}" for e in network.events(ev.LinkDown, ev.SessionClosed)]
+    assert ends[:2] == ["link.down cellar client-closed", "session.closed cellar client-closed"]
+    assert ends[2:] == ["session.closed ann link-lost"]
     assert network.registry.state.sessions == {}
 
 
@@ -216,10 +212,16 @@ def test_a_link_is_refused_and_closed(network, name, reason):
 
 def test_servers_may_link_from_where_they_are_allowed_to():
     network = Network(link_allow=(ip_network("10.1.0.0/16"),))
-    assert ask(network, "10.1.2.3", **{"routing-id": "cellar"})[0].connection.is_open
-    assert ask(network, "::ffff:10.1.2.4", **{"routing-id": "attic"})[0].connection.is_open
-    assert ask(network, "::1", **{"routing-id": "shed"})[0].connection.is_open
-    assert not ask(network, "10.2.0.1", **{"routing-id": "barn"})[0].connection.is_open
+    hosts = ("10.1.2.3", "::ffff:10.1.2.4", "::1", "10.2.0.1")
+    linked = [ask(network, host, **{"routing-id": host})[0].connection.is_open for host in hosts]
+    assert linked == [True, True, True, False]
+
+
+@pytest.mark.xfail(strict=True, reason="whoever was dialed may become a client, and the dialer waits for ever")
+def test_who_was_dialed_and_subscribes_as_a_client_is_hung_up_on(network):
+    client = dial(network, "cellar", role=None)
+    network.reactor.advance(60)
+    assert not client.connection.is_open
 
 
 @pytest.mark.parametrize("wrong", [{}, {"routing-id": 7}, {"routing-id": ""}, {"routing-id": "s", "subscriptions": 7}])
@@ -256,8 +258,7 @@ def test_an_object_goes_on_with_its_route_and_gets_an_id_if_it_has_none(scene):
     first, second = member.heads()
     assert (first["route"], first["id"]) == (["ann", "shed", "cellar", "hall"], "1")
     assert second["id"]
-    assert attic.heads() == [first, second]
-    assert cellar.heads() == []
+    assert (attic.heads(), cellar.heads()) == ([first, second], [])
 
 
 def test_an_object_does_not_go_where_it_was(scene):
