@@ -69,8 +69,8 @@ class ServerRecovered(Event, frozen=True, tag="server.recovered"):
 class SessionOpened(Event, frozen=True, tag="session.opened"):
     """A client is present. ``persistent`` sessions have no connection and outlive a restart of the server.
 
-    ``home`` is the routing id of the server that a *far* session belongs to: a session of another server, known here over
-    a link. Its traffic is counted there.
+    ``home`` is the routing id of the server that a *far* session belongs to: a session of another server, known here
+    over a link. Its traffic is counted there.
     """
 
     persistent: bool = False
@@ -116,7 +116,8 @@ class ServiceRefused(Event, frozen=True, tag="service.refused"):
 class SubscriptionAdded(Event, frozen=True, tag="subscription.added"):
     """A session wants a service, or (members of the object network) what its ``interest`` lets pass.
 
-    The interest of a far session is looked at by its own server, and not known here. ``options`` holds what the wire format needs to rebuild the subscription after a restart.
+    The interest of a far session is looked at by its own server, and not known here. ``options`` holds what the wire
+    format needs to rebuild the subscription after a restart.
     """
 
     interest: Interest | None = None

@@ -23,7 +23,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     :ivar request_timeout: how long a request may wait for its reply.
     :ivar max_patterns: the most content types or rules that a subscription to objects may have.
     :ivar max_routing_ids: the most further routing ids that a session may ask for.
-    :ivar max_linked: the most sessions and services that one linked server may tell of.
+    :ivar max_linked: the most sessions, further routing ids and services that one linked server may tell of.
     :ivar max_seen: how many objects of linked servers are remembered, so that none is delivered twice.
     :ivar max_link_delay: the longest time between two attempts to link.
     :ivar link_allow: networks that servers may link from, beside this machine.

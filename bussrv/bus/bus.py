@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
+from msgspec import UNSET
 from zope.interface import implementer
 
 from bussrv import events as ev
@@ -165,17 +166,26 @@ class Bus:
         if self.server_id in route[:-1] or len(route) > MAX_HOPS + 1:
             self.counters["link-loop" if self.server_id in route[:-1] else "link-too-far"] += 1
             return
-        object_id = obj.head.id
-        if isinstance(object_id, (str, int)) and not self._seen.add(route[0], object_id):
+        if obj.head.id not in (None, UNSET) and not self._seen.add(route[:2], obj.head.id):
             self.counters["link-duplicate"] += 1
             return
         metadata = wire.with_route(obj, wire.encode_json(route), self._new_id)
-        state = self.registry.state
-        publication = as_publication(obj, state.provided_by(state.owner(route[0]) or ""))
+        if len(metadata) > self.settings.max_metadata + wire.MAX_ADDED:
+            self.counters["metadata-too-large"] += 1
+            return
+        publication = as_publication(obj, self._provided_by_far(route))
         delivery = Delivery(metadata, obj.payload, publication)
         if publication is not None:
             self._to_watchers(delivery, publication)
         self._router.route(Origin("", route, session_id), obj, kind_of(obj), delivery)
+
+    def _provided_by_far(self, route: list[str]) -> Set[str]:
+        """What the session of another server provides that sent an object with that route."""
+        state = self.registry.state
+        session = state.sessions.get(state.owner(route[0]) or "")
+        if session is None or session.home is None or session.home not in route:
+            return frozenset()
+        return state.provided_by(session.id)
 
     # Publications.
 

@@ -1,7 +1,7 @@
 """Keeps the registry in step with the paths: the sessions that other servers have are sessions of it, too.
 
-What appears is durable before anybody is told of it, as every change; what is gone is gone at once. What one link says is
-applied in the order in which it was said: see :meth:`FarSessions.settled`.
+What appears is durable before anybody is told of it, as every change; what is gone is gone at once. Objects behind what
+a link said wait for that: see :meth:`FarSessions.settled`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 from bussrv.bus.paths import Far, Paths
 from bussrv.errors import Refused
 from bussrv.registry.registry import Identity, Registry
-from bussrv.values import RESERVED_PREFIX, Traffic
+from bussrv.values import Traffic
 
 RETRY_DELAY = 1.0
 """After how many seconds a session is entered again that could not be written down."""
@@ -25,12 +25,22 @@ RETRY_DELAY = 1.0
 class _Entry(Struct):
     """A far session in the registry, or on its way there.
 
-    :ivar far: what is known of it there, or will be once ``pending`` changes are durable.
+    :ivar far: what is known of it there, or will be once pending changes are durable.
     """
 
     session_id: str
     far: Far
-    pending: bool = False
+
+
+class _Bar(Struct):
+    """A routing id that no far session may have.
+
+    :ivar holders: how many links have it, or are about to.
+    :ivar waiting: told when it is free.
+    """
+
+    holders: int = 0
+    waiting: list[Deferred[None]] = []
 
 
 class FarSessions:
@@ -45,10 +55,9 @@ class FarSessions:
         self._reactor = reactor
         self._entries: dict[str, _Entry] = {}
         self._waiting: dict[str, str] = {}
-        self._barred: dict[str, list[Deferred[None]]] = {}
-        self._started = 0
-        self._settled = 0
-        self._unsettled: list[tuple[int, Deferred[None]]] = []
+        self._barred: dict[str, _Bar] = {}
+        self._pending: set[str] = set()
+        self._unsettled: list[tuple[set[str], Deferred[None]]] = []
         self._retry: Any = None
 
     def update(self, routing_id: str, reason: str) -> None:
@@ -58,7 +67,7 @@ class FarSessions:
         """
         self._waiting.pop(routing_id, None)
         entry = self._entries.get(routing_id)
-        if entry is not None and entry.pending:
+        if routing_id in self._pending:
             self._waiting[routing_id] = reason
             return
         far = None if routing_id in self._barred else self._paths.best(routing_id)
@@ -88,7 +97,7 @@ class FarSessions:
                 session_id=entry.session_id, routing_id=far.routing_id, routing_ids=far.routing_ids, role=far.role
             )
             changes.append(self._registry.identify(identity, None))
-        before, now = _services(known), _services(far)
+        before, now = known.services, far.services
         changes += [self._registry.register_service(entry.session_id, name) for name in sorted(now - before)]
         changes += [self._registry.unregister_service(entry.session_id, name) for name in sorted(before - now)]
         if changes:
@@ -100,22 +109,21 @@ class FarSessions:
         return session.peer if session is not None else ""
 
     def _await(self, entry: _Entry, changes: list[Deferred[Any]]) -> None:
-        entry.pending = True
-        self._started += 1
+        self._pending.add(entry.far.routing_id)
         done = DeferredList(changes, fireOnOneErrback=False, consumeErrors=True)
         done.addCallback(partial(self._written, entry))
 
     def _written(self, entry: _Entry, results: list[tuple[bool, Any]]) -> None:
-        entry.pending = False
-        self._settled += 1
         routing_id = entry.far.routing_id
+        self._pending.discard(routing_id)
         refused = next((result for succeeded, result in results if not succeeded), None)
         if refused is not None:
             self._undo(entry, refused)
         elif routing_id in self._waiting:
             self.update(routing_id, self._waiting[routing_id])
         self._release(routing_id)
-        self._tell_settled()
+        if routing_id not in self._pending:
+            self._tell_settled(routing_id)
 
     def _undo(self, entry: _Entry, failure: Failure) -> None:
         """It could not be written down: begin anew, later. What the registry refuses for good stays refused."""
@@ -126,47 +134,57 @@ class FarSessions:
             self._retry = self._reactor.callLater(RETRY_DELAY, self._try_again)
 
     def _try_again(self) -> None:
+        """The journal may be written again."""
         self._retry = None
-        self.retry()
+        for routing_id in sorted(self._waiting):
+            self.freed(routing_id)
 
-    def retry(self) -> None:
-        """Enter what had to wait: a routing id was given up, or the journal may be written again."""
-        for routing_id, reason in sorted(self._waiting.items()):
-            self.update(routing_id, reason)
+    def freed(self, routing_id: str) -> None:
+        """A session gave up a routing id: somebody may have waited for it."""
+        if routing_id in self._waiting:
+            self.update(routing_id, self._waiting[routing_id])
 
     def settled(self) -> Deferred[None] | None:
         """When everything that was told so far is in the registry; ``None``: it is."""
-        if self._settled == self._started:
+        if not self._pending:
             return None
         settled: Deferred[None] = Deferred()
-        self._unsettled.append((self._started, settled))
+        self._unsettled.append((set(self._pending), settled))
         return settled
 
-    def _tell_settled(self) -> None:
-        while self._unsettled and self._unsettled[0][0] <= self._settled:
-            self._unsettled.pop(0)[1].callback(None)
+    def _tell_settled(self, routing_id: str) -> None:
+        for pending, _ in self._unsettled:
+            pending.discard(routing_id)
+        done = [settled for pending, settled in self._unsettled if not pending]
+        self._unsettled = [waiter for waiter in self._unsettled if waiter[0]]
+        for settled in done:
+            settled.callback(None)
 
     # A server that is linked with directly is a session of its own right.
 
     def bar(self, routing_id: str) -> Deferred[None]:
         """Keep a routing id free of far sessions. :returns: fires when it is."""
         freed: Deferred[None] = Deferred()
-        self._barred.setdefault(routing_id, []).append(freed)
+        barred = self._barred.setdefault(routing_id, _Bar())
+        barred.holders += 1
+        barred.waiting.append(freed)
         self.update(routing_id, "replaced")
         self._release(routing_id)
         return freed
 
     def unbar(self, routing_id: str) -> None:
-        """A far session may have that routing id again."""
-        if self._barred.pop(routing_id, None) is not None:
+        """A link has that routing id no longer, or did not come about: a far session may have it again."""
+        self._barred[routing_id].holders -= 1
+        if not self._barred[routing_id].holders:
+            del self._barred[routing_id]
             self.update(routing_id, "link-lost")
 
     def _release(self, routing_id: str) -> None:
-        if routing_id in self._entries:
+        barred = self._barred.get(routing_id)
+        if barred is None or routing_id in self._entries:
             return
-        waiting = self._barred.get(routing_id, [])
-        while waiting:
-            waiting.pop().callback(None)
+        while barred.waiting:
+            barred.waiting.pop().callback(None)
 
     def stop(self) -> None:
         """Try nothing again."""
@@ -177,11 +195,6 @@ class FarSessions:
 
 def _says_the_same(known: Far, far: Far) -> bool:
     return (known.routing_ids, known.role) == (far.routing_ids, far.role)
-
-
-def _services(far: Far) -> set[str]:
-    """What it provides, but for what every server provides itself."""
-    return {name for name in far.services if not name.startswith(RESERVED_PREFIX)}
 
 
 def _is_another(entered: Far, far: Far) -> bool:

@@ -1,4 +1,4 @@
-"""The links to other servers: what is told to each of the sessions that this server can reach, and what goes over which."""
+"""The links to other servers: what each is told of the sessions that this server can reach, and what goes over it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from bussrv.journal.record import Stamped
 from bussrv.registry.registry import Registry
 from bussrv.registry.state import Session
 from bussrv.settings import Settings
-from bussrv.values import RESERVED_PREFIX, Interest
+from bussrv.values import RESERVED_PREFIX, Interest, ModeInterest
 from bussrv.wire import objects as wire
 
 log = Logger()
@@ -100,9 +100,10 @@ class Links:
         if older is not None and older.dialed != dialed and older.dialed == (self._server_id < server_id):
             raise Refused("duplicate-link", f"there is a link to {server_id} already")
         await self._far.bar(server_id)
-        owner = self._reach(self._registry.state.owner(server_id) or "")
-        if owner is not None:
-            owner.close("replaced")
+        for session_id in sorted(self._registry.state.sessions_at(server_id)):
+            way = self._reach(session_id)
+            if way is not None:
+                way.close("replaced")
 
     def _to_server(self, server_id: str) -> Link | None:
         return next((link for link in self._links.values() if link.server_id == server_id), None)
@@ -168,8 +169,8 @@ class Links:
         if routing_id in (self._server_id, link.server_id):
             return
         before = self._paths.heard(session_id, routing_id)
-        path = path_of(fields, route, link.server_id)
-        far = learn(before, fields, routing_id, path)
+        path = path_of(fields, route, routing_id, link.server_id)
+        far = learn(before, fields, routing_id, path, self._settings.max_routing_ids)
         if far is None or self._server_id in far.path or len(far.path) > MAX_HOPS:
             changed = self._paths.forget(session_id, routing_id)
         else:
@@ -180,9 +181,9 @@ class Links:
 
     def _check_room(self, link: Link, more: int) -> None:
         most = self._settings.max_linked
-        if self._paths.size(link.session_id) + more <= most:
+        # The other server itself does not count.
+        if self._paths.size(link.session_id) - 1 + more <= most:
             return
-        self._counters["link-full"] += 1
         if not link.is_full:
             link.is_full = True
             about = self._registry.state.sessions[link.session_id].about()
@@ -202,21 +203,23 @@ class Links:
     def registry_changed(self, stamped: Stamped) -> None:
         """Tell the other servers of the sessions of this one; see :class:`IRegistryObserver`."""
         event = stamped.event
-        if isinstance(event, (ev.SessionIdentified, ev.SessionClosed)):
-            self._far.retry()
         session = self._registry.state.sessions.get(event.session or "")
         if isinstance(event, ev.SessionClosed):
             self.down(event.session or "", event.reason or "")
-            former = self._own_ids.pop(event.session or "", None)
-            if former is not None:
-                self._tell_all(former)
+            self._give_up(self._own_ids.pop(event.session or "", None))
         elif session is not None and session.home is None and not session.is_link:
             former = self._own_ids.get(session.id)
             self._own_ids[session.id] = session.routing_id
-            if former not in (None, session.routing_id):
-                self._tell_all(str(former))
+            if former != session.routing_id:
+                self._give_up(former)
             if isinstance(event, (ev.SubscriptionAdded, ev.ServiceRegistered, ev.ServiceUnregistered)):
                 self._tell_all(session.routing_id)
+
+    def _give_up(self, routing_id: str | None) -> None:
+        """A session of this server has that routing id no longer."""
+        if routing_id is not None:
+            self._far.freed(routing_id)
+            self._tell_all(routing_id)
 
     def _tell_all(self, routing_id: str) -> None:
         for link in self._links.values():
@@ -267,6 +270,9 @@ class Links:
             self._say(link, [{**fields, "route": [self._server_id]}])
 
     def _say(self, link: Link, events: Iterable[dict[str, Any]]) -> None:
+        interest = link.group.interest
+        if isinstance(interest, ModeInterest) and interest.receive == "none":
+            return
         frames = [wire.encode(wire.encode_metadata({**fields, "id": self._new_id()})) for fields in events]
         self._fanout.send_one(link.group, link.session_id, frames)
 

@@ -16,7 +16,7 @@ _JOINED = {"objects": "routing/subscribe/notify", "rules": "routing/subscribe/no
 
 @implementer(IRegistryObserver)
 class MembershipAnnouncer:
-    """Tells the members of this server of each other, and of the members of others, unless ``--announce`` says otherwise.
+    """Tells the members of this server of each other and of the members of others, unless ``--announce`` forbids it.
 
     Linked servers are told by :mod:`bussrv.bus.links`.
     """

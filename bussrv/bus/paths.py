@@ -1,9 +1,9 @@
 """Which sessions other servers have, and over which link each is reached. Pure.
 
-Each server tells its neighbours of every session that it can reach, and over which servers: the *path*, home first. Of the
-paths to one session the shortest is used, and told on; a path that leads through oneself is not. This is path-vector
-routing, as in RFC 4271: what is known is kept by link, so nothing that was told over one link can outlive it, and a link
-that comes back begins with nothing.
+Each server tells its neighbours of every session that it can reach, and over which servers: the *path*, home first. Of
+the paths to one session the shortest is used, and told on; a path that leads through oneself is not. This is
+path-vector routing, as in RFC 4271: what is known is kept by link, so nothing that was told over one link can outlive it,
+and a link that comes back begins with nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Far(Struct, frozen=True, kw_only=True):
 
     def size(self) -> int:
         """How many things were told of it, as ``--max-linked`` counts them."""
-        return 1 + len(self.services)
+        return 1 + len(self.routing_ids) + len(self.services)
 
 
 class Paths:

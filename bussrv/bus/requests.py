@@ -80,8 +80,8 @@ class OpenRequests:
     def asker(self, request_id: Any, replier: str) -> str | None:
         """The session that made a request which ``replier`` replies to.
 
-        Several may have used one id: they are replied to in the order in which they asked. Who was replied to last is given
-        further replies. A request that was given to nobody alone is one that anybody may reply to.
+        Several may have used one id: they are replied to in the order in which they asked. Who was replied to last is
+        given further replies. A request that was given to nobody alone is one that anybody may reply to.
         """
         self._forget_old()
         for asked in (replier, None):

@@ -155,23 +155,21 @@ class Router:
     def _next_provider(self, name: str, origin: Origin, kind: Kind, providers: Iterable[str]) -> str | None:
         """The provider whose turn it is, of those that can be given objects of this kind.
 
-        What came over a link goes on over another one only when nobody here provides the service: its way ends.
+        What came over a link may go on over another one: the turns of all servers on the way make up the choice.
         """
-        sessions = self._registry.state.sessions
-        here: list[str] = []
-        elsewhere: list[str] = []
-        for provider in providers:
-            link = self._links.towards(sessions[provider])
-            if link is not None and link.server_id not in origin.route:
-                elsewhere.append(provider)
-            elif link is None and self._wants(provider, origin.sender, kind):
-                here.append(provider)
-        able = here if origin.link is not None and here else here + elsewhere
+        able = [provider for provider in providers if self._can_ask(provider, origin, kind)]
         if not able:
             return None
         turn = self._turns[name]
         self._turns[name] += 1
         return able[turn % len(able)]
+
+    def _can_ask(self, provider: str, origin: Origin, kind: Kind) -> bool:
+        session = self._registry.state.sessions[provider]
+        if session.home is None:
+            return self._wants(provider, origin.sender, kind)
+        link = self._links.towards(session)
+        return link is not None and link.server_id not in origin.route
 
     def _to_observers(self, sender: str, kind: Kind, delivery: Delivery, providers: Iterable[str]) -> int:
         """To the members of this server that want it, and do not provide the service."""

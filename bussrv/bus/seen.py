@@ -1,13 +1,16 @@
-"""Which objects came over a link already: so that nobody is given one twice, whatever the servers are linked like. Pure."""
+"""Which objects came over a link already: so that nobody is given one twice, however servers are linked. Pure."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 
 class Seen:
-    """The newest objects, known by who sent them and their ids. Ids alone would not do: many clients count from 1.
+    """The newest objects, known by the beginnings of their routes (who sent them, and on which server) and their ids.
+
+    Ids alone would not do: many clients count from 1.
 
     :param capacity: how many are remembered; the oldest are forgotten first.
     """
@@ -21,9 +24,9 @@ class Seen:
     def __len__(self) -> int:
         return len(self._order)
 
-    def add(self, sender: str, object_id: Any) -> bool:
+    def add(self, origin: Iterable[str], object_id: Any) -> bool:
         """Remember an object. :returns: whether it is new."""
-        key = hash((sender, type(object_id), object_id))
+        key = hash((*origin, type(object_id), object_id))
         if key in self._known:
             return False
         self._known.add(key)

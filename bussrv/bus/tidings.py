@@ -1,16 +1,16 @@
 """What linked servers tell each other of the sessions they can reach, both ways. Pure.
 
-The words are those of Object System (seed 002); ``route`` is the path, the server that a session belongs to first, and for
-services the provider before that. Attributes in brackets may be left out::
+The words are those of Object System (seed 002); ``route`` is the path, the server that a session belongs to first, and
+for services the provider before that. Attributes in brackets may be left out::
 
     routing/subscribe/notify         routing-id routing-ids [role] [protocol] [directory] route    there is a member, or
     routing/subscribe/notification   the same, in the deployed dialect                             its path changed
     routing/disconnect               routing-id route                                             it is gone
-    services/register                name [routing-id] [protocol] route                           it provides a service
-    services/unregister              [name] [routing-id] route                                    no longer; no name: all
+    services/register                name [routing-id] [protocol] route                           it provides this
+    services/unregister              [name] [routing-id] route                                    no longer; or nothing
 
-``directory`` is true for servers that tell of all sessions they can reach. Other servers leave out what they do not have;
-a path that does not end with the neighbour who told of it is taken to.
+``directory`` is true for servers that tell of all sessions they can reach. Other servers leave out what they do not
+have; a path that does not end with the neighbour who told of it is taken to.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from bussrv.bus.paths import Far
 from bussrv.errors import Refused
-from bussrv.values import check_routing_id, check_service_name
+from bussrv.values import RESERVED_PREFIX, check_routing_id, check_service_name
 
 NOTIFY = ("routing/subscribe/notify", "routing/subscribe/notification")
 DISCONNECT = "routing/disconnect"
@@ -45,7 +45,7 @@ def tell(before: Far | None, now: Far | None, notify: str) -> Iterator[dict[str,
     if before is not None and before.is_member and not now.is_member:
         yield from _gone(before)
         before = None
-    moved = before is None or before.path != now.path
+    moved = before is None or (before.path, before.protocol) != (now.path, now.protocol)
     told = before.services if before is not None else frozenset()
     if now.is_member and (moved or before is None or replace(before, services=now.services) != now):
         yield _member(now, notify)
@@ -89,19 +89,19 @@ def subject(fields: dict[str, Any], route: list[str], neighbour: str) -> str:
     named = fields.get("routing-id")
     if named is None and fields["event"] in (REGISTER, UNREGISTER):
         named = route[0] if route else neighbour
-    try:
-        checked = check_routing_id(named, "routing-id")
-    except Refused as refusal:
-        raise Refused("bad-attribute", refusal.message) from None
+    (checked,) = _checked([named], "routing-id")
     return checked
 
 
-def learn(before: Far | None, fields: dict[str, Any], routing_id: str, path: tuple[str, ...]) -> Far | None:
+def learn(
+    before: Far | None, fields: dict[str, Any], routing_id: str, path: tuple[str, ...], max_routing_ids: int
+) -> Far | None:
     """What is known of a session once its neighbour told this of it.
 
     :param before: what that neighbour told before.
     :param path: as :func:`path_of` has it.
-    :raises Refused: ``bad-attribute`` or ``bad-service-name``.
+    :param max_routing_ids: the most further routing ids that it may have.
+    :raises Refused: ``bad-attribute``, ``bad-service-name`` or ``reserved-name``.
     """
     event = fields["event"]
     if event == DISCONNECT:
@@ -112,7 +112,7 @@ def learn(before: Far | None, fields: dict[str, Any], routing_id: str, path: tup
             routing_id=routing_id,
             path=path,
             is_member=True,
-            routing_ids=_routing_ids(fields.get("routing-ids")),
+            routing_ids=_routing_ids(fields.get("routing-ids"), max_routing_ids),
             role="server" if fields.get("role") == "server" else None,
             protocol=_protocol(fields),
             tells_all=fields.get("directory") is True,
@@ -120,29 +120,42 @@ def learn(before: Far | None, fields: dict[str, Any], routing_id: str, path: tup
         )
     if event == REGISTER:
         name = check_service_name(fields.get("name"))
-        known = before or Far(routing_id=routing_id, path=path, protocol=_protocol(fields))
-        return replace(known, path=path, services=known.services | {name})
+        if name.startswith(RESERVED_PREFIX):
+            raise Refused("reserved-name", f"{name!r} belongs to each server itself")
+        known = before or Far(routing_id=routing_id, path=path)
+        protocol = _protocol(fields) if "protocol" in fields else known.protocol
+        return replace(known, path=path, protocol=protocol, services=known.services | {name})
     if before is None:
         return None
-    left = before.services - {fields["name"]} if isinstance(fields.get("name"), str) else frozenset()
+    left = before.services - {check_service_name(fields["name"])} if "name" in fields else frozenset()
     return replace(before, services=left) if left or before.is_member else None
 
 
-def path_of(fields: dict[str, Any], route: list[str], neighbour: str) -> tuple[str, ...]:
+def path_of(fields: dict[str, Any], route: list[str], routing_id: str, neighbour: str) -> tuple[str, ...]:
     """The servers that the word of a session passed, the neighbour who told of it last.
 
     The session itself may stand before them, as in the route of what it sends; but a server is the home of itself.
+
+    :raises Refused: ``bad-attribute``.
     """
-    begins_with_session = fields["event"] in (REGISTER, UNREGISTER) or route[:1] == [fields.get("routing-id")]
-    servers = route[1:] if begins_with_session and fields.get("role") != "server" else route
-    return tuple(servers) if servers[-1:] == [neighbour] else (*servers, neighbour)
+    is_server = fields.get("role") == "server" and fields["event"] in NOTIFY
+    servers = route[1:] if route[:1] == [routing_id] and not is_server else route
+    checked = _checked(servers, "each of route")
+    return checked if checked[-1:] == (neighbour,) else (*checked, neighbour)
 
 
-def _routing_ids(value: Any) -> tuple[str, ...]:
+def _routing_ids(value: Any, most: int) -> tuple[str, ...]:
+    values = [value] if isinstance(value, str) else [] if value is None else value
+    if not isinstance(values, list) or len(values) > most:
+        raise Refused("bad-attribute", f"routing-ids is an array of at most {most} strings")
+    return _checked(values, "each of routing-ids")
+
+
+def _checked(values: list[Any], name: str) -> tuple[str, ...]:
     try:
-        return tuple(check_routing_id(each, "each of routing-ids") for each in value or ())
-    except (Refused, TypeError):
-        raise Refused("bad-attribute", "routing-ids is an array of strings") from None
+        return tuple(check_routing_id(each, name) for each in values)
+    except Refused as refusal:
+        raise Refused("bad-attribute", refusal.message) from None
 
 
 def _protocol(fields: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from bussrv.client._deadline import Deadline
 from bussrv.client._stream import StreamClient
 from bussrv.errors import BussrvError, RemoteProtocolError
 from bussrv.values import OCTET_STREAM
-from bussrv.wire.objects import MAX_ADDED, MAX_METADATA, MAX_PAYLOAD, BadObject, ObjectReader, encode
+from bussrv.wire.objects import MAX_METADATA, MAX_PAYLOAD, BadObject, ObjectReader, encode
 
 
 class BusError(BussrvError):
@@ -42,7 +42,8 @@ class _Reader:
     """Objects with decoded metadata, and the last of them."""
 
     def __init__(self, max_payload: int) -> None:
-        self._reader = ObjectReader(MAX_METADATA + MAX_ADDED, max_payload)
+        self._reader = ObjectReader(MAX_METADATA, max_payload)
+        self._reader.expect_server()
         self.last: Object | None = None
 
     def feed(self, data: bytes) -> None:

@@ -19,7 +19,7 @@ from bussrv.interfaces import IBus
 from bussrv.wire.objects import BadObject, BusObject
 
 FIRST_DELAY = 0.5
-"""Seconds before the second attempt; each delay is longer than the one before, and up to a second is added by chance."""
+"""Seconds before the second attempt; each delay is longer than the last, and up to a second is added by chance."""
 
 GROWTH = 1.6
 
@@ -44,10 +44,13 @@ class DialedProtocol(ObjectsProtocol):
 
     def received(self, event: BusObject | BadObject) -> None:
         """Until the link stands, the other server says whether it takes part."""
-        if self._server is None and isinstance(event, BusObject) and event.head.event not in self.JOINING:
-            if event.head.event == "error":
-                self._refused(event.fields())
-        else:
+        if self._server is not None or isinstance(event, BadObject):
+            super().received(event)
+        elif event.head.event == "error":
+            self._refused(event.fields())
+        elif event.head.event in self.JOINING and event.fields().get("role") != "server":
+            self._refused({"message": "what was dialed is no server"})
+        elif event.head.event in self.JOINING:
             super().received(event)
 
     def _refused(self, fields: dict[str, Any]) -> None:

@@ -62,7 +62,12 @@ class FramedProtocol(StreamProtocol):
     def make_reader(self) -> ObjectReader:
         """Reads objects, within the limits that are set."""
         settings = self.bus.settings
-        return ObjectReader(settings.max_metadata, settings.max_payload, settings.max_nesting)
+        self._objects = ObjectReader(settings.max_metadata, settings.max_payload, settings.max_nesting)
+        return self._objects
+
+    def expect_server(self) -> None:
+        """The other end is a server: what it passes on may be more than what a client may send."""
+        self._objects.expect_server()
 
     def encoding(self) -> IEncoding:
         """Objects are framed alike for every member."""

@@ -28,6 +28,7 @@ from bussrv.addresses import host_of
 from bussrv.bus.tidings import TIDINGS
 from bussrv.errors import Refused
 from bussrv.formats.framed import FramedProtocol, Identify
+from bussrv.registry.throttle import Throttle
 from bussrv.wire.objects import BusObject
 
 log = Logger()
@@ -39,6 +40,11 @@ _REPLIES = ("services/register/reply", "services/unregister/reply", "routing/nei
 
 _decode_route = msgspec.json.Decoder(list[str]).decode
 
+
+COMPLAINT_RATE = 0.1
+"""How often a second the log says of one link what was refused, once the first few were said."""
+
+COMPLAINT_BURST = 5
 
 # After how many seconds without an answer the other end counts as gone, and from when on it is asked.
 _DEAD_AFTER = 30
@@ -59,6 +65,7 @@ class ServerLink:
         self._bus = protocol.bus
         self._identify = identify
         self._dialed = dialed
+        self._complaints = Throttle(COMPLAINT_RATE, COMPLAINT_BURST, protocol.reactor.seconds)
 
     def subscribe(self) -> None:
         """Ask the other server for what it has."""
@@ -119,12 +126,8 @@ class ServerLink:
                 self._pass_on(obj, route)
         except Refused as refusal:
             self._bus.counters[refusal.reason] += 1
-            log.warn(
-                "link to {server}: {event} refused: {why}",
-                server=self.server_id,
-                event=obj.head.event,
-                why=refusal.message,
-            )
+            if self._complaints.admit(refusal.reason) is not None:
+                log.warn("link to {server}: {why}", server=self.server_id, why=refusal.message)
 
     def _route(self, obj: BusObject) -> list[str]:
         """The route of what the other server passed on: it ends with that server."""

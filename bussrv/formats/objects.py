@@ -73,10 +73,15 @@ class ObjectsProtocol(FramedProtocol):
                 self.end(refusal.reason)
         else:
             self.joined()
+            self.expect_server()
             self._server = server
             watch_closely(self.transport)
 
     def identity(self, fields: dict[str, Any]) -> tuple[Identity, Interest]:
+        """Who subscribes, and what it wants.
+
+        :raises Refused: ``bad-subscription``.
+        """
         interest: Interest
         most = self.bus.settings.max_patterns
         if "subscriptions" in fields:

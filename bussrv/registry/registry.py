@@ -207,7 +207,7 @@ class Registry:
             session = rules.open_session(plan, identity.session_id)
         except Refused as refusal:
             return fail(refusal)
-        routing_id = rules.grant_routing_id(plan, session, identity.routing_id, self._server_id)
+        routing_id = rules.grant_routing_id(plan, session, identity.routing_id, self._server_id, identity.role)
         if identity.role == SERVER_ROLE and routing_id != identity.routing_id:
             return fail(Refused("duplicate-link", f"there is a server {identity.routing_id} already"))
         about = {**session.about(), "routing_id": routing_id, "actor": identity.actor}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bussrv.errors import Refused
-from bussrv.registry.state import RegistryState, Session
+from bussrv.registry.state import SERVER_ROLE, RegistryState, Session
 from bussrv.values import RESERVED_PREFIX, check_service_name
 
 
@@ -46,11 +46,17 @@ def may_unsubscribe(state: RegistryState, session_id: str, name: str) -> None:
         raise Refused("no-such-subscription", f"there is no subscription to {name!r}")
 
 
-def grant_routing_id(state: RegistryState, session: Session, wanted: str | None, server_id: str) -> str:
-    """The routing id that a session gets: the one it wants when that is free, else the one it has."""
+def grant_routing_id(
+    state: RegistryState, session: Session, wanted: str | None, server_id: str, role: str | None = None
+) -> str:
+    """The routing id that a session gets: the one it wants when that is free, else the one it has.
+
+    No further routing id of another session keeps a server from having its own.
+    """
     if not wanted or wanted == session.routing_id:
         return session.routing_id
-    if wanted == server_id or state.owner(wanted) is not None or state.is_shared(wanted, session.id):
+    is_shared = role != SERVER_ROLE and state.is_shared(wanted, session.id)
+    if wanted == server_id or state.owner(wanted) is not None or is_shared:
         return session.routing_id
     return wanted
 

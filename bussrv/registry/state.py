@@ -17,7 +17,6 @@ from bussrv import events as ev
 from bussrv.interfaces import ISession
 from bussrv.values import Interest
 
-
 SERVER_ROLE = "server"
 """The role of a linked server."""
 

@@ -46,7 +46,7 @@ _PARAMETERS: tuple[tuple[str, str], ...] = (
     ),
     (
         "max-linked",
-        f"the most sessions and services that one linked server may tell of [default: {_DEFAULTS.max_linked}]",
+        f"the most sessions, routing ids and services a linked server may tell of [default: {_DEFAULTS.max_linked}]",
     ),
     (
         "max-seen",

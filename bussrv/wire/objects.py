@@ -34,8 +34,8 @@ MAX_PAYLOAD = 16 << 20
 MAX_NESTING = 64
 
 MAX_ADDED = 8 << 10
-"""The most bytes of metadata that servers add to what a client sent: ``route`` and ``id``, or what an answer holds beside
-what it repeats. Who reads what a server sends has to take so much more than ``MAX_METADATA``.
+"""The most bytes of metadata that servers add to what a client sent: ``route`` and ``id``, or what an answer holds
+beside what it repeats. Who reads what a server sends has to take so much more than ``MAX_METADATA``.
 """
 
 NUL = b"\0"
@@ -119,6 +119,10 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
         self._metadata = b""
         self._size = 0
         self._waiting: Head | BadObject | None = None
+
+    def expect_server(self) -> None:
+        """From now on a server is heard: what it says may hold :data:`MAX_ADDED` more bytes of metadata."""
+        self._max_metadata += MAX_ADDED
 
     def _read_event(self) -> BusObject | BadObject | None:
         if self._waiting is None and not self._read_metadata():
@@ -344,8 +348,8 @@ _TAKEN_AT_ITS_WORD = (b'"id"', b'"size"', b'"to"', b'"event"', b'"type"', b'"nat
 def _says_once(metadata: bytes, different_keys: int) -> bool:
     """Whether metadata has no attribute of :class:`Head` twice: each reader might go by another one of the two.
 
-    With as many colons as different keys it has no key twice. Otherwise it may have colons elsewhere; but then each key is
-    sought, and the escapes of small letters, which may hide one.
+    With as many colons as different keys it has no key twice. Otherwise it may have colons elsewhere; but then each key
+    is sought, and the escapes of small letters, which may hide one.
     """
     if metadata.count(b":") == different_keys:
         return True

@@ -158,6 +158,7 @@ class Member:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self._reader = ObjectReader()
+        self._reader.expect_server()
 
     def send(self, fields: dict[str, Any], payload: bytes = b"") -> None:
         self.connection.send_bytes(encode(fields, payload))

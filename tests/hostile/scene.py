@@ -222,6 +222,7 @@ class Scene:
 def objects_in(data: bytes) -> list[BusObject]:
     """All objects of a stream."""
     reader = ObjectReader()
+    reader.expect_server()
     reader.feed(data)
     found = []
     while (event := reader.next_event()) is not None:

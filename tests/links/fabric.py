@@ -4,9 +4,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from twisted.internet import error
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, fail, succeed
-from twisted.internet.error import ConnectionDone, ConnectionLost, ConnectionRefusedError
 from twisted.internet.interfaces import ITransport
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
@@ -55,8 +55,8 @@ class End:
 
     def loseConnection(self) -> None:
         if self.is_open:
-            self._clock.callLater(self._latency, self.other.lose, ConnectionDone())
-            self._clock.callLater(0, self.lose, ConnectionDone())
+            self._clock.callLater(self._latency, self.other.lose, error.ConnectionDone())
+            self._clock.callLater(0, self.lose, error.ConnectionDone())
 
     def abortConnection(self) -> None:
         self.loseConnection()
@@ -69,7 +69,8 @@ class End:
     def getPeer(self) -> IPv4Address:
         return IPv4Address("TCP", "127.0.0.1", 1)
 
-    getHost = getPeer
+    def getHost(self) -> IPv4Address:
+        return self.getPeer()
 
     def registerProducer(self, producer: Any, streaming: bool) -> None:
         """Never full."""
@@ -95,7 +96,7 @@ class Cable:
     def connect(self, factory: Any) -> Deferred[Any]:
         self.attempts.append(self._clock.seconds())
         if not self.is_plugged:
-            return fail(ConnectionRefusedError())
+            return fail(error.ConnectionRefusedError())
         dialing, listening = End(self._clock, self._latency), End(self._clock, self._latency)
         dialing.other, listening.other = listening, dialing
         self._ends = [dialing, listening]
@@ -118,7 +119,7 @@ class Cable:
         """The connection breaks: what is under way is lost."""
         self.is_plugged = False
         for end in self._ends:
-            end.lose(ConnectionLost())
+            end.lose(error.ConnectionLost())
 
     def plug(self) -> None:
         self.is_plugged = True

@@ -217,7 +217,6 @@ def test_servers_may_link_from_where_they_are_allowed_to():
     assert linked == [True, True, True, False]
 
 
-@pytest.mark.xfail(strict=True, reason="whoever was dialed may become a client, and the dialer waits for ever")
 def test_who_was_dialed_and_subscribes_as_a_client_is_hung_up_on(network):
     client = dial(network, "cellar", role=None)
     network.reactor.advance(60)
@@ -372,7 +371,6 @@ def test_a_far_member_that_is_gone_before_it_is_durable_leaves_nothing(network, 
     assert len(network.events(ev.SessionOpened)) == len(network.events(ev.SessionClosed)) + 2
 
 
-@pytest.mark.xfail(strict=True, reason="what waits for all that was told goes on before a second change is entered")
 def test_an_object_waits_for_everything_that_was_told_before_it(network):
     provider, watcher, cellar = network.member(), network.watcher(), network.server("cellar")
     provider.send({"event": "services/register", "name": "tv"})

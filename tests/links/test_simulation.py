@@ -1,7 +1,7 @@
-"""Servers linked at random, while links break, members come and go and objects are under way; a clock that is moved by hand.
+"""Servers linked at random, while links break, members come and go and objects are under way; a clock moved by hand.
 
-Whatever happens, nobody is given an object twice. Once things have settled, everybody who can be reached is given it exactly
-once, what has a known recipient goes no way but the shortest, and each server knows exactly who can be reached.
+Whatever happens, nobody is given an object twice. Once things have settled, everybody who can be reached is given it
+exactly once, what has a known recipient takes the shortest way and no other, and each server knows who can be reached.
 """
 
 from collections import Counter
@@ -143,7 +143,9 @@ class Simulation(RuleBasedStateMachine):
         for name in self.fabric.servers:
             reach = self.distances(name)
             wanted: dict[str, str | None] = {
-                client.id: None if client.home == name else client.home for client in self.clients if client.home in reach
+                client.id: None if client.home == name else client.home
+                for client in self.clients
+                if client.home in reach
             }
             wanted |= {server: None if distance == 1 else server for server, distance in reach.items() if distance}
             assert self.fabric.known(name) == wanted
