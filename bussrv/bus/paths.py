@@ -2,8 +2,8 @@
 
 Each server tells its neighbours of every session that it can reach, and over which servers: the *path*, home first. Of
 the paths to one session the shortest is used, and told on; a path that leads through oneself is not. This is
-path-vector routing, as in RFC 4271: what is known is kept by link, so nothing that was told over one link can outlive it,
-and a link that comes back begins with nothing.
+path-vector routing, as in RFC 4271: what is known is kept by link, so nothing that was told over one link can outlive
+it, and a link that comes back begins with nothing.
 """
 
 from __future__ import annotations
