@@ -44,7 +44,7 @@ class Bench:
 
 
 class Cable:
-    """Forwards one TCP connection after another. What dials it while it is unplugged has to wait, as a new cable's does.
+    """Forwards one TCP connection after another. It is new and unplugged: what dials it has to wait.
 
     :ivar port: where it is dialed, on this machine.
     """
@@ -55,6 +55,7 @@ class Cable:
         self._listening.setblocking(False)
         self.port: int = self._listening.getsockname()[1]
         self._carrying: asyncio.Task[None] | None = None
+        self._flowing = asyncio.Event()
 
     def plug(self, address: Address) -> None:
         """Connect who dials the cable with ``address``."""
@@ -64,6 +65,14 @@ class Cable:
         """The connection breaks: what is under way is lost."""
         self._bench.run(self._stop())
 
+    def hold(self) -> None:
+        """Keep back what is sent from now on, both ways, until it is let go."""
+        self._bench.run(self._flow(False))
+
+    def let_go(self) -> None:
+        """Forward what was kept back."""
+        self._bench.run(self._flow(True))
+
     def close(self) -> None:
         """Who dials it is refused from now on."""
         self.unplug()
@@ -71,7 +80,11 @@ class Cable:
 
     async def _start(self, address: Address) -> None:
         assert self._carrying is None
+        self._flowing.set()
         self._carrying = asyncio.create_task(self._carry(address))
+
+    async def _flow(self, flows: bool) -> None:
+        (self._flowing.set if flows else self._flowing.clear)()
 
     async def _stop(self) -> None:
         if self._carrying is not None:
@@ -84,10 +97,10 @@ class Cable:
         while True:
             dialed, _ = await loop.sock_accept(self._listening)
             with contextlib.suppress(OSError):
-                await _forward(dialed, address)
+                await _forward(dialed, address, self._flowing)
 
 
-async def _forward(dialed: socket.socket, address: Address) -> None:
+async def _forward(dialed: socket.socket, address: Address, flowing: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
     with dialed, socket.socket() as beyond:
         ends = (dialed, beyond)
@@ -97,7 +110,7 @@ async def _forward(dialed: socket.socket, address: Address) -> None:
                 end.setblocking(False)
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await loop.sock_connect(beyond, address)
-            pumps = [asyncio.create_task(_pump(*each)) for each in (ends, ends[::-1])]
+            pumps = [asyncio.create_task(_pump(*each, flowing)) for each in (ends, ends[::-1])]
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             for end in ends:
@@ -109,14 +122,15 @@ async def _forward(dialed: socket.socket, address: Address) -> None:
             await asyncio.gather(*pumps, return_exceptions=True)
 
 
-async def _pump(source: socket.socket, target: socket.socket) -> None:
+async def _pump(source: socket.socket, target: socket.socket, flowing: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
     while data := await loop.sock_recv(source, _CHUNK):
+        await flowing.wait()
         await loop.sock_sendall(target, data)
 
 
 def reserve_port() -> socket.socket:
-    """A port of this machine that refuses connections until a server listens on it; nobody else is given it meanwhile."""
+    """A port of this machine that refuses connections until a server listens on it; nobody else is given it."""
     held = socket.socket()
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     held.bind(("127.0.0.1", 0))
