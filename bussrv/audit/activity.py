@@ -79,6 +79,7 @@ def session_histories(records: DataFrame) -> DataFrame:
             _first("moment", opened).alias("opened"),
             _first("boot", opened).alias("boot"),
             F.bool_or(F.when(opened, F.coalesce("persistent", F.lit(False)))).alias("persistent"),
+            _first("home", opened).alias("home"),
             F.min_by(end, F.when(closed, _order())).alias("end"),
             F.count_if(opened).alias("openings"),
             F.count_if(closed).alias("closings"),
@@ -117,6 +118,7 @@ def sessions(histories: DataFrame) -> DataFrame:
         F.col("end.reason").alias("reason"),
         *counters,
         "persistent",
+        "home",
     )
 
 

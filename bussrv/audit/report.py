@@ -56,7 +56,8 @@ def _number_by(table: DataFrame, column: str, number: Column) -> dict[str, int]:
 
 def _sessions(sessions: DataFrame) -> dict[str, dict[str, int]]:
     counts = (
-        sessions.groupBy(F.coalesce("protocol", F.lit("unknown")).alias("protocol"))
+        sessions.where("home IS NULL")
+        .groupBy(F.coalesce("protocol", F.lit("unknown")).alias("protocol"))
         .agg(
             F.count("opened").alias("opened"),
             F.count_if(F.col("state") == "closed").alias("closed"),

@@ -147,6 +147,7 @@ def describe(mine: list[Record], opened: list[Record], closed: list[Record]) -> 
             name: getattr(end, name) if end else None for name in ("objects_in", "objects_out", "bytes_in", "bytes_out")
         },
         "persistent": any(record.event.persistent for record in opened) if opened else None,
+        "home": next((record.event.home for record in opened if record.event.home is not None), None),
     }
 
 

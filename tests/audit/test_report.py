@@ -129,6 +129,7 @@ def test_sessions(audited: Audited) -> None:
         "bytes_in": 120,
         "bytes_out": 0,
         "persistent": False,
+        "home": None,
     }
     still_open = sessions["barn-2.1"]
     assert (still_open["state"], still_open["persistent"], still_open["opened"]) == ("open", True, moment(23))
