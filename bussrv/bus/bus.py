@@ -58,7 +58,7 @@ class Bus:
         self._fanout = Fanout()
         self._audience = Audience(self._fanout)
         self._last_values = LastValues(settings.max_last_values)
-        self._routes: dict[str, tuple[list[str], bytes]] = {}
+        self._origins: dict[str, tuple[Origin, bytes]] = {}
         self._seen = Seen(settings.max_seen)
         self.links = Links(
             registry, settings, server_id, new_id, self._fanout, self._audience.link, self.counters, reactor
@@ -104,12 +104,12 @@ class Bus:
             if event.service is not None:
                 self._audience.unwatch(session_id, event.service)
         elif isinstance(event, ev.SessionIdentified):
-            self._routes.pop(session_id, None)
+            self._origins.pop(session_id, None)
         elif isinstance(event, ev.ServiceUnregistered):
             self._forget_service(event.service)
         elif isinstance(event, ev.SessionClosed):
             self._audience.leave(session_id)
-            self._routes.pop(session_id, None)
+            self._origins.pop(session_id, None)
 
     def _subscribed(self, session_id: str, event: ev.SubscriptionAdded) -> None:
         if event.service is not None:
@@ -140,21 +140,22 @@ class Bus:
         if self._audience.group_of(session_id) is None:
             self.counters["not-subscribed"] += 1
             return 0
-        metadata = wire.with_route(obj, self._route(session_id)[1], self._new_id)
+        origin, route = self._origin(session_id)
+        metadata = wire.with_route(obj, route, self._new_id)
         publication = as_publication(obj, self.registry.state.provided_by(session_id))
         delivery = Delivery(metadata, obj.payload, publication)
         kind = kind_of(obj)
         if publication is not None:
             self._to_watchers(delivery, publication)
-        return self._router.route(Origin(session_id, self._route(session_id)[0]), obj, kind, delivery)
+        return self._router.route(origin, obj, kind, delivery)
 
-    def _route(self, session_id: str) -> tuple[list[str], bytes]:
-        """The route of what a session sends, as a list and as JSON."""
-        route = self._routes.get(session_id)
-        if route is None:
-            ids = [self.registry.state.sessions[session_id].routing_id, self.server_id]
-            route = self._routes[session_id] = (ids, wire.encode_json(ids))
-        return route
+    def _origin(self, session_id: str) -> tuple[Origin, bytes]:
+        """Where what a session sends comes from, and its route as JSON."""
+        origin = self._origins.get(session_id)
+        if origin is None:
+            route = [self.registry.state.sessions[session_id].routing_id, self.server_id]
+            origin = self._origins[session_id] = (Origin(session_id, route), wire.encode_json(route))
+        return origin
 
     def relay(self, session_id: str, obj: BusObject, route: list[str]) -> None:
         """Route an object that a linked server passed on, unless it was here before.
@@ -193,7 +194,7 @@ class Bus:
         """Deliver a publication to everybody who wants it, in every format; once the session is closed, to nobody."""
         if session_id not in self.registry.state.sessions:
             return
-        route, _ = self._route(session_id)
+        route = self._origin(session_id)[0].route
         kind = kind_of_content(publication.content_type, bool(publication.payload))
         groups = self._audience.wanting(kind)
         metadata = b""

@@ -75,10 +75,17 @@ class FramedProtocol(StreamProtocol):
 
     def opened(self) -> None:
         """Give the client some time to become a member."""
+        self._start_timeout()
+
+    def _start_timeout(self) -> None:
         self._timeout = self.reactor.callLater(self.bus.settings.subscribe_timeout, self._too_late)
 
     def _too_late(self) -> None:
         self._timeout = None
+        if self.is_busy:
+            # It has asked; it is the disk that takes its time.
+            self._start_timeout()
+            return
         self.bus.counters["subscribe-timeout"] += 1
         self.end("subscribe-timeout")
 

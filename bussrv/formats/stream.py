@@ -121,6 +121,7 @@ class StreamProtocol(TwistedProtocol):
     """One connection of a stream format. Subclasses say how it is read, and what each event means.
 
     :cvar FORMAT: the name of the wire format.
+    :ivar is_busy: whether something that the client asked for is under way; what it sends later waits.
     """
 
     FORMAT: ClassVar[str]
@@ -135,7 +136,7 @@ class StreamProtocol(TwistedProtocol):
         self.reactor = reactor
         self.traffic = Traffic()
         self._reader = self.make_reader()
-        self._busy = False
+        self.is_busy = False
         self._pumping = False
         self._input_ended = False
         self._ended = False
@@ -183,7 +184,7 @@ class StreamProtocol(TwistedProtocol):
             return
         self._pumping = True
         try:
-            while not self._busy and not self._ended and not self.link.is_closing:
+            while not self.is_busy and not self._ended and not self.link.is_closing:
                 event = self._reader.next_event()
                 if event is None:
                     break
@@ -194,7 +195,7 @@ class StreamProtocol(TwistedProtocol):
         finally:
             self._pumping = False
             self.bus.flush()
-        if self._input_ended and not self._busy:
+        if self._input_ended and not self.is_busy:
             self.end("client-closed")
 
     def _refuse_input(self, error: RemoteProtocolError) -> None:
@@ -213,7 +214,7 @@ class StreamProtocol(TwistedProtocol):
         """Do ``work``; while it waits for something, the client's later input waits."""
         working = Deferred.fromCoroutine(work)
         if not working.called:
-            self._busy = True
+            self.is_busy = True
             self.transport.pauseProducing()
         working.addErrback(self._broken)
         working.addBoth(self._done)
@@ -223,9 +224,9 @@ class StreamProtocol(TwistedProtocol):
         self.end("internal-error")
 
     def _done(self, _: object) -> None:
-        if not self._busy:
+        if not self.is_busy:
             return
-        self._busy = False
+        self.is_busy = False
         if not self._ended:
             self.transport.resumeProducing()
         self._pump()

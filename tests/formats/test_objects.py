@@ -32,6 +32,19 @@ def test_whoever_does_not_subscribe_in_time_is_closed() -> None:
     assert (closed.reason, network.bus.counters["subscribe-timeout"]) == ("subscribe-timeout", 1)
 
 
+def test_whoever_waits_for_a_slow_disk_has_subscribed_in_time() -> None:
+    network = Network(subscribe_timeout=30)
+    member = Member(network.connect("objects"))
+    network.journal.hold()
+    member.send({"event": "routing/subscribe"})
+    network.reactor.advance(31)
+    assert member.connection.is_open
+    network.journal.release()
+    assert member.names() == ["routing/subscribe/reply"]
+    network.reactor.advance(60)
+    assert member.connection.is_open
+
+
 def test_subscribing_is_answered_with_the_routing_ids() -> None:
     network = Network()
     member = Member(network.connect("objects"))
