@@ -237,7 +237,8 @@ def test_what_overtakes_the_best_way_is_a_publication_all_the_same(tmp_path: Pat
             assert screen.wait_for(lambda event: isinstance(event, spp.Info)) == spp.Info("tv", b"on")
 
 
-@pytest.mark.xfail(strict=True, reason="what is found anew over another link while the server stops is never closed")
+# Not strict: whether it happens is a race with the disk.
+@pytest.mark.xfail(strict=False, reason="what is found anew over another link while the server stops is never closed")
 def test_servers_that_stop_all_at_once_close_every_session(tmp_path: Path) -> None:
     # The more ways there are, the more often one is found anew while the others go.
     with LinkedServers(tmp_path, [f"{a}{b}" for a, b in combinations("abcde", 2)]) as servers:
