@@ -33,6 +33,10 @@ REASONS: dict[str, str] = {
     "reserved-app-type": "an Inbus publication with the reserved app-type 0; delivered and counted",
     "foreign-address": "an Inbus subscriber address that is neither the sender's nor allowed",
     "datagram-too-large": "a payload that no datagram can carry",
+    "own-address": "an Inbus subscriber address that is the server's own",
+    "inbus-rate": "more datagrams a second to one Inbus subscriber address than the limit",
+    "inbus-unreachable": "nobody listens at the address of an Inbus subscriber; its machine said so",
+    "inbus-send-failed": "a datagram that the system did not take, or that was lost on its way",
     "publisher-waiting": "a publisher sent more than may wait for its service to be registered",
     # Links between servers.
     "duplicate-link": "there is a link between these two servers already, or a server of that name",
@@ -47,6 +51,8 @@ REASONS: dict[str, str] = {
     "reserved-name": "names that begin with bus/ belong to the server",
     "session-closed": "the session is closed",
     "journal-unavailable": "the journal cannot be written at the moment",
+    "not-authenticated": "the client has not said who it is, which the wire format asks for",
+    "bad-credentials": "there is no such user, or the secret is not the user's",
     # Why a session ended; one that sent something malformed ended for the code that says what.
     "client-closed": "the client closed the connection",
     "connection-lost": "the connection broke",
@@ -54,6 +60,7 @@ REASONS: dict[str, str] = {
     "slow-consumer": "the client read too slowly: its outbound limit was reached",
     "link-lost": "the link over which the session of another server was reached is lost",
     "unreachable": "the session of another server left, or cannot be reached any more",
+    "authentication-failed": "the client failed to say who it is too often",
     "lease-expired": "nothing was heard within the lease",
     "unsubscribed": "the last subscription of an Inbus subscriber went",
     "server-stopped": "the server was stopped",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Network, IPv6Network
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 
 Announce = Literal["members", "servers", "off"]
+SlowSpp = Literal["disconnect", "coalesce"]
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -32,7 +34,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     :ivar strict: refuse a payload without a type instead of routing it.
     :ivar announce: to whom joining and leaving members are announced.
     :ivar inbus_lease: how long an Inbus subscriber or publisher may be silent; 0: for ever.
+    :ivar inbus_max_rate: the most datagrams a second to one Inbus subscriber address.
     :ivar inbus_allow: networks that Inbus subscriber addresses may lie in beside the sender's own address.
+    :ivar slow_spp: what waits for an SPP client that reads slowly: everything, or the newest state of each service.
+    :ivar spp_users: the file of those who may watch over SPP; ``None``: everybody may.
     """
 
     max_metadata: int = 64 << 10
@@ -54,4 +59,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     strict: bool = False
     announce: Announce = "members"
     inbus_lease: float = 3600.0
+    inbus_max_rate: int = 1000
     inbus_allow: tuple[IPv4Network | IPv6Network, ...] = ()
+    slow_spp: SlowSpp = "disconnect"
+    spp_users: Path | None = None

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bussrv.cli import audit
+from bussrv.cli import audit, spp_user
 from bussrv.version import VERSION
 
 INTERRUPTED = 130
@@ -30,6 +30,7 @@ class Command:
 
 COMMANDS: dict[str, Command] = {
     "audit": Command(audit.SUMMARY, audit.DESCRIPTION, audit.add_arguments, audit.run),
+    "spp-user": Command(spp_user.SUMMARY, spp_user.DESCRIPTION, spp_user.add_arguments, spp_user.run),
 }
 
 

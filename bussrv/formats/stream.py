@@ -40,6 +40,37 @@ class Reader(Protocol):
         """The next event, or ``None``; raises :class:`RemoteProtocolError`."""
 
 
+class Backlog:
+    """What waits for one client while its transport is full, in order.
+
+    :ivar size: in bytes.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._chunks: deque[bytes] = deque()
+
+    def __len__(self) -> int:
+        """How many chunks wait."""
+        return len(self._chunks)
+
+    def put(self, batch: Batch) -> None:
+        """Add frames at the end."""
+        self._chunks.append(batch.joined)
+        self.size += batch.size
+
+    def take(self) -> bytes:
+        """The first chunk, which must be there; it goes."""
+        chunk = self._chunks.popleft()
+        self.size -= len(chunk)
+        return chunk
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._chunks.clear()
+        self.size = 0
+
+
 @implementer(ISessionLink, IPushProducer)
 class StreamLink:
     """The way out over a stream: chunks that many sessions share, queued here while the transport is full.
@@ -48,13 +79,12 @@ class StreamLink:
     :ivar is_closing: whether nothing more is sent.
     """
 
-    def __init__(self, protocol: StreamProtocol, encoding: IEncoding, max_outbound: int) -> None:
+    def __init__(self, protocol: StreamProtocol, encoding: IEncoding, max_outbound: int, backlog: Backlog) -> None:
         self._protocol = protocol
         self._transport = protocol.transport
         self._encoding = encoding
         self._max_outbound = max_outbound
-        self._chunks: deque[bytes] = deque()
-        self._waiting = 0
+        self._backlog = backlog
         self._full = False
         self.is_closing = False
         self._transport.registerProducer(self, True)
@@ -73,9 +103,8 @@ class StreamLink:
         if not self._full:
             self._transport.write(batch.joined)
             return
-        self._chunks.append(batch.joined)
-        self._waiting += batch.size
-        if self._waiting > self._max_outbound:
+        self._backlog.put(batch)
+        if self._backlog.size > self._max_outbound:
             self.is_closing = True
             self._protocol.overflow(self._max_outbound)
 
@@ -86,7 +115,7 @@ class StreamLink:
     def finish(self) -> None:
         """Send what is queued, then close the connection."""
         self.is_closing = True
-        if not self._chunks:
+        if not self._backlog:
             self._transport.unregisterProducer()
             self._transport.loseConnection()
 
@@ -103,17 +132,14 @@ class StreamLink:
     def resumeProducing(self) -> None:
         """The transport has room again."""
         self._full = False
-        while self._chunks and not self._full:
-            chunk = self._chunks.popleft()
-            self._waiting -= len(chunk)
-            self._transport.write(chunk)
-        if self.is_closing and not self._chunks:
+        while self._backlog and not self._full:
+            self._transport.write(self._backlog.take())
+        if self.is_closing and not self._backlog:
             self.finish()
 
     def stopProducing(self) -> None:
         """The connection is gone."""
-        self._chunks.clear()
-        self._waiting = 0
+        self._backlog.clear()
 
 
 @implementer(IHalfCloseableProtocol)
@@ -151,6 +177,10 @@ class StreamProtocol(TwistedProtocol):
         """How the client is given what it wants."""
         raise NotImplementedError
 
+    def make_backlog(self) -> Backlog:
+        """Where waits what the client is slow to take."""
+        return Backlog()
+
     def opened(self) -> None:
         """The session is open."""
 
@@ -166,7 +196,7 @@ class StreamProtocol(TwistedProtocol):
         for set_option in ("setTcpKeepAlive", "setTcpNoDelay"):
             getattr(self.transport, set_option, lambda on: None)(True)
         self.factory.protocols.add(self)
-        self.link = StreamLink(self, self.encoding(), self.bus.settings.max_outbound)
+        self.link = StreamLink(self, self.encoding(), self.bus.settings.max_outbound, self.make_backlog())
         peer = peer_text(self.transport.getPeer())
         self.session_id = self.bus.open(self.FORMAT, peer, self.link).id
         self.opened()

@@ -22,7 +22,7 @@ from msgspec import Struct
 from bussrv.errors import ConfigError
 from bussrv.interfaces import IWireFormat
 from bussrv.journal.writer import SyncMode
-from bussrv.settings import Announce, Settings
+from bussrv.settings import Announce, Settings, SlowSpp
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -91,6 +91,8 @@ def settings(options: Mapping[str, Any]) -> Settings:
         option = field.replace("_", "-")
         if option in options:
             values[field] = check(option, options[option])
+    if "slow" in options:
+        values.update(_slow(options["slow"]))
     return Settings(**values)
 
 
@@ -191,9 +193,27 @@ def _networks(option: str, value: Any) -> tuple[Any, ...]:
         raise ConfigError(f"--{option}: {error}") from error
 
 
+def _file(option: str, value: Any) -> Path:
+    return Path(_text(option, value)).absolute()
+
+
+def _slow(values: Any) -> dict[str, str]:
+    """The policy for slow clients of each wire format that has a choice, by field."""
+    found = {}
+    for value in values if isinstance(values, (list, tuple)) else [values]:
+        name, _, policy = _text("slow", value).partition("=")
+        if name not in _SLOW:
+            raise ConfigError(f"--slow: {value!r} is not of the form spp=coalesce")
+        field, choices = _SLOW[name]
+        found[field] = _one_of("slow", policy, choices)
+    return found
+
+
 def _announce(option: str, value: Any) -> Any:
     return _one_of(option, value, get_args(Announce))
 
+
+_SLOW: dict[str, tuple[str, tuple[str, ...]]] = {"spp": ("slow_spp", get_args(SlowSpp))}
 
 _SETTINGS: dict[str, Callable[[str, Any], Any]] = {
     "max_metadata": _whole_number,
@@ -215,5 +235,7 @@ _SETTINGS: dict[str, Callable[[str, Any], Any]] = {
     "strict": _flag,
     "announce": _announce,
     "inbus_lease": _seconds,
+    "inbus_max_rate": _whole_number,
     "inbus_allow": _networks,
+    "spp_users": _file,
 }

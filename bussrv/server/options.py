@@ -59,6 +59,12 @@ _PARAMETERS: tuple[tuple[str, str], ...] = (
         f"seconds a closing connection may take to read what is queued [default: {_DEFAULTS.close_timeout:g}]",
     ),
     ("inbus-lease", f"seconds an Inbus client may be silent, 0: for ever [default: {_DEFAULTS.inbus_lease:g}]"),
+    (
+        "inbus-max-rate",
+        f"the most datagrams a second to one Inbus subscriber address [default: {_DEFAULTS.inbus_max_rate}]",
+    ),
+    ("spp-users", "a file of those who may watch over SPP, made with: bussrv spp-user [default: everybody may]"),
+    ("slow", f"for slow clients: spp=coalesce or spp=disconnect [default: spp={_DEFAULTS.slow_spp}]"),
 )
 
 

@@ -51,6 +51,7 @@ AUTH_RESULT = 33
 _HEADER = Layout(">II")
 _INTEGER = Layout(">I")
 _MAX_INTEGER = 0xFFFFFFFF
+_INFO_TYPE = _INTEGER.pack(INFO)
 
 Side: TypeAlias = Literal["client", "server"]
 
@@ -182,6 +183,15 @@ def _read_text(packet: bytes, start: int, field: str) -> tuple[str, int]:
         raise RemoteProtocolError(
             "bad-utf8", f"the {field} is not UTF-8: {error.reason} at byte {position}", position
         ) from error
+
+
+def service_of_info(packet: bytes) -> bytes | None:
+    """The service id, in UTF-8, of a packet of type 16 that :func:`info` made; ``None`` for every other packet."""
+    if not packet.startswith(_INFO_TYPE):
+        return None
+    start = _HEADER.size + _INTEGER.size
+    (size,) = _INTEGER.unpack_from(packet, _HEADER.size)
+    return packet[start : start + size]
 
 
 def credentials(data: bytes) -> tuple[str, str]:

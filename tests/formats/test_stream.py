@@ -48,7 +48,7 @@ def test_a_client_that_lets_too_much_wait_is_disconnected_and_the_others_notice_
     drain([fast, slow])
     for _ in range(20):
         sender.send({"type": "a/b"}, b"x" * 100)
-    assert slow.connection.protocol.link._waiting < 1200
+    assert slow.connection.protocol.link._backlog.size < 1200
     network.reactor.advance(0)
     assert slow.connection.transport.aborted
     assert fast.connection.is_open

@@ -1,0 +1,68 @@
+"""What waits for a slow SPP client that is to have the newest state of each service, not every state before it."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+
+from bussrv.bus.delivery import Batch
+from bussrv.formats.stream import Backlog
+from bussrv.values import Traffic
+from bussrv.wire.spp import service_of_info
+
+
+class NewestStates(Backlog):
+    """Packets in the order in which they were sent, but for each info packet that a newer one of its service follows.
+
+    The older one goes, and the newer one stands where it stood anyway: what is left is in order, and every offer,
+    removal and answer is among it.
+
+    :param is_state: whether the messages of a service, whose id is given as bytes, are states. Those that are changes
+        of a state are all kept.
+    :param counters: ``spp-coalesced`` counts the packets that went.
+    :param traffic: counts what the client is sent; what goes is not.
+    """
+
+    def __init__(self, is_state: Callable[[bytes], bool], counters: Counter[str], traffic: Traffic) -> None:
+        super().__init__()
+        self._is_state = is_state
+        self._counters = counters
+        self._traffic = traffic
+        self._packets: OrderedDict[bytes | int, bytes] = OrderedDict()
+        self._kept = 0
+
+    def __len__(self) -> int:
+        """How many packets wait."""
+        return len(self._packets)
+
+    def put(self, batch: Batch) -> None:
+        """Add packets at the end."""
+        for packet in batch.frames:
+            service = service_of_info(packet)
+            if service is not None and self._is_state(service):
+                self._let_go(service)
+                self._packets[service] = packet
+            else:
+                self._kept += 1
+                self._packets[self._kept] = packet
+            self.size += len(packet)
+
+    def _let_go(self, service: bytes) -> None:
+        older = self._packets.pop(service, None)
+        if older is None:
+            return
+        self.size -= len(older)
+        self._traffic.objects_out -= 1
+        self._traffic.bytes_out -= len(older)
+        self._counters["spp-coalesced"] += 1
+
+    def take(self) -> bytes:
+        """The first packet, which must be there; it goes."""
+        _, packet = self._packets.popitem(last=False)
+        self.size -= len(packet)
+        return packet
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._packets.clear()
+        self.size = 0

@@ -1,0 +1,153 @@
+"""The users of SPP: a file of names and hashed secrets, the scheme of the hash, and how both are checked. Pure.
+
+A line is ``user:scrypt$N$r$p$salt$hash``: the cost, the block size and the parallelism of scrypt (RFC 7914) in decimal,
+then salt and hash in base64. ``bussrv spp-user NAME`` makes one. Empty lines, and those that begin with ``#``, are
+skipped.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import hmac
+import os
+from base64 import b64decode, b64encode
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from bussrv.errors import ConfigError
+
+SCHEME = "scrypt"
+MAX_USER = 255
+"""The longest name of a user, in bytes of UTF-8."""
+
+MAX_MEMORY = 256 << 20
+"""The most bytes of memory that checking a secret may take: a line of the file says how much."""
+
+_MAX_PARALLELISM = 64
+_SALT_BYTES = 16
+_HASH_BYTES = 32
+
+
+class SecretHash(Struct, frozen=True):
+    """What is kept of a secret.
+
+    :ivar cost: N, a power of two. Memory is 128 times ``cost`` times ``block_size`` bytes.
+    :ivar block_size: r.
+    :ivar parallelism: p; time grows with it, memory does not.
+    """
+
+    salt: bytes
+    digest: bytes
+    cost: int = 1 << 15
+    block_size: int = 8
+    parallelism: int = 3
+
+    def matches(self, secret: bytes) -> bool:
+        """Whether this was made of ``secret``. Takes a good part of a second, by design."""
+        return hmac.compare_digest(self.digest, self._hash(secret))
+
+    def made_of(self, secret: bytes) -> SecretHash:
+        """The hash of ``secret`` with the same salt and parameters."""
+        return replace(self, digest=self._hash(secret))
+
+    def _hash(self, secret: bytes) -> bytes:
+        return hashlib.scrypt(
+            secret,
+            salt=self.salt,
+            n=self.cost,
+            r=self.block_size,
+            p=self.parallelism,
+            maxmem=2 * MAX_MEMORY,
+            dklen=len(self.digest),
+        )
+
+    def __str__(self) -> str:
+        """As it stands in the file."""
+        salt, digest = (b64encode(each).decode() for each in (self.salt, self.digest))
+        return f"{SCHEME}${self.cost}${self.block_size}${self.parallelism}${salt}${digest}"
+
+
+NOBODY = SecretHash(bytes(_SALT_BYTES), bytes(_HASH_BYTES))
+"""No secret is known that this was made of."""
+
+
+def hash_secret(secret: bytes) -> SecretHash:
+    """The hash of a secret, with a salt of its own."""
+    return replace(NOBODY, salt=os.urandom(_SALT_BYTES)).made_of(secret)
+
+
+def parse_hash(text: str) -> SecretHash:
+    """The hash that ``text`` stands for.
+
+    :raises ValueError: it stands for none, or one that takes too much to check.
+    """
+    scheme, *fields = text.split("$")
+    if scheme != SCHEME or len(fields) != 5:
+        raise ValueError(f"not of the form {SCHEME}$N$r$p$salt$hash")
+    try:
+        cost, block_size, parallelism = (int(each) for each in fields[:3])
+        salt, digest = (b64decode(each, validate=True) for each in fields[3:])
+    except (ValueError, binascii.Error) as error:
+        raise ValueError("N, r and p are numbers, salt and hash are base64") from error
+    _check_parameters(cost, block_size, parallelism)
+    if not salt or len(digest) < _HASH_BYTES:
+        raise ValueError(f"the salt is not empty, and the hash has {_HASH_BYTES} bytes or more")
+    return SecretHash(salt, digest, cost, block_size, parallelism)
+
+
+def _check_parameters(cost: int, block_size: int, parallelism: int) -> None:
+    if cost < 2 or cost & (cost - 1):
+        raise ValueError("N is a power of two")
+    if block_size < 1 or not 1 <= parallelism <= _MAX_PARALLELISM:
+        raise ValueError(f"r is 1 or more, p is 1 to {_MAX_PARALLELISM}")
+    if 128 * cost * block_size > MAX_MEMORY:
+        raise ValueError(f"N and r take more than {MAX_MEMORY} bytes of memory")
+
+
+def check_user(user: str) -> str:
+    """Return ``user`` if it can be the name of one.
+
+    :raises ValueError: it cannot.
+    """
+    if not user or len(user.encode("utf-8", "replace")) > MAX_USER:
+        raise ValueError(f"the name of a user has 1 to {MAX_USER} bytes")
+    if not user.isprintable() or user != user.strip() or user.startswith("#"):
+        raise ValueError("the name of a user holds no control characters, and begins with neither a space nor a #")
+    return user
+
+
+def user_line(user: str, secret: bytes) -> str:
+    """The line of a user, without its end.
+
+    :raises ValueError: ``user`` cannot be the name of one.
+    """
+    return f"{check_user(user)}:{hash_secret(secret)}"
+
+
+def read_users(path: Path) -> dict[str, SecretHash]:
+    """Every user of a file.
+
+    :raises ConfigError: it cannot be read, or a line of it makes no sense.
+    """
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except OSError as error:
+        raise ConfigError(f"cannot read the users in {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"the users in {path} are not UTF-8") from error
+    users: dict[str, SecretHash] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        user, _, text = line.rpartition(":")
+        try:
+            parsed = parse_hash(text.strip())
+            if check_user(user) in users:
+                raise ValueError("the user has a line already")
+        except ValueError as error:
+            raise ConfigError(f"{path}, line {number}: {error}; make lines with: bussrv spp-user NAME") from error
+        users[user] = parsed
+    return users
