@@ -61,6 +61,9 @@ class StreamListener(Service):
 
 
 class _DatagramServer(Protocol):
+    def listening(self) -> None:
+        """Its port is read from."""
+
     def stop(self) -> None:
         """Close its sessions."""
 
@@ -69,7 +72,7 @@ class _DatagramServer(Protocol):
 class DatagramListener(Service):
     """A UDP port, described as ``udp:PORT`` or ``udp:PORT:interface=ADDRESS``.
 
-    :param protocol: a Twisted datagram protocol that also has ``stop()``.
+    :param protocol: a Twisted datagram protocol that also has ``listening()`` and ``stop()``.
     :raises ConfigError: if the description is of another form.
     """
 
@@ -91,6 +94,8 @@ class DatagramListener(Service):
         )
         self._port = port
         self.address = f"udp {peer_text(port.getHost())}"
+        server: _DatagramServer = self._protocol
+        server.listening()
 
     def stopService(self) -> Deferred[Any]:
         """Close the port and the sessions that do not outlive it."""

@@ -14,12 +14,14 @@ class Throttle:
     :param rate: tokens a second.
     :param burst: tokens a key begins with, and the most it can have.
     :param seconds: a clock, in seconds.
+    :param max_keys: how many keys are remembered; beyond it those that were used longest ago begin anew.
     """
 
-    def __init__(self, rate: float, burst: int, seconds: Callable[[], float]) -> None:
+    def __init__(self, rate: float, burst: int, seconds: Callable[[], float], max_keys: int | None = None) -> None:
         self._rate = rate
         self._burst = float(burst)
         self._seconds = seconds
+        self._max_keys = MAX_KEYS if max_keys is None else max_keys
         self._buckets: OrderedDict[Hashable, tuple[float, float, int]] = OrderedDict()
 
     def admit(self, key: Hashable) -> int | None:
@@ -34,6 +36,6 @@ class Throttle:
             self._buckets[key] = (tokens, now, held_back + 1)
             return None
         self._buckets[key] = (tokens - 1.0, now, 0)
-        if len(self._buckets) > MAX_KEYS:
+        if len(self._buckets) > self._max_keys:
             self._buckets.popitem(last=False)
         return held_back

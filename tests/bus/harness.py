@@ -9,7 +9,8 @@ from bussrv.bus.bus import Bus
 from bussrv.bus.interest import mode_interest, rule_interest
 from bussrv.bus.membership import MembershipAnnouncer
 from bussrv.formats.framed import OBJECT_FRAMES
-from bussrv.formats.inbus import InbusPublish
+from bussrv.formats.inbus_drops import Drops
+from bussrv.formats.inbus_outlet import InbusPublish
 from bussrv.formats.spp import SppInfo
 from bussrv.interfaces import ISessionLink
 from bussrv.journal.memory import MemoryJournal
@@ -77,7 +78,8 @@ class BusHarness:
         )
         self.registry.observe(MembershipAnnouncer(self.bus))
         counters = self.bus.counters
-        inbus = {version: InbusPublish(version, counters) for version in (1, 2)}
+        drops = Drops(self.bus, self.reactor.seconds)
+        inbus = {version: InbusPublish(version, self.bus, drops) for version in (1, 2)}
         self.encodings = {
             "objects": {None: OBJECT_FRAMES},
             "spp": {None: SppInfo(1 << 20, counters)},

@@ -217,6 +217,9 @@ class DatagramPort:
         server.transport = self
         server.startProtocol()
 
+    def getHost(self) -> IPv4Address:
+        return IPv4Address("UDP", "10.0.0.1", 7222)
+
     def write(self, datagram: bytes, address: tuple[str, int]) -> None:
         if self.failing is not None:
             raise self.failing

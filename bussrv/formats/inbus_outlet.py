@@ -1,0 +1,234 @@
+"""Inbus: the way out, to subscribers. Each gets its own version, and no more datagrams a second than it may."""
+
+from __future__ import annotations
+
+import socket
+from base64 import b64encode
+from collections.abc import Mapping
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Any
+
+from twisted.internet.error import InvalidAddressError, MessageLengthError
+from zope.interface import implementer
+
+from bussrv import events as ev
+from bussrv.addresses import format_address
+from bussrv.bus.delivery import Batch, Delivery
+from bussrv.formats.icmp import ErrorQueue, Told, watch_errors
+from bussrv.formats.inbus_drops import FORMAT, Drops
+from bussrv.interfaces import IBus, IEncoding, ISessionLink
+from bussrv.registry.throttle import Throttle
+from bussrv.values import Publication, Traffic
+from bussrv.wire import inbus as wire
+
+MAX_TARGETS = 100_000
+"""For how many addresses it is remembered what they were sent in the last second."""
+
+MAPPED = "::ffff:"
+"""What an IPv4 address begins with on a port that serves both versions of IP."""
+
+
+def canonical(text: str) -> IPv4Address | IPv6Address:
+    """An address as it is compared: one of IPv4 is the same whether or not it is written as one of IPv6.
+
+    :raises ValueError: if it is none.
+    """
+    address = ip_address(text)
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
+
+
+@implementer(IEncoding)
+class InbusPublish:
+    """Publications as datagrams of one version of Inbus; what no datagram can carry is dropped, counted and logged."""
+
+    def __init__(self, version: int, bus: IBus, drops: Drops) -> None:
+        self._version = version
+        self._counters = bus.counters
+        self._drops = drops
+
+    def encode(self, delivery: Delivery) -> bytes | None:
+        """The datagram of a publication: text in version 1, unless it is none; base64 in version 2."""
+        publication = delivery.publication
+        if publication is None:
+            return None
+        try:
+            datagram = self._datagram(publication)
+        except ValueError as error:
+            self._dropped("bad-element", publication, str(error))
+            return None
+        if len(datagram) <= wire.MAX_DATAGRAM:
+            return datagram
+        self._dropped("datagram-too-large", publication, f"{len(publication.payload)} bytes are too many")
+        return None
+
+    def _dropped(self, reason: str, publication: Publication, why: str) -> None:
+        self._counters[reason] += 1
+        service = publication.service
+        self._drops.warn(
+            f"service {service}",
+            "inbus: no datagram of version {version} can carry what was published on {service!r}: {why}",
+            version=self._version,
+            service=service,
+            why=why,
+        )
+
+    def _datagram(self, publication: Publication) -> bytes:
+        service, app_type, payload = publication.service, publication.app_type, publication.payload
+        if self._version == 1:
+            try:
+                return wire.publish(service, app_type, payload, 1)
+            except UnicodeDecodeError:
+                payload = b64encode(payload)
+        return wire.publish(service, app_type, payload, self._version)
+
+
+class Outlet:
+    """The port, as those who send see it.
+
+    :ivar encodings: by version.
+    """
+
+    def __init__(self, bus: IBus, reactor: Any, drops: Drops) -> None:
+        self.encodings: Mapping[int, IEncoding] = {
+            version: InbusPublish(version, bus, drops) for version in wire.VERSIONS
+        }
+        self._bus = bus
+        self._reactor = reactor
+        self._drops = drops
+        self._most = bus.settings.inbus_max_rate
+        self._throttle = Throttle(self._most, self._most, reactor.seconds, MAX_TARGETS)
+        self._transport: Any = None
+        self._errors: ErrorQueue | None = None
+        self._bound: IPv4Address | IPv6Address = IPv4Address(0)
+        self._port = 0
+
+    def open(self, transport: Any) -> None:
+        """The port is bound."""
+        host = transport.getHost()
+        self._transport = transport
+        self._bound, self._port = ip_address(host.host.partition("%")[0]), host.port
+
+    def watch(self, told: Told) -> None:
+        """Learn whom datagrams do not reach, where the system says so; see :func:`bussrv.formats.icmp.watch_errors`."""
+        self._errors = watch_errors(self._transport, self._reactor, told)
+
+    def unwatch(self) -> None:
+        """The port is about to be closed: nothing is read any more."""
+        if self._errors is not None:
+            self._errors.close()
+            self._errors = None
+
+    def close(self) -> None:
+        """The port is closed."""
+        self._transport = None
+
+    def is_own(self, address: IPv4Address | IPv6Address, port: int) -> bool:
+        """Whether what is sent there comes back to this very port, which would publish it again, for ever."""
+        if port != self._port:
+            return False
+        if not self._bound.is_unspecified:
+            return address == canonical(str(self._bound))
+        return _is_of_this_machine(address)
+
+    def admits(self, address: tuple[str, int], session_id: str) -> bool:
+        """Whether one more datagram may be sent there now; if not, that is counted, logged and journaled."""
+        if self._throttle.admit(address) is not None:
+            return True
+        self._bus.counters["inbus-rate"] += 1
+        peer = format_address(*address)
+        self._bus.registry.note_from_stranger(
+            ev.LimitReached(
+                protocol=FORMAT,
+                session=session_id,
+                peer=peer,
+                reason="inbus-rate",
+                limit="inbus-max-rate",
+                value=self._most,
+            )
+        )
+        self._drops.warn(peer, "inbus: more than {rate} datagrams a second to {peer}", rate=self._most, peer=peer)
+        return False
+
+    def send(self, datagram: bytes, address: tuple[str, int]) -> bool:
+        """Send a datagram. :returns: whether the system took it; if not, that is counted."""
+        if self._bound.version == 6 and ":" not in address[0]:
+            address = (MAPPED + address[0], address[1])
+        try:
+            if self._errors is not None:
+                self._errors.send(datagram, address)
+                return True
+            if self._transport is not None:
+                self._transport.write(datagram, address)
+                return True
+        except (OSError, MessageLengthError, InvalidAddressError):
+            pass  # The last: an address that is allowed may be of the other version of IP than the port is.
+        self._bus.counters["inbus-send-failed"] += 1
+        return False
+
+
+def _is_of_this_machine(address: IPv4Address | IPv6Address) -> bool:
+    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((str(address), 0))
+    except OSError:
+        return False
+    return True
+
+
+@implementer(ISessionLink)
+class InbusLink:
+    """The way out to one subscriber.
+
+    :ivar session_id: of the subscriber, once it is known.
+    :ivar send_errors: how many datagrams the system did not take, or lost on their way.
+    :ivar over_rate: how many datagrams were dropped because there were too many in a second.
+    """
+
+    def __init__(self, outlet: Outlet, address: tuple[str, int]) -> None:
+        self.traffic = Traffic()
+        self.session_id = ""
+        self.send_errors = 0
+        self.over_rate = 0
+        self._outlet = outlet
+        self._address = address
+
+    def encoding_for(self, options: dict[str, Any] | None) -> IEncoding:
+        """The version that was subscribed with."""
+        return self._outlet.encodings[(options or {}).get("version", 1)]
+
+    def send(self, batch: Batch) -> None:
+        """Send datagrams; what is over the rate, or what the system does not take at once, is dropped and counted."""
+        outlet, address = self._outlet, self._address
+        for frame in batch.frames:
+            if not outlet.admits(address, self.session_id):
+                self.over_rate += 1
+            elif outlet.send(frame, address):
+                self.traffic.objects_out += 1
+                self.traffic.bytes_out += len(frame)
+            else:
+                self.send_errors += 1
+
+    def close(self, reason: str) -> None:
+        """There is no connection."""
+
+
+@implementer(ISessionLink)
+class SilentLink:
+    """The way out to a publisher, which is no address that anything could be sent to."""
+
+    def __init__(self, outlet: Outlet) -> None:
+        self.traffic = Traffic()
+        self._outlet = outlet
+
+    def encoding_for(self, options: dict[str, Any] | None) -> IEncoding:
+        """Any will do."""
+        return self._outlet.encodings[1]
+
+    def send(self, batch: Batch) -> None:
+        """Nothing is ever sent."""
+
+    def close(self, reason: str) -> None:
+        """There is no connection."""

@@ -1,0 +1,123 @@
+"""Inbus: publishers. One is a source IP address, because deployed publishes come from a new port each time."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from bussrv import events as ev
+from bussrv.errors import Refused
+from bussrv.formats.inbus_drops import FORMAT, Drops
+from bussrv.formats.inbus_outlet import Outlet, SilentLink
+from bussrv.interfaces import IBus
+from bussrv.registry import rules
+from bussrv.values import OCTET_STREAM, UTF8_TEXT, Publication
+from bussrv.wire import inbus as wire
+
+MAX_WAITING = 1 << 20
+"""The most bytes of datagrams of one publisher that wait for its service to be registered."""
+
+log = Logger()
+
+
+class Publisher:
+    """A source address. ``heard`` is when it last published on each of its services, in seconds of the reactor."""
+
+    def __init__(self, session_id: str, link: SilentLink) -> None:
+        self.session_id = session_id
+        self.link = link
+        self.heard: dict[str, float] = {}
+        self.waiting: deque[tuple[Publication, int]] = deque()  # with the size of the datagram
+        self.waiting_bytes = 0
+
+
+class Publishers:
+    """Every publisher of one port, by source address."""
+
+    def __init__(self, bus: IBus, reactor: Any, outlet: Outlet, drops: Drops) -> None:
+        self._bus = bus
+        self._reactor = reactor
+        self._outlet = outlet
+        self._drops = drops
+        self._by_host: dict[str, Publisher] = {}
+
+    def receive(self, message: wire.Datagram, host: str, size: int) -> None:
+        """Deliver what was published; on a service that is new, once it is registered.
+
+        :raises Refused: if it goes nowhere.
+        """
+        publisher = self._by_host.get(host)
+        is_new = publisher is None or message.app_key not in publisher.heard
+        if is_new:
+            self._drops.check_name(rules.may_register, ev.ServiceRefused, message, host)
+        if message.app_type == 0:
+            self._bus.counters["reserved-app-type"] += 1
+        if publisher is None:
+            link = SilentLink(self._outlet)
+            publisher = self._by_host[host] = Publisher(self._bus.open(FORMAT, host, link).id, link)
+        publisher.link.traffic.objects_in += 1
+        publisher.link.traffic.bytes_in += size
+        publication = Publication(message.app_key, _content_type(message), message.payload, message.app_type)
+        if publisher.waiting or is_new:
+            self._wait(publisher, publication, host, size)
+        else:
+            self._deliver(publisher, publication)
+
+    def sweep(self, oldest: float) -> None:
+        """End every service that nothing was published on since ``oldest``, in seconds of the reactor."""
+        for host, publisher in tuple(self._by_host.items()):
+            for service in [service for service, heard in publisher.heard.items() if heard < oldest]:
+                self._bus.registry.lose_service(publisher.session_id, service, "lease-expired")
+                del publisher.heard[service]
+            self._close_if_silent(host, publisher)
+
+    def stop(self) -> None:
+        """Close every publisher."""
+        for publisher in self._by_host.values():
+            self._bus.close(publisher.session_id, "server-stopped", publisher.link.traffic)
+        self._by_host.clear()
+
+    def _deliver(self, publisher: Publisher, publication: Publication) -> None:
+        publisher.heard[publication.service] = self._reactor.seconds()
+        self._bus.publish(publisher.session_id, publication)
+
+    def _wait(self, publisher: Publisher, publication: Publication, host: str, size: int) -> None:
+        """Keep a publication, and all behind it, until its service is registered."""
+        if publisher.waiting_bytes + size > MAX_WAITING:
+            raise Refused("publisher-waiting", "too much waits for a service to be registered")
+        publisher.waiting.append((publication, size))
+        publisher.waiting_bytes += size
+        if len(publisher.waiting) == 1:
+            Deferred.fromCoroutine(self._deliver_waiting(publisher, host)).addErrback(
+                lambda failure: log.failure("inbus: serving {host} failed", failure, host=host)
+            )
+
+    async def _deliver_waiting(self, publisher: Publisher, host: str) -> None:
+        while publisher.waiting:
+            publication, size = publisher.waiting[0]
+            try:
+                if publication.service not in publisher.heard:
+                    await self._bus.registry.register_service(publisher.session_id, publication.service)
+                self._deliver(publisher, publication)
+            except Refused as refusal:
+                self._drops.drop(refusal.reason, refusal.message, host)
+            publisher.waiting.popleft()
+            publisher.waiting_bytes -= size
+        self._bus.flush()
+        self._close_if_silent(host, publisher)
+
+    def _close_if_silent(self, host: str, publisher: Publisher) -> None:
+        if not publisher.heard and not publisher.waiting and self._by_host.get(host) is publisher:
+            del self._by_host[host]
+            self._bus.close(publisher.session_id, "lease-expired", publisher.link.traffic)
+
+
+def _content_type(message: wire.Datagram) -> str:
+    try:
+        message.payload.decode()
+    except UnicodeDecodeError:
+        return OCTET_STREAM
+    return UTF8_TEXT

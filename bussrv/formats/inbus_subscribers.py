@@ -1,0 +1,290 @@
+"""Inbus: subscribers, their leases, and the ghosts among them.
+
+A *subscriber* is a stated address; with an app-key it is a subscription, which lives for its lease, renewed by
+subscribing again. A *ghost* is a subscriber that is gone and did not say so: its lease runs out, and sooner when its
+machine says that nobody listens there any more (ICMP port unreachable).
+
+Times are in seconds of the reactor unless they are said to be others.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from msgspec import Struct
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from bussrv import events as ev
+from bussrv.addresses import format_address, parse_address
+from bussrv.errors import Refused
+from bussrv.formats.inbus_drops import FORMAT, Drops
+from bussrv.formats.inbus_outlet import InbusLink, Outlet, canonical
+from bussrv.interfaces import IBus
+from bussrv.values import check_service_name, quoted
+from bussrv.wire import inbus as wire
+
+RENEWALS_PER_LEASE = 4
+"""How many renewals of one lease reach the journal at the most."""
+
+UNREACHABLE_GRACE = 30.0
+"""The most seconds that are left of a lease once nobody listens there any more; they are looked for as often."""
+
+LEASE_FOR_EVER = 3600.0
+"""What counts as a lease for the rate of renewals when leases never end, in seconds."""
+
+log = Logger()
+
+
+class LedgerEntry(Struct, frozen=True, kw_only=True):
+    """What is known of one subscriber.
+
+    :ivar address: the stated address, ``host:port``.
+    :ivar session: the id of its session.
+    :ivar app_keys: what it is subscribed to, sorted.
+    :ivar last_heard: when it last subscribed or renewed, UTC microseconds.
+    :ivar send_errors: how many datagrams the system did not take, or lost on their way.
+    :ivar unreachables: how often nobody listened there.
+    :ivar over_rate: how many datagrams were too many in a second.
+    :ivar lease_left: the seconds until the last of its subscriptions ends; ``None``: it never does.
+    """
+
+    address: str
+    session: str
+    app_keys: tuple[str, ...]
+    last_heard: int
+    send_errors: int
+    unreachables: int
+    over_rate: int
+    lease_left: float | None
+
+
+class Asked:
+    """What was last asked of the registry for a subscription: with which version, and when."""
+
+    def __init__(self, version: int, when: float) -> None:
+        self.version = version
+        self.when = when
+        self._renewals: deque[float] = deque(maxlen=RENEWALS_PER_LEASE)
+
+    def is_due(self, version: int, now: float, lease: float) -> bool:
+        """Whether a renewal is to reach the journal: if the version is another, or it has been a while.
+
+        Not even with ever other versions it may do so more than :data:`RENEWALS_PER_LEASE` times a lease.
+        """
+        if len(self._renewals) == RENEWALS_PER_LEASE and now - self._renewals[0] < (lease or LEASE_FOR_EVER):
+            return False
+        return version != self.version or (lease > 0 and now - self.when >= lease / RENEWALS_PER_LEASE)
+
+    def renew(self, version: int, now: float) -> None:
+        """It is asked for again."""
+        self.version = version
+        self.when = now
+        self._renewals.append(now)
+
+
+class Subscriber:
+    """A stated address.
+
+    :ivar heard: when it last subscribed to each app-key.
+    :ivar asked: the same, as far as the registry was asked.
+    :ivar pending: how many changes are on their way to the journal.
+    :ivar last_heard: UTC microseconds.
+    :ivar unreachable_since: when it was first said that nobody listens there, since it was last heard.
+    """
+
+    def __init__(self, session_id: str, link: InbusLink) -> None:
+        self.session_id = link.session_id = session_id
+        self.link = link
+        self.heard: dict[str, float] = {}
+        self.asked: dict[str, Asked] = {}
+        self.pending = 0
+        self.last_heard = 0
+        self.unreachables = 0
+        self.unreachable_since: float | None = None
+
+    def end(self, app_key: str, lease: float) -> tuple[float, str]:
+        """When the lease of a subscription ends, and for what reason, unless it is renewed."""
+        end = self.heard[app_key] + lease
+        if self.unreachable_since is not None and self.unreachable_since + UNREACHABLE_GRACE < end:
+            return self.unreachable_since + UNREACHABLE_GRACE, "inbus-unreachable"
+        return end, "lease-expired"
+
+
+class Subscribers:
+    """Every subscriber of one port, by stated address."""
+
+    def __init__(self, bus: IBus, reactor: Any, outlet: Outlet, drops: Drops) -> None:
+        self._bus = bus
+        self._reactor = reactor
+        self._outlet = outlet
+        self._drops = drops
+        self._lease = bus.settings.inbus_lease
+        self._by_address: dict[tuple[str, int], Subscriber] = {}
+
+    def resume(self) -> None:
+        """Take up the subscribers that the journal knows, with what is left of their leases."""
+        for session in tuple(self._bus.registry.state.sessions.values()):
+            if session.protocol == FORMAT and session.persistent:
+                self._resume(session.id, parse_address(session.peer))
+
+    def _resume(self, session_id: str, address: tuple[str, int]) -> None:
+        subscriber = Subscriber(session_id, InbusLink(self._outlet, address))
+        now, utc = self._reactor.seconds(), self._bus.utc()
+        for subscription in self._bus.registry.state.subscriptions.get(session_id, {}).values():
+            heard = now - max(0, utc - subscription.renewed) / 1_000_000
+            subscriber.heard[str(subscription.service)] = heard
+            version = (subscription.options or {}).get("version", 1)
+            subscriber.asked[str(subscription.service)] = Asked(version, heard)
+            subscriber.last_heard = max(subscriber.last_heard, subscription.renewed)
+        self._by_address[address] = subscriber
+        self._bus.resume(session_id, subscriber.link)
+
+    # What they ask for.
+
+    def receive(self, message: wire.Datagram, host: str, size: int) -> None:
+        """Do what a datagram that subscribes or unsubscribes asks for.
+
+        :raises Refused: if that cannot be done.
+        """
+        address = self._stated_address(message, host)
+        if message.opcode == wire.SUBSCRIBE:
+            self._drops.check_name(check_service_name, ev.SubscriptionRefused, message, host)
+            self._subscribe(message, address, size)
+        else:
+            self._unsubscribe(message, address, size)
+
+    def _stated_address(self, message: wire.Datagram, host: str) -> tuple[str, int]:
+        """The subscriber's address, when the sender may state it."""
+        try:
+            stated, source = canonical(message.host), canonical(host.partition("%")[0])
+        except ValueError as error:
+            raise Refused("bad-element", f"address: {quoted(message.host)} is no IP address") from error
+        if message.port == 0 or stated.is_unspecified:
+            raise Refused("bad-element", f"address: {format_address(str(stated), message.port)} receives nothing")
+        if stated != source and not any(stated in network for network in self._bus.settings.inbus_allow):
+            self._drops.note_refusal(ev.SubscriptionRefused, message, host, "foreign-address")
+            raise Refused("foreign-address", f"{stated} is not the sender's address and not allowed")
+        if self._outlet.is_own(stated, message.port):
+            self._drops.note_refusal(ev.SubscriptionRefused, message, host, "own-address")
+            raise Refused("own-address", f"{format_address(str(stated), message.port)} is this server itself")
+        return str(stated), message.port
+
+    def _subscribe(self, message: wire.Datagram, address: tuple[str, int], size: int) -> None:
+        subscriber = self._by_address.get(address) or self._open(address)
+        _count(subscriber.link, size)
+        now = self._reactor.seconds()
+        subscriber.last_heard = self._bus.utc()
+        subscriber.unreachable_since = None
+        if message.app_key in subscriber.heard:
+            subscriber.heard[message.app_key] = now
+        asked = subscriber.asked.get(message.app_key)
+        if asked is None:
+            subscriber.asked[message.app_key] = Asked(message.version, now)
+        elif asked.is_due(message.version, now, self._lease):
+            asked.renew(message.version, now)
+        else:
+            return
+        subscriber.pending += 1
+        changed = self._bus.registry.subscribe(subscriber.session_id, message.app_key, {"version": message.version})
+        changed.addCallback(self._subscribed, subscriber, message.app_key, now)
+        self._settle(changed, address, subscriber, message.app_key)
+
+    def _open(self, address: tuple[str, int]) -> Subscriber:
+        link = InbusLink(self._outlet, address)
+        session = self._bus.open(FORMAT, format_address(*address), link, persistent=True)
+        subscriber = self._by_address[address] = Subscriber(session.id, link)
+        return subscriber
+
+    def _subscribed(self, _: None, subscriber: Subscriber, app_key: str, now: float) -> None:
+        subscriber.heard[app_key] = max(now, subscriber.heard.get(app_key, now))
+
+    def _unsubscribe(self, message: wire.Datagram, address: tuple[str, int], size: int) -> None:
+        subscriber = self._by_address.get(address)
+        if subscriber is None:
+            raise Refused("no-such-subscription", f"{format_address(*address)} has no subscription")
+        _count(subscriber.link, size)
+        subscriber.asked.pop(message.app_key, None)
+        subscriber.pending += 1
+        changed = self._bus.registry.unsubscribe(subscriber.session_id, message.app_key)
+        changed.addCallback(self._unsubscribed, subscriber, message.app_key)
+        self._settle(changed, address, subscriber, message.app_key)
+
+    def _unsubscribed(self, _: None, subscriber: Subscriber, app_key: str) -> None:
+        subscriber.heard.pop(app_key, None)
+
+    def _settle(self, changed: Deferred[None], address: tuple[str, int], subscriber: Subscriber, app_key: str) -> None:
+        """When a change is made or refused, see whether the subscriber has any subscription left."""
+        settling = Deferred.fromCoroutine(self._settled(changed, address, subscriber, app_key))
+        settling.addErrback(lambda failure: log.failure("inbus: serving {address} failed", failure, address=address))
+
+    async def _settled(
+        self, changed: Deferred[None], address: tuple[str, int], subscriber: Subscriber, app_key: str
+    ) -> None:
+        try:
+            await changed
+        except Refused as refusal:
+            subscriber.asked.pop(app_key, None)
+            self._drops.drop(refusal.reason, refusal.message, address[0])
+        subscriber.pending -= 1
+        self._close_if_idle(address, subscriber, "unsubscribed")
+
+    def _close_if_idle(self, address: tuple[str, int], subscriber: Subscriber, reason: str) -> None:
+        held = self._bus.registry.state.subscriptions.get(subscriber.session_id)
+        if not held and not subscriber.pending and self._by_address.get(address) is subscriber:
+            del self._by_address[address]
+            self._bus.close(subscriber.session_id, reason, subscriber.link.traffic)
+
+    # Ghosts.
+
+    def not_reached(self, address: tuple[str, int], nobody_listens: bool) -> None:
+        """The network says that a datagram did not get there; see :class:`bussrv.formats.icmp.ErrorQueue`."""
+        self._bus.counters["inbus-unreachable" if nobody_listens else "inbus-send-failed"] += 1
+        subscriber = self._by_address.get((str(canonical(address[0].partition("%")[0])), address[1]))
+        if subscriber is None:
+            return
+        if not nobody_listens:
+            subscriber.link.send_errors += 1
+            return
+        subscriber.unreachables += 1
+        if subscriber.unreachable_since is None:
+            subscriber.unreachable_since = self._reactor.seconds()
+
+    def sweep(self) -> None:
+        """End every subscription whose lease is over."""
+        now = self._reactor.seconds()
+        for address, subscriber in tuple(self._by_address.items()):
+            reason = "lease-expired"
+            for app_key in tuple(subscriber.heard):
+                end, why = subscriber.end(app_key, self._lease)
+                if end < now:
+                    reason = why
+                    self._bus.registry.lose_subscription(subscriber.session_id, app_key, reason)
+                    subscriber.asked.pop(app_key, None)
+                    self._unsubscribed(None, subscriber, app_key)
+            self._close_if_idle(address, subscriber, reason)
+
+    def ledger(self) -> list[LedgerEntry]:
+        """What is known of each subscriber, those first that have the least of their lease left."""
+        entries = [self._entry(address, subscriber) for address, subscriber in self._by_address.items()]
+        return sorted(entries, key=lambda entry: (entry.lease_left or 0.0, entry.address))
+
+    def _entry(self, address: tuple[str, int], subscriber: Subscriber) -> LedgerEntry:
+        ends = [subscriber.end(app_key, self._lease)[0] for app_key in subscriber.heard]
+        left = max(0.0, max(ends) - self._reactor.seconds()) if ends else 0.0
+        return LedgerEntry(
+            address=format_address(*address),
+            session=subscriber.session_id,
+            app_keys=tuple(sorted(subscriber.heard)),
+            last_heard=subscriber.last_heard,
+            send_errors=subscriber.link.send_errors,
+            unreachables=subscriber.unreachables,
+            over_rate=subscriber.link.over_rate,
+            lease_left=left if self._lease else None,
+        )
+
+
+def _count(link: InbusLink, size: int) -> None:
+    link.traffic.objects_in += 1
+    link.traffic.bytes_in += size
