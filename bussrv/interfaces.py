@@ -154,8 +154,11 @@ class IRegistry(Interface):
         :returns: fires with the session as it now is: with another routing id when the one asked for is taken.
         """
 
-    def register_service(session_id: str, service: Any) -> Deferred[None]:
-        """A session wants to provide a service. Again: nothing changes."""
+    def register_service(session_id: str, service: Any, *, hosted: bool = False) -> Deferred[None]:
+        """A session wants to provide a service. Again: nothing changes.
+
+        :param hosted: whether the server itself provides it, for which names are reserved.
+        """
 
     def unregister_service(session_id: str, service: Any) -> Deferred[None]:
         """A session wants to provide a service no longer."""
@@ -203,6 +206,11 @@ class IJournal(Interface):
     def note(stamped: Any) -> None:
         """Write an event that has happened already. Never fails: kept until it can be written."""
 
+    def follow(follower: Callable[[list[Any]], None]) -> None:
+        """Call ``follower`` with the records that are durable from now on: in order, each once, and before anybody who
+        waits for one of them is told.
+        """
+
     def close() -> Deferred[None]:
         """Write what is queued and close. :returns: a Deferred that fires when that is done."""
 
@@ -246,7 +254,25 @@ class IBus(Interface):
         """Deliver a publication to everybody who wants it, in every format."""
 
     def last(service: str) -> bytes:
-        """The last payload published on a service: what a new watcher begins with. :returns: ``bytes``."""
+        """What a new watcher of a service begins with: the last payload published on it, or, for a service of the
+        server, its snapshot. :returns: ``bytes``.
+        """
+
+    def host(service: str, content_type: str, snapshot: Callable[[], bytes]) -> None:
+        """A service is provided by the server itself.
+
+        :param content_type: of its snapshots and updates.
+        :param snapshot: makes its present state, ``bytes``.
+        """
+
+    def hosted_type(service: Any) -> str | None:
+        """The content type of a service of the server itself; ``None`` for every other name."""
+
+    def is_watched(service: str) -> bool:
+        """Whether somebody is subscribed to a service."""
+
+    def update(service: str, payload: bytes) -> None:
+        """Give ``payload`` to those who are subscribed to a service of the server itself."""
 
     def announce(fields: dict[str, Any], vocabulary: str | None, accepts: Callable[[Any], bool]) -> None:
         """Give an event of the server itself to members of the object network.
@@ -299,27 +325,50 @@ class ILinks(Interface):
         :raises bussrv.errors.Refused: if it makes no sense, or there is no room for it.
         """
 
+    def stop() -> None:
+        """The server stops: no session of another server is entered any more."""
+
     def settled() -> Deferred[None] | None:
         """When everything that was told so far is in the registry; ``None``: it is."""
 
 
-class IServiceObject(Interface):
-    """A service that the server itself provides; the plugin that authors of services write."""
+class IHostedService(Interface):
+    """A service that the server itself provides: the plugin that authors of services write.
 
-    name: str = Attribute("``str``: the name of the service.")
+    Found with ``twisted.plugin.getPlugins``. The plugin object itself should be light; its code is imported when
+    :meth:`make` is called.
+    """
+
+    name: str = Attribute("``str``: the name of the service; ``bus/`` is for those of bussrv.")
+    summary: str = Attribute("``str``: what it tells, for ``--help``.")
     content_type: str = Attribute("``str``: the content type of its snapshots and updates.")
 
-    def start(publish: Callable[[bytes], None]) -> None:
-        """Somebody may watch from now on.
+    def make(host: IServiceHost) -> IServiceObject:
+        """Make what provides the service. :param host: an :class:`IServiceHost`."""
 
-        :param publish: to be called with the ``bytes`` of each update.
-        """
+
+class IServiceHost(Interface):
+    """What a hosted service works with."""
+
+    bus: IBus = Attribute("The :class:`IBus`.")
+    journal: IJournal = Attribute("The :class:`IJournal`.")
+    reactor: Any = Attribute("The reactor.")
+
+    def publish(payload: bytes) -> None:
+        """Give ``payload``, ``bytes``, to those who subscribed to the service: SPP watchers and Inbus subscribers."""
+
+
+class IServiceObject(Interface):
+    """What provides a hosted service."""
 
     def snapshot() -> bytes:
         """The present state. No update lies between it and the next call of ``publish``. :returns: ``bytes``."""
 
-    def stop() -> None:
-        """The server stops."""
+    def watched() -> None:
+        """Somebody subscribed, where nobody had before: updates are wanted from now on."""
+
+    def unwatched() -> None:
+        """Nobody is subscribed any more, or the server stops: no updates are wanted."""
 
 
 class IAuthenticator(Interface):

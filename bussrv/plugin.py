@@ -1,4 +1,4 @@
-"""What a plugin file needs to offer a wire format without importing it."""
+"""What a plugin file needs to offer a wire format or a service without importing it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from twisted.plugin import IPlugin
 from twisted.python.reflect import namedAny
 from zope.interface import implementer
 
-from bussrv.interfaces import IBus, IListener, IWireFormat
+from bussrv.interfaces import IBus, IHostedService, IListener, IServiceHost, IServiceObject, IWireFormat
 
 
 @implementer(IPlugin, IWireFormat)
@@ -28,3 +28,22 @@ class WireFormat:
         """Import the module and let it make what serves the format."""
         listener: IListener = namedAny(self._module).listen(bus, endpoint, reactor)
         return listener
+
+
+@implementer(IPlugin, IHostedService)
+class HostedService:
+    """A service of the server itself, by the name of the module that provides it.
+
+    :param module: its full name; it has a function ``make(host)``, as in :class:`IHostedService`.
+    """
+
+    def __init__(self, name: str, *, module: str, content_type: str, summary: str) -> None:
+        self.name = name
+        self.content_type = content_type
+        self.summary = summary
+        self._module = module
+
+    def make(self, host: IServiceHost) -> IServiceObject:
+        """Import the module and let it make what provides the service."""
+        made: IServiceObject = namedAny(self._module).make(host)
+        return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Set
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import UNSET
@@ -59,6 +59,7 @@ class Bus:
         self._audience = Audience(self._fanout)
         self._last_values = LastValues(settings.max_last_values)
         self._origins: dict[str, tuple[Origin, bytes]] = {}
+        self._hosted: dict[str, tuple[str, Callable[[], bytes]]] = {}
         self._seen = Seen(settings.max_seen)
         self.links = Links(
             registry, settings, server_id, new_id, self._fanout, self._audience.link, self.counters, reactor
@@ -174,19 +175,11 @@ class Bus:
         if len(metadata) > self.settings.max_metadata + wire.MAX_ADDED:
             self.counters["metadata-too-large"] += 1
             return
-        publication = as_publication(obj, self._provided_by_far(route))
+        publication = as_publication(obj, self.links.provided(route))
         delivery = Delivery(metadata, obj.payload, publication)
         if publication is not None:
             self._to_watchers(delivery, publication)
         self._router.route(Origin("", route, session_id), obj, kind_of(obj), delivery)
-
-    def _provided_by_far(self, route: list[str]) -> Set[str]:
-        """What the session of another server provides that sent an object with that route."""
-        state = self.registry.state
-        session = state.sessions.get(state.owner(route[0]) or "")
-        if session is None or session.home is None or session.home not in route:
-            return frozenset()
-        return state.provided_by(session.id)
 
     # Publications.
 
@@ -208,8 +201,29 @@ class Bus:
             self.links.flood(delivery, kind, route)
 
     def last(self, service: str) -> bytes:
-        """The last payload published on a service; empty when there is none."""
-        return self._last_values.get(service)
+        """The last payload published on a service, empty when there is none; or the snapshot of one of the server."""
+        hosted = self._hosted.get(service)
+        return self._last_values.get(service) if hosted is None else hosted[1]()
+
+    # Services of the server itself.
+
+    def host(self, service: str, content_type: str, snapshot: Callable[[], bytes]) -> None:
+        """A service is provided by the server itself."""
+        self._hosted[service] = (content_type, snapshot)
+
+    def hosted_type(self, service: Any) -> str | None:
+        """The content type of a service of the server itself; ``None`` for every other name."""
+        return self._hosted[service][0] if isinstance(service, str) and service in self._hosted else None
+
+    def is_watched(self, service: str) -> bool:
+        """Whether somebody is subscribed to a service."""
+        return any(group.links for group in self._audience.watching(service))
+
+    def update(self, service: str, payload: bytes) -> None:
+        """Give ``payload`` to those who are subscribed to a service of the server itself."""
+        delivery = Delivery(b"", payload, Publication(service, self._hosted[service][0], payload))
+        for group in self._audience.watching(service):
+            self._fanout.add(group, delivery)
 
     def _to_watchers(self, delivery: Delivery, publication: Publication) -> None:
         self._last_values.put(publication.service, publication.payload)

@@ -59,6 +59,7 @@ class FarSessions:
         self._pending: set[str] = set()
         self._unsettled: list[tuple[set[str], Deferred[None]]] = []
         self._retry: Any = None
+        self._is_stopped = False
 
     def update(self, routing_id: str, reason: str) -> None:
         """Something else is known of a session now.
@@ -74,7 +75,7 @@ class FarSessions:
         if entry is not None and (far is None or _is_another(entry.far, far)):
             self._close(entry, reason)
             entry = None
-        if far is None:
+        if far is None or (entry is None and self._is_stopped):
             return
         if entry is None and not self._registry.is_free(routing_id):
             self._waiting[routing_id] = reason
@@ -187,7 +188,8 @@ class FarSessions:
             barred.waiting.pop().callback(None)
 
     def stop(self) -> None:
-        """Try nothing again."""
+        """Enter nobody any more."""
+        self._is_stopped = True
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None

@@ -17,7 +17,7 @@ from bussrv.bus.delivery import Delivery, Fanout, Group
 from bussrv.bus.farsessions import FarSessions
 from bussrv.bus.interest import Kind, passes
 from bussrv.bus.paths import MAX_HOPS, Far, Paths
-from bussrv.bus.tidings import NOTIFY, learn, path_of, subject, tell
+from bussrv.bus.tidings import NOTIFY, ended, learn, path_of, subject, tell
 from bussrv.errors import Refused
 from bussrv.interfaces import ILinks, IRegistryObserver, ISessionLink
 from bussrv.journal.record import Stamped
@@ -168,10 +168,15 @@ class Links:
         routing_id = subject(fields, route, link.server_id)
         if routing_id in (self._server_id, link.server_id):
             return
+        over = ended(fields)
+        if over is not None:
+            if self._paths.finish(routing_id, over):
+                self._changed(routing_id, "unreachable", over)
+            return
         before = self._paths.heard(session_id, routing_id)
         path = path_of(fields, route, routing_id, link.server_id)
         far = learn(before, fields, routing_id, path, self._settings.max_routing_ids)
-        if far is None or self._server_id in far.path or len(far.path) > MAX_HOPS:
+        if far is None or self._server_id in far.path or len(far.path) > MAX_HOPS or self._paths.is_over(far):
             changed = self._paths.forget(session_id, routing_id)
         else:
             self._check_room(link, far.size() - (before.size() if before is not None else 0))
@@ -194,9 +199,9 @@ class Links:
         """When everything that was told so far is in the registry; ``None``: it is."""
         return self._far.settled()
 
-    def _changed(self, routing_id: str, reason: str) -> None:
+    def _changed(self, routing_id: str, reason: str, over: str | None = None) -> None:
         self._far.update(routing_id, reason)
-        self._tell_all(routing_id)
+        self._tell_all(routing_id, over)
 
     # What other servers are told.
 
@@ -206,7 +211,7 @@ class Links:
         session = self._registry.state.sessions.get(event.session or "")
         if isinstance(event, ev.SessionClosed):
             self.down(event.session or "", event.reason or "")
-            self._give_up(self._own_ids.pop(event.session or "", None))
+            self._give_up(self._own_ids.pop(event.session or "", None), event.session)
         elif session is not None and session.home is None and not session.is_link:
             former = self._own_ids.get(session.id)
             self._own_ids[session.id] = session.routing_id
@@ -215,18 +220,24 @@ class Links:
             if isinstance(event, (ev.SubscriptionAdded, ev.ServiceRegistered, ev.ServiceUnregistered)):
                 self._tell_all(session.routing_id)
 
-    def _give_up(self, routing_id: str | None) -> None:
-        """A session of this server has that routing id no longer."""
+    def _give_up(self, routing_id: str | None, over: str | None = None) -> None:
+        """A session of this server has that routing id no longer.
+
+        :param over: the id of the session, if it has ended.
+        """
         if routing_id is not None:
             self._far.freed(routing_id)
-            self._tell_all(routing_id)
+            self._tell_all(routing_id, over)
 
-    def _tell_all(self, routing_id: str) -> None:
+    def _tell_all(self, routing_id: str, over: str | None = None) -> None:
         for link in self._links.values():
-            self._say(link, self._news(link, routing_id))
+            self._say(link, self._news(link, routing_id, over))
 
-    def _news(self, link: Link, routing_id: str) -> list[dict[str, Any]]:
-        """What a server has to be told of a session, since it was last told of it."""
+    def _news(self, link: Link, routing_id: str, over: str | None = None) -> list[dict[str, Any]]:
+        """What a server has to be told of a session, since it was last told of it.
+
+        :param over: the id of the session that has ended.
+        """
         before, now = link.told.get(routing_id), self._for(link, routing_id)
         if before == now:
             return []
@@ -234,7 +245,8 @@ class Links:
             del link.told[routing_id]
         else:
             link.told[routing_id] = now
-        return list(tell(before, now, link.notify))
+        is_over = over is not None and before is not None and before.session == over
+        return list(tell(before, now, link.notify, is_over=is_over))
 
     def _for(self, link: Link, routing_id: str) -> Far | None:
         """What a server is told of a session: nothing, where it is on the way there itself."""
@@ -261,6 +273,7 @@ class Links:
             is_member=is_member,
             routing_ids=session.routing_ids,
             protocol=session.protocol,
+            session=session.id,
             services=services,
         )
 
@@ -304,6 +317,10 @@ class Links:
             return None
         return self._links.get(self._paths.link_to(session.routing_id) or "")
 
+    def provided(self, route: list[str]) -> frozenset[str]:
+        """What the session of another server provides that sent an object with that route."""
+        return self._paths.services_of(route[0], route[1:])
+
     def stop(self) -> None:
-        """The server stops."""
+        """The server stops: nobody is entered any more."""
         self._far.stop()

@@ -8,8 +8,8 @@ it, and a link that comes back begins with nothing.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, OrderedDict
+from collections.abc import Container, Iterator
 
 from msgspec import Struct
 
@@ -19,11 +19,16 @@ MAX_HOPS = 16
 """The most servers that an object, or word of a session, may pass."""
 
 
+MAX_REMEMBERED = 10_000
+"""How many sessions that are over are remembered, so that late word of them is known to be late."""
+
+
 class Far(Struct, frozen=True, kw_only=True):
     """A session that another server has, as it was told of.
 
     :ivar path: the routing ids of the servers that the word of it passed, its home first.
     :ivar is_member: whether it is a member of the object network; one that is not only provides services.
+    :ivar session: the id that its home has given it; ``None`` when its home does not say.
     :ivar tells_all: of a server: whether it tells of every session that it can reach, as this one does.
     """
 
@@ -33,6 +38,7 @@ class Far(Struct, frozen=True, kw_only=True):
     routing_ids: tuple[str, ...] = ()
     role: str | None = None
     protocol: str = "objects"
+    session: str | None = None
     tells_all: bool = False
     services: frozenset[str] = frozenset()
 
@@ -59,6 +65,7 @@ class Paths:
         self._over: dict[str, dict[str, Far]] = {}
         self._best: dict[str, str] = {}
         self._sizes: Counter[str] = Counter()
+        self._over_for_good: OrderedDict[str, None] = OrderedDict()
 
     def hear(self, link: str, far: Far) -> bool:
         """Something was told over ``link``, instead of what it told of that session before.
@@ -82,6 +89,29 @@ class Paths:
         if not over:
             del self._over[routing_id]
         return self._choose(routing_id, before if self._best.get(routing_id) == link else None)
+
+    def finish(self, routing_id: str, session: str) -> bool:
+        """A session is over, its home says: no link leads to it, whatever was told over others.
+
+        What some of them tell of it afterwards was said before they knew: see :meth:`is_over`.
+
+        :returns: as :meth:`hear` does.
+        """
+        self._over_for_good[session] = None
+        if len(self._over_for_good) > MAX_REMEMBERED:
+            self._over_for_good.popitem(last=False)
+        links = [link for link, far in self._over.get(routing_id, {}).items() if far.session == session]
+        changed = [self.forget(link, routing_id) for link in links]
+        return any(changed)
+
+    def is_over(self, far: Far) -> bool:
+        """Whether the session has ended, as its home said."""
+        return far.session in self._over_for_good
+
+    def services_of(self, routing_id: str, servers: Container[str]) -> frozenset[str]:
+        """The services of a session whose home is one of ``servers``, as far as any link told."""
+        told = self._over.get(routing_id, {}).values()
+        return frozenset().union(*(far.services for far in told if far.home in servers))
 
     def drop(self, link: str) -> list[str]:
         """The link is gone. :returns: the routing ids of the sessions whose best is another now."""

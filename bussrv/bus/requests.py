@@ -13,7 +13,7 @@ _Key = tuple[str | None, int]
 class _Askers:
     """Those who made a request under one id, of the same.
 
-    :ivar waiting: those who have no reply yet, in order.
+    :ivar waiting: those who have no reply yet, in order, and for which service they asked.
     :ivar last: who was replied to last, and is given further replies.
     :ivar remembered: how many of their requests are not forgotten yet.
     """
@@ -21,9 +21,17 @@ class _Askers:
     __slots__ = ("last", "remembered", "waiting")
 
     def __init__(self) -> None:
-        self.waiting: deque[str] = deque()
+        self.waiting: deque[tuple[str, Any]] = deque()
         self.last: str | None = None
         self.remembered = 0
+
+    def next(self, service: Any) -> str | None:
+        """Who is replied to now: who asked for that service first, or, if the reply names none, who asked first."""
+        if self.waiting:
+            chosen = next((each for each in self.waiting if each[1] == service), self.waiting[0])
+            self.waiting.remove(chosen)
+            self.last = chosen[0]
+        return self.last
 
 
 class OpenRequests:
@@ -46,8 +54,8 @@ class OpenRequests:
     def __len__(self) -> int:
         return len(self._order)
 
-    def remember(self, request_id: Any, asker: str, asked: str | None) -> None:
-        """A session made a request.
+    def remember(self, request_id: Any, asker: str, asked: str | None, service: Any = None) -> None:
+        """A session made a request for ``service``.
 
         :param asked: the session that was given it; ``None`` when it was not given to one alone.
         """
@@ -56,7 +64,7 @@ class OpenRequests:
             return
         self._order.append((self._seconds(), key))
         askers = self._askers.setdefault(key, _Askers())
-        askers.waiting.append(asker)
+        askers.waiting.append((asker, service))
         askers.remembered += 1
         self._forget_old()
         if len(self._order) > self._max_requests:
@@ -77,19 +85,18 @@ class OpenRequests:
         if not askers.remembered:
             del self._askers[key]
 
-    def asker(self, request_id: Any, replier: str) -> str | None:
-        """The session that made a request which ``replier`` replies to.
+    def asker(self, request_id: Any, replier: str, service: Any = None) -> str | None:
+        """The session that made a request which ``replier`` replies to for ``service``.
 
-        Several may have used one id: they are replied to in the order in which they asked. Who was replied to last is
-        given further replies. A request that was given to nobody alone is one that anybody may reply to.
+        Several may have used one id: they are replied to in the order in which they asked for the service. Who was
+        replied to last is given further replies. To a request that was given to nobody alone anybody may reply.
         """
         self._forget_old()
         for asked in (replier, None):
             key = _key(asked, request_id)
             askers = self._askers.get(key) if key is not None else None
             if askers is not None:
-                askers.last = askers.waiting.popleft() if askers.waiting else askers.last
-                return askers.last
+                return askers.next(service)
         return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 from msgspec import Struct
 
@@ -65,14 +66,21 @@ class Router:
     def route(self, origin: Origin, obj: BusObject, kind: Kind, delivery: Delivery) -> int:
         """Give an object to those it is for."""
         if obj.head.to is not None:
-            if obj.head.event == "services/request":
-                self._requests.remember(wire.decode_fields(delivery.metadata)["id"], origin.asker, None)
+            self._follow(origin, obj, delivery)
             return self._to_addresses(origin, obj.head.to, kind, delivery)
         if obj.head.event == "services/request":
             return self._to_provider(origin, kind, delivery)
         if obj.head.event == "services/reply":
             return self._to_asker(origin, obj, kind, delivery)
         return self._to_all(origin, kind, delivery)
+
+    def _follow(self, origin: Origin, obj: BusObject, delivery: Delivery) -> None:
+        """Remember a request that is addressed, and that a reply that is addressed was given."""
+        if obj.head.event == "services/request":
+            fields = wire.decode_fields(delivery.metadata)
+            self._requests.remember(fields["id"], origin.asker, None, _service(fields))
+        elif obj.head.event == "services/reply":
+            self._asker(origin, obj)
 
     def forget_turns(self, service: str) -> None:
         """Nobody provides the service any more."""
@@ -138,15 +146,16 @@ class Router:
     def _to_provider(self, origin: Origin, kind: Kind, delivery: Delivery) -> int:
         """To one provider, in turn, and to those who merely observe; an unregistered name is routed plainly."""
         fields = wire.decode_fields(delivery.metadata)
-        name = fields.get("name", fields.get("service"))
+        name = _service(fields)
         providers = self._registry.state.services.get(name, {}) if isinstance(name, str) else {}
         chosen = self._next_provider(str(name), origin, kind, providers)
         if chosen is None:
-            self._requests.remember(fields["id"], origin.asker, None)
+            self._requests.remember(fields["id"], origin.asker, None, name)
             return self._to_all(origin, kind, delivery)
         others = self._to_observers(origin.sender, kind, delivery, providers)
         link = self._links.towards(self._registry.state.sessions[chosen])
-        self._requests.remember(fields["id"], origin.asker, link.session_id if link is not None else chosen)
+        asked = link.session_id if link is not None else chosen
+        self._requests.remember(fields["id"], origin.asker, asked, name)
         if link is not None:
             return others + self._links.give(link, delivery, kind, origin.route)
         self._to_one(origin.sender, chosen, kind, delivery)
@@ -185,9 +194,13 @@ class Router:
                     others += self._to_one(sender, member, kind, delivery)
         return others
 
+    def _asker(self, origin: Origin, obj: BusObject) -> str | None:
+        fields = obj.fields()
+        return self._requests.asker(fields.get("in-reply-to"), origin.asker, _service(fields))
+
     def _to_asker(self, origin: Origin, obj: BusObject, kind: Kind, delivery: Delivery) -> int:
         """To who made the request; a reply to a request that nobody here made is routed plainly."""
-        asker = self._requests.asker(obj.fields().get("in-reply-to"), origin.asker)
+        asker = self._asker(origin, obj)
         if asker is None:
             return self._to_all(origin, kind, delivery)
         link = self._links.get(asker)
@@ -197,6 +210,11 @@ class Router:
             self._counters["no-such-recipient"] += 1
             return 0
         return self._to_one(origin.sender, asker, kind, delivery)
+
+
+def _service(fields: dict[str, Any]) -> Any:
+    """The service that a request, or a reply, is about."""
+    return fields.get("name", fields.get("service"))
 
 
 def _no_echo(group: Group) -> bool:

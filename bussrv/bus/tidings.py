@@ -5,12 +5,14 @@ for services the provider before that. Attributes in brackets may be left out::
 
     routing/subscribe/notify         routing-id routing-ids [role] [protocol] [directory] route    there is a member, or
     routing/subscribe/notification   the same, in the deployed dialect                             its path changed
-    routing/disconnect               routing-id route                                             it is gone
+    routing/disconnect               routing-id [session] [left] route                            it is gone
     services/register                name [routing-id] [protocol] route                           it provides this
     services/unregister              [name] [routing-id] route                                    no longer; or nothing
 
-``directory`` is true for servers that tell of all sessions they can reach. Other servers leave out what they do not
-have; a path that does not end with the neighbour who told of it is taken to.
+``session`` is the id that the home of a session has given it, in all of them; ``left`` is true when the session has
+ended, and not only cannot be reached this way any more. ``directory`` is true for servers that tell of all sessions
+they can reach. Other servers leave out what they do not have; a path that does not end with the neighbour who told of it is
+taken to.
 """
 
 from __future__ import annotations
@@ -29,18 +31,23 @@ DISCONNECT = "routing/disconnect"
 REGISTER = "services/register"
 UNREGISTER = "services/unregister"
 
+MAX_SESSION_ID = 64
+
+_LEFT = {"left": True}
+
 TIDINGS = (*NOTIFY, DISCONNECT, REGISTER, UNREGISTER)
 """The events that tell of sessions, where a server says them to a server."""
 
 
-def tell(before: Far | None, now: Far | None, notify: str) -> Iterator[dict[str, Any]]:
+def tell(before: Far | None, now: Far | None, notify: str, *, is_over: bool = False) -> Iterator[dict[str, Any]]:
     """The events that say what is known of a session now, to one who was told ``before``.
 
     :param notify: the word for a member: one of ``NOTIFY``.
+    :param is_over: whether the session of ``before`` has ended; otherwise it may be reached in another way.
     """
     if now is None:
         if before is not None:
-            yield from _gone(before)
+            yield from ({**event, **_LEFT} if is_over else event for event in _gone(before))
         return
     if before is not None and before.is_member and not now.is_member:
         yield from _gone(before)
@@ -57,7 +64,7 @@ def tell(before: Far | None, now: Far | None, notify: str) -> Iterator[dict[str,
 
 def _gone(far: Far) -> Iterator[dict[str, Any]]:
     if far.is_member:
-        yield {"event": DISCONNECT, "routing-id": far.routing_id, "route": list(far.path)}
+        yield {"event": DISCONNECT, "routing-id": far.routing_id, **_session(far), "route": list(far.path)}
     else:
         yield _service(UNREGISTER, far, None)
 
@@ -69,6 +76,7 @@ def _member(far: Far, notify: str) -> dict[str, Any]:
         "routing-ids": list(far.routing_ids),
         "role": far.role,
         "protocol": far.protocol,
+        "session": far.session,
         "directory": far.tells_all or None,
         "route": list(far.path),
     }
@@ -77,8 +85,19 @@ def _member(far: Far, notify: str) -> dict[str, Any]:
 
 def _service(event: str, far: Far, name: str | None) -> dict[str, Any]:
     named = {} if name is None else {"name": name}
-    about = {"routing-id": far.routing_id, "protocol": far.protocol, "route": [far.routing_id, *far.path]}
-    return {"event": event, **named, **about}
+    about = {"routing-id": far.routing_id, "protocol": far.protocol, **_session(far)}
+    return {"event": event, **named, **about, "route": [far.routing_id, *far.path]}
+
+
+def _session(far: Far) -> dict[str, str]:
+    return {} if far.session is None else {"session": far.session}
+
+
+def ended(fields: dict[str, Any]) -> str | None:
+    """The id of the session that has ended, where an event says that one has."""
+    session = fields.get("session")
+    is_end = fields["event"] == DISCONNECT or (fields["event"] == UNREGISTER and "name" not in fields)
+    return session if is_end and fields.get("left") is True and isinstance(session, str) else None
 
 
 def subject(fields: dict[str, Any], route: list[str], neighbour: str) -> str:
@@ -115,6 +134,7 @@ def learn(
             routing_ids=_routing_ids(fields.get("routing-ids"), max_routing_ids),
             role="server" if fields.get("role") == "server" else None,
             protocol=_protocol(fields),
+            session=_session_of(fields),
             tells_all=fields.get("directory") is True,
             services=kept,
         )
@@ -124,7 +144,8 @@ def learn(
             raise Refused("reserved-name", f"{name!r} belongs to each server itself")
         known = before or Far(routing_id=routing_id, path=path)
         protocol = _protocol(fields) if "protocol" in fields else known.protocol
-        return replace(known, path=path, protocol=protocol, services=known.services | {name})
+        session = _session_of(fields) or known.session
+        return replace(known, path=path, protocol=protocol, session=session, services=known.services | {name})
     if before is None:
         return None
     left = before.services - {check_service_name(fields["name"])} if "name" in fields else frozenset()
@@ -156,6 +177,11 @@ def _checked(values: list[Any], name: str) -> tuple[str, ...]:
         return tuple(check_routing_id(each, name) for each in values)
     except Refused as refusal:
         raise Refused("bad-attribute", refusal.message) from None
+
+
+def _session_of(fields: dict[str, Any]) -> str | None:
+    session = fields.get("session")
+    return session[:MAX_SESSION_ID] if isinstance(session, str) else None
 
 
 def _protocol(fields: dict[str, Any]) -> str:

@@ -89,10 +89,12 @@ def parse_link(description: str, reactor: Any) -> Any:
 class LinkDialer(Service):
     """Keeps a link to another server up; the delay between attempts grows, up to ``--max-link-delay``, and is jittered.
 
+    :param name: what the log calls it.
     :param endpoint: where the other server is: a client endpoint of Twisted.
     """
 
-    def __init__(self, endpoint: Any, bus: IBus, reactor: Any) -> None:
+    def __init__(self, name: str, endpoint: Any, bus: IBus, reactor: Any) -> None:
+        self._name = name
         self._endpoint = endpoint
         self._bus = bus
         self._reactor = reactor
@@ -113,7 +115,9 @@ class LinkDialer(Service):
             # The other server may have dialed this one.
             await self._bus.links.lost(self._server_id)
             attempts = 0 if await self._link() else attempts + 1
-            await deferLater(self._reactor, self._delay(attempts))
+            delay = self._delay(attempts)
+            log.info("link {name}: dialing again in {delay:.1f} s", name=self._name, delay=delay)
+            await deferLater(self._reactor, delay)
 
     async def _link(self) -> bool:
         """Link, for as long as it lasts. :returns: whether the link ever stood."""
@@ -122,7 +126,7 @@ class LinkDialer(Service):
         except CancelledError:
             raise
         except Exception as error:
-            log.info("cannot link: {error}", error=error)
+            log.info("link {name}: {error}", name=self._name, error=error)
             return False
         gone = protocol.gone()
         stood = True

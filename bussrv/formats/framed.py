@@ -202,9 +202,16 @@ class FramedProtocol(StreamProtocol):
             self.busy_with(self._change(obj, None, registry.unregister_services(self.session_id)))
 
     def request(self, obj: BusObject) -> None:
-        """``services/request``: routed; if nobody at all is there to take it, the requester is told at once."""
-        if self.pass_on(obj) == 0:
-            name = obj.fields().get("name", obj.fields().get("service"))
+        """``services/request``: routed; if nobody at all is there to take it, the requester is told at once.
+
+        What a service of the server itself is asked, it replies to with its snapshot.
+        """
+        name: Any = obj.fields().get("name", obj.fields().get("service"))
+        hosted_type = self.bus.hosted_type(name) if obj.head.to is None else None
+        if hosted_type is not None:
+            about = {"name": name, "to": self.session().routing_id, "type": hosted_type}
+            self.answer(obj, {"event": "services/reply", **about}, self.bus.last(name))
+        elif self.pass_on(obj) == 0:
             self.refuse(obj.head.id, "no-such-service", f"nobody provides the service {quoted(name)}")
 
     async def _change(self, obj: BusObject, name: Any, change: Deferred[None]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from twisted.internet.defer import Deferred, fail, succeed
 from zope.interface import implementer
@@ -28,6 +28,7 @@ class MemoryJournal:
         self._next_seq = 1
         self._held: deque[tuple[Sequence[Stamped], Deferred[list[Record]] | None]] | None = None
         self._failing: str | None = None
+        self._followers: list[Callable[[list[Record]], None]] = []
 
     def append(self, stamped: Sequence[Stamped]) -> Deferred[list[Record]]:
         """Number events; durable at once, unless :meth:`hold` was called."""
@@ -45,6 +46,10 @@ class MemoryJournal:
             self._held.append(([stamped], None))
         else:
             self._number([stamped])
+
+    def follow(self, follower: Callable[[list[Record]], None]) -> None:
+        """Call ``follower`` with what is numbered from now on."""
+        self._followers.append(follower)
 
     def close(self) -> Deferred[None]:
         """Nothing is left to do."""
@@ -86,4 +91,6 @@ class MemoryJournal:
             self._next_seq += 1
         if self._keep:
             self.records += records
+        for follower in self._followers:
+            follower(records)
         return records

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -114,9 +114,10 @@ class BatchWriter:
         """Changes are refused without being tried; the next call of :meth:`commit` takes them into account."""
         self._refused += count
 
-    def commit(self, entries: Sequence[Entry]) -> None:
+    def commit(self, entries: Sequence[Entry]) -> list[Entry]:
         """Write ``entries`` behind what was kept back, and fill in their records.
 
+        :returns: everything that was written, in order.
         :raises Exception: nothing of it is in the journal; the facts among it are kept for the next call. Whatever it
             is, not only an ``OSError``: the next call may go well.
         """
@@ -134,6 +135,7 @@ class BatchWriter:
         self._facts = []
         self._degraded = None
         self._refused = 0
+        return batch
 
     def close(self) -> None:
         """Sync and close the segment.
@@ -214,6 +216,7 @@ class FileJournal:
         self._term = 0
         self._oldest_term = 0
         self._trouble = ""
+        self._followers: list[Callable[[list[Record]], None]] = []
         self._thread = threading.Thread(target=self._run, name="bussrv-journal", daemon=True)
         self._thread.start()
 
@@ -235,6 +238,10 @@ class FileJournal:
         :raises ValueError, TypeError: if it cannot be encoded.
         """
         self._inbox.put(make_entry([stamped]))
+
+    def follow(self, follower: Callable[[list[Record]], None]) -> None:
+        """Call ``follower`` with what is durable from now on, in order, before anybody who waits for it is told."""
+        self._followers.append(follower)
 
     def close(self) -> Deferred[None]:
         """Write everything that is queued, then stop.
@@ -276,7 +283,7 @@ class FileJournal:
             entries = [entry for entry in entries if entry.done is None or entry.term >= self._oldest_term]
         was_degraded = self._writer.degraded
         try:
-            self._writer.commit(entries)
+            written = self._writer.commit(entries)
         except Exception as error:
             if not was_degraded:
                 log.critical("journal: cannot be written, changes are refused: {error}", error=error)
@@ -288,12 +295,14 @@ class FileJournal:
         else:
             if was_degraded:
                 log.info("journal: can be written again")
-            self._reactor.callFromThread(self._tell_written, entries)
+            self._reactor.callFromThread(self._tell_written, written)
 
     # What follows runs in the reactor.
 
     def _tell_written(self, entries: list[Entry]) -> None:
         for entry in entries:
+            for follower in self._followers:
+                follower(entry.records)
             if entry.done is not None:
                 entry.done.callback(entry.records)
 

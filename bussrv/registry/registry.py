@@ -228,12 +228,15 @@ class Registry:
         changed = self._change(session.id, changes)
         return changed.addCallback(lambda _: rules.open_session(self.state, identity.session_id))
 
-    def register_service(self, session_id: str, service: str) -> Deferred[None]:
-        """A session wants to provide a service. Again: nothing changes."""
+    def register_service(self, session_id: str, service: str, *, hosted: bool = False) -> Deferred[None]:
+        """A session wants to provide a service. Again: nothing changes.
+
+        :param hosted: whether it is the server itself that provides it, for which names are reserved.
+        """
         try:
             plan = self._plan()
             session = rules.open_session(plan, session_id)
-            rules.may_register(service)
+            rules.may_register(service, hosted=hosted)
         except Refused as refusal:
             return self._refuse(ev.ServiceRefused, session_id, service, refusal)
         if session_id not in plan.services.get(service, ()):

@@ -18,13 +18,13 @@ def open_session(state: RegistryState, session_id: str) -> Session:
     return session
 
 
-def may_register(name: str) -> None:
-    """Whether a client may provide a service of that name.
+def may_register(name: str, *, hosted: bool = False) -> None:
+    """Whether a client, or (``hosted``) the server itself, may provide a service of that name.
 
     :raises Refused: ``bad-service-name`` or ``reserved-name``.
     """
     check_service_name(name)
-    if name.startswith(RESERVED_PREFIX):
+    if name.startswith(RESERVED_PREFIX) and not hosted:
         raise Refused("reserved-name", f"service names that begin with {RESERVED_PREFIX} belong to the server")
 
 

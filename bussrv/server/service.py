@@ -12,7 +12,7 @@ from typing import Any
 
 import twisted
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
@@ -137,7 +137,7 @@ class BusService(Service):
                 endpoint = parse_link(description, self._reactor)
             except ConfigError as error:
                 raise ConfigError(f"--link: {error}") from error
-            dialers.append(LinkDialer(endpoint, self.bus, self._reactor))
+            dialers.append(LinkDialer(description, endpoint, self.bus, self._reactor))
         return dialers
 
     def _note_start(self, recovered: Recovered) -> None:
@@ -175,11 +175,12 @@ class BusService(Service):
         log.info("To serve other hosts name an interface, for example: --objects tcp:7890:interface=0.0.0.0")
 
     async def _stop(self) -> None:
+        self.bus.links.stop()
         for dialer in self._dialers:
             await dialer.stopService()
         for listener in reversed(tuple(self.listeners.values())):
             await listener.stopService()
-        self.bus.links.stop()
+        await (self.bus.links.settled() or succeed(None))
         self.registry.note(ev.ServerStopped())
         if self._journal is not None:
             await self._journal.close()

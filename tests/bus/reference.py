@@ -124,6 +124,7 @@ class Ask:
     """A request. ``replies``: the number of the newest reply to it, counting from 1 over all replies."""
 
     asker: str
+    service: object
     when: float
     replies: int = 0
 
@@ -230,32 +231,37 @@ class ReferenceBus:
         everybody = self.members()
         if sent.get("to") is not None:
             if sent.get("event") == "services/request":
-                self.remember(None, sent["id"], sender)
+                self.remember(None, sent, sender)
+            elif sent.get("event") == "services/reply":
+                self.asker(sent, sender)
             to = [sent["to"]] if isinstance(sent["to"], str) else sent["to"]
             return [each for each in everybody if each.routing_id in to or set(each.routing_ids) & set(to)]
         if sent.get("event") == "services/request":
             return self.asked(sender, sent, everybody)
         if sent.get("event") == "services/reply":
-            asker = self.asker(sent.get("in-reply-to"), sender)
+            asker = self.asker(sent, sender)
             if asker is not None:
                 return [each for each in everybody if each.id == asker]
         return everybody
 
-    def asker(self, request_id, replier):
-        """Who made the request: of ``replier``, or else of anybody."""
+    def asker(self, reply, replier):
+        """Who made the request: of ``replier``, or else of anybody; for that service, or else for any."""
         for asked in (replier.id, None):
-            asks = self.requests.get((asked, identity(request_id)), [])
+            asks = self.requests.get((asked, identity(reply.get("in-reply-to"))), [])
             asks[:] = [ask for ask in asks if self.now - ask.when <= REQUEST_SECONDS]
             waiting = [ask for ask in asks if not ask.replies]
             if asks:
                 ask = waiting[0] if waiting else max(asks, key=lambda each: each.replies)
+                for each in reversed(waiting):
+                    ask = each if each.service == service_of(reply) else ask
                 self.replies += 1
                 ask.replies = self.replies
                 return ask.asker
         return None
 
-    def remember(self, asked, request_id, sender):
-        self.requests.setdefault((asked, identity(request_id)), []).append(Ask(sender.id, self.now))
+    def remember(self, asked, request, sender):
+        asks = self.requests.setdefault((asked, identity(request["id"])), [])
+        asks.append(Ask(sender.id, service_of(request), self.now))
 
     def asked(self, sender, sent, everybody):
         """One provider in turn, and everybody who provides it not; without a provider that takes it: everybody."""
@@ -263,12 +269,12 @@ class ReferenceBus:
         providers = self.providers.get(name, []) if isinstance(name, str) else []
         able = [each for each in providers if self.takes(sender, self.sessions[each], sent)]
         if not able:
-            self.remember(None, sent["id"], sender)
+            self.remember(None, sent, sender)
             return everybody
         turn = self.turns.get(name, 0)
         self.turns[name] = turn + 1
         chosen = able[turn % len(able)]
-        self.remember(chosen, sent["id"], sender)
+        self.remember(chosen, sent, sender)
         self.was_asked_itself = chosen == sender.id
         return [each for each in everybody if each.id == chosen or each.id not in providers]
 
@@ -304,6 +310,10 @@ class ReferenceBus:
                 each.got.append(spp_info(service, payload))
             elif service in each.watched:
                 each.got.append(inbus_publish(service, app_type, payload, each.watched[service]))
+
+
+def service_of(fields):
+    return fields.get("name", fields.get("service"))
 
 
 def identity(request_id):

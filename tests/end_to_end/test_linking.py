@@ -74,7 +74,7 @@ def test_a_server_that_is_not_there_yet_is_dialed_until_it_is(tmp_path: Path) ->
         options = ["--server-id", "early", f"--link=tcp:127.0.0.1:{port}", "--max-link-delay", "0.2"]
         early = stack.enter_context(RunningServer(tmp_path / "early", options))
         for _ in range(3):
-            while "cannot link" not in early.next_line():
+            while ": dialing again in " not in early.next_line():
                 pass
         late = stack.enter_context(RunningServer(tmp_path / "late", ["--server-id", "late", "--objects", str(port)]))
         while "link to late at" not in early.next_line():

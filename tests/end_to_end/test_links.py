@@ -213,12 +213,7 @@ def test_every_server_answers_a_member_of_any(network: LinkedServers) -> None:
         assert reply.metadata["to"] == asker.id
 
 
-def test_a_reply_finds_who_asked_although_another_used_that_id_before(
-    network: LinkedServers, request: pytest.FixtureRequest
-) -> None:
-    request.applymarker(
-        pytest.mark.xfail(strict=True, reason="a reply with a recipient does not settle the request it answers")
-    )
+def test_a_reply_finds_who_asked_although_another_used_that_id_before(network: LinkedServers) -> None:
     far, service = farthest(network), f"which-{len(network.names)}"
     providers = {each: network.join(far) for each in (f"{service}-with-to", f"{service}-without")}
     for name, provider in providers.items():
@@ -232,12 +227,7 @@ def test_a_reply_finds_who_asked_although_another_used_that_id_before(
         assert requester.hear(lambda each: each.get("in-reply-to") == "1").payload == name.encode()
 
 
-def test_members_that_leave_are_announced_once_on_every_server(
-    network: LinkedServers, request: pytest.FixtureRequest
-) -> None:
-    if len(network.names) > 3:
-        reason = "for a moment a server believes its neighbour that still knows the member by a way through that server"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+def test_members_that_leave_are_announced_once_on_every_server(network: LinkedServers) -> None:
     members = [network.join("a") for _ in range(30)]
     for member in members:
         member.client.close()

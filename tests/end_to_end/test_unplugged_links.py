@@ -71,7 +71,7 @@ def test_in_a_triangle_a_link_may_break(tmp_path: Path) -> None:
             assert set(range(1, 401)) - set(numbers) <= (set(range(1, 201)) if member is members[1] else set())
         for watcher in servers.watchers.values():
             gone = watcher.announced("routing/disconnect")
-            assert set(gone) <= {"a", "b"}
+            assert set(gone) <= set(servers.names)
         assert_all_is_well_at_the_end(servers)
         assert len(closed_far(servers.journal("b"), publisher.id)) == 1
 
@@ -216,9 +216,6 @@ def test_a_server_that_was_killed_comes_back_and_is_linked_again(tmp_path: Path)
         assert "server-crashed" in closed_far(servers.journal("b"), "watcher-a")
 
 
-@pytest.mark.xfail(
-    strict=True, reason="whose service it is is looked up on the best way only, not on that of the object"
-)
 def test_what_overtakes_the_best_way_is_a_publication_all_the_same(tmp_path: Path) -> None:
     with LinkedServers(tmp_path, TRIANGLE, SOON) as servers:
         servers.plug()
@@ -237,8 +234,6 @@ def test_what_overtakes_the_best_way_is_a_publication_all_the_same(tmp_path: Pat
             assert screen.wait_for(lambda event: isinstance(event, spp.Info)) == spp.Info("tv", b"on")
 
 
-# Not strict: whether it happens is a race with the disk.
-@pytest.mark.xfail(strict=False, reason="what is found anew over another link while the server stops is never closed")
 def test_servers_that_stop_all_at_once_close_every_session(tmp_path: Path) -> None:
     # The more ways there are, the more often one is found anew while the others go.
     with LinkedServers(tmp_path, [f"{a}{b}" for a, b in combinations("abcde", 2)]) as servers:

@@ -140,7 +140,7 @@ class Fabric:
     def link(self, dialer: str, listener: str, latency: float = LATENCY) -> Cable:
         """Let one server dial another."""
         cable = self.cables[dialer, listener] = Cable(self.clock, self.servers[listener], latency)
-        service = LinkDialer(cable, self.servers[dialer].bus, self.clock)
+        service = LinkDialer(f"{dialer}-{listener}", cable, self.servers[dialer].bus, self.clock)
         service.startService()
         self._dialers.append(service)
         return cable

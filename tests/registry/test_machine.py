@@ -166,7 +166,8 @@ class RegistryMachine(RuleBasedStateMachine):
     def granted(self, session_id, wanted, further):
         mine = self.planned[session_id].own
         taken = {entry.own for entry in self.planned.values()}
-        shared = {each for entry in self.planned.values() for each in entry.further}
+        others = [entry for other, entry in self.planned.items() if other != session_id]
+        shared = {each for entry in others for each in entry.further}
         own = mine if wanted is None or wanted in taken | shared | {SERVER} else wanted
         return own, tuple(each for each in dict.fromkeys(further) if each not in (taken - {mine}) | {SERVER})
 

@@ -1,8 +1,8 @@
-"""The ``bussrv`` command of ``twistd`` and its wire formats, by name only. This directory must not be a package."""
+"""The ``bussrv`` command of ``twistd``, its wire formats and its services, by name only. This directory must not be a package."""
 
 from twisted.application.service import ServiceMaker
 
-from bussrv.plugin import WireFormat
+from bussrv.plugin import HostedService, WireFormat
 
 bussrv = ServiceMaker(
     "bussrv", "bussrv.server.service", "A message bus server: four wire formats, one registry, one journal.", "bussrv"
@@ -34,4 +34,25 @@ spp = WireFormat(
     module="bussrv.formats.spp",
     default_endpoint="tcp:3002:interface=127.0.0.1",
     summary="Service providing protocol: clients that watch services",
+)
+
+registry_service = HostedService(
+    "bus/registry",
+    module="bussrv.services.registry",
+    content_type="application/json",
+    summary="who is there and who wants what, then every registry event",
+)
+
+statistics_service = HostedService(
+    "bus/statistics",
+    module="bussrv.services.statistics",
+    content_type="application/json",
+    summary="numbers and counters, then what changes every second",
+)
+
+clock_service = HostedService(
+    "bus/clock",
+    module="bussrv.services.clock",
+    content_type="text/plain",
+    summary="the time of the server, every second",
 )

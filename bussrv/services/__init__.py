@@ -1,0 +1,1 @@
+"""The services that the server itself provides, and what hosts them."""

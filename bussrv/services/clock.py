@@ -1,0 +1,39 @@
+"""``bus/clock``: the time of the server, every second while somebody watches. ``2026-11-21T14:02:03.000123Z``, UTC."""
+
+from __future__ import annotations
+
+from twisted.internet.task import LoopingCall
+from zope.interface import implementer
+
+from bussrv.interfaces import IServiceHost, IServiceObject
+from bussrv.journal.record import format_time
+
+INTERVAL = 1.0
+"""Seconds between updates."""
+
+
+@implementer(IServiceObject)
+class ClockService:
+    """The time of day."""
+
+    def __init__(self, host: IServiceHost) -> None:
+        self._host = host
+        self._ticking = LoopingCall(lambda: host.publish(self.snapshot()))
+        self._ticking.clock = host.reactor
+
+    def snapshot(self) -> bytes:
+        """The time now."""
+        return format_time(self._host.bus.utc()).encode()
+
+    def watched(self) -> None:
+        """Tell the time from now on."""
+        self._ticking.start(INTERVAL, now=False)
+
+    def unwatched(self) -> None:
+        """Tell it no longer."""
+        self._ticking.stop()
+
+
+def make(host: IServiceHost) -> ClockService:
+    """See :meth:`bussrv.interfaces.IHostedService.make`."""
+    return ClockService(host)

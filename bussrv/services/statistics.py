@@ -1,0 +1,95 @@
+"""``bus/statistics``: how the server is doing, as JSON; then, every second while somebody watches, what has changed.
+
+Updates are JSON Merge Patches (RFC 7396). A second without a change brings none.
+
+::
+
+    {"server":"hall","version":"…","started":"2026-11-21T14:02:03.000000Z","sessions":{"objects":2,"spp":1},"far":0,
+     "services":4,"subscriptions":3,"links":["cellar"],"counters":{"not-subscribed":1}}
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+from twisted.internet.task import LoopingCall
+from zope.interface import implementer
+
+from bussrv.interfaces import IServiceHost, IServiceObject
+from bussrv.journal.record import format_time
+from bussrv.version import VERSION
+
+INTERVAL = 1.0
+"""Seconds between updates."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+@implementer(IServiceObject)
+class StatisticsService:
+    """Numbers of sessions, services and subscriptions, links, and the counters."""
+
+    def __init__(self, host: IServiceHost) -> None:
+        self._host = host
+        self._started = host.bus.utc()
+        self._told: dict[str, Any] = {}
+        self._telling = LoopingCall(self._tell)
+        self._telling.clock = host.reactor
+
+    def snapshot(self) -> bytes:
+        """Everything, as those who watch already know it; to the first one as it is now."""
+        return _encode(self._told if self._telling.running else self._look())
+
+    def watched(self) -> None:
+        """Look every second from now on."""
+        self._told = self._look()
+        self._telling.start(INTERVAL, now=False)
+
+    def unwatched(self) -> None:
+        """Look no longer."""
+        self._telling.stop()
+
+    def _tell(self) -> None:
+        now = self._look()
+        patch = merge_patch(self._told, now)
+        self._told = now
+        if patch:
+            self._host.publish(_encode(patch))
+
+    def _look(self) -> dict[str, Any]:
+        bus = self._host.bus
+        state = bus.registry.state
+        own = Counter(session.protocol for session in state.sessions.values() if session.home is None)
+        return {
+            "server": bus.server_id,
+            "version": VERSION,
+            "started": format_time(self._started),
+            "sessions": dict(sorted(own.items())),
+            "far": len(state.sessions) - sum(own.values()),
+            "services": len(state.services),
+            "subscriptions": sum(map(len, state.subscriptions.values())),
+            "links": bus.links.neighbors(),
+            "counters": {name: count for name, count in sorted(bus.counters.items()) if count},
+        }
+
+
+def merge_patch(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """The JSON Merge Patch (RFC 7396) that makes ``now`` of ``before``. No value in ``now`` may be ``None``."""
+    patch: dict[str, Any] = {name: None for name in before if name not in now}
+    for name, value in now.items():
+        if name not in before:
+            patch[name] = value
+        elif isinstance(value, dict) and isinstance(before[name], dict):
+            inner = merge_patch(before[name], value)
+            if inner:
+                patch[name] = inner
+        elif type(value) is not type(before[name]) or value != before[name]:
+            patch[name] = value
+    return patch
+
+
+def make(host: IServiceHost) -> StatisticsService:
+    """See :meth:`bussrv.interfaces.IHostedService.make`."""
+    return StatisticsService(host)
