@@ -7,8 +7,8 @@ Inbus publish on K  the payload; its app-type to Inbus      ``type``, ``size``, 
                                                             ``id``, ``route``
 object of a         the payload; ``app-type`` if it has     the object itself
 provider of K       one, else 1
-service of the      the payload                             ``type``, ``size``, ``sender``: K, ``id``,
-server              (BUS)                                   ``route``
+service of the      the payload                             nothing: they ask with ``services/request``
+server (BUS)
 ==================  ======================================  =================================================
 """
 

@@ -11,8 +11,8 @@ for services the provider before that. Attributes in brackets may be left out::
 
 ``session`` is the id that the home of a session has given it, in all of them; ``left`` is true when the session has
 ended, and not only cannot be reached this way any more. ``directory`` is true for servers that tell of all sessions
-they can reach. Other servers leave out what they do not have; a path that does not end with the neighbour who told of it is
-taken to.
+they can reach. Other servers leave out what they do not have; a path that does not end with the neighbour who told of
+it is taken to.
 """
 
 from __future__ import annotations

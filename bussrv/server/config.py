@@ -20,7 +20,7 @@ from typing import Any, get_args
 from msgspec import Struct
 
 from bussrv.errors import ConfigError
-from bussrv.interfaces import IWireFormat
+from bussrv.interfaces import IHostedService, IWireFormat
 from bussrv.journal.writer import SyncMode
 from bussrv.settings import Announce, Settings, SlowSpp
 
@@ -30,6 +30,7 @@ else:
     import tomli as tomllib
 
 OFF = "off"
+ALL = "all"
 DEFAULT_JOURNAL = "bussrv-journal"
 MAX_SERVER_ID = 255
 
@@ -40,6 +41,7 @@ class Config(Struct, frozen=True, kw_only=True):
     :ivar endpoints: the endpoint description of each wire format that is on, by name.
     :ivar journal: the journal directory; ``None``: off.
     :ivar server_id: ``None``: the one in the journal, or a new one.
+    :ivar services: the names of the services that the server itself provides.
     :ivar links: the client endpoint descriptions of the servers to link with.
     """
 
@@ -48,6 +50,7 @@ class Config(Struct, frozen=True, kw_only=True):
     journal_sync: SyncMode
     server_id: str | None
     links: tuple[str, ...]
+    services: tuple[str, ...]
     settings: Settings
 
 
@@ -65,9 +68,12 @@ def read_file(path: str) -> dict[str, Any]:
         raise ConfigError(f"--config: {path} is not TOML: {error}") from error
 
 
-def build(options: Mapping[str, Any], formats: Iterable[IWireFormat]) -> Config:
+def build(
+    options: Mapping[str, Any], formats: Iterable[IWireFormat], services: Iterable[IHostedService] = ()
+) -> Config:
     """The configuration that ``options``, by long name, stand for; what is not there has its default.
 
+    :param services: those that are installed.
     :raises ConfigError: names the option that makes no sense.
     """
     journal = options.get("journal")
@@ -77,6 +83,7 @@ def build(options: Mapping[str, Any], formats: Iterable[IWireFormat]) -> Config:
         journal_sync=_one_of("journal-sync", options.get("journal-sync", "always"), get_args(SyncMode)),
         server_id=_server_id(options.get("server-id")),
         links=_links(options.get("link", ())),
+        services=_services(options.get("services", ALL), sorted(each.name for each in services)),
         settings=settings(options),
     )
 
@@ -129,6 +136,16 @@ def endpoint(wire_format: IWireFormat, value: Any) -> str | None:
 def _links(values: Any) -> tuple[str, ...]:
     texts = values if isinstance(values, (list, tuple)) else [values]
     return tuple(dict.fromkeys(_text("link", each) for each in texts))
+
+
+def _services(value: Any, installed: list[str]) -> tuple[str, ...]:
+    names = value.split(",") if isinstance(value, str) else value
+    if names in ([ALL], [OFF]):
+        return tuple(installed) if names == [ALL] else ()
+    for name in names if isinstance(names, list) else [value]:
+        if name not in installed:
+            raise ConfigError(f"--services: {name!r} is none of {', '.join([ALL, OFF, *installed])}")
+    return tuple(dict.fromkeys(names))
 
 
 def _server_id(value: Any) -> str | None:

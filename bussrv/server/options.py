@@ -10,7 +10,7 @@ from twisted.plugin import getPlugins
 from twisted.python import usage
 
 from bussrv.errors import ConfigError
-from bussrv.interfaces import IWireFormat
+from bussrv.interfaces import IHostedService, IWireFormat
 from bussrv.server import config
 from bussrv.server.config import Config
 from bussrv.settings import Settings
@@ -20,6 +20,7 @@ _DEFAULTS = Settings()
 _PARAMETERS: tuple[tuple[str, str], ...] = (
     ("journal-sync", "when a change counts as durable: always, interval (within a second) or off [default: always]"),
     ("server-id", "the routing id of this server [default: the one in the journal, or a new one]"),
+    ("services", "which services of its own the server provides: all, off, or names and commas [default: all]"),
     ("config", "a TOML file of options; the command line goes first"),
     (
         "announce",
@@ -89,6 +90,11 @@ def wire_formats() -> list[IWireFormat]:
     return sorted(getPlugins(IWireFormat), key=lambda wire_format: str(wire_format.name))
 
 
+def hosted_services() -> list[IHostedService]:
+    """The services of the server itself that are installed, by name."""
+    return sorted(getPlugins(IHostedService), key=lambda service: str(service.name))
+
+
 def Options() -> BusOptions:  # noqa: N802
     """The options of ``twistd bussrv`` with the wire formats that are installed now."""
     formats = wire_formats()
@@ -99,7 +105,7 @@ def Options() -> BusOptions:  # noqa: N802
     ]
     # Twisted takes parameters from classes only, and which there are is known only now.
     options_class: type[BusOptions] = type("Options", (BusOptions,), {"optParameters": parameters})
-    return options_class(formats)
+    return options_class(formats, hosted_services())
 
 
 def _format_parameter(wire_format: IWireFormat) -> list[Any]:
@@ -123,9 +129,10 @@ class BusOptions(usage.Options):
 
     config: Config
 
-    def __init__(self, formats: Iterable[IWireFormat]) -> None:
+    def __init__(self, formats: Iterable[IWireFormat], services: Iterable[IHostedService]) -> None:
         super().__init__()
         self.formats = list(formats)
+        self.services = list(services)
         self._lists: dict[str, list[str]] = {"link": [], "inbus-allow": [], "link-allow": []}
 
     def opt_link(self, endpoint: str) -> None:
@@ -155,7 +162,7 @@ class BusOptions(usage.Options):
         """
         try:
             super().parseOptions(options)
-            self.config = config.build(self._merged(), self.formats)
+            self.config = config.build(self._merged(), self.formats, self.services)
         except (usage.UsageError, ConfigError) as error:
             raise StartError(f"{error} (see twistd bussrv --help)") from error
 

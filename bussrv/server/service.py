@@ -22,7 +22,7 @@ from bussrv.bus.membership import MembershipAnnouncer
 from bussrv.clock import Clock, SystemClock
 from bussrv.errors import ConfigError, JournalError
 from bussrv.formats.dialing import LinkDialer, parse_link
-from bussrv.interfaces import IJournal, IListener, IWireFormat
+from bussrv.interfaces import IHostedService, IJournal, IListener, IWireFormat
 from bussrv.journal.memory import MemoryJournal
 from bussrv.journal.recovery import JournalLock, Recovered, recover
 from bussrv.journal.writer import BatchWriter, FileJournal
@@ -30,6 +30,7 @@ from bussrv.registry.registry import Registry
 from bussrv.registry.state import RegistryState
 from bussrv.server.config import Config
 from bussrv.server.options import BusOptions, Options, StartError
+from bussrv.services.hosting import HostedServices
 from bussrv.values import Traffic
 from bussrv.version import VERSION
 
@@ -47,6 +48,7 @@ class BusService(Service):
     """A whole server: journal, registry, bus and the ports of every wire format that is on.
 
     :param formats: the wire formats that are installed.
+    :param services: the services of the server itself that are installed.
     :ivar bus: once it is started.
     """
 
@@ -54,12 +56,18 @@ class BusService(Service):
     bus: Bus
 
     def __init__(
-        self, config: Config, formats: Iterable[IWireFormat], reactor: Any, clock: Clock | None = None
+        self,
+        config: Config,
+        formats: Iterable[IWireFormat],
+        reactor: Any,
+        clock: Clock | None = None,
+        services: Iterable[IHostedService] = (),
     ) -> None:
         self.listeners: dict[str, IListener] = {}
         self._dialers: list[LinkDialer] = []
         self._config = config
         self._formats = [each for each in formats if each.name in config.endpoints]
+        self._services = [each for each in services if each.name in config.services]
         self._reactor = reactor
         self._clock: Clock = SystemClock() if clock is None else clock
         self._lock: JournalLock | None = None
@@ -91,10 +99,12 @@ class BusService(Service):
         self.registry = Registry(journal, self._clock, new_id, server_id=server_id, boot=boot, state=state)
         self.bus = Bus(self.registry, self._config.settings, server_id, new_id, self._clock, self._reactor)
         self.registry.observe(MembershipAnnouncer(self.bus))
+        self._hosted = HostedServices(self._services, self.bus, journal, self._reactor)
         self._dialers = self._make_dialers()
         self._listen()
         self._note_start(recovered)
         self._close_left_open()
+        self._hosted.start()
         for dialer in self._dialers:
             dialer.startService()
         # Not before the reactor runs: from then on being told to stop is orderly.
@@ -181,6 +191,7 @@ class BusService(Service):
         for listener in reversed(tuple(self.listeners.values())):
             await listener.stopService()
         await (self.bus.links.settled() or succeed(None))
+        self._hosted.stop()
         self.registry.note(ev.ServerStopped())
         if self._journal is not None:
             await self._journal.close()
@@ -220,4 +231,4 @@ def makeService(options: BusOptions) -> BusService:
     from twisted.internet import reactor
 
     reactor.callWhenRunning(_stop_on_signals, reactor)
-    return BusService(options.config, options.formats, reactor)
+    return BusService(options.config, options.formats, reactor, services=options.services)

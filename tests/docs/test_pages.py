@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from bussrv.client.objects import ObjectsClient
+from bussrv.client.spp import SppClient
 from bussrv.errors import REASONS
 from bussrv.server import config
 from bussrv.server.options import Options
 from bussrv.testing.server import RunningServer
-from bussrv.wire import inbus
+from bussrv.wire import inbus, spp
 from bussrv.wire.objects import BusObject, ObjectReader, encode
 from bussrv.wire.spp import SppReader
 from tests.docs.pages import PAGES, ROOT, blocks, rows
@@ -149,7 +150,7 @@ def test_transcripts_of_spp() -> None:
 
 
 def test_the_plugin_of_the_page_is_served(tmp_path: Path) -> None:
-    module, plugin = blocks("docs/plugins.md", "python")
+    module, plugin, *_ = blocks("docs/plugins.md", "python")
     (tmp_path / "lines_format.py").write_text(module)
     (tmp_path / "twisted/plugins").mkdir(parents=True)
     (tmp_path / "twisted/plugins/lines_plugin.py").write_text(plugin)
@@ -179,6 +180,39 @@ def test_the_plugin_of_the_page_is_served(tmp_path: Path) -> None:
     assert sorted(started["formats"]) == ["business", "inbus", "lines", "objects", "spp"]
 
 
+def test_the_service_of_the_page_is_hosted(tmp_path: Path) -> None:
+    *_, module, plugin = blocks("docs/plugins.md", "python")
+    (tmp_path / "headcount.py").write_text(module)
+    (tmp_path / "twisted/plugins").mkdir(parents=True)
+    (tmp_path / "twisted/plugins/headcount_plugin.py").write_text(plugin)
+    environment = {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    with RunningServer(tmp_path / "journal", ["--services", "headcount"], environment) as server:
+        with SppClient(port=server.port("spp")) as watcher, ObjectsClient(port=server.port("objects")) as client:
+            watcher.wait_for(lambda event: event == spp.Offer("headcount"))
+            client.subscribe()
+            watcher.subscribe("headcount")
+            assert watcher.wait_for(lambda event: isinstance(event, spp.Info)) == spp.Info("headcount", b"3")
+            client.close()
+            assert watcher.wait_for(lambda event: isinstance(event, spp.Info)) == spp.Info("headcount", b"2")
+        assert server.stop() == 0
+
+
+def test_transcript_of_a_service_of_the_server(tmp_path: Path) -> None:
+    with RunningServer(tmp_path / "journal") as server:
+        with socket.create_connection(("127.0.0.1", server.port("objects")), 10) as client:
+            reader = ObjectReader()
+            for direction, said in transcript("docs/services.md"):
+                head, _, payload = said.partition("\\0")
+                wanted = json.loads(head)
+                if direction == "->":
+                    client.sendall(encode(wanted))
+                else:
+                    got = receive(client, reader)
+                    assert got.fields() == wanted
+                    assert len(got.payload) == wanted.get("size", 0)
+                    assert bool(got.payload) == bool(payload)
+
+
 def test_no_snippet_is_left_untested() -> None:
     """A page that gets its first snippet in a language gets a test for it, and a place in this table."""
     tested = {
@@ -186,7 +220,7 @@ def test_no_snippet_is_left_untested() -> None:
         ("README.md", "sh"), ("README.md", "python"), ("README.md", "text"),
         ("docs/operations.md", "toml"), ("docs/plugins.md", "python"),
         *((f"docs/protocols/{name}.md", "text") for name in ("objects", "business", "links", "inbus", "spp")),
-        ("docs/operations.md", "console"),
+        ("docs/operations.md", "console"), ("docs/services.md", "text"),
     }  # fmt: skip
     languages = ("sh", "python", "text", "toml", "console", "json")
     found = {(str(path.relative_to(ROOT)), each) for path in PAGES for each in languages if blocks(str(path), each)}

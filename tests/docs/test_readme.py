@@ -59,7 +59,7 @@ def test_by_hand(server: RunningServer, tmp_path: Path) -> None:
 
 def test_looking_at_the_journal(server: RunningServer, tmp_path: Path) -> None:
     shown = shell(command_with("tail -n 3"), tmp_path).stdout
-    assert '"event":"server.started"' in shown
+    assert '"event":"service.registered"' in shown
 
 
 def test_the_audit_of_a_running_server(server: RunningServer, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.end_to_end.journals import events_of, records
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_told_to_stop_it_closes_the_journal_and_exits_with_0(start: Start, journal: Path, number: int) -> None:
-    server = start()
+    server = start("--services", "off")
     with ObjectsClient(port=server.port("objects")) as client:
         client.subscribe()
         assert server.stop(number) == 0
@@ -62,13 +62,13 @@ def test_what_is_published_in_one_format_reaches_every_other(start: Start) -> No
         assert service.wait_for(lambda each: bool(each.payload)).payload == b"\0on\xff"
 
         inbus.publish("gauge", b"21.5", app_type=7, server=server.addresses["inbus"])
-        assert watcher.wait_for(lambda event: isinstance(event, spp.Offer)) == spp.Offer("gauge")
+        watcher.wait_for(lambda event: event == spp.Offer("gauge"))
         measured = office.wait_for(lambda each: each.metadata.get("sender") == "gauge")
         assert (measured.payload, measured.metadata["app-type"]) == (b"21.5", 7)
 
 
 def test_killed_it_comes_back_with_what_it_acknowledged(start: Start, journal: Path) -> None:
-    server = start()
+    server = start("--services", "off")
     client = ObjectsClient(port=server.port("objects"))
     device = InbusSubscriber("news", server.addresses["inbus"])
     client.subscribe(user="ann")
@@ -80,7 +80,7 @@ def test_killed_it_comes_back_with_what_it_acknowledged(start: Start, journal: P
     assert any(isinstance(event, ev.ServiceRegistered) and event.service == "tv" for event in acknowledged)
     assert not any(isinstance(event, (ev.SessionClosed, ev.ServerStopped)) for event in acknowledged)
 
-    again = start()
+    again = start("--services", "off")
     inbus.publish("news", b"back", server=again.addresses["inbus"])
     assert device.receive(10).payload == b"back"
     with ObjectsClient(port=again.port("objects")) as other:
@@ -102,11 +102,11 @@ def test_killed_it_comes_back_with_what_it_acknowledged(start: Start, journal: P
 
 
 def test_inbus_subscriptions_end_with_the_format_when_it_is_switched_off(start: Start, journal: Path) -> None:
-    server = start()
+    server = start("--services", "off")
     with InbusSubscriber("news", server.addresses["inbus"]), ObjectsClient(port=server.port("objects")) as client:
         client.subscribe()
         assert server.stop() == 0
-    assert start("--inbus", "off").stop() == 0
+    assert start("--inbus", "off", "--services", "off").stop() == 0
     reasons = [event.reason for event in events_of(journal, ev.SessionClosed)]
     assert reasons == ["server-stopped", "format-off"]
 

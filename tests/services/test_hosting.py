@@ -1,0 +1,96 @@
+"""Services of the server itself: found, offered, asked and watched like all others."""
+
+import json
+
+from zope.interface.verify import verifyObject
+
+from bussrv import events as ev
+from bussrv.interfaces import IHostedService, IServiceHost, IServiceObject
+from bussrv.plugin import HostedService
+from bussrv.server.options import hosted_services
+from bussrv.services.hosting import Host
+from bussrv.wire import spp
+from tests.formats.network import Network
+from tests.services.scene import Hosting
+
+NAMES = ["bus/clock", "bus/registry", "bus/statistics"]
+
+
+def test_those_of_bussrv_are_plugins() -> None:
+    assert [plugin.name for plugin in hosted_services()] == NAMES
+    network = Network()
+    for plugin in hosted_services():
+        verifyObject(IHostedService, plugin)
+        host = Host(plugin.name, network.bus, network.journal, network.reactor)
+        verifyObject(IServiceHost, host)
+        verifyObject(IServiceObject, plugin.make(host))
+
+
+def test_they_are_offered_to_spp_and_listed() -> None:
+    network = Hosting()
+    assert network.watcher().received() == [spp.Offer(name) for name in NAMES]
+    member, office = network.member(receive_mode="no_echo"), network.business()
+    office.send({"event": "services/list"})
+    assert json.loads(office.received()[-1][1]) == NAMES
+    member.received()
+    member.send({"event": "services/discovery", "name": "bus/clock"})
+    (found,) = member.heads()
+    assert (found["name"], found["protocol"]) == ("bus/clock", "bus")
+
+
+def test_members_ask_for_the_present_state() -> None:
+    network = Hosting()
+    member, other = network.member(receive_mode="no_echo"), network.member(receive_mode="no_echo")
+    member.received()
+    member.send({"event": "services/request", "name": "bus/statistics", "id": "1"})
+    ((fields, payload),) = member.received()
+    assert (fields["event"], fields["in-reply-to"], fields["name"]) == ("services/reply", "1", "bus/statistics")
+    assert (fields["type"], fields["to"]) == ("application/json", member.routing_id)
+    assert json.loads(payload)["sessions"] == {"bus": 1, "objects": 2}
+    assert other.received() == []
+
+
+def test_updates_go_to_those_who_subscribed_and_to_nobody_else() -> None:
+    network = Hosting()
+    member, watcher, other = network.member(), network.watching("bus/clock"), network.watcher()
+    network.udp.subscribe("bus/clock")
+    for each in (member, watcher, other):
+        each.received()
+    network.tick(1)
+    network.tick()
+    ((datagram, _),) = network.udp.taken()
+    assert len(watcher.messages()) == 1
+    assert (member.received(), other.received()) == ([], [])
+
+
+def test_nobody_else_may_provide_them() -> None:
+    network = Hosting()
+    member = network.member(receive_mode="no_echo")
+    member.send({"event": "services/register", "name": "bus/clock"})
+    assert member.only_reply()["reason"] == "reserved-name"
+
+
+def test_they_go_with_the_server_and_the_journal_says_so() -> None:
+    network = Hosting()
+    watcher = network.watching("bus/clock")
+    network.hosted.stop()
+    watcher.received()
+    network.tick(5)
+    assert watcher.messages() == []
+    unregistered = [event.service for event in network.events(ev.ServiceUnregistered)]
+    assert unregistered == NAMES
+    assert [event.reason for event in network.events(ev.SessionClosed)] == ["server-stopped"]
+
+
+def test_a_service_is_told_when_somebody_begins_to_watch_and_when_nobody_does_any_more() -> None:
+    network = Hosting(HostedService("door", module="tests.services.door", content_type="text/plain", summary="a door"))
+    first, second = network.watching("door"), network.watching("door")
+    assert first.messages() == second.messages() == [b"closed"]
+    door = network.hosted._services["door"]
+    assert door.calls == ["watched"]
+    first.unsubscribe("door")
+    assert door.calls == ["watched"]
+    second.connection.close()
+    assert door.calls == ["watched", "unwatched"]
+    network.watching("door")
+    assert door.calls == ["watched", "unwatched", "watched"]

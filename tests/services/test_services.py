@@ -1,0 +1,140 @@
+"""What the services of the server tell: its registry, its numbers, its time."""
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bussrv.journal import record
+from bussrv.registry.state import RegistryState
+from bussrv.services.statistics import merge_patch
+from tests.services.scene import Hosting
+
+
+def test_the_registry_is_a_snapshot_and_then_every_record_as_it_was_journaled() -> None:
+    network = Hosting()
+    early = network.member(**{"routing-id": "ann"})
+    early.send({"event": "services/register", "name": "tv"})
+    watcher = network.watching("bus/registry")
+    (message,) = watcher.messages()
+    snapshot = json.loads(message)
+    assert snapshot["seq"] == network.journal.records[-1].seq
+    assert [session["routing_id"] for session in snapshot["sessions"] if session["protocol"] == "objects"] == ["ann"]
+    assert set(snapshot["services"]) == {"bus/clock", "bus/registry", "bus/statistics", "tv"}
+    late = network.member(user="bob")
+    late.send({"event": "services/register", "name": "radio"})
+    late.connection.close()
+    network.tick()
+    wanted = [record.encode(each).rstrip(b"\n") for each in network.records_after(snapshot["seq"])]
+    assert len(wanted) == 6
+    assert watcher.messages() == wanted
+
+
+def test_a_snapshot_and_its_updates_have_no_gap_and_no_repetition_however_slow_the_disk_is() -> None:
+    network = Hosting()
+    member = network.member()
+    network.journal.hold()
+    network.connect("objects")
+    member.send({"event": "services/register", "name": "tv"})
+    watcher = network.watcher()
+    watcher.subscribe("bus/registry")
+    network.connect("objects").close()
+    network.journal.release()
+    network.tick()
+    snapshot, *updates = watcher.messages()
+    numbers = [json.loads(update)["seq"] for update in updates]
+    assert numbers == [each.seq for each in network.records_after(json.loads(snapshot)["seq"])]
+    assert len(numbers) == 2
+    state = RegistryState()
+    for each in network.journal.records:
+        state.apply(each.event, each.time)
+    assert state == network.registry.state
+
+
+def test_asking_again_brings_the_registry_as_the_updates_have_left_it() -> None:
+    network = Hosting()
+    watcher = network.watching("bus/registry")
+    watcher.messages()
+    network.member()
+    network.tick()
+    last = json.loads(watcher.messages()[-1])["seq"]
+    watcher.subscribe("bus/registry")
+    assert json.loads(watcher.messages()[0])["seq"] == last
+
+
+def test_statistics_are_followed_by_merge_patches_of_what_has_changed() -> None:
+    network = Hosting()
+    watcher = network.watching("bus/statistics")
+    known = json.loads(watcher.messages()[0])
+    assert known["sessions"] == {"bus": 1, "spp": 1}
+    network.tick(1)
+    network.tick()
+    assert watcher.messages() == []
+    member = network.member()
+    member.send({"event": "services/register", "name": "tv"})
+    network.tick(1)
+    network.tick()
+    (patch,) = map(json.loads, watcher.messages())
+    assert patch == {"services": 4, "sessions": {"objects": 1}, "subscriptions": 2}
+    member.connection.close()
+    network.tick(1)
+    network.tick()
+    (patch,) = map(json.loads, watcher.messages())
+    assert patch["sessions"] == {"objects": None}
+
+
+def test_whoever_comes_later_is_told_what_the_patches_go_on_from() -> None:
+    network = Hosting()
+    first = network.watching("bus/statistics")
+    known = json.loads(first.messages()[0])
+    second = network.watching("bus/statistics")
+    other = json.loads(second.messages()[0])
+    assert other == known
+    network.tick(1)
+    network.tick()
+    (patch,) = map(json.loads, second.messages())
+    assert applied(known, patch)["sessions"] == {"bus": 1, "spp": 2}
+    assert list(map(json.loads, first.messages())) == [patch]
+
+
+def test_the_clock_ticks_while_somebody_watches() -> None:
+    network = Hosting()
+    watcher = network.watching("bus/clock")
+    assert watcher.messages() == [b"2023-11-14T22:13:20.000000Z"]
+    for _ in range(2):
+        network.tick(1)
+        network.tick()
+    assert watcher.messages() == [b"2023-11-14T22:13:21.000000Z", b"2023-11-14T22:13:22.000000Z"]
+    watcher.unsubscribe("bus/clock")
+    network.tick(3)
+    assert watcher.messages() == []
+
+
+def applied(target: Any, patch: Any) -> Any:
+    """RFC 7396, section 2, word for word."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = applied(result.get(name), value)
+    return result
+
+
+values = st.recursive(
+    st.booleans() | st.integers(-3, 3) | st.text(max_size=2) | st.lists(st.integers(0, 2), max_size=2),
+    lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=8,
+)
+objects = st.dictionaries(st.sampled_from("abcd"), values, max_size=4)
+
+
+@given(objects, objects)
+def test_a_patch_makes_one_of_the_other(before: dict[str, Any], now: dict[str, Any]) -> None:
+    patch = merge_patch(before, now)
+    assert applied(before, patch) == now
+    assert json.dumps(applied(before, patch), sort_keys=True) == json.dumps(now, sort_keys=True)
+    assert (patch == {}) == (json.dumps(before, sort_keys=True) == json.dumps(now, sort_keys=True))
