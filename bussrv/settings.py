@@ -21,6 +21,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     :ivar max_packet: the most bytes of an SPP packet, its header not counted.
     :ivar max_outbound: the most bytes that wait for one client; beyond it the client is disconnected.
     :ivar max_last_values: the most bytes of last values kept for new watchers, all services together.
+    :ivar max_last_value: the most bytes of the last value kept of one service.
     :ivar max_requests: the most requests whose replies still find their way back.
     :ivar request_timeout: how long a request may wait for its reply.
     :ivar max_patterns: the most content types or rules that a subscription to objects may have.
@@ -46,6 +47,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     max_packet: int = 1 << 20
     max_outbound: int = 16 << 20
     max_last_values: int = 64 << 20
+    max_last_value: int = 1 << 20
     max_requests: int = 10_000
     request_timeout: float = 300.0
     max_patterns: int = 256

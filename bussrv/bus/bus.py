@@ -57,7 +57,7 @@ class Bus:
         self._new_id = new_id
         self._fanout = Fanout()
         self._audience = Audience(self._fanout)
-        self._last_values = LastValues(settings.max_last_values)
+        self._last_values = LastValues(settings.max_last_values, settings.max_last_value, self.counters)
         self._origins: dict[str, tuple[Origin, bytes]] = {}
         self._hosted: dict[str, tuple[str, Callable[[], bytes]]] = {}
         self._seen = Seen(settings.max_seen)

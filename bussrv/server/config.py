@@ -239,6 +239,7 @@ _SETTINGS: dict[str, Callable[[str, Any], Any]] = {
     "max_packet": _whole_number,
     "max_outbound": _whole_number,
     "max_last_values": _whole_number,
+    "max_last_value": _whole_number,
     "max_requests": _whole_number,
     "request_timeout": _positive_seconds,
     "max_patterns": _whole_number,

@@ -35,6 +35,7 @@ _PARAMETERS: tuple[tuple[str, str], ...] = (
         f"the most bytes that wait for one client before it is disconnected [default: {_DEFAULTS.max_outbound}]",
     ),
     ("max-last-values", f"the most bytes of last values kept for new watchers [default: {_DEFAULTS.max_last_values}]"),
+    ("max-last-value", f"the most bytes of the last value kept of one service [default: {_DEFAULTS.max_last_value}]"),
     (
         "max-requests",
         f"the most requests whose replies still find their way back [default: {_DEFAULTS.max_requests}]",

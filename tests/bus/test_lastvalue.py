@@ -1,5 +1,7 @@
 """The last value of each service, and how many are kept."""
 
+from collections import Counter
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,18 +16,26 @@ steps = st.lists(
 )
 
 
-@given(steps, st.integers(0, 12))
-def test_as_a_plain_list_has_it(steps, most):
+def bounded(most, largest=100):
+    return LastValues(most, largest, Counter())
+
+
+@given(steps, st.integers(0, 12), st.integers(0, 6))
+def test_as_a_plain_list_has_it(steps, most, largest):
     """The list has the least recently used service first."""
-    values, model = LastValues(most), []
-    evicted = 0
+    counters, wanted = Counter(), Counter()
+    values, model = LastValues(most, largest, counters), []
     for step, service, *payload in steps:
         if step == "put":
             values.put(service, *payload)
-            model = [each for each in model if each[0] != service] + [(service, *payload)]
+            model = [each for each in model if each[0] != service]
+            if len(*payload) > largest:
+                wanted["last-value-too-large"] += 1
+                continue
+            model.append((service, *payload))
             while sum(len(each[1]) for each in model) > most:
                 del model[0]
-                evicted += 1
+                wanted["last-value-evicted"] += 1
         elif step == "forget":
             values.forget(service)
             model = [each for each in model if each[0] != service]
@@ -34,19 +44,26 @@ def test_as_a_plain_list_has_it(steps, most):
             assert values.get(service) == (found[0][1] if found else b"")
             model = [each for each in model if each[0] != service] + found
         assert len(values) == sum(len(each[1]) for each in model)
-    assert values.evicted == evicted
+    assert counters == wanted
     assert [values.get(service) for service, _ in model] == [payload for _, payload in model]
 
 
-def test_what_is_too_large_alone_takes_the_place_of_everything():
-    values = LastValues(3)
+def test_what_is_too_large_for_all_together_takes_the_place_of_everything():
+    values = bounded(3)
     values.put("a", b"12")
     values.put("b", b"1234")
     assert (values.get("a"), values.get("b"), len(values)) == (b"", b"", 0)
 
 
+def test_of_a_service_whose_last_value_is_too_large_the_one_before_is_not_kept_either():
+    values = bounded(100, 3)
+    values.put("a", b"12")
+    values.put("a", b"1234")
+    assert (values.get("a"), len(values)) == (b"", 0)
+
+
 def test_what_was_looked_at_lately_stays():
-    values = LastValues(4)
+    values = bounded(4)
     values.put("a", b"12")
     values.put("b", b"34")
     assert values.get("a") == b"12"
