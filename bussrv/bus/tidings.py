@@ -95,9 +95,9 @@ def _session(far: Far) -> dict[str, str]:
 
 def ended(fields: dict[str, Any]) -> str | None:
     """The id of the session that has ended, where an event says that one has."""
-    session = fields.get("session")
+    session = _session_of(fields)
     is_end = fields["event"] == DISCONNECT or (fields["event"] == UNREGISTER and "name" not in fields)
-    return session if is_end and fields.get("left") is True and isinstance(session, str) else None
+    return session if is_end and fields.get("left") is True else None
 
 
 def subject(fields: dict[str, Any], route: list[str], neighbour: str) -> str:
