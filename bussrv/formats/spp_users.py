@@ -47,7 +47,8 @@ class SecretHash(Struct, frozen=True):
 
     def matches(self, secret: bytes) -> bool:
         """Whether this was made of ``secret``. Takes a good part of a second, by design."""
-        return hmac.compare_digest(self.digest, self._hash(secret))
+        # NULs at the end would change nothing: HMAC, which scrypt is made of, fills its key with them.
+        return hmac.compare_digest(self.digest, self._hash(secret)) and b"\0" not in secret
 
     def made_of(self, secret: bytes) -> SecretHash:
         """The hash of ``secret`` with the same salt and parameters."""
@@ -75,7 +76,12 @@ NOBODY = SecretHash(bytes(_SALT_BYTES), bytes(_HASH_BYTES))
 
 
 def hash_secret(secret: bytes) -> SecretHash:
-    """The hash of a secret, with a salt of its own."""
+    """The hash of a secret, with a salt of its own.
+
+    :raises ValueError: the secret is empty or holds a NUL.
+    """
+    if not secret or b"\0" in secret:
+        raise ValueError("the secret is not empty, and holds no NUL")
     return replace(NOBODY, salt=os.urandom(_SALT_BYTES)).made_of(secret)
 
 
@@ -122,7 +128,7 @@ def check_user(user: str) -> str:
 def user_line(user: str, secret: bytes) -> str:
     """The line of a user, without its end.
 
-    :raises ValueError: ``user`` cannot be the name of one.
+    :raises ValueError: ``user`` cannot be the name of one, or ``secret`` a secret.
     """
     return f"{check_user(user)}:{hash_secret(secret)}"
 

@@ -22,8 +22,9 @@ def test_what_is_written_is_read_and_matches_its_secret_only(
 ) -> None:
     made = SecretHash(salt, bytes(32), 1 << power, block_size, parallelism).made_of(secret)
     assert parse_hash(str(made)) == made
-    assert made.matches(secret)
+    assert made.matches(secret) == (b"\0" not in secret)
     assert not made.matches(secret + b"x")
+    assert not made.matches(secret + b"\0")
 
 
 def test_a_hash_of_known_input_is_the_one_of_the_standard() -> None:
@@ -135,7 +136,7 @@ def test_the_command_asks_twice_at_a_terminal(
     assert capsys.readouterr() == ("", "bussrv spp-user: that was not the same secret\n")
 
 
-@pytest.mark.parametrize(("name", "secret"), [("", "x\n"), ("#", "x\n"), ("ann", "\n"), ("ann", "")])
+@pytest.mark.parametrize(("name", "secret"), [("", "x\n"), ("#", "x\n"), ("ann", "\n"), ("ann", ""), ("ann", "a\0\n")])
 def test_the_command_refuses_what_will_not_do(
     name: str, secret: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

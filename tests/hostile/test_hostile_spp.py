@@ -1,0 +1,323 @@
+"""Malformed and hostile packets: what comes of each, that no other watcher notices, and what each may cost."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import tracemalloc
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, succeed
+from twisted.logger import Logger, LogPublisher
+
+from bussrv import events as ev
+from bussrv.formats.spp_authentication import UserList
+from bussrv.formats.spp_users import SecretHash
+from bussrv.wire import spp
+from tests.formats.network import Network, Transport
+from tests.hostile.cases_spp import (
+    ACCEPTED,
+    MAX_PACKET,
+    OFFER,
+    ROWS,
+    SECRET,
+    SERVICE,
+    SNAPSHOT,
+    STATE,
+    USER,
+    Closed,
+    Ignored,
+    NotOffered,
+    Row,
+    Sent,
+    packet,
+    string,
+)
+
+SMALL = 300
+MOST_KEPT = 1 << 16
+"""The most bytes that may stay in memory for a session that is gone."""
+
+ROOM = 1 << 18
+"""The bytes that a connection may take beside the packet that it has begun."""
+
+JOURNALED = 50
+"""How many records of one kind an address may cause at once."""
+
+USERS = {USER: SecretHash(b"salt", bytes(32), 2, 1, 1).made_of(SECRET.encode())}
+
+
+def _at_once(function: Callable[[bytes], bool], secret: bytes) -> Deferred[bool]:
+    return succeed(function(secret))
+
+
+class Scene:
+    """A server with a provider, somebody who watches it, and somebody who only looks at the offers."""
+
+    def __init__(self, guarded: bool = False, **settings: Any) -> None:
+        self.network = Network(**settings)
+        self.member = self.network.member(receive_mode="none")
+        self.member.send({"event": "services/register", "name": SERVICE})
+        self.member.send({"type": "a/b"}, STATE)
+        self.watcher, self.onlooker = self.network.watcher(), self.network.watcher()
+        self.watcher.subscribe(SERVICE)
+        assert self.watcher.connection.take() == OFFER + SNAPSHOT
+        assert self.onlooker.connection.take() == OFFER
+        if guarded:
+            self.network.factory("spp").authenticator = UserList(USERS, _at_once)  # type: ignore[attr-defined]
+        self.guarded = guarded
+        self._before = self.network.registry.state.copy()
+        self._calls = len(self.network.reactor.getDelayedCalls())
+
+    def intruder(self) -> Intruder:
+        """Somebody who has just connected, a minute after whoever was there before."""
+        self.network.reactor.advance(60)
+        intruder = Intruder(self.network)
+        assert intruder.connection.take() == (b"" if self.guarded else OFFER)
+        return intruder
+
+    def attack(self, intruder: Intruder, row: Row, pieces: Iterable[bytes]) -> None:
+        """Send it, and see that what comes of it is what is to come of it."""
+        network, outcome = self.network, row.outcome
+        counters, records = network.bus.counters.copy(), len(network.journal.records)
+        intruder.send_pieces(pieces)
+        sent = intruder.connection.take()
+        assert intruder.connection.is_open == (not isinstance(outcome, Closed))
+        counted = network.bus.counters - counters
+        events = [record.event for record in network.journal.records[records:]]
+        refused = [each for each in events if isinstance(each, ev.SubscriptionRefused)]
+        if isinstance(outcome, Closed):
+            assert sent == outcome.sent
+            (closed,) = (each for each in events if isinstance(each, ev.SessionClosed))
+            assert closed.reason == outcome.reason
+        elif isinstance(outcome, Ignored):
+            assert (sent, counted, events) == (b"", {"spp-ignored": outcome.times}, [])
+        elif isinstance(outcome, NotOffered):
+            assert sent == b""
+            assert counted[outcome.reason] == outcome.times
+            assert [each.reason for each in refused] == [outcome.reason] * min(outcome.times, JOURNALED)
+            assert all(len(each.service or "") <= 255 for each in refused)
+        elif isinstance(outcome, Sent):
+            assert (sent, refused) == (outcome.data, [])
+        else:
+            assert (sent, counted, events) == (b"", {}, [])
+            assert len(intruder.connection.protocol._reader) <= len(row.build())  # type: ignore[arg-type]
+
+    def expect_undisturbed(self) -> None:
+        """The others were sent nothing, and are served as before."""
+        assert self.watcher.connection.take() == self.onlooker.connection.take() == b""
+        self.member.send({"type": "a/b"}, STATE)
+        assert self.watcher.connection.take() == SNAPSHOT
+        assert self.onlooker.connection.take() == b""
+
+    def expect_nothing_left(self, intruder: Intruder) -> None:
+        """The intruder goes: everything is as it was before, and nothing holds on to the connection."""
+        intruder.disappear()
+        assert self.network.registry.state == self._before
+        assert len(self.network.reactor.getDelayedCalls()) == self._calls
+        gc.collect()
+        assert intruder.watched() is None
+
+
+class Intruder:
+    """A client that sends something hostile."""
+
+    def __init__(self, network: Network) -> None:
+        self.connection = network.connect("spp")
+        self.watched = weakref.ref(self.connection.protocol)
+
+    def send_pieces(self, pieces: Iterable[bytes]) -> None:
+        for piece in pieces:
+            if self.connection.is_open:
+                self.connection.send_bytes(piece)
+
+    def disappear(self) -> None:
+        """Close the connection, if it is open, and keep nothing of it."""
+        if self.connection.is_open:
+            self.connection.close()
+        self.connection.protocol = None  # type: ignore[assignment]
+        self.connection.transport = Transport()
+
+
+every_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_collections() -> Iterator[None]:
+    """What is looked for after each input is what that input left, not what the tests before it did."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture(autouse=True)
+def _no_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until logging begins, everything logged is kept, and with it the connection that it is about."""
+    monkeypatch.setattr("bussrv.formats.stream.log", Logger(observer=LogPublisher()))
+
+
+def test_the_table_has_enough_rows_and_no_name_twice() -> None:
+    assert len({row.name for row in ROWS}) == len(ROWS) >= 60
+
+
+@every_row
+def test_the_outcome_is_as_documented_and_nobody_else_notices(row: Row) -> None:
+    scene = Scene(row.guarded)
+    intruder = scene.intruder()
+    scene.attack(intruder, row, [row.build()])
+    scene.expect_undisturbed()
+    scene.expect_nothing_left(intruder)
+    scene.expect_undisturbed()
+
+
+def _cuts(data: bytes) -> Iterator[list[bytes]]:
+    """In two at every place, and byte by byte; of large inputs only the ends, with the middle in large pieces."""
+    if len(data) <= SMALL:
+        yield from ([data[:place], data[place:]] for place in range(1, len(data)))
+        yield _chunked(data, 1)
+        return
+    tail = max(SMALL, len(data) - SMALL)
+    yield [*_chunked(data[:SMALL], 1), *_chunked(data[SMALL:tail], 1 << 16), *_chunked(data[tail:], 1)]
+    if len(data) <= 1 << 15:
+        yield _chunked(data, 7)
+
+
+def _chunked(data: bytes, size: int) -> list[bytes]:
+    return [data[place : place + size] for place in range(0, len(data), size)]
+
+
+@every_row
+def test_the_outcome_is_the_same_in_pieces(row: Row) -> None:
+    scene = Scene(row.guarded)
+    for pieces in _cuts(row.build()):
+        intruder = scene.intruder()
+        scene.attack(intruder, row, pieces)
+        intruder.disappear()
+    scene.expect_undisturbed()
+
+
+@every_row
+def test_a_connection_takes_no_more_memory_than_a_packet(row: Row) -> None:
+    data = row.build()
+    scene = Scene(row.guarded)
+    intruder = scene.intruder()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        intruder.send_pieces(_chunked(data, 1 << 12))
+        intruder.connection.take()
+        scene.network.journal.records.clear()
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] - before <= min(len(data), MAX_PACKET + 8) + ROOM
+        intruder.disappear()
+        scene.network.journal.records.clear()
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] - before <= MOST_KEPT
+    finally:
+        tracemalloc.stop()
+
+
+GROWING: dict[str, Callable[[int], bytes]] = {
+    "test values": lambda size: packet(0) * size,
+    "a large test value": lambda size: packet(0, bytes(size * 100)),
+    "subscriptions": lambda size: spp.subscribe(SERVICE) * size,
+    "subscriptions and their ends": lambda size: (spp.subscribe(SERVICE) + spp.unsubscribe(SERVICE)) * size,
+    "refusals": lambda size: spp.subscribe("never") * size,
+    "a long name": lambda size: packet(1, string(b"a" * size * 100)),
+    "other messages": lambda size: spp.other(99, b"x") * size,
+}
+
+
+@pytest.mark.parametrize("make", GROWING.values(), ids=GROWING.keys())
+@pytest.mark.parametrize("chunk", [1 << 20, 64])
+def test_the_work_grows_with_the_size_of_the_input_and_no_faster(make: Callable[[int], bytes], chunk: int) -> None:
+    def calls(size: int) -> int:
+        intruder, count = Scene().intruder(), 0
+
+        def profile(frame: FrameType, event: str, argument: Any) -> None:
+            nonlocal count
+            count += event in ("call", "c_call")
+
+        pieces = _chunked(make(size), chunk)
+        sys.setprofile(profile)
+        try:
+            intruder.send_pieces(pieces)
+        finally:
+            sys.setprofile(None)
+        return count
+
+    assert calls(1000) <= 5 * calls(250)
+
+
+# Floods.
+
+
+@pytest.mark.parametrize(
+    ("guarded", "data", "kind", "each"),
+    [
+        (False, spp.subscribe("never"), ev.SubscriptionRefused, 1),
+        (True, spp.subscribe(SERVICE), ev.SubscriptionRefused, 1),
+        (True, spp.authenticate(USER, "guess") * 3, ev.AuthFailed, 3),
+    ],
+    ids=["not offered", "not authenticated", "guesses"],
+)
+def test_a_flood_does_not_fill_the_journal(guarded: bool, data: bytes, kind: type[ev.Event], each: int) -> None:
+    scene = Scene(guarded)
+    network = scene.network
+    for _ in range(400):
+        network.connect("spp").send_bytes(data)
+    assert len(network.events(kind)) == JOURNALED
+    network.reactor.advance(60)
+    network.connect("spp").send_bytes(data)
+    suppressed = sum(event.suppressed or 0 for event in network.events(kind))
+    assert len(network.events(kind)) + suppressed == 401 * each
+    scene.expect_undisturbed()
+
+
+def test_one_address_that_floods_does_not_silence_another() -> None:
+    scene = Scene()
+    scene.network.connect("spp").send_bytes(spp.subscribe("never") * 1000)
+    scene.network.connect("spp", "10.0.0.99").send_bytes(spp.subscribe("never"))
+    assert scene.network.events(ev.SubscriptionRefused)[-1].peer == "10.0.0.99:4711"
+
+
+@pytest.mark.parametrize("policy", ["disconnect", "coalesce"])
+def test_snapshots_for_one_who_reads_none_are_bounded(policy: str) -> None:
+    scene = Scene(max_outbound=1000, slow_spp=policy)
+    intruder = scene.intruder()
+    link = intruder.connection.protocol.link
+    link.pauseProducing()
+    intruder.connection.send_bytes(spp.subscribe(SERVICE) * 10_000)
+    assert link._backlog.size <= 1000 + len(SNAPSHOT)
+    scene.network.reactor.advance(0)
+    assert intruder.connection.is_open == (policy == "coalesce")
+    scene.expect_undisturbed()
+
+
+def test_offers_for_one_who_reads_none_are_bounded() -> None:
+    scene = Scene(max_outbound=1000, slow_spp="coalesce")
+    intruder = scene.intruder()
+    intruder.connection.protocol.link.pauseProducing()
+    for _ in range(100):
+        for event in ("register", "unregister"):
+            scene.member.send({"event": f"services/{event}", "name": "lamp"})
+    scene.network.reactor.advance(0)
+    assert not intruder.connection.is_open
+    assert scene.network.events(ev.SessionClosed)[-1].reason == "slow-consumer"
+
+
+def test_those_who_are_not_accepted_see_nothing_of_what_goes_on() -> None:
+    scene = Scene(guarded=True)
+    intruder = scene.intruder()
+    scene.member.send({"event": "services/register", "name": "lamp"})
+    scene.member.send({"type": "a/b", "sender": SERVICE}, b"secret")
+    scene.member.send({"event": "services/unregister", "name": "lamp"})
+    assert intruder.connection.take() == b""
+    intruder.connection.send_bytes(spp.authenticate(USER, SECRET))
+    assert intruder.connection.take() == ACCEPTED + OFFER
