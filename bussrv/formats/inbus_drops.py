@@ -22,7 +22,7 @@ LOG_RATE = 1.0
 LOG_BURST = 5
 
 LOG_RATE_OF_ALL = 10.0
-"""The same for all addresses together: whoever forges the source of datagrams has as many as there are."""
+"""The same for all addresses together, and each kind of warning: whoever forges sources has as many as there are."""
 
 LOG_BURST_OF_ALL = 100
 
@@ -48,11 +48,11 @@ class Drops:
         self.warn(host, "inbus: dropped a datagram from {host}: {message}", host=host, message=message[:_MAX_SAID])
 
     def warn(self, key: str, text: str, **fields: Any) -> None:
-        """Log a warning, unless there were too many of the same ``key``, such as an address, or altogether."""
+        """Log a warning, unless there were too many of the same ``key``, such as an address, or of that ``text``."""
         of_this = self._each.admit(key)
         if of_this is None:
             return
-        of_all = self._all.admit(None)
+        of_all = self._all.admit(text)
         if of_all is not None:
             log.warn(f"{text} ({{suppressed}} more not logged)", suppressed=of_this + of_all, **fields)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Any, Protocol
 
 from twisted.application.service import Service
@@ -117,4 +118,13 @@ def parse_udp(description: str) -> tuple[int, str]:
     well_formed = kind == "udp" and port.isdecimal() and int(port) < 1 << 16
     if not well_formed or (option and not option.startswith("interface=")):
         raise ConfigError(f"{description!r} is not of the form udp:PORT or udp:PORT:interface=ADDRESS")
+    if interface:
+        _check_address(description, interface)
     return int(port), interface
+
+
+def _check_address(description: str, interface: str) -> None:
+    try:
+        ip_address(interface)
+    except ValueError as error:
+        raise ConfigError(f"{description!r}: the interface is not an IP address") from error

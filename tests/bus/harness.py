@@ -82,7 +82,7 @@ class BusHarness:
         inbus = {version: InbusPublish(version, self.bus, drops) for version in (1, 2)}
         self.encodings = {
             "objects": {None: OBJECT_FRAMES},
-            "spp": {None: SppInfo(1 << 20, counters)},
+            "spp": {None: SppInfo(1 << 20, counters, self.reactor.seconds)},
             "inbus": {None: inbus[1], **inbus},
         }
 

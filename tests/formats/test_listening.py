@@ -13,6 +13,7 @@ from bussrv import events as ev
 from bussrv.bus.delivery import Batch
 from bussrv.errors import ConfigError
 from bussrv.formats import business, inbus, objects, spp
+from bussrv.formats.listening import parse_udp
 from bussrv.interfaces import IListener, IWireFormat
 from bussrv.server.options import wire_formats
 from bussrv.wire import inbus as datagrams
@@ -110,6 +111,27 @@ def test_a_busy_port_is_said_at_once(name: str) -> None:
 def test_what_is_no_endpoint_is_refused(name: str, endpoint: str) -> None:
     with pytest.raises(ConfigError, match="is not"):
         FORMATS[name].listen(Network().bus, endpoint, Reactor())
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "where"),
+    [
+        ("udp:7222", (7222, "")),
+        ("udp:0:interface=127.0.0.1", (0, "127.0.0.1")),
+        (r"udp:7222:interface=\:\:1", (7222, "::1")),
+        (r"udp:7222:interface=\:\:", (7222, "::")),
+        ("udp:7222:interface=::1", (7222, "::1")),
+    ],
+)
+def test_endpoints_of_udp(endpoint: str, where: tuple[int, str]) -> None:
+    """Colons of IPv6 as Twisted wants them, and as people write them."""
+    assert parse_udp(endpoint) == where
+
+
+@pytest.mark.parametrize("endpoint", ["udp:65536", "udp:-1", "udp:7222:interface=lo", "udp:7222:interface=10.0.0"])
+def test_what_is_no_endpoint_of_udp_is_refused(endpoint: str) -> None:
+    with pytest.raises(ConfigError, match="is not"):
+        parse_udp(endpoint)
 
 
 @pytest.mark.parametrize("name", STREAMS)
