@@ -28,7 +28,6 @@ from bussrv.formats.stream import Backlog, StreamFactory, StreamProtocol
 from bussrv.interfaces import IAuthenticator, IBus, IEncoding, IRegistryObserver
 from bussrv.journal.record import Stamped
 from bussrv.registry.throttle import Throttle
-from bussrv.values import RESERVED_PREFIX
 from bussrv.wire import spp as wire
 
 HEADER_BYTES = 8
@@ -106,8 +105,12 @@ class SppProtocol(StreamProtocol):
     def make_backlog(self) -> Backlog:
         """Where waits what the client is slow to take: all of it, or the newest states."""
         if self.bus.settings.slow_spp == "coalesce":
-            return NewestStates(_is_state, self.bus.counters, self.traffic)
+            return NewestStates(self._is_state, self.bus.counters, self.traffic)
         return super().make_backlog()
+
+    def _is_state(self, service: str) -> bool:
+        """Services of the server itself tell what changes; what others publish is all there is to know."""
+        return self.bus.hosted_type(service) is None
 
     def opened(self) -> None:
         """Whoever need not say who it is may watch at once."""
@@ -200,11 +203,6 @@ class SppProtocol(StreamProtocol):
             await self.bus.registry.unsubscribe(self.session_id, service)
         except Refused as refusal:
             self.bus.counters[refusal.reason] += 1
-
-
-def _is_state(service: bytes) -> bool:
-    """Services of the server itself tell what changes; what others publish is all there is to know."""
-    return not service.startswith(RESERVED_PREFIX.encode())
 
 
 @implementer(IRegistryObserver)

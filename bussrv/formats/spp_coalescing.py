@@ -17,18 +17,17 @@ class NewestStates(Backlog):
     The older one goes, and the newer one stands where it stood anyway: what is left is in order, and every offer,
     removal and answer is among it.
 
-    :param is_state: whether the messages of a service, whose id is given as bytes, are states. Those that are changes
-        of a state are all kept.
+    :param is_state: whether the messages of a service are states. Those that are changes of a state are all kept.
     :param counters: ``spp-coalesced`` counts the packets that went.
     :param traffic: counts what the client is sent; what goes is not.
     """
 
-    def __init__(self, is_state: Callable[[bytes], bool], counters: Counter[str], traffic: Traffic) -> None:
+    def __init__(self, is_state: Callable[[str], bool], counters: Counter[str], traffic: Traffic) -> None:
         super().__init__()
         self._is_state = is_state
         self._counters = counters
         self._traffic = traffic
-        self._packets: OrderedDict[bytes | int, bytes] = OrderedDict()
+        self._packets: OrderedDict[str | int, bytes] = OrderedDict()
         self._kept = 0
 
     def __len__(self) -> int:
@@ -47,7 +46,7 @@ class NewestStates(Backlog):
                 self._packets[self._kept] = packet
             self.size += len(packet)
 
-    def _let_go(self, service: bytes) -> None:
+    def _let_go(self, service: str) -> None:
         older = self._packets.pop(service, None)
         if older is None:
             return

@@ -185,13 +185,13 @@ def _read_text(packet: bytes, start: int, field: str) -> tuple[str, int]:
         ) from error
 
 
-def service_of_info(packet: bytes) -> bytes | None:
-    """The service id, in UTF-8, of a packet of type 16 that :func:`info` made; ``None`` for every other packet."""
+def service_of_info(packet: bytes) -> str | None:
+    """The service id of a packet of type 16 that :func:`info` made; ``None`` for every other packet."""
     if not packet.startswith(_INFO_TYPE):
         return None
     start = _HEADER.size + _INTEGER.size
     (size,) = _INTEGER.unpack_from(packet, _HEADER.size)
-    return packet[start : start + size]
+    return packet[start : start + size].decode()
 
 
 def credentials(data: bytes) -> tuple[str, str]:

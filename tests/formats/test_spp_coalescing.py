@@ -104,11 +104,12 @@ def test_a_snapshot_is_a_state_like_any_other() -> None:
 
 def test_changes_of_services_of_the_server_are_all_kept() -> None:
     network = Network(slow_spp="coalesce")
+    network.bus.host("bus/registry", "application/json", lambda: b"{}")
     slow = slow_watcher(network)
     backlog = slow.connection.protocol.link._backlog
     for number in range(3):
-        backlog.put(packets(spp.info("bus/registry", b"%d" % number), spp.info("bus", b"%d" % number)))
-    assert drained(slow) == [*(Info("bus/registry", b"%d" % number) for number in range(3)), Info("bus", b"2")]
+        backlog.put(packets(spp.info("bus/registry", b"%d" % number), spp.info("tv", b"%d" % number)))
+    assert drained(slow) == [*(Info("bus/registry", b"%d" % number) for number in range(3)), Info("tv", b"2")]
 
 
 def test_what_waits_for_one_who_never_reads_does_not_grow() -> None:
@@ -196,4 +197,4 @@ def test_what_is_left_is_what_was_sent_without_states_that_newer_ones_follow(
 @pytest.mark.parametrize("packet", [spp.offer("tv"), spp.removed("tv"), spp.auth_result(0), spp.other(0x1000, b"x")])
 def test_only_info_packets_have_a_service_to_be_coalesced_by(packet: bytes) -> None:
     assert spp.service_of_info(packet) is None
-    assert spp.service_of_info(spp.info("tü", packet)) == "tü".encode()
+    assert spp.service_of_info(spp.info("tü", packet)) == "tü"
