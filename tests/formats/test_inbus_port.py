@@ -246,3 +246,27 @@ async def test_without_such_errors_all_else_works(monkeypatch: pytest.MonkeyPatc
         await until(lambda: got.extend(device.received()) or len(got) == 2)
         assert [entry.unreachables for entry in port.ledger()] == [0, 0]
         device.close()
+
+
+@pytest.mark.parametrize(
+    ("interface", "host"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("", "127.0.0.1"),
+        ("", "127.0.0.2"),
+        ("::1", "::1"),
+        ("::", "::1"),
+        ("::", "127.0.0.1"),
+    ],
+)
+@pytest_twisted.ensureDeferred
+async def test_the_server_is_not_subscribed_to_itself(interface: str, host: str) -> None:
+    """By whichever of its addresses; what it sends to another port of the same machine is no harm."""
+    async with listening(interface) as port:
+        device = Device((host, port.number))
+        device.socket.sendto(wire.subscribe("a", host, port.number), device.server)
+        device.subscribe()
+        await until(port.ledger)
+        assert port.bus.counters == {"own-address": 1}
+        assert port.ports() == [device.address[1]]
+        device.close()
