@@ -1,18 +1,23 @@
 """Clients that have to say who they are: what they are told, what is written down, and that nobody waits for them."""
 
+import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_twisted
+from twisted.internet import reactor
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.logger import LogLevel, globalLogPublisher
 from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
 from bussrv import events as ev
-from bussrv.formats.spp_authentication import MAX_CHECKING, MAX_WAITING, UserList
+from bussrv.formats.spp_authentication import MAX_CHECKING, MAX_WAITING, UserList, make_authenticator
 from bussrv.formats.spp_users import SecretHash
 from bussrv.interfaces import IAuthenticator
+from bussrv.settings import Settings
 from bussrv.wire import spp
 from bussrv.wire.spp import Info, Offer, Other, Removed
 from tests.formats.network import Network, Watcher
@@ -245,6 +250,25 @@ def test_how_many_secrets_are_checked_at_a_time_is_bounded_and_so_is_who_waits()
         threads.running[number].callback(True)
         assert len(threads.running) <= number + 1 + MAX_CHECKING
     assert results == [False, *[True] * (MAX_CHECKING + MAX_WAITING)]
+
+
+@pytest_twisted.ensureDeferred
+async def test_secrets_are_checked_in_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+    matches = SecretHash.matches
+
+    def watched(known: SecretHash, secret: bytes) -> bool:
+        threads.append(threading.current_thread())
+        return matches(known, secret)
+
+    monkeypatch.setattr(SecretHash, "matches", watched)
+    (tmp_path / "users").write_text(f"ann:{USERS['ann']}\n")
+    authenticator = make_authenticator(Settings(spp_users=tmp_path / "users"), reactor)
+    assert authenticator is not None
+    assert await authenticator.authenticate("ann", b"s3cret", "10.0.0.1:1")
+    assert not await authenticator.authenticate("ann", b"guess", "10.0.0.1:1")
+    assert threading.main_thread() not in threads
+    assert make_authenticator(Settings(), reactor) is None
 
 
 def test_somebody_unknown_takes_as_long_as_somebody_known() -> None:
