@@ -216,7 +216,7 @@ def test_what_provides_the_interfaces() -> None:
     assert verifyObject(IRegistryObserver, watcher.connection.protocol.factory)
     (subscriber,) = network.udp.server._subscribers._by_address.values()
     assert verifyObject(ISessionLink, subscriber.link)
-    assert all(verifyObject(IEncoding, encoding) for encoding in network.udp.server.encodings.values())
+    assert all(verifyObject(IEncoding, encoding) for encoding in network.udp.server._outlet.encodings.values())
     for module, endpoint in ((objects, "tcp:0"), (business, "tcp:0"), (spp, "tcp:0"), (inbus, "udp:0")):
         assert verifyObject(IListener, module.listen(network.bus, endpoint, network.reactor))
 
