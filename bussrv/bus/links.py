@@ -317,6 +317,11 @@ class Links:
             return None
         return self._links.get(self._paths.link_to(session.routing_id) or "")
 
+    def leads_on(self, session: Session, route: Iterable[str]) -> bool:
+        """Whether a session of another server is reached without passing a server of ``route`` again."""
+        far = self._paths.best(session.routing_id)
+        return far is not None and self.towards(session) is not None and not set(far.path) & set(route)
+
     def provided(self, route: list[str]) -> frozenset[str]:
         """What the session of another server provides that sent an object with that route."""
         return self._paths.services_of(route[0], route[1:])

@@ -164,7 +164,8 @@ class Router:
     def _next_provider(self, name: str, origin: Origin, kind: Kind, providers: Iterable[str]) -> str | None:
         """The provider whose turn it is, of those that can be given objects of this kind.
 
-        What came over a link may go on over another one: the turns of all servers on the way make up the choice.
+        What came over a link may go on over another one: the turns of all servers on the way make up the choice. Only
+        ways on which it has not been are open. The next server knows the rest of the way, so it does not get lost.
         """
         able = [provider for provider in providers if self._can_ask(provider, origin, kind)]
         if not able:
@@ -177,8 +178,7 @@ class Router:
         session = self._registry.state.sessions[provider]
         if session.home is None:
             return self._wants(provider, origin.sender, kind)
-        link = self._links.towards(session)
-        return link is not None and link.server_id not in origin.route
+        return self._links.leads_on(session, origin.route)
 
     def _to_observers(self, sender: str, kind: Kind, delivery: Delivery, providers: Iterable[str]) -> int:
         """To the members of this server that want it, and do not provide the service."""
