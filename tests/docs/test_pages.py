@@ -198,19 +198,21 @@ def test_the_service_of_the_page_is_hosted(tmp_path: Path) -> None:
 
 
 def test_transcript_of_a_service_of_the_server(tmp_path: Path) -> None:
-    with RunningServer(tmp_path / "journal") as server:
-        with socket.create_connection(("127.0.0.1", server.port("objects")), 10) as client:
-            reader = ObjectReader()
-            for direction, said in transcript("docs/services.md"):
-                head, _, payload = said.partition("\\0")
-                wanted = json.loads(head)
-                if direction == "->":
-                    client.sendall(encode(wanted))
-                else:
-                    got = receive(client, reader)
-                    assert got.fields() == wanted
-                    assert len(got.payload) == wanted.get("size", 0)
-                    assert bool(got.payload) == bool(payload)
+    with (
+        RunningServer(tmp_path / "journal") as server,
+        socket.create_connection(("127.0.0.1", server.port("objects")), 10) as client,
+    ):
+        reader = ObjectReader()
+        for direction, said in transcript("docs/services.md"):
+            head, _, payload = said.partition("\\0")
+            wanted = json.loads(head)
+            if direction == "->":
+                client.sendall(encode(wanted))
+            else:
+                got = receive(client, reader)
+                assert got.fields() == wanted
+                assert len(got.payload) == wanted.get("size", 0)
+                assert bool(got.payload) == bool(payload)
 
 
 def test_no_snippet_is_left_untested() -> None:

@@ -1,4 +1,7 @@
-"""The ``bussrv`` command of ``twistd``, its wire formats and its services, by name only. This directory must not be a package."""
+"""The ``bussrv`` command of ``twistd``, its wire formats and services, by name only.
+
+This directory must not be a package.
+"""
 
 from twisted.application.service import ServiceMaker
 
