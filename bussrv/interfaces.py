@@ -268,6 +268,12 @@ class IBus(Interface):
     def hosted_type(service: Any) -> str | None:
         """The content type of a service of the server itself; ``None`` for every other name."""
 
+    def report(name: str, make: Callable[[], Any]) -> None:
+        """Show under ``name`` in ``bus/statistics`` what ``make`` returns: anything that JSON has words for."""
+
+    def reports() -> dict[str, Any]:
+        """What is to be shown, by name, as it is now."""
+
     def is_watched(service: str) -> bool:
         """Whether somebody is subscribed to a service."""
 

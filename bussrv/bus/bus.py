@@ -60,6 +60,7 @@ class Bus:
         self._last_values = LastValues(settings.max_last_values, settings.max_last_value, self.counters)
         self._origins: dict[str, tuple[Origin, bytes]] = {}
         self._hosted: dict[str, tuple[str, Callable[[], bytes]]] = {}
+        self._reports: dict[str, Callable[[], Any]] = {}
         self._seen = Seen(settings.max_seen)
         self.links = Links(
             registry, settings, server_id, new_id, self._fanout, self._audience.link, self.counters, reactor
@@ -214,6 +215,14 @@ class Bus:
     def hosted_type(self, service: Any) -> str | None:
         """The content type of a service of the server itself; ``None`` for every other name."""
         return self._hosted[service][0] if isinstance(service, str) and service in self._hosted else None
+
+    def report(self, name: str, make: Callable[[], Any]) -> None:
+        """Show under ``name`` in ``bus/statistics`` what ``make`` returns."""
+        self._reports[name] = make
+
+    def reports(self) -> dict[str, Any]:
+        """What is to be shown, by name, as it is now."""
+        return {name: make() for name, make in self._reports.items()}
 
     def is_watched(self, service: str) -> bool:
         """Whether somebody is subscribed to a service."""

@@ -23,6 +23,7 @@ module                       what it is
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from twisted.internet.protocol import DatagramProtocol
@@ -35,7 +36,23 @@ from bussrv.formats.inbus_publishers import Publishers
 from bussrv.formats.inbus_subscribers import UNREACHABLE_GRACE, LedgerEntry, Subscribers
 from bussrv.formats.listening import DatagramListener
 from bussrv.interfaces import IBus
+from bussrv.journal.record import format_time
 from bussrv.wire import inbus as wire
+
+LEDGER_SHOWN = 100
+"""How many subscribers ``bus/statistics`` shows: those with the least of their leases left."""
+
+
+def _shown(entry: LedgerEntry) -> dict[str, Any]:
+    lease = {} if entry.lease_left is None else {"lease_left": math.ceil(entry.lease_left / 60) * 60}
+    return {
+        "app_keys": list(entry.app_keys),
+        "last_heard": format_time(entry.last_heard),
+        "send_errors": entry.send_errors,
+        "unreachables": entry.unreachables,
+        "over_rate": entry.over_rate,
+        **lease,
+    }
 
 
 class InbusServer(DatagramProtocol):
@@ -51,6 +68,7 @@ class InbusServer(DatagramProtocol):
         self._outlet = Outlet(bus, reactor, self._drops)
         self._subscribers = Subscribers(bus, reactor, self._outlet, self._drops)
         self._publishers = Publishers(bus, reactor, self._outlet, self._drops)
+        bus.report("inbus", self._report)
         self._sweeping = LoopingCall(self._sweep)
         self._sweeping.clock = reactor
 
@@ -75,6 +93,11 @@ class InbusServer(DatagramProtocol):
     def stopProtocol(self) -> None:
         """The port is closed."""
         self._outlet.close()
+
+    def _report(self) -> dict[str, Any]:
+        """The ghosts' ledger for ``bus/statistics``: as much of it as a message can carry, leases in whole minutes."""
+        ledger = self.ledger()
+        return {"subscribers": len(ledger), "ledger": {each.address: _shown(each) for each in ledger[:LEDGER_SHOWN]}}
 
     def ledger(self) -> list[LedgerEntry]:
         """What is known of each subscriber, those first that have the least of their lease left."""

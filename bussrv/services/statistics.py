@@ -5,7 +5,7 @@ Updates are JSON Merge Patches (RFC 7396). A second without a change brings none
 ::
 
     {"server":"hall","version":"…","started":"2026-11-21T14:02:03.000000Z","sessions":{"objects":2,"spp":1},"far":0,
-     "services":4,"subscriptions":3,"links":["cellar"],"counters":{"not-subscribed":1}}
+     "services":4,"subscriptions":3,"links":["cellar"],"inbus":{…},"counters":{"not-subscribed":1}}
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ class StatisticsService:
             "services": len(state.services),
             "subscriptions": sum(map(len, state.subscriptions.values())),
             "links": bus.links.neighbors(),
+            **bus.reports(),
             "counters": {name: count for name, count in sorted(bus.counters.items()) if count},
         }
 

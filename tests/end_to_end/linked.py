@@ -121,7 +121,8 @@ class LinkedServers:
 
     def _start(self, name: str) -> RunningServer:
         dialed = [f"--link=tcp:127.0.0.1:{self.cables[pair].port}" for pair in self._links if pair[0] == name]
-        return RunningServer(self._directory / name, ["--server-id", name, "--services", "off", *dialed, *self._options])
+        options = ["--server-id", name, "--services", "off", *dialed, *self._options]
+        return RunningServer(self._directory / name, options)
 
     def start_again(self, name: str) -> None:
         """Start a server again that has ended. Cables to it have to be plugged in again."""

@@ -84,6 +84,24 @@ def test_statistics_are_followed_by_merge_patches_of_what_has_changed() -> None:
     assert patch["sessions"] == {"objects": None}
 
 
+def test_statistics_show_the_ghosts_of_inbus() -> None:
+    network = Hosting()
+    network.udp.subscribe("tv")
+    network.udp.failing = OSError("unreachable")
+    network.udp.publish("tv", b"on")
+    (message,) = network.watching("bus/statistics").messages()
+    shown = json.loads(message)["inbus"]
+    assert shown["subscribers"] == 1
+    assert shown["ledger"]["10.0.0.2:5000"] == {
+        "app_keys": ["tv"],
+        "last_heard": "2023-11-14T22:13:20.000000Z",
+        "send_errors": 1,
+        "unreachables": 0,
+        "over_rate": 0,
+        "lease_left": 3600,
+    }
+
+
 def test_whoever_comes_later_is_told_what_the_patches_go_on_from() -> None:
     network = Hosting()
     first = network.watching("bus/statistics")
