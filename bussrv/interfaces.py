@@ -371,7 +371,10 @@ class IServiceObject(Interface):
         """The present state. No update lies between it and the next call of ``publish``. :returns: ``bytes``."""
 
     def watched() -> None:
-        """Somebody subscribed, where nobody had before: updates are wanted from now on."""
+        """Somebody subscribed, where nobody had before: updates are wanted from now on.
+
+        Not from within this call: the snapshot comes first, and is asked for right after.
+        """
 
     def unwatched() -> None:
         """Nobody is subscribed any more, or the server stops: no updates are wanted."""
