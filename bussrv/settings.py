@@ -61,7 +61,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     strict: bool = False
     announce: Announce = "members"
     inbus_lease: float = 3600.0
-    inbus_max_rate: int = 1000
+    inbus_max_rate: int = 10_000
     inbus_allow: tuple[IPv4Network | IPv6Network, ...] = ()
     slow_spp: SlowSpp = "disconnect"
     spp_users: Path | None = None

@@ -328,7 +328,7 @@ def test_an_address_is_the_same_however_it_is_written(stated: str, source: str) 
 
 def test_an_address_gets_only_so_many_datagrams_a_second() -> None:
     """A thousand unless it is set otherwise; what is more is dropped, counted and journaled. Then it goes on."""
-    assert Settings().inbus_max_rate == 1000
+    assert Settings().inbus_max_rate == 10_000
     network = Network(inbus_max_rate=20)
     network.udp.subscribe("a", port=5000)
     for _ in range(30):

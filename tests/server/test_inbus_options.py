@@ -31,7 +31,7 @@ def test_what_the_command_line_says_of_inbus() -> None:
 
 def test_what_goes_unsaid() -> None:
     settings = config.settings({})
-    assert (settings.inbus_max_rate, settings.inbus_lease, settings.inbus_allow) == (1000, 3600.0, ())
+    assert (settings.inbus_max_rate, settings.inbus_lease, settings.inbus_allow) == (10_000, 3600.0, ())
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "many", "1.5", 1.5, True, None])
