@@ -227,6 +227,13 @@ class IBus(Interface):
     def utc() -> int:
         """The present time, UTC microseconds."""
 
+    def admit(protocol: str, peer: str) -> None:
+        """Whether a client of that wire format may come in from that address. To be asked before :meth:`open`; if not,
+        that is counted and journaled.
+
+        :raises bussrv.errors.OverLimit: says which limit it would be over.
+        """
+
     def open(protocol: str, peer: str, link: ISessionLink, persistent: bool = False) -> ISession:
         """A client is present: open its session, reached by ``link``. :returns: the :class:`ISession`."""
 

@@ -15,6 +15,11 @@ SlowSpp = Literal["disconnect", "coalesce"]
 class Settings(Struct, frozen=True, kw_only=True):
     """Limits and policies, with their defaults.
 
+    :ivar max_sessions: the most sessions of clients at a time.
+    :ivar max_sessions_per_address: the most sessions from one address.
+    :ivar max_connects: the most new sessions from one address a second, after a burst of as many.
+    :ivar max_services: the most services that one session may provide.
+    :ivar max_subscriptions: the most services that one session may subscribe to.
     :ivar max_metadata: the most bytes of an object's metadata.
     :ivar max_payload: the most bytes of an object's payload.
     :ivar max_nesting: how deep metadata may nest.
@@ -41,6 +46,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     :ivar spp_users: the file of those who may watch over SPP; ``None``: everybody may.
     """
 
+    max_sessions: int = 50_000
+    max_sessions_per_address: int = 20_000
+    max_connects: int = 2_000
+    max_services: int = 10_000
+    max_subscriptions: int = 10_000
     max_metadata: int = 64 << 10
     max_payload: int = 16 << 20
     max_nesting: int = 64

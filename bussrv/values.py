@@ -83,6 +83,12 @@ def quoted(value: Any) -> str:
     return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}…"
 
 
+def excerpt(name: Any) -> str:
+    """What is written down of a name that is none: it need not be text, and may be long."""
+    text = name if isinstance(name, str) else repr(name)
+    return text.encode("utf-8", "replace").decode()[:MAX_SERVICE_NAME]
+
+
 def check_routing_id(value: Any, name: str) -> str:
     """Return ``value`` if it can be a routing id.
 

@@ -10,6 +10,7 @@ from msgspec import UNSET
 from zope.interface import implementer
 
 from bussrv import events as ev
+from bussrv.bus.admission import Admission
 from bussrv.bus.audience import Audience
 from bussrv.bus.bridge import as_metadata, as_publication
 from bussrv.bus.delivery import Batch, Delivery, Fanout
@@ -21,6 +22,7 @@ from bussrv.bus.requests import OpenRequests
 from bussrv.bus.router import Origin, Router
 from bussrv.bus.seen import Seen
 from bussrv.clock import Clock
+from bussrv.errors import OverLimit
 from bussrv.interfaces import IBus, IRegistryObserver, ISession, ISessionLink
 from bussrv.journal.record import Stamped
 from bussrv.registry.registry import Registry
@@ -69,10 +71,24 @@ class Bus:
             lambda: clock.mono() / 1_000_000, settings.max_requests, settings.request_timeout, self.counters
         )
         self._router = Router(registry, server_id, self._audience, self._fanout, self.links, requests, self.counters)
+        self._admission = Admission(registry, settings, reactor.seconds)
+        registry.observe(self._admission)
         registry.observe(self)
         registry.observe(self.links)
 
     # Sessions.
+
+    def admit(self, protocol: str, peer: str) -> None:
+        """Whether a client may come in; see :class:`IBus`."""
+        try:
+            self._admission.check(peer)
+        except OverLimit as refusal:
+            self.counters[refusal.limit] += 1
+            event = ev.LimitReached(
+                limit=refusal.limit, value=refusal.value, reason=refusal.reason, protocol=protocol, peer=peer
+            )
+            self.registry.note_from_stranger(event)
+            raise
 
     def open(self, protocol: str, peer: str, link: ISessionLink, persistent: bool = False) -> Session:
         """A client is present: open its session, reached by ``link``."""

@@ -138,6 +138,11 @@ class FramedProtocol(StreamProtocol):
         self.bus.counters[reason] += 1
         self._tell({"event": "error", **_in_reply_to(object_id), "reason": reason, "message": message, **more})
 
+    def turned_away(self, refusal: OverLimit) -> None:
+        """Say why the client may not come in."""
+        fields = {"event": "error", "reason": refusal.reason, "message": refusal.message}
+        self.transport.write(wire.encode(fields))
+
     def malformed(self, error: RemoteProtocolError) -> None:
         """Say what was malformed; the connection is closed right after."""
         self.bus.tell(self.session_id, {"event": "error", "reason": error.reason, "message": error.message})

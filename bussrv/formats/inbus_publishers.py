@@ -56,6 +56,7 @@ class Publishers:
         if message.app_type == 0:
             self._bus.counters["reserved-app-type"] += 1
         if publisher is None:
+            self._bus.admit(FORMAT, host)
             link = SilentLink(self._outlet)
             publisher = self._by_host[host] = Publisher(self._bus.open(FORMAT, host, link).id, link)
         publisher.link.traffic.objects_in += 1

@@ -192,6 +192,7 @@ class Subscribers:
         self._settle(changed, address, subscriber, message.app_key)
 
     def _open(self, address: tuple[str, int]) -> Subscriber:
+        self._bus.admit(FORMAT, format_address(*address))
         link = InbusLink(self._outlet, address)
         session = self._bus.open(FORMAT, format_address(*address), link, persistent=True)
         subscriber = self._by_address[address] = Subscriber(session.id, link)

@@ -43,7 +43,6 @@ class ObjectsProtocol(FramedProtocol):
     FORMAT = "objects"
     JOINING = ("routing/subscribe",)
 
-    dialed = False
     _server: ServerLink | None = None
 
     def received(self, event: BusObject | BadObject) -> None:

@@ -22,7 +22,7 @@ from zope.interface import implementer
 
 from bussrv.addresses import peer_text
 from bussrv.bus.delivery import Batch
-from bussrv.errors import RemoteProtocolError
+from bussrv.errors import OverLimit, RemoteProtocolError
 from bussrv.events import LimitReached
 from bussrv.interfaces import IBus, IEncoding, ISessionLink
 from bussrv.values import Traffic
@@ -147,11 +147,13 @@ class StreamProtocol(TwistedProtocol):
     """One connection of a stream format. Subclasses say how it is read, and what each event means.
 
     :cvar FORMAT: the name of the wire format.
+    :ivar dialed: whether it was this server that connected.
     :ivar is_busy: whether something that the client asked for is under way; what it sends later waits.
     """
 
     FORMAT: ClassVar[str]
 
+    dialed = False
     factory: StreamFactory
     transport: Any
     session_id: str
@@ -196,10 +198,24 @@ class StreamProtocol(TwistedProtocol):
         for set_option in ("setTcpKeepAlive", "setTcpNoDelay"):
             getattr(self.transport, set_option, lambda on: None)(True)
         self.factory.protocols.add(self)
-        self.link = StreamLink(self, self.encoding(), self.bus.settings.max_outbound, self.make_backlog())
         peer = peer_text(self.transport.getPeer())
+        try:
+            if not self.dialed:
+                self.bus.admit(self.FORMAT, peer)
+        except OverLimit as refusal:
+            self._turn_away(refusal)
+            return
+        self.link = StreamLink(self, self.encoding(), self.bus.settings.max_outbound, self.make_backlog())
         self.session_id = self.bus.open(self.FORMAT, peer, self.link).id
         self.opened()
+
+    def _turn_away(self, refusal: OverLimit) -> None:
+        self._ended = True
+        self.turned_away(refusal)
+        self.transport.loseConnection()
+
+    def turned_away(self, refusal: OverLimit) -> None:
+        """The client may not come in: there is no session."""
 
     def dataReceived(self, data: bytes) -> None:
         """Take every event of a chunk, then let the bus send what came of it."""

@@ -21,13 +21,14 @@ from zope.interface import implementer
 from bussrv import events as ev
 from bussrv.addresses import host_of
 from bussrv.clock import Clock
-from bussrv.errors import Refused
+from bussrv.errors import OverLimit, Refused
 from bussrv.interfaces import IJournal, IRegistry, IRegistryObserver
 from bussrv.journal.record import Record, Stamped
 from bussrv.registry import rules
 from bussrv.registry.state import SERVER_ROLE, RegistryState, Session
 from bussrv.registry.throttle import Throttle
-from bussrv.values import Interest, Traffic, check_service_name
+from bussrv.settings import Settings
+from bussrv.values import Interest, Traffic, check_service_name, excerpt
 
 STRANGER_RATE = 10.0
 """How many records a second one address may cause by being refused, once its burst is used up."""
@@ -73,6 +74,7 @@ class Registry:
     :param server_id: the routing id of this server, which no session may take.
     :param boot: the id of this run; session ids begin with it.
     :param state: what was replayed from the journal.
+    :param settings: how many services and subscriptions a session may have.
     """
 
     def __init__(
@@ -84,12 +86,14 @@ class Registry:
         server_id: str,
         boot: str,
         state: RegistryState | None = None,
+        settings: Settings | None = None,
     ) -> None:
         self.state = RegistryState() if state is None else state
         self._journal = journal
         self._clock = clock
         self._new_id = new_id
         self._server_id = server_id
+        self._settings = Settings() if settings is None else settings
         self._boot = boot
         self._opened = 0
         self._planned: RegistryState | None = None
@@ -237,6 +241,10 @@ class Registry:
             plan = self._plan()
             session = rules.open_session(plan, session_id)
             rules.may_register(service, hosted=hosted)
+            held = plan.provided_by(session_id)
+            if service not in held and session.home is None:
+                most = self._settings.max_services
+                rules.may_have_more(len(held), most, "too-many-services", "services", "max-services")
         except Refused as refusal:
             return self._refuse(ev.ServiceRefused, session_id, service, refusal)
         if session_id not in plan.services.get(service, ()):
@@ -274,6 +282,10 @@ class Registry:
             plan = self._plan()
             session = rules.open_session(plan, session_id)
             check_service_name(service)
+            held = plan.subscriptions.get(session_id, {})
+            if service not in held:
+                most = self._settings.max_subscriptions
+                rules.may_have_more(len(held), most, "too-many-subscriptions", "subscriptions", "max-subscriptions")
         except Refused as refusal:
             return self._refuse(ev.SubscriptionRefused, session_id, service, refusal)
         about = session.about()
@@ -364,6 +376,10 @@ class Registry:
         self, kind: type[ev.ServiceRefused | ev.SubscriptionRefused], session_id: str, service: Any, refusal: Refused
     ) -> Deferred[None]:
         self._note_refusal(kind, session_id, service, refusal.reason)
+        if isinstance(refusal, OverLimit):
+            about = self.state.sessions[session_id].about()
+            limit = ev.LimitReached(limit=refusal.limit, value=refusal.value, reason=refusal.reason, **about)
+            self.note_from_stranger(limit)
         return fail(refusal)
 
     def _note_refusal(
@@ -371,7 +387,7 @@ class Registry:
     ) -> None:
         session = self.state.sessions.get(session_id)
         if session is not None:
-            self.note_from_stranger(kind(service=_excerpt(service), reason=reason, **session.about()))
+            self.note_from_stranger(kind(service=excerpt(service), reason=reason, **session.about()))
 
     def _stamp(self, event: ev.Event) -> Stamped:
         return Stamped(self._clock.utc(), self._clock.mono(), event)
@@ -382,8 +398,3 @@ def _tell_one(observer: IRegistryObserver, stamped: Stamped) -> None:
         observer.registry_changed(stamped)
     except Exception:
         log.failure("registry: {observer} failed on {event}", observer=observer, event=stamped.event)
-
-
-def _excerpt(service: Any) -> str:
-    text = service if isinstance(service, str) else repr(service)
-    return text.encode("utf-8", "replace").decode()[:255]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bussrv.errors import Refused
+from bussrv.errors import OverLimit, Refused
 from bussrv.registry.state import SERVER_ROLE, RegistryState, Session
 from bussrv.values import RESERVED_PREFIX, check_service_name
 
@@ -26,6 +26,15 @@ def may_register(name: str, *, hosted: bool = False) -> None:
     check_service_name(name)
     if name.startswith(RESERVED_PREFIX) and not hosted:
         raise Refused("reserved-name", f"service names that begin with {RESERVED_PREFIX} belong to the server")
+
+
+def may_have_more(count: int, most: int, reason: str, what: str, limit: str) -> None:
+    """Whether a session that has so many services, or subscriptions, may have one more.
+
+    :raises OverLimit: for ``reason``.
+    """
+    if count >= most:
+        raise OverLimit(reason, f"a session has at most {most} {what}", limit, most)
 
 
 def may_unregister(state: RegistryState, session_id: str, name: str) -> None:

@@ -233,6 +233,11 @@ def _announce(option: str, value: Any) -> Any:
 _SLOW: dict[str, tuple[str, tuple[str, ...]]] = {"spp": ("slow_spp", get_args(SlowSpp))}
 
 _SETTINGS: dict[str, Callable[[str, Any], Any]] = {
+    "max_sessions": _whole_number,
+    "max_sessions_per_address": _whole_number,
+    "max_connects": _whole_number,
+    "max_services": _whole_number,
+    "max_subscriptions": _whole_number,
     "max_metadata": _whole_number,
     "max_payload": _whole_number,
     "max_nesting": _whole_number,

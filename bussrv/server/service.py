@@ -96,8 +96,11 @@ class BusService(Service):
         server_id = self._config.server_id or recovered.server or f"bussrv-{secrets.token_hex(4)}"
         boot = secrets.token_hex(6)
         self._journal = journal = self._open_journal(server_id, boot, recovered)
-        self.registry = Registry(journal, self._clock, new_id, server_id=server_id, boot=boot, state=state)
-        self.bus = Bus(self.registry, self._config.settings, server_id, new_id, self._clock, self._reactor)
+        settings = self._config.settings
+        self.registry = Registry(
+            journal, self._clock, new_id, server_id=server_id, boot=boot, state=state, settings=settings
+        )
+        self.bus = Bus(self.registry, settings, server_id, new_id, self._clock, self._reactor)
         self.registry.observe(MembershipAnnouncer(self.bus))
         self._hosted = HostedServices(self._services, self.bus, journal, self._reactor)
         self._dialers = self._make_dialers()

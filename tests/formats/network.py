@@ -73,8 +73,11 @@ class Network:
         self.server_id = server_id
         self.journal = MemoryJournal(keep=True)
         self._made = 0
-        self.registry = Registry(self.journal, clock, self._new_id, server_id=server_id, boot=self._boot, state=state)
-        self.bus = Bus(self.registry, Settings(**settings), server_id, self._new_id, clock, self.reactor)
+        limits = Settings(**settings)
+        self.registry = Registry(
+            self.journal, clock, self._new_id, server_id=server_id, boot=self._boot, state=state, settings=limits
+        )
+        self.bus = Bus(self.registry, limits, server_id, self._new_id, clock, self.reactor)
         self.registry.observe(MembershipAnnouncer(self.bus))
         self._factories = {
             "objects": StreamFactory(ObjectsProtocol, self.bus, self.reactor),

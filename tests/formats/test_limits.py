@@ -1,0 +1,136 @@
+"""How many may come in, and how much one may ask for: each limit is kept, counted and journaled with whom it hit."""
+
+import pytest
+
+from bussrv import events as ev
+from bussrv.formats.dialing import DialedProtocol
+from bussrv.formats.stream import StreamFactory
+from tests.formats.network import Connection, Member, Network
+
+
+def limits(network: Network) -> list[tuple[str, int, str | None, str | None]]:
+    """The limits that the journal says were hit: which, what it is set to, why, and from where."""
+    return [(event.limit, event.value, event.reason, event.peer) for event in network.events(ev.LimitReached)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "limit"),
+    [({"max_sessions": 2}, "max-sessions"), ({"max_sessions_per_address": 2}, "max-sessions-per-address")],
+)
+def test_there_are_no_more_sessions_than_the_limit(settings: dict[str, int], limit: str) -> None:
+    network = Network(**settings)
+    first, second = network.member(), network.member()
+    third = Member(network.connect("objects"))
+    (error,) = third.heads()
+    assert (error["event"], error["reason"]) == ("error", "too-many-sessions")
+    assert not third.connection.is_open
+    assert first.connection.is_open
+    assert network.bus.counters[limit] == 1
+    assert limits(network) == [(limit, 2, "too-many-sessions", "10.0.0.1:4711")]
+    second.connection.close()
+    assert network.member().connection.is_open
+    assert len(network.events(ev.SessionOpened)) == 3
+
+
+def test_other_addresses_have_their_own_share() -> None:
+    network = Network(max_sessions_per_address=1)
+    network.member()
+    assert network.connect("objects", "10.0.0.9").is_open
+    assert network.connect("spp", "10.0.0.8").is_open
+    assert not network.connect("spp", "10.0.0.9").is_open
+
+
+def test_an_address_opens_only_so_many_sessions_a_second() -> None:
+    network = Network(max_connects=3)
+    opened = [network.connect("business").is_open for _ in range(5)]
+    assert opened == [True, True, True, False, False]
+    assert network.connect("business", "10.0.0.9").is_open
+    network.reactor.advance(1)
+    assert network.connect("business").is_open
+    assert [limit[0] for limit in limits(network)] == ["max-connects", "max-connects"]
+    assert network.bus.counters["max-connects"] == 2
+
+
+def test_whoever_is_turned_away_says_nothing_any_more() -> None:
+    network = Network(max_sessions=1)
+    network.member()
+    away = network.connect("objects")
+    away.send_bytes(b'{"event":"routing/subscribe"}\0')
+    assert network.bus.counters["not-subscribed"] == 0
+    assert len(network.events(ev.SessionOpened)) == len(network.registry.state.sessions) == 1
+
+
+def test_links_that_this_server_dials_are_not_turned_away() -> None:
+    network = Network(max_sessions=1)
+    network.member()
+    factory = StreamFactory(DialedProtocol, network.bus, network.reactor)
+    dialed = Connection(factory.buildProtocol(None), "10.0.0.7")
+    assert dialed.is_open
+    dialed.protocol.linked.addErrback(lambda failure: None)  # type: ignore[attr-defined]
+    dialed.close()
+
+
+def test_inbus_addresses_are_sessions_too() -> None:
+    network = Network(max_sessions=2)
+    network.udp.subscribe("tv", port=1)
+    network.udp.subscribe("tv", port=2)
+    network.udp.subscribe("tv", port=3)
+    network.udp.publish("gauge", b"1")
+    assert len(network.registry.state.sessions) == 2
+    assert network.bus.counters["max-sessions"] == 2
+
+
+def test_sessions_that_outlived_a_restart_count() -> None:
+    before = Network()
+    before.udp.subscribe("tv")
+    network = Network(state=before.registry.state, max_sessions=1)
+    assert not network.connect("objects").is_open
+
+
+def test_a_session_provides_no_more_services_than_the_limit() -> None:
+    network = Network(max_services=2)
+    member = network.member(receive_mode="no_echo")
+    for name in ("a", "b", "c", "a"):
+        member.send({"event": "services/register", "name": name})
+    said = [(fields["event"], fields.get("reason")) for fields in member.heads()]
+    registered = ("services/register/reply", None)
+    assert said == [registered, registered, ("error", "too-many-services"), registered]
+    assert limits(network) == [("max-services", 2, "too-many-services", "10.0.0.1:4711")]
+    assert network.bus.counters["too-many-services"] == 1
+    member.send({"event": "services/unregister", "name": "a"})
+    member.send({"event": "services/register", "name": "c"})
+    assert "error" not in member.names()
+
+
+def test_services_that_are_on_their_way_count() -> None:
+    network = Network(max_services=1)
+    network.journal.hold()
+    network.udp.publish("a", b"1")
+    network.udp.publish("b", b"1")
+    network.journal.release()
+    assert set(network.registry.state.services) == {"a"}
+
+
+def test_a_session_subscribes_to_no_more_services_than_the_limit() -> None:
+    network = Network(max_subscriptions=1)
+    for name in ("a", "b"):
+        network.udp.publish(name, b"1")
+    watcher = network.watcher()
+    watcher.subscribe("a")
+    watcher.subscribe("b")
+    watcher.subscribe("a")
+    assert watcher.messages() == [b"1", b"1"]
+    assert [limit[0] for limit in limits(network)] == ["max-subscriptions"]
+    (refused,) = network.events(ev.SubscriptionRefused)
+    assert (refused.service, refused.reason) == ("b", "too-many-subscriptions")
+
+
+def test_how_many_content_types_and_routing_ids_one_may_ask_for_is_journaled() -> None:
+    network = Network(max_patterns=1, max_routing_ids=1)
+    member = network.member()
+    member.send({"event": "routing/subscribe", "types": ["a/b", "c/d"]})
+    member.send({"event": "routing/subscribe", "subscriptions": ["a/b", ["c/d"]]})
+    member.send({"event": "routing/subscribe", "routing-ids": ["x", "y"]})
+    assert member.names() == ["error"] * 3
+    assert [limit[0] for limit in limits(network)] == ["max-patterns", "max-patterns", "max-routing-ids"]
+    assert (network.bus.counters["max-patterns"], network.bus.counters["max-routing-ids"]) == (2, 1)
