@@ -20,12 +20,18 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from bussrv.addresses import peer_text
+from bussrv.addresses import host_of, peer_text
 from bussrv.bus.delivery import Batch
 from bussrv.errors import OverLimit, RemoteProtocolError
 from bussrv.events import LimitReached
 from bussrv.interfaces import IBus, IEncoding, ISessionLink
+from bussrv.registry.throttle import Throttle
 from bussrv.values import Traffic
+
+LOG_RATE = 0.1
+"""How often one address may cause a line of the log by what it sends, per second; its first ``LOG_BURST`` at once."""
+
+LOG_BURST = 10
 
 log = Logger()
 
@@ -246,13 +252,17 @@ class StreamProtocol(TwistedProtocol):
 
     def _refuse_input(self, error: RemoteProtocolError) -> None:
         self.bus.counters[error.reason] += 1
-        log.info(
-            "{name}: session {session} from {peer} ended: {error.message}",
-            name=self.FORMAT,
-            session=self.session_id,
-            peer=peer_text(self.transport.getPeer()),
-            error=error,
-        )
+        peer = peer_text(self.transport.getPeer())
+        suppressed = self.factory.complaints.admit(host_of(peer))
+        if suppressed is not None:
+            log.info(
+                "{name}: session {session} from {peer} ended: {error.message} ({suppressed} more not logged)",
+                name=self.FORMAT,
+                session=self.session_id,
+                peer=peer,
+                error=error,
+                suppressed=suppressed,
+            )
         self.malformed(error)
         self.end(error.reason)
 
@@ -353,12 +363,14 @@ class StreamFactory(Factory):
     """Makes a protocol for each connection.
 
     :ivar protocols: those that are connected.
+    :ivar complaints: how often the log says of one address what was wrong with what it sent.
     """
 
     noisy = False
 
     def __init__(self, protocol: type[StreamProtocol], bus: IBus, reactor: Any) -> None:
         self.protocols: set[StreamProtocol] = set()
+        self.complaints = Throttle(LOG_RATE, LOG_BURST, reactor.seconds)
         self._protocol = protocol
         self._bus = bus
         self._reactor = reactor

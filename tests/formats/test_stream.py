@@ -2,6 +2,7 @@
 
 import pytest
 from twisted.internet.error import ConnectionLost
+from twisted.logger import capturedLogs
 from twisted.python.failure import Failure
 from zope.interface.verify import verifyObject
 
@@ -200,6 +201,20 @@ def test_connections_that_are_gone_are_forgotten(name: str) -> None:
     connection.close()
     assert factory.protocols == set()
     assert len(network.reactor.getDelayedCalls()) == waiting
+
+
+def test_what_strangers_send_fills_no_log() -> None:
+    network = Network()
+    with capturedLogs() as logged:
+        for _ in range(30):
+            network.connect("objects").send_bytes(b"[]\0")
+        network.connect("objects", "10.0.0.9").send_bytes(b"[]\0")
+        network.reactor.advance(10)
+        network.connect("objects").send_bytes(b"[]\0")
+    peers = [event["peer"] for event in logged if "error" in event]
+    assert peers == ["10.0.0.1:4711"] * 10 + ["10.0.0.9:4711", "10.0.0.1:4711"]
+    assert logged[-1]["suppressed"] == 20
+    assert network.bus.counters["not-an-object"] == 32
 
 
 def test_what_provides_the_interfaces() -> None:
