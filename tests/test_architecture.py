@@ -43,6 +43,7 @@ STRANGERS: tuple[tuple[str, ...], ...] = (("bussrv.wire", "bussrv.journal"), ("b
 BESIDE: Table = {
     "bussrv.client": ("bussrv.errors", "bussrv.values", "bussrv.wire"),
     "bussrv.audit": (*BASE, "bussrv.journal.record", "bussrv.journal.segment"),
+    "bussrv.inspection": (*BASE, "bussrv.journal", "bussrv.registry"),
     "bussrv.cli": ("bussrv",),
     "bussrv.demo": (*BASE, "bussrv.wire", "bussrv.journal.segment", "bussrv.client", "bussrv.cli", "bussrv.testing"),
     "bussrv.testing": ("bussrv",),
@@ -76,8 +77,11 @@ NO_TWISTED: tuple[str, ...] = (
     "bussrv.interfaces",
     "bussrv.wire",
     "bussrv.registry.state",
+    "bussrv.registry.snapshot",
     "bussrv.journal.record",
     "bussrv.journal.segment",
+    "bussrv.journal.reading",
+    "bussrv.inspection",
     "bussrv.client",
     "bussrv.audit",
 )

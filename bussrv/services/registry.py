@@ -1,34 +1,20 @@
 """``bus/registry``: who is there and who wants what, as JSON; then every registry event, exactly as journaled.
 
-::
-
-    {"seq":812,"sessions":[{"id":"5f1c2ab94e07.3","protocol":"objects","routing_id":"ann",…}],
-     "services":{"tv":["5f1c2ab94e07.3"]},"subscriptions":[{"session":"5f1c2ab94e07.3","interest":{…},…}]}
-
-``seq`` is the number of the last record that the snapshot has taken in: the first update is the next one.
+The snapshot is that of :mod:`bussrv.registry.snapshot`. Its ``seq`` is the number of the last record that it has taken
+in: the first update is the next one.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-from msgspec import Struct
 from zope.interface import implementer
 
 from bussrv.interfaces import IServiceHost, IServiceObject
 from bussrv.journal import record
 from bussrv.journal.record import Record
-from bussrv.registry.state import RegistryState, Session, Subscription
-
-_encode = msgspec.json.Encoder().encode
-
-
-class _Snapshot(Struct, omit_defaults=True):
-    seq: int
-    sessions: list[Session]
-    services: dict[str, list[str]]
-    subscriptions: list[Subscription]
+from bussrv.registry.snapshot import encode, snapshot
+from bussrv.registry.state import RegistryState
 
 
 @implementer(IServiceObject)
@@ -47,9 +33,7 @@ class RegistryService:
 
     def snapshot(self) -> bytes:
         """Every session, service and subscription."""
-        state = self._state
-        services = {name: list(providers) for name, providers in state.services.items()}
-        return _encode(_Snapshot(self._seq, list(state.sessions.values()), services, list(state.all_subscriptions())))
+        return encode(snapshot(self._seq, self._state))
 
     def watched(self) -> None:
         """Tell of every record from now on."""

@@ -222,7 +222,7 @@ def test_no_snippet_is_left_untested() -> None:
         ("README.md", "sh"), ("README.md", "python"), ("README.md", "text"),
         ("docs/operations.md", "toml"), ("docs/plugins.md", "python"),
         *((f"docs/protocols/{name}.md", "text") for name in ("objects", "business", "links", "inbus", "spp")),
-        ("docs/operations.md", "console"), ("docs/services.md", "text"),
+        ("docs/operations.md", "console"), ("docs/journal-tools.md", "console"), ("docs/services.md", "text"),
     }  # fmt: skip
     languages = ("sh", "python", "text", "toml", "console", "json")
     found = {(str(path.relative_to(ROOT)), each) for path in PAGES for each in languages if blocks(str(path), each)}

@@ -1,0 +1,48 @@
+"""``bussrv journal``: look into a journal, also while a server writes it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+
+from bussrv.errors import JournalError
+
+SUMMARY = "look into a journal"
+
+DESCRIPTION = """
+Show the last records of a journal, the registry at any moment, or what differs between two moments. The journal is
+only read; a server may be writing it. Exit status: 0 done, 1 something differs (diff), 2 the journal could not be read.
+"""
+
+UNREADABLE = 2
+BROKEN_PIPE = 128 + signal.SIGPIPE
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    from bussrv.inspection import commands
+
+    commands.add_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do it, and return the exit status."""
+    try:
+        return _run(arguments)
+    except BrokenPipeError:
+        # Nobody reads any more, which `| head` means to do; the interpreter would complain when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    try:
+        status: int = arguments.do(arguments)
+    except JournalError as error:
+        sys.stdout.flush()
+        print(f"bussrv journal: {error}", file=sys.stderr)
+        return UNREADABLE
+    sys.stdout.flush()
+    return status

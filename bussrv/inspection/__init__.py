@@ -1,0 +1,1 @@
+"""What a journal said at any moment, for people and programs."""

@@ -1,0 +1,52 @@
+"""Text of strangers, fit for a terminal, and lines in colours."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import TextIO
+
+from bussrv.events import event_name
+from bussrv.journal.record import Record, format_time
+
+SHOWN = ("session", "routing_id", "actor", "peer", "service", "reason", "limit", "value", "message", "suppressed")
+"""The fields of an event that people are shown, in this order."""
+
+_RESET = "\x1b[0m"
+_FAINT = "\x1b[2m"
+_BY_OUTCOME = {"refused": "\x1b[1;33m", "failed": "\x1b[1;31m"}
+
+
+def word(value: object) -> str:
+    """A value as one word; in quotes, like in JSON, if a terminal or a reader could take it for something else."""
+    text = str(value)
+    if text and text.isprintable() and " " not in text and not text.startswith('"'):
+        return text
+    return json.dumps(text)
+
+
+def wants_colours(stream: TextIO) -> bool:
+    """Whether ``stream`` is a terminal whose user has nothing against colours (https://no-color.org)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def record_line(record: Record, in_colours: bool) -> str:
+    """One line for people about a record."""
+    time, rest = format_time(record.time), " ".join(_words(record))
+    if not in_colours:
+        return f"{time} {rest}"
+    colour = _BY_OUTCOME.get(record.event.OUTCOME)
+    return f"{_FAINT}{time}{_RESET} " + (f"{colour}{rest}{_RESET}" if colour else rest)
+
+
+def _words(record: Record) -> Iterator[str]:
+    event = record.event
+    yield str(record.seq)
+    yield event_name(event)
+    if event.OUTCOME != "ok":
+        yield event.OUTCOME
+    for name in SHOWN:
+        value = getattr(event, name, None)
+        if value is not None:
+            yield f"{name}={word(value)}"

@@ -1,0 +1,327 @@
+"""``bussrv journal`` as a person, a script or a terminal meets it."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bussrv import events as ev
+from bussrv.cli.main import main
+from bussrv.client.objects import ObjectsClient
+from bussrv.client.spp import SppClient
+from bussrv.inspection import commands
+from bussrv.inspection.words import word
+from bussrv.journal.record import Record
+from bussrv.journal.segment import list_segments, segment_name
+from bussrv.testing.server import RunningServer
+from bussrv.wire import spp
+from tests.audit.commands import BUSSRV, ROOT, run
+from tests.inspection.test_reading import write
+
+GOLDEN = ROOT.joinpath("tests", "vectors", "journal.jsonl").read_bytes().splitlines(keepends=True)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    """The records of the vectors, in two segments."""
+    directory = tmp_path / "journal"
+    directory.mkdir()
+    (directory / segment_name(1)).write_bytes(b"".join(GOLDEN[:20]))
+    (directory / segment_name(21)).write_bytes(b"".join(GOLDEN[20:]))
+    return directory
+
+
+class Shell:
+    """Runs ``bussrv journal`` in this process."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def run(self, *arguments: object) -> tuple[int, str, str]:
+        status = main(["journal", *map(str, arguments)])
+        return (status, *self._capsys.readouterr())
+
+    def wrong(self, *arguments: object) -> str:
+        """What it says of a wrong command line."""
+        with pytest.raises(SystemExit, match="2"):
+            main(["journal", *map(str, arguments)])
+        return self._capsys.readouterr().err
+
+
+@pytest.fixture
+def shell(capsys: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(capsys)
+
+
+def test_tail_shows_the_last_ten(shell: Shell, journal: Path) -> None:
+    status, said, complained = shell.run("tail", journal)
+    assert (status, complained) == (0, "")
+    assert [line.split()[1] for line in said.splitlines()] == [str(seq) for seq in range(18, 28)]
+    assert said.splitlines()[3] == (
+        "2026-11-21T14:02:03.144477Z 21 link.down failed routing_id=cellar peer=10.0.0.2:7890 reason=connection-lost"
+    )
+
+
+def test_tail_lets_no_text_of_strangers_through_to_the_terminal(shell: Shell, journal: Path) -> None:
+    _, said, _ = shell.run("tail", journal, "--event", "auth.failed")
+    assert r'actor="a \"quoted\" \\ name \u0007 ' in said
+    assert [word(each) for each in ("tv", "Tür", "", "a b", "\x9b31m", "\u202e", "a\x7f")] == [
+        "tv", "Tür", '""', '"a b"', '"\\u009b31m"', '"\\u202e"', '"a\\u007f"',
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("count", [0, 1, 12, 27, 1000])
+def test_tail_as_json_is_the_very_lines(shell: Shell, journal: Path, count: int) -> None:
+    assert shell.run("tail", journal, "-n", count, "--json") == (
+        0,
+        b"".join(GOLDEN[max(0, len(GOLDEN) - count) :]).decode(),
+        "",
+    )
+
+
+FILTERS = [
+    (("--session", "5f1c2ab94e07.4"), [12, 13, 14, 16]),
+    (("--service", "doorbell"), [13, 14, 15, 16]),
+    (("--event", "session.opened,session.closed"), [4, 12, 23, 25, 26]),
+    (("--protocol", "spp"), [17, 18]),
+    (("--session", "5f1c2ab94e07.3", "--event", "service.registered"), [9]),
+    (("--session", "nobody"), []),
+    (("--service", "doorbell", "-n", "2"), [15, 16]),
+]
+
+
+@pytest.mark.parametrize(("options", "wanted"), FILTERS)
+def test_tail_counts_what_the_filters_leave(
+    shell: Shell, journal: Path, options: tuple[str, ...], wanted: list[int]
+) -> None:
+    status, said, _ = shell.run("tail", journal, "--json", *options)
+    assert (status, [json.loads(line)["seq"] for line in said.splitlines()]) == (0, wanted)
+
+
+def test_state(shell: Shell, journal: Path) -> None:
+    status, said, _ = shell.run("state", journal, "--at", "9")
+    found = json.loads(said)
+    assert (status, found["seq"], found["services"]) == (0, 9, {"Türklingel": ["5f1c2ab94e07.3"]})
+    assert shell.run("state", journal, "--at", "2026-11-21T14:02:03.132465Z")[1] == said
+    assert json.loads(shell.run("state", journal)[1])["seq"] == 27
+    assert json.loads(shell.run("state", journal, "--at", "2026-11-21T14:02:03Z")[1])["seq"] == 0
+
+
+def test_diff(shell: Shell, journal: Path) -> None:
+    status, said, _ = shell.run("diff", journal, "9", "13")
+    assert (status, said.splitlines()) == (
+        1,
+        [
+            "From record 9 to record 13:",
+            "+ session 5f1c2ab94e07.4 protocol=inbus routing_id=90ab12cd34ef56ab78cd90ef peer=192.168.7.20:7001",
+            "- service Türklingel session=5f1c2ab94e07.3",
+            '+ subscription service=doorbell session=5f1c2ab94e07.4 options={"version":2}',
+        ],
+    )
+    back = json.loads(shell.run("diff", journal, "13", "9", "--json")[1])
+    assert [each["id"] for each in back["sessions"]["went"]] == ["5f1c2ab94e07.4"]
+    assert back["services"]["came"] == [{"service": "Türklingel", "session": "5f1c2ab94e07.3"}]
+
+
+def test_diff_of_what_is_the_same(shell: Shell, journal: Path) -> None:
+    said = "Nothing differs between record 9 and record 10.\n"
+    assert shell.run("diff", journal, "9", "10") == (0, said, "")
+    assert shell.run("diff", journal, "9", "10", "--json")[0] == 0
+
+
+def test_diff_shows_what_changed_of_a_session(shell: Shell, journal: Path) -> None:
+    status, said, _ = shell.run("diff", journal, "4", "5")
+    assert status == 1
+    assert said.splitlines()[1].startswith("~ session 5f1c2ab94e07.3 protocol=objects routing_id=4be29")
+    assert " -> 5f1c2ab94e07.3 protocol=objects routing_id=hall-door actor=anna" in said
+
+
+@pytest.mark.parametrize("arguments", [("tail", "-n", "100"), ("state",), ("diff", "1", "2027-01-01T00:00:00Z")])
+def test_damage_is_one_sentence(shell: Shell, journal: Path, arguments: tuple[str, ...]) -> None:
+    path = journal / segment_name(21)
+    path.write_bytes(b"".join([*GOLDEN[20:22], b"junk\n", *GOLDEN[22:]]))
+    name, *rest = arguments
+    status, said, complained = shell.run(name, journal, *rest)
+    assert (status, said) == (2, "")
+    assert complained.startswith(f"bussrv journal: {path}, line 3: not a journal record")
+    assert complained.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [("tail",), ("tail", "-f"), ("state",), ("diff", "1", "2")])
+def test_no_such_journal(shell: Shell, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    name, *rest = arguments
+    status, said, complained = shell.run(name, tmp_path / "nowhere", *rest)
+    assert (status, said, complained.count("\n")) == (2, "", 1)
+    assert "cannot read the journal directory" in complained
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_wrong_command_lines(shell: Shell, journal: Path) -> None:
+    assert "there is no event 'session.open'; there are server.started" in shell.wrong(
+        "tail", journal, "--event", "session.open"
+    )
+    assert "'-1' is not a number of records" in shell.wrong("tail", journal, "-n", "-1")
+    assert "'now' is neither the number of a record nor a time" in shell.wrong("state", journal, "--at", "now")
+    assert "COMMAND" in shell.wrong()
+
+
+def on_a_terminal(journal: Path, **environment: str) -> str:
+    """What ``tail`` shows on a terminal."""
+    ours, theirs = pty.openpty()
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", **environment}
+    command = [
+        sys.executable,
+        *BUSSRV,
+        "journal",
+        "tail",
+        str(journal),
+        "-n",
+        "3",
+        "--event",
+        "auth.succeeded,link.down,service.refused",
+    ]
+    with subprocess.Popen(command, stdout=theirs, env=variables) as process:
+        os.close(theirs)
+        said = b""
+        # A terminal whose last user is gone cannot be read on Linux.
+        while chunk := read_or_nothing(ours):
+            said += chunk
+    os.close(ours)
+    assert process.returncode == 0
+    return said.decode()
+
+
+def read_or_nothing(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:
+        return b""
+
+
+def test_refusals_and_failures_stand_out_on_a_terminal(journal: Path) -> None:
+    refused, succeeded, failed = on_a_terminal(journal, NO_COLOR="").splitlines()
+    assert "\x1b[1;33m10 service.refused refused" in refused
+    assert "\x1b[1;31m21 link.down failed" in failed
+    assert "\x1b[0m 17 auth.succeeded" in succeeded
+    assert "\x1b" not in on_a_terminal(journal, NO_COLOR="1")
+    assert "\x1b" not in on_a_terminal(journal, NO_COLOR="", TERM="dumb")
+
+
+def test_nobody_reads_any_more(journal: Path) -> None:
+    command = [sys.executable, *BUSSRV, "journal", "tail", str(journal)]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_text_that_the_locale_does_not_know(journal: Path) -> None:
+    done = run(journal.parent, BUSSRV, "journal", "tail", journal, "--service", "Türklingel", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "service=Türklingel" in done.stdout
+
+
+class Following:
+    """``tail -f`` as a process of its own, as a context manager that ends it."""
+
+    def __init__(self, journal: Path, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, *BUSSRV, "journal", "tail", str(journal), "-f", "--json", *options],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def next(self) -> dict[str, object]:
+        assert self.process.stdout is not None
+        found: dict[str, object] = json.loads(self.process.stdout.readline())
+        return found
+
+    def until(self, event: str) -> dict[str, object]:
+        """The next record of that event."""
+        while (found := self.next())["event"] != event:
+            pass
+        return found
+
+    def interrupt(self) -> tuple[int, str]:
+        """Ctrl-C: the exit status, and what it complained of."""
+        self.process.send_signal(signal.SIGINT)
+        _, complained = self.process.communicate(timeout=30)
+        return self.process.returncode, complained
+
+    def __enter__(self) -> "Following":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def test_tail_follows_a_server_through_its_restart(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    with RunningServer(journal) as server, Following(journal, "-n", "1000") as following:
+        first = following.until("server.started")
+        with ObjectsClient(port=server.port("objects")) as client:
+            client.subscribe(**{"routing-id": "ann"})
+            client.register("tv")
+            while (registered := following.until("service.registered"))["service"] != "tv":
+                pass
+            assert registered["routing_id"] == "ann"
+        assert server.stop() == 0
+        stopped = following.until("server.stopped")
+        with RunningServer(journal) as again:
+            second = following.until("server.started")
+            assert (second["seq"], second["boot"] != first["boot"]) == (int(str(stopped["seq"])) + 1, True)
+            assert following.interrupt() == (130, "")
+            assert again.stop() == 0
+    assert len(list_segments(journal)) == 2
+
+
+def test_tail_follows_what_the_filters_leave(tmp_path: Path) -> None:
+    with (
+        RunningServer(tmp_path / "journal") as server,
+        Following(tmp_path / "journal", "-n", "9", "--service", "tv") as following,
+        ObjectsClient(port=server.port("objects")) as client,
+    ):
+        client.subscribe()
+        client.register("radio")
+        client.register("tv")
+        assert following.next()["service"] == "tv"
+
+
+def test_state_at_the_end_is_the_snapshot_of_the_server(shell: Shell, tmp_path: Path) -> None:
+    with RunningServer(tmp_path / "journal") as server:
+        with SppClient(port=server.port("spp")) as watcher, ObjectsClient(port=server.port("objects")) as client:
+            client.subscribe(**{"routing-id": "ann"})
+            client.register("tv")
+            watcher.subscribe("bus/registry")
+            info = watcher.wait_for(lambda event: isinstance(event, spp.Info))
+            assert isinstance(info, spp.Info)
+            told = json.loads(info.message)
+            status, said, _ = shell.run("state", tmp_path / "journal", "--at", told["seq"])
+        assert (status, json.loads(said)) == (0, told)
+        assert server.stop() == 0
+
+
+def test_a_journal_is_left_alone_between_two_looks(
+    monkeypatch: pytest.MonkeyPatch, shell: Shell, tmp_path: Path
+) -> None:
+    pauses = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            raise KeyboardInterrupt
+
+    write(tmp_path, [Record(1, 1, 1, "hall", "boot", ev.ServerStopped())])
+    monkeypatch.setattr(commands.time, "sleep", pause)
+    assert shell.run("tail", tmp_path, "-f")[0] == 130
+    assert pauses == [commands.POLL_SECONDS] * 3
+    assert commands.POLL_SECONDS >= 0.2
