@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from msgspec import Struct
 
+from bussrv.errors import OverLimit
 from bussrv.values import Interest
 
 Outcome = Literal["ok", "refused", "failed"]
@@ -185,6 +186,14 @@ class JournalRestored(Event, frozen=True, tag="journal.restored"):
     """The journal can be written again; ``refused`` changes were refused meanwhile."""
 
     refused: int
+
+
+def limit_reached(refusal: OverLimit, **about: Any) -> LimitReached:
+    """The event of a refusal that a limit is the reason of.
+
+    :param about: whom it hit, in the fields of :class:`Event`.
+    """
+    return LimitReached(limit=refusal.limit, value=refusal.value, reason=refusal.reason, **about)
 
 
 AnyEvent = (

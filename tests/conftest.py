@@ -1,10 +1,33 @@
-"""How much Hypothesis tries: ``HYPOTHESIS_PROFILE=thorough`` before a release, the default otherwise."""
+"""How much Hypothesis tries: ``HYPOTHESIS_PROFILE=thorough`` before a release, the default otherwise.
 
+And what tests need that look for what an input leaves in memory.
+"""
+
+import gc
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
+from twisted.logger import Logger, LogPublisher
 
 # No deadline: how long one example takes says more about the machine than the code, and pytest-timeout ends what hangs.
 settings.register_profile("default", deadline=None, derandomize=False, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("thorough", settings.get_profile("default"), max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(scope="module")
+def quick_collections() -> Iterator[None]:
+    """What is looked for after each input is what that input left, not what the tests before it did."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture
+def no_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until logging begins, everything logged is kept, and with it the connection that it is about."""
+    for module in ("formats.stream", "formats.links", "bus.links"):
+        monkeypatch.setattr(f"bussrv.{module}.log", Logger(observer=LogPublisher()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 from msgspec import UNSET
@@ -84,10 +84,7 @@ class Bus:
             self._admission.check(peer)
         except OverLimit as refusal:
             self.counters[refusal.limit] += 1
-            event = ev.LimitReached(
-                limit=refusal.limit, value=refusal.value, reason=refusal.reason, protocol=protocol, peer=peer
-            )
-            self.registry.note_from_stranger(event)
+            self.registry.note_from_stranger(ev.limit_reached(refusal, protocol=protocol, peer=peer))
             raise
 
     def open(self, protocol: str, peer: str, link: ISessionLink, persistent: bool = False) -> Session:
@@ -160,12 +157,7 @@ class Bus:
             return 0
         origin, route = self._origin(session_id)
         metadata = wire.with_route(obj, route, self._new_id)
-        publication = as_publication(obj, self.registry.state.provided_by(session_id))
-        delivery = Delivery(metadata, obj.payload, publication)
-        kind = kind_of(obj)
-        if publication is not None:
-            self._to_watchers(delivery, publication)
-        return self._router.route(origin, obj, kind, delivery)
+        return self._deliver(origin, obj, metadata, self.registry.state.provided_by(session_id))
 
     def _origin(self, session_id: str) -> tuple[Origin, bytes]:
         """Where what a session sends comes from, and its route as JSON."""
@@ -181,10 +173,13 @@ class Bus:
         :param route: the route it came with; the server that passed it on is its last.
         """
         self.counters["link-objects"] += 1
-        route = [*route, self.server_id]
-        if self.server_id in route[:-1] or len(route) > MAX_HOPS + 1:
-            self.counters["link-loop" if self.server_id in route[:-1] else "link-too-far"] += 1
+        if self.server_id in route:
+            self.counters["link-loop"] += 1
             return
+        if len(route) > MAX_HOPS:
+            self.counters["link-too-far"] += 1
+            return
+        route = [*route, self.server_id]
         if obj.head.id not in (None, UNSET) and not self._seen.add(route[:2], obj.head.id):
             self.counters["link-duplicate"] += 1
             return
@@ -192,11 +187,19 @@ class Bus:
         if len(metadata) > self.settings.max_metadata + wire.MAX_ADDED:
             self.counters["metadata-too-large"] += 1
             return
-        publication = as_publication(obj, self.links.provided(route))
+        self._deliver(Origin("", route, session_id), obj, metadata, self.links.provided(route))
+
+    def _deliver(self, origin: Origin, obj: BusObject, metadata: bytes, provided: Set[str]) -> int:
+        """Give an object to those it is for, and as a publication to watchers of one of the services ``provided``.
+
+        :param metadata: as it goes on.
+        :returns: as :meth:`route` does.
+        """
+        publication = as_publication(obj, provided)
         delivery = Delivery(metadata, obj.payload, publication)
         if publication is not None:
             self._to_watchers(delivery, publication)
-        self._router.route(Origin("", route, session_id), obj, kind_of(obj), delivery)
+        return self._router.route(origin, obj, kind_of(obj), delivery)
 
     # Publications.
 
@@ -246,13 +249,14 @@ class Bus:
 
     def update(self, service: str, payload: bytes) -> None:
         """Give ``payload`` to those who are subscribed to a service of the server itself."""
-        delivery = Delivery(b"", payload, Publication(service, self._hosted[service][0], payload))
-        for group in self._audience.watching(service):
-            self._fanout.add(group, delivery)
+        self._give_watchers(service, Delivery(b"", payload, Publication(service, self._hosted[service][0], payload)))
 
     def _to_watchers(self, delivery: Delivery, publication: Publication) -> None:
         self._last_values.put(publication.service, publication.payload)
-        for group in self._audience.watching(publication.service):
+        self._give_watchers(publication.service, delivery)
+
+    def _give_watchers(self, service: str, delivery: Delivery) -> None:
+        for group in self._audience.watching(service):
             self._fanout.add(group, delivery)
 
     # The server's own words.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec import Struct
@@ -22,7 +22,7 @@ from bussrv.errors import Refused
 from bussrv.interfaces import ILinks, IRegistryObserver, ISessionLink
 from bussrv.journal.record import Stamped
 from bussrv.registry.registry import Registry
-from bussrv.registry.state import Session
+from bussrv.registry.state import SERVER_ROLE, Session
 from bussrv.settings import Settings
 from bussrv.values import RESERVED_PREFIX, Interest, ModeInterest
 from bussrv.wire import objects as wire
@@ -82,9 +82,6 @@ class Links:
         self._own_ids: dict[str, str] = {}
         self._waiting: dict[str, list[Deferred[None]]] = {}
 
-    def __iter__(self) -> Iterator[Link]:
-        return iter(tuple(self._links.values()))
-
     def __len__(self) -> int:
         return len(self._links)
 
@@ -117,7 +114,7 @@ class Links:
         link = Link(session_id, session.routing_id, session.peer, dialed, group, notify)
         self._links[session_id] = link
         server = Far(
-            routing_id=link.server_id, path=(link.server_id,), is_member=True, role="server", tells_all=tells_all
+            routing_id=link.server_id, path=(link.server_id,), is_member=True, role=SERVER_ROLE, tells_all=tells_all
         )
         self._paths.hear(session_id, server)
         log.info("link to {server} at {peer} is up", server=link.server_id, peer=link.peer)
@@ -286,7 +283,7 @@ class Links:
         interest = link.group.interest
         if isinstance(interest, ModeInterest) and interest.receive == "none":
             return
-        frames = [wire.encode(wire.encode_metadata({**fields, "id": self._new_id()})) for fields in events]
+        frames = [wire.encode({**fields, "id": self._new_id()}) for fields in events]
         self._fanout.send_one(link.group, link.session_id, frames)
 
     # What goes over which link.

@@ -10,7 +10,7 @@ from zope.interface import implementer
 
 from bussrv.bus.delivery import Delivery
 from bussrv.errors import OverLimit, Refused, RemoteProtocolError
-from bussrv.events import LimitReached
+from bussrv.events import limit_reached
 from bussrv.formats.stream import StreamProtocol
 from bussrv.interfaces import IEncoding
 from bussrv.registry.registry import Identity
@@ -178,9 +178,7 @@ class FramedProtocol(StreamProtocol):
         """Write down a limit, if it was one that was hit."""
         if isinstance(refusal, OverLimit):
             self.bus.counters[refusal.limit] += 1
-            about = self.session().about()
-            event = LimitReached(limit=refusal.limit, value=refusal.value, reason=refusal.reason, **about)
-            self.bus.registry.note_from_stranger(event)
+            self.bus.registry.note_from_stranger(limit_reached(refusal, **self.session().about()))
 
     def joined(self) -> None:
         """The session is a member of the network from now on."""

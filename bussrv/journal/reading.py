@@ -14,9 +14,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from bussrv.errors import JournalError
-from bussrv.journal import record
 from bussrv.journal.record import Record
-from bussrv.journal.segment import list_segments
+from bussrv.journal.segment import decode_line, list_segments
 
 MAX_LINE = 1 << 24
 """No record is longer, in bytes: what is read into memory of a file that is no journal."""
@@ -74,10 +73,7 @@ class SegmentReader:
         return text
 
     def _decode(self, text: bytes) -> Record:
-        try:
-            found = record.decode(text)
-        except JournalError as error:
-            raise JournalError(f"{self.path}, line {self._number}: {error}") from error
+        found = decode_line(text, self.path, self._number)
         if found.seq != self.next_seq:
             raise JournalError(
                 f"{self.path}, line {self._number}: record {self.next_seq} should stand where record {found.seq} "

@@ -52,10 +52,18 @@ def read_segment(path: Path) -> Iterator[Record]:
         for number, line in enumerate(file, start=1):
             if not line.endswith(b"\n"):
                 return
-            try:
-                yield record.decode(line)
-            except JournalError as error:
-                raise JournalError(f"{path}, line {number}: {error}") from error
+            yield decode_line(line, path, number)
+
+
+def decode_line(line: bytes, path: Path, number: int) -> Record:
+    """The record that line ``number`` of a segment holds.
+
+    :raises JournalError: names the segment and the line, if it is none.
+    """
+    try:
+        return record.decode(line)
+    except JournalError as error:
+        raise JournalError(f"{path}, line {number}: {error}") from error
 
 
 def torn_tail(path: Path) -> bytes:

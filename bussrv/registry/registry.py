@@ -121,8 +121,7 @@ class Registry:
 
     def open_session(self, protocol: str, peer: str, persistent: bool = False) -> Session:
         """A client is present from now on."""
-        self._opened += 1
-        session_id = f"{self._boot}.{self._opened}"
+        session_id = self._next_session_id()
         opened = self._stamp(
             ev.SessionOpened(
                 protocol=protocol,
@@ -144,10 +143,13 @@ class Registry:
         :param peer: the address of the server that told of it.
         :returns: the id that the session has here, which may be used at once, and when it is present.
         """
-        self._opened += 1
-        session_id = f"{self._boot}.{self._opened}"
+        session_id = self._next_session_id()
         opened = ev.SessionOpened(protocol=protocol, session=session_id, routing_id=routing_id, peer=peer, home=home)
         return session_id, self._change(session_id, [opened])
+
+    def _next_session_id(self) -> str:
+        self._opened += 1
+        return f"{self._boot}.{self._opened}"
 
     def is_free(self, routing_id: str) -> bool:
         """Whether no session has that routing id of its own, counting those that are on their way to the disk."""
@@ -377,9 +379,7 @@ class Registry:
     ) -> Deferred[None]:
         self._note_refusal(kind, session_id, service, refusal.reason)
         if isinstance(refusal, OverLimit):
-            about = self.state.sessions[session_id].about()
-            limit = ev.LimitReached(limit=refusal.limit, value=refusal.value, reason=refusal.reason, **about)
-            self.note_from_stranger(limit)
+            self.note_from_stranger(ev.limit_reached(refusal, **self.state.sessions[session_id].about()))
         return fail(refusal)
 
     def _note_refusal(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from twisted.logger import Logger, LogPublisher
 
 from tests.hostile.cases import ROWS, rows_for
 from tests.hostile.rows import VOCABULARIES, Closed, Row, Vocabulary
 from tests.hostile.scene import Scene, chunked
+
+pytestmark = pytest.mark.usefixtures("quick_collections", "no_log")
 
 SMALL = 300
 LARGE = 20_000
@@ -26,21 +26,6 @@ def _parameters() -> Iterator[Any]:
 
 
 every_row = pytest.mark.parametrize(("vocabulary", "row"), list(_parameters()))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _quick_collections() -> Iterator[None]:
-    """What is looked for after each input is what that input left, not what the tests before it did."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
-@pytest.fixture(autouse=True)
-def _no_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until logging begins, everything logged is kept, and with it the connection that it is about."""
-    monkeypatch.setattr("bussrv.formats.stream.log", Logger(observer=LogPublisher()))
 
 
 def test_the_tables_have_enough_rows_and_no_name_twice() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import socket
 from collections import Counter
 from pathlib import Path
@@ -16,6 +15,7 @@ from bussrv.client.objects import ObjectsClient
 from bussrv.testing.server import RunningServer
 from bussrv.wire.objects import ObjectReader, encode
 from tests.hostile.cases import rows_for
+from tests.hostile.memory import resident
 from tests.hostile.rows import SERVICE, VOCABULARIES, Answered, Closed, Dropped, Refused, Routed, Row, Vocabulary
 
 NUMBERED = "application/x-numbered"
@@ -131,14 +131,6 @@ def attack_with_everything(server: RunningServer, pair: Pair) -> None:
     for vocabulary in VOCABULARIES:
         for row in rows_for(vocabulary):
             attack(server, pair, vocabulary, row)
-
-
-def resident(server: RunningServer) -> int:
-    """The bytes of resident memory of the server."""
-    status = Path(f"/proc/{server.process.pid}/status").read_text("utf-8")
-    found = re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
-    assert found is not None
-    return int(found[1]) << 10
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")

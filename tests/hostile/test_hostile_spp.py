@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred, succeed
-from twisted.logger import Logger, LogPublisher
 
 from bussrv import events as ev
 from bussrv.formats.spp_authentication import UserList
@@ -37,6 +36,8 @@ from tests.hostile.cases_spp import (
     packet,
     string,
 )
+
+pytestmark = pytest.mark.usefixtures("quick_collections", "no_log")
 
 SMALL = 300
 MOST_KEPT = 1 << 16
@@ -144,21 +145,6 @@ class Intruder:
 
 
 every_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _quick_collections() -> Iterator[None]:
-    """What is looked for after each input is what that input left, not what the tests before it did."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
-@pytest.fixture(autouse=True)
-def _no_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until logging begins, everything logged is kept, and with it the connection that it is about."""
-    monkeypatch.setattr("bussrv.formats.stream.log", Logger(observer=LogPublisher()))
 
 
 def test_the_table_has_enough_rows_and_no_name_twice() -> None:

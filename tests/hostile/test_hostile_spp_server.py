@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import socket
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from tests.hostile.cases_spp import (
     Sent,
     Unfinished,
 )
+from tests.hostile.memory import resident
 
 MAX_GROWTH = 8 << 20
 """The most bytes of resident memory that a second pass over all rows may add to what the first one left."""
@@ -51,14 +51,6 @@ def sent(row: Row) -> bytes:
         return outcome.sent
     assert isinstance(outcome, (Sent, Ignored, NotOffered, Unfinished))
     return outcome.data if isinstance(outcome, Sent) else b""
-
-
-def resident(server: RunningServer) -> int:
-    """The bytes of resident memory of the server."""
-    status = Path(f"/proc/{server.process.pid}/status").read_text("utf-8")
-    found = re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
-    assert found is not None
-    return int(found[1]) << 10
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")

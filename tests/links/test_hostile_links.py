@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from twisted.logger import Logger, LogPublisher
 
 from bussrv import events as ev
 from bussrv.bus.tidings import DISCONNECT, NOTIFY, REGISTER, TIDINGS, UNREGISTER
@@ -18,6 +15,8 @@ from tests.formats.network import Member, Network, drain
 from tests.hostile.rows import OBJECTS, obj, text, with_value
 from tests.hostile.scene import Intruder, Scene, objects_in
 from tests.links.test_handshake import ask, homes, leave, notify, provide, say
+
+pytestmark = pytest.mark.usefixtures("quick_collections", "no_log")
 
 SELF, FOE, LOCAL = "hall", "cellar", "o"
 SUBSCRIBE = "routing/subscribe"
@@ -154,22 +153,6 @@ class Foe(Intruder):
         self.watched = weakref.ref(self.connection.protocol)
         self.send({"event": SUBSCRIBE, "role": "server", "routing-id": FOE})
         assert self.names()[:2] == ["routing/subscribe/reply", SUBSCRIBE]
-
-
-@pytest.fixture(autouse=True)
-def _no_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until logging begins, everything logged is kept, and with it the connection that it is about."""
-    for module in ("formats.stream", "formats.links", "bus.links"):
-        monkeypatch.setattr(f"bussrv.{module}.log", Logger(observer=LogPublisher()))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _quick_collections() -> Iterator[None]:
-    """What is looked for after each input is what that input left, not what the tests before it did."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def test_the_table_has_enough_rows_and_no_name_twice() -> None:
