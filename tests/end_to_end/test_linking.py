@@ -37,7 +37,7 @@ def neighbors(client: ObjectsClient, server: str) -> list[str]:
 
 
 def contents(client: ObjectsClient, sender: ObjectsClient) -> list[bytes]:
-    """What is heard until ``sender`` is heard to say that it is over. A link that gives way just then loses that word."""
+    """What is heard until ``sender`` says that it is over. A link that gives way just then loses that word."""
     heard: list[Object] = []
     while True:
         sender.send({"event": "over"})
