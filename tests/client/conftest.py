@@ -16,6 +16,8 @@ class Peer:
 
     def __init__(self, connection):
         connection.settimeout(PATIENCE)
+        # Or what is told last may wait for an acknowledgement, and be lost with a connection that is closed unread.
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.connection = connection
         self.reader = ObjectReader()
 
