@@ -1,0 +1,20 @@
+"""The chain: every line of a journal, and of its manifest, holds the hash of the line before it.
+
+``hash of a line`` is the SHA-256 of its bytes without the newline, in 64 hexadecimal digits. Who changes a line has to
+change every line behind it, up to one whose hash is known elsewhere: in the header of the next segment, or in a seal.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+START = "0" * 64
+"""What the first line of a chain holds instead of a hash."""
+
+
+def line_hash(line: bytes) -> str:
+    """The hash of a line.
+
+    :param line: with or without its newline.
+    """
+    return sha256(line.removesuffix(b"\n")).hexdigest()

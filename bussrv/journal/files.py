@@ -1,0 +1,67 @@
+"""What the journal does to the disk, in one place, so that tests can put a disk that fails in its place."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+PRIVATE = 0o640
+SEALED = 0o440
+
+
+class Files:
+    """The files of the operating system. Every method raises :class:`OSError` as the system does."""
+
+    def create(self, path: Path, mode: int = PRIVATE) -> int:
+        """Make an empty file, in the place of what stands there. :returns: a descriptor to append with."""
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, mode)
+
+    def open(self, path: Path, mode: int = PRIVATE) -> int:
+        """Open a file to append to, and make it if it is not there. :returns: a descriptor."""
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, mode)
+
+    def write(self, descriptor: int, data: bytes) -> None:
+        """Append all of ``data``; on an error a part of it may be there."""
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+
+    def sync(self, descriptor: int) -> None:
+        """Return when everything written is on the disk."""
+        os.fdatasync(descriptor)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        """Cut a file off behind ``size`` bytes."""
+        os.ftruncate(descriptor, size)
+
+    def is_removed(self, descriptor: int) -> bool:
+        """Whether the file has no name any more: what is written to it is gone when it is closed."""
+        return os.fstat(descriptor).st_nlink == 0
+
+    def close(self, descriptor: int) -> None:
+        """Give a descriptor back."""
+        os.close(descriptor)
+
+    def rename(self, path: Path, target: Path) -> None:
+        """Give a file another name; what had that name is gone."""
+        path.rename(target)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file; it may be missing."""
+        path.unlink(missing_ok=True)
+
+    def set_mode(self, path: Path, mode: int) -> None:
+        """Say who may do what with a file."""
+        path.chmod(mode)
+
+    def sync_directory(self, directory: Path) -> None:
+        """Make the names in a directory durable."""
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+FILES = Files()
+"""The files of this machine."""
