@@ -1,163 +1,306 @@
-"""How many changes of the registry a second get to the disk, and how long each of them waits for that.
+"""How many changes of the registry a second get to the disk, how long each waits for that, and what others need for it.
 
-Sessions register and unregister a service in turns; each asks again as soon as it is answered, so as many changes are
-on their way as there are sessions. Every change is one record, durable before it is answered (``--journal-sync
-always``). For comparison, on the same disk in the same run: such records written one by one with a sync after each, at
-the beginning and again at the end, since disks have moods; and the registry with a journal in memory, which shows what
-everything but the disk costs. Run as ``python bench/journal.py``.
+On the same disk in the same run, in rounds that take turns, medians of all rounds:
+
+- ``write+sync``: such a record written and synced, again and again, at the beginning and at the end: what the disk
+  can do.
+- ``closed loop``: so many sessions, each with one change on its way. The registry with the journal (``--journal-sync
+  always``); the same registry with SQLite in the place of the journal, a transaction for each change, or (the journal's
+  own way) one for all that queued up meanwhile; Redis with as many connections and one command on its way on each.
+- ``bare``: without a registry, a reactor or connections: so many records written together, one batch after the other.
+  The journal's writer, SQLite in one thread, and Redis with so many commands pipelined on one connection.
+- ``open loop``: so many changes a second are due, from 1,000 sessions, at random moments; a change waits from the
+  moment at which it was due until whoever asked is told.
+
+SQLite and Redis write the same line. Only Redis has connections, and only Redis has no registry to keep. Run as
+``python bench/journal.py``, with ``--quick`` for a first look.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import platform
+import json
 import tempfile
 import time
 from collections.abc import Sequence
-from itertools import count, cycle
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-from twisted.internet import reactor as installed_reactor
+import journal_redis
+import journal_sqlite
+from journal_figures import Figures, Key, Results, facts, figures, syncs_one_by_one
+from journal_load import closed_loop, open_loop, reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 
 from bussrv.clock import SystemClock
 from bussrv.events import ServiceRegistered
-from bussrv.interfaces import IJournal
-from bussrv.journal.memory import MemoryJournal
-from bussrv.journal.record import Record, encode
-from bussrv.journal.segment import list_segments
-from bussrv.journal.writer import BatchWriter, Entry, FileJournal
-from bussrv.registry.registry import Registry
+from bussrv.journal.record import Record, Stamped, encode
+from bussrv.journal.writer import BatchWriter, Entry, FileJournal, make_entry
 
-WARM_UP = 0.2
-"""Seconds that are not counted."""
+OURS = "bussrv"
+SQLITE_EACH = "SQLite, one transaction each"
+SQLITE_GROUPED = "SQLite, grouped"
+REDIS = "Redis"
+SYSTEMS = (OURS, SQLITE_EACH, SQLITE_GROUPED, REDIS)
 
-reactor: Any = installed_reactor
+CLOSED = "closed loop"
+BARE = "bare"
+OPEN = "open loop"
+AT_BEGINNING: Key = ("write+sync", 1, "at the beginning")
+AT_END: Key = ("write+sync", 1, "at the end")
+
+OPEN_SESSIONS = 1000
+SYNCS_AT_1000 = 4
+"""The bar: as many syncs of this disk may 99 of 100 changes take at 1,000 changes a second."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is measured. Durations are in seconds, of one measurement."""
+
+    rounds: int
+    sessions: Sequence[int]
+    rates: Sequence[int]
+    closed: float
+    bare: float
+    open: float
 
 
 class CountingWriter(BatchWriter):
     """Counts batches, each of which is one sync."""
 
     batches = 0
+    entries = 0
 
-    def commit(self, entries: Sequence[Entry]) -> None:
+    def commit(self, entries: Sequence[Entry]) -> list[Entry]:
         """Write a batch."""
         self.batches += 1
-        super().commit(entries)
+        self.entries += len(entries)
+        return super().commit(entries)
 
 
-class Load:
-    """Sessions that each ask for a change, and for another one as soon as it is answered.
-
-    :ivar latencies: how long each change took, in seconds.
-    """
-
-    def __init__(self, journal: IJournal, sessions: int) -> None:
-        numbers = count()
-        self._registry = Registry(
-            journal, SystemClock(), lambda: f"{next(numbers):024x}", server_id="bench", boot="5f1c2ab94e07"
-        )
-        self._sessions = sessions
-        self._running = True
-        self._counting_from = 0.0
-        self.latencies: list[float] = []
-
-    async def run(self, seconds: float) -> float:
-        """Load the registry for so long. :returns: how many changes it made a second."""
-        begin = time.perf_counter()
-        self._counting_from = begin + WARM_UP
-        reactor.callLater(seconds + WARM_UP, self._stop)
-        running = [Deferred.fromCoroutine(self._session(number)) for number in range(self._sessions)]
-        for each in running:
-            await each
-        return len(self.latencies) / (time.perf_counter() - self._counting_from)
-
-    def _stop(self) -> None:
-        self._running = False
-
-    async def _session(self, number: int) -> None:
-        session = self._registry.open_session("objects", f"127.0.0.1:{40_000 + number}").id
-        changes = cycle([self._registry.register_service, self._registry.unregister_service])
-        # A journal in memory answers at once; the others, and the clock, have to get their turn.
-        for asked, change in enumerate(changes):
-            begin = time.perf_counter()
-            await change(session, f"bench/{number}")
-            if begin >= self._counting_from:
-                self.latencies.append(time.perf_counter() - begin)
-            if not self._running:
-                return
-            if asked % 64 == 63:
-                await _turn()
+def make_writer(directory: Path) -> CountingWriter:
+    """What writes the journal to the disk."""
+    return CountingWriter(directory, "bench", "5f1c2ab94e07", last_seq=0, sync="always", clock=SystemClock())
 
 
-def _turn() -> Deferred[None]:
-    turn: Deferred[None] = Deferred()
-    reactor.callLater(0, turn.callback, None)
-    return turn
+def make_line(seq: int, stamped: Stamped) -> str:
+    """What the journal would write of an event, without newline."""
+    return encode(Record(seq, stamped.time, stamped.mono, "bench", "5f1c2ab94e07", stamped.event)).decode()[:-1]
 
 
-def one_by_one(directory: Path, seconds: float) -> list[float]:
-    """Write records with a sync after each. :returns: how long each took, in seconds."""
-    event = ServiceRegistered(protocol="objects", session="5f1c2ab94e07.1", routing_id=f"{1:024x}", service="bench/1")
-    line = encode(Record(1, SystemClock().utc(), SystemClock().mono(), "bench", "5f1c2ab94e07", event))
-    latencies = []
-    descriptor = os.open(directory / "one-by-one", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+def make_change() -> Stamped:
+    """One of the changes."""
+    clock = SystemClock()
+    event = ServiceRegistered(
+        protocol="objects",
+        session="5f1c2ab94e07.1",
+        routing_id=f"{1:024x}",
+        peer="127.0.0.1:40000",
+        service="bench/1",
+    )
+    return Stamped(clock.utc(), clock.mono(), event)
+
+
+class Run:
+    """The measurements of one run of this program."""
+
+    def __init__(self, directory: Path, plan: Plan, redis: journal_redis.Redis | None) -> None:
+        self._directory = directory
+        self._plan = plan
+        self._redis = redis
+        self._numbers = count()
+        self.results = Results()
+
+    async def all_rounds(self) -> None:
+        """Measure everything."""
+        line = make_line(1, make_change()).encode() + b"\n"
+        self.results.add(AT_BEGINNING, syncs_one_by_one(self._directory, line, self._plan.closed))
+        for _ in range(self._plan.rounds):
+            for sessions in self._plan.sessions:
+                await self._closed(sessions)
+                self._bare(sessions)
+            for rate in self._plan.rates:
+                await self._open(rate)
+        self.results.add(AT_END, syncs_one_by_one(self._directory, line, self._plan.closed))
+
+    async def _closed(self, sessions: int) -> None:
+        seconds = self._plan.closed
+        writer = make_writer(self._new_directory())
+        journal = FileJournal(writer, reactor)
+        ours = await closed_loop(journal, sessions, seconds)
+        await journal.close()
+        shared = writer.entries / max(1, writer.batches)
+        self.results.add((CLOSED, sessions, OURS), Figures(ours.rate, ours.p50, ours.p99, shared))
+        for name, grouped in ((SQLITE_EACH, False), (SQLITE_GROUPED, True)):
+            sqlite = journal_sqlite.SqliteJournal(self._new_directory(), reactor, make_line, grouped=grouped)
+            self.results.add((CLOSED, sessions, name), await closed_loop(sqlite, sessions, seconds))
+            await sqlite.close()
+        if self._redis is not None:
+            self.results.add((CLOSED, sessions, REDIS), self._redis.closed_loop(sessions, 1, seconds))
+
+    def _bare(self, together: int) -> None:
+        seconds = self._plan.bare
+        writer = make_writer(self._new_directory())
+        self.results.add((BARE, together, OURS), bare_writer(writer, make_change(), together, seconds))
+        directory = self._new_directory()
+        sqlite = journal_sqlite.bare(directory, make_change(), make_line, together, seconds)
+        self.results.add((BARE, together, SQLITE_GROUPED), sqlite)
+        if self._redis is not None:
+            self.results.add((BARE, together, REDIS), self._redis.closed_loop(1, together, seconds))
+
+    async def _open(self, rate: int) -> None:
+        seconds = self._plan.open
+        journal = FileJournal(make_writer(self._new_directory()), reactor)
+        self.results.add((OPEN, rate, OURS), await open_loop(journal, OPEN_SESSIONS, rate, seconds))
+        await journal.close()
+        for name, grouped in ((SQLITE_EACH, False), (SQLITE_GROUPED, True)):
+            sqlite = journal_sqlite.SqliteJournal(self._new_directory(), reactor, make_line, grouped=grouped)
+            self.results.add((OPEN, rate, name), await open_loop(sqlite, OPEN_SESSIONS, rate, seconds))
+            await sqlite.close()
+        if self._redis is not None:
+            self.results.add((OPEN, rate, REDIS), self._redis.open_loop(OPEN_SESSIONS, rate, seconds))
+
+    def _new_directory(self) -> Path:
+        path = self._directory / str(next(self._numbers))
+        path.mkdir()
+        return path
+
+
+def bare_writer(writer: BatchWriter, stamped: Stamped, together: int, seconds: float) -> Figures:
+    """The journal's writer and nothing else: so many changes in each batch, one after the other."""
+    latencies: list[float] = []
     begin = now = time.perf_counter()
     while now - begin < seconds:
-        os.write(descriptor, line)
-        os.fdatasync(descriptor)
+        writer.commit([make_entry([stamped]) for _ in range(together)])
         before, now = now, time.perf_counter()
-        latencies.append(now - before)
-    os.close(descriptor)
-    return latencies
+        latencies += [now - before] * together
+    writer.close()
+    return figures(latencies, now - begin, together)
 
 
-def show(what: str, rate: float, latencies: list[float], per_sync: float | None) -> None:
-    """Print a row of the table."""
-    ordered = sorted(latencies)
-    p50, p99 = (ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1000 for share in (0.50, 0.99))
-    shared = f"{per_sync:12.1f}" if per_sync is not None else f"{'-':>12}"
-    print(f"{what:<34}{rate:>12,.0f}{p50:>10.3f}{p99:>10.3f}{shared}")
+@dataclass(frozen=True)
+class Bar:
+    """Something that should hold. :ivar ratio: at least 1 where it does."""
+
+    what: str
+    ratio: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether it does."""
+        return self.ratio >= 1
 
 
-async def bench(directory: Path, sessions: list[int], seconds: float) -> None:
-    """Run everything and print the table."""
-    print(f"{'':<34}{'changes/s':>12}{'p50 ms':>10}{'p99 ms':>10}{'per sync':>12}")
-    show_one_by_one(directory, seconds)
-    memory = Load(MemoryJournal(), 1)
-    show("registry, journal in memory", await memory.run(seconds), memory.latencies, None)
-    for number in sessions:
-        path = directory / str(number)
-        path.mkdir()
-        writer = CountingWriter(path, "bench", "5f1c2ab94e07", last_seq=0, sync="always", clock=SystemClock())
-        journal = FileJournal(writer, reactor)
-        load = Load(journal, number)
-        rate = await load.run(seconds)
-        await journal.close()
-        records = sum(segment.read_bytes().count(b"\n") for segment in list_segments(path))
-        show(f"registry, {number} on their way", rate, load.latencies, records / max(1, writer.batches))
-    show_one_by_one(directory, seconds)
+def bars(results: Results, plan: Plan) -> list[Bar]:
+    """What should hold, as far as it was measured."""
+    found = []
+    for section, section_name in ((CLOSED, "sessions"), (BARE, "together")):
+        for number in plan.sessions:
+            ours = results.median((section, number, OURS))
+            for other in SYSTEMS[1:]:
+                theirs = results.median((section, number, other))
+                if ours is not None and theirs is not None:
+                    what = f"{section}, {number} {section_name}: faster than {other}"
+                    found.append(Bar(what, ours.rate / theirs.rate))
+    sync = typical_sync(results)
+    ours = results.median((OPEN, 1000, OURS))
+    if ours is not None:
+        what = f"open loop, 1000/s: 99 of 100 changes within {SYNCS_AT_1000} syncs ({ours.p99 / sync:.1f} are taken)"
+        found.append(Bar(what, SYNCS_AT_1000 * sync / ours.p99))
+    return found
 
 
-def show_one_by_one(directory: Path, seconds: float) -> None:
-    """Print the row for comparison."""
-    latencies = one_by_one(directory, seconds)
-    show("one by one, no registry", len(latencies) / sum(latencies), latencies, 1.0)
+def typical_sync(results: Results) -> float:
+    """How long a sync of this disk takes, in seconds."""
+    measured = [each.p50 for key in (AT_BEGINNING, AT_END) for each in results.rounds[key]]
+    return sum(measured) / len(measured)
+
+
+def print_table(results: Results) -> None:
+    """One row for each kind of measurement."""
+    print(f"\n{'':<48}{'changes/s':>11}{'p50 ms':>10}{'p99 ms':>10}{'per sync':>10}")
+    before = None
+    for key in sorted(results.rounds, key=_table_order):
+        section, number, system = key
+        if before not in (None, key[:2]):
+            print()
+        before = key[:2]
+        row = results.median(key)
+        assert row is not None
+        shared = "" if row.shared is None else f"{row.shared:.1f}"
+        name = f"{section}, {number}{'/s' if section == OPEN else ''}, {system}"
+        print(f"{name:<48}{row.rate:>11,.0f}{row.p50 * 1000:>10.3f}{row.p99 * 1000:>10.3f}{shared:>10}")
+
+
+def _table_order(key: Key) -> tuple[int, int, int]:
+    section, number, system = key
+    sections = ("write+sync", CLOSED, BARE, OPEN)
+    return sections.index(section), number, SYSTEMS.index(system) if system in SYSTEMS else 0
+
+
+def as_json(machine: dict[str, str], results: Results, found: list[Bar]) -> dict[str, Any]:
+    """Everything, each round of it; times in seconds."""
+    rows = []
+    for (section, number, system), rounds in results.rounds.items():
+        median = results.median((section, number, system))
+        assert median is not None
+        rows.append({"section": section, "number": number, "system": system, **asdict(median)})
+        rows[-1]["rounds"] = [asdict(each) for each in rounds]
+    return {
+        "machine": machine,
+        "sync": typical_sync(results),
+        "rows": rows,
+        "bars": [{**asdict(bar), "holds": bar.holds} for bar in found],
+    }
+
+
+def read_command_line() -> argparse.Namespace:
+    """What is to be measured, and where."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sessions", type=int, nargs="+", default=[1, 10, 100, 1000], help="changes on their way")
+    parser.add_argument("--rates", type=int, nargs="+", default=[1000, 10_000], help="changes a second that are due")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="one round, and a short one")
+    parser.add_argument("--directory", type=Path, default=Path(), help="where to write: on the disk to be measured")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there, too")
+    return parser.parse_args()
 
 
 def main() -> None:
-    """Read the command line, run, clean up."""
-    parser = argparse.ArgumentParser(description="Changes of the registry a second, durable, and what they wait for.")
-    parser.add_argument("--sessions", type=int, nargs="+", default=[1, 10, 100, 1000], help="changes on their way")
-    parser.add_argument("--seconds", type=float, default=2.0, help="how long each row is measured")
-    parser.add_argument("--directory", type=Path, default=Path(), help="where to write: on the disk to be measured")
-    arguments = parser.parse_args()
-    print(f"Python {platform.python_version()}, {os.cpu_count()} CPUs, in {arguments.directory.resolve()}")
-    with tempfile.TemporaryDirectory(dir=arguments.directory, prefix="bench-journal-") as name:
-        react(lambda _: Deferred.fromCoroutine(bench(Path(name), arguments.sessions, arguments.seconds)))
+    """Read the command line, measure, print."""
+    options = read_command_line()
+    rounds = 1 if options.quick else options.rounds
+    closed, bare, opened = (0.4, 0.2, 1.0) if options.quick else (0.6, 0.3, 1.5)
+    plan = Plan(rounds, options.sessions, options.rates, closed, bare, opened)
+    redis_version = journal_redis.version()
+    machine = {**facts(options.directory), "redis": redis_version or "is not installed: left out"}
+    for name, value in machine.items():
+        print(f"{name}: {value}")
+    with ExitStack() as stack:
+        temporary = tempfile.TemporaryDirectory(dir=options.directory, prefix="bench-journal-")
+        directory = Path(stack.enter_context(temporary)).resolve()
+        redis = None
+        if redis_version is not None:
+            line = make_line(1, make_change()).encode()
+            redis = stack.enter_context(journal_redis.redis(directory, line))
+        run = Run(directory, plan, redis)
+        try:
+            react(lambda _: Deferred.fromCoroutine(run.all_rounds()))
+        except SystemExit as end:
+            if end.code:
+                raise
+    found = bars(run.results, plan)
+    print_table(run.results)
+    print()
+    for bar in found:
+        print(f"{'holds' if bar.holds else 'MISSED':<8}{bar.ratio:>7.2f}  {bar.what}")
+    if options.json is not None:
+        options.json.write_text(json.dumps(as_json(machine, run.results, found), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,109 @@
+"""Figures of a benchmark: rates and percentiles, medians over rounds, and what machine they are of."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sqlite3
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import twisted
+
+Key = tuple[str, int, str]
+"""The section of the table, how many changes are on their way (or offered a second), and who does them."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One measurement. Times are in seconds.
+
+    :ivar rate: changes a second.
+    :ivar shared: how many changes shared a sync, where that is known.
+    """
+
+    rate: float
+    p50: float
+    p99: float
+    shared: float | None = None
+
+
+def figures(latencies: Sequence[float], seconds: float, shared: float | None = None) -> Figures:
+    """What ``latencies`` amount to that were measured in so many seconds."""
+    ordered = sorted(latencies)
+    p50, p99 = (ordered[min(len(ordered) - 1, int(len(ordered) * share))] for share in (0.50, 0.99))
+    return Figures(len(ordered) / seconds, p50, p99, shared)
+
+
+@dataclass
+class Results:
+    """Every measurement of a run."""
+
+    rounds: dict[Key, list[Figures]] = field(default_factory=dict)
+
+    def add(self, key: Key, measured: Figures) -> None:
+        """Take one more round into account."""
+        self.rounds.setdefault(key, []).append(measured)
+
+    def median(self, key: Key) -> Figures | None:
+        """The median of each figure; ``None``: was not measured."""
+        if key not in self.rounds:
+            return None
+        rounds = self.rounds[key]
+        shared = [each.shared for each in rounds if each.shared is not None]
+        return Figures(
+            statistics.median(each.rate for each in rounds),
+            statistics.median(each.p50 for each in rounds),
+            statistics.median(each.p99 for each in rounds),
+            statistics.median(shared) if shared else None,
+        )
+
+
+def syncs_one_by_one(directory: Path, line: bytes, seconds: float) -> Figures:
+    """Write ``line`` again and again, with a sync after each: what this disk can do."""
+    path = directory / "one-by-one"
+    latencies = []
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    begin = now = time.perf_counter()
+    while now - begin < seconds:
+        os.write(descriptor, line)
+        os.fdatasync(descriptor)
+        before, now = now, time.perf_counter()
+        latencies.append(now - before)
+    os.close(descriptor)
+    path.unlink()
+    return figures(latencies, now - begin, 1.0)
+
+
+def facts(directory: Path) -> dict[str, str]:
+    """What one has to know of a machine to compare its figures with those of another one."""
+    return {
+        "processor": f"{_processor()}, {os.cpu_count()} CPUs",
+        "system": f"{platform.system()} {platform.release()}",
+        "disk": _disk(directory.resolve()),
+        "load": f"{os.getloadavg()[0]:.2f} at the beginning",
+        "python": f"{platform.python_version()}, Twisted {twisted.__version__}",
+        "sqlite": sqlite3.sqlite_version,
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _disk(directory: Path) -> str:
+    """The device and type of the file system that holds a directory."""
+    try:
+        mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    except OSError:
+        return "unknown"
+    holding = [mount for mount in mounts if directory.is_relative_to(mount[1])]
+    device, _, kind, options, *_ = max(holding, key=lambda mount: len(mount[1]))
+    return f"{kind} on {device} ({options})"

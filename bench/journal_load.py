@@ -1,0 +1,109 @@
+"""Load on the registry: sessions register and unregister a service in turns, and each change is timed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from itertools import count, cycle
+from typing import Any
+
+from journal_figures import Figures, figures
+from journal_pacer import pacer
+from twisted.internet import reactor as installed_reactor
+from twisted.internet.abstract import FileDescriptor
+from twisted.internet.defer import Deferred
+
+from bussrv.clock import SystemClock
+from bussrv.interfaces import IJournal
+from bussrv.registry.registry import Registry
+
+WARM_UP = 0.1
+"""Seconds that are not counted."""
+
+reactor: Any = installed_reactor
+
+
+class _Sessions:
+    """Sessions of a registry, each with a service that it registers and unregisters in turns."""
+
+    def __init__(self, journal: IJournal, sessions: int) -> None:
+        numbers = count()
+        registry = Registry(
+            journal, SystemClock(), lambda: f"{next(numbers):024x}", server_id="bench", boot="5f1c2ab94e07"
+        )
+        self._ids = [registry.open_session("objects", f"127.0.0.1:{40_000 + number}").id for number in range(sessions)]
+        self._changes = [cycle([registry.register_service, registry.unregister_service]) for _ in range(sessions)]
+
+    def change(self, number: int) -> Deferred[None]:
+        """The next change of a session."""
+        return next(self._changes[number])(self._ids[number], f"bench/{number}")
+
+
+async def closed_loop(journal: IJournal, sessions: int, seconds: float) -> Figures:
+    """Every session asks for a change, and for another one as soon as it is answered."""
+    load = _Sessions(journal, sessions)
+    latencies: list[float] = []
+    begin = time.perf_counter() + WARM_UP
+    end = begin + seconds
+
+    async def session(number: int) -> None:
+        asked = 0.0
+        while asked < end:
+            asked = time.perf_counter()
+            await load.change(number)
+            answered = time.perf_counter()
+            if begin <= answered < end:
+                latencies.append(answered - asked)
+
+    running = [Deferred.fromCoroutine(session(number)) for number in range(sessions)]
+    for each in running:
+        await each
+    return figures(latencies, seconds)
+
+
+async def open_loop(journal: IJournal, sessions: int, rate: float, seconds: float) -> Figures:
+    """So many changes a second are due, whether or not those before have been answered."""
+    load = _Sessions(journal, sessions)
+    latencies: list[float] = []
+    with pacer(rate, seconds) as (pipe, due):
+        done: Deferred[None] = Deferred()
+
+        def answered(_: None, moment: float) -> None:
+            now = time.perf_counter()
+            latencies.append(now - moment)
+            if len(latencies) == len(due):
+                done.callback(None)
+
+        numbers = count()
+
+        def ask(changes: int) -> None:
+            for _ in range(changes):
+                number = next(numbers)
+                load.change(number % sessions).addCallback(answered, due[number])
+
+        ticks = _Ticks(pipe, ask)
+        reactor.addReader(ticks)
+        await done
+        reactor.removeReader(ticks)
+        return figures(latencies, time.perf_counter() - due[0])
+
+
+class _Ticks(FileDescriptor):
+    """Reads how many changes are due."""
+
+    def __init__(self, pipe: int, ask: Callable[[int], None]) -> None:
+        super().__init__(reactor)
+        self._pipe = pipe
+        self._ask = ask
+
+    def fileno(self) -> int:
+        """What to read from."""
+        return self._pipe
+
+    def doRead(self) -> None:  # noqa: N802
+        """Some are due, or none will be any more."""
+        ticks = os.read(self._pipe, 1 << 16)
+        if not ticks:
+            reactor.removeReader(self)
+        self._ask(len(ticks))
