@@ -9,11 +9,13 @@ On the same disk in the same run, in rounds that take turns, medians of all roun
   own way) one for all that queued up meanwhile; Redis with as many connections and one command on its way on each.
 - ``bare``: without a registry, a reactor or connections: so many records written together, one batch after the other.
   The journal's writer, SQLite in one thread, and Redis with so many commands pipelined on one connection.
-- ``open loop``: so many changes a second are due, from 1,000 sessions, at random moments; a change waits from the
-  moment at which it was due until whoever asked is told.
+- ``open loop``: so many changes a second are asked for by another process, for 1,000 sessions at random moments; a
+  change waits from the moment at which it is asked for until whoever asked is told.
 
-SQLite and Redis write the same line. Only Redis has connections, and only Redis has no registry to keep. Run as
-``python bench/journal.py``, with ``--quick`` for a first look.
+SQLite and Redis write the same line. Only Redis has connections, and only Redis has no registry to keep. "no journal" is
+the registry with a journal in memory, "write+sync" the disk and nothing else: what of a figure is not the journal's.
+
+Run as ``python bench/journal.py``, with ``--quick`` for a first look.
 """
 
 from __future__ import annotations
@@ -25,19 +27,20 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
 import journal_redis
 import journal_sqlite
-from journal_figures import Figures, Key, Results, facts, figures, syncs_one_by_one
+from journal_figures import Figures, Key, Results, facts, figures, syncs_as_asked, syncs_one_by_one
 from journal_load import closed_loop, open_loop, reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 
 from bussrv.clock import SystemClock
 from bussrv.events import ServiceRegistered
+from bussrv.journal.memory import MemoryJournal
 from bussrv.journal.record import Record, Stamped, encode
 from bussrv.journal.writer import BatchWriter, Entry, FileJournal, make_entry
 
@@ -45,17 +48,21 @@ OURS = "bussrv"
 SQLITE_EACH = "SQLite, one transaction each"
 SQLITE_GROUPED = "SQLite, grouped"
 REDIS = "Redis"
-SYSTEMS = (OURS, SQLITE_EACH, SQLITE_GROUPED, REDIS)
+OTHERS = (SQLITE_EACH, SQLITE_GROUPED, REDIS)
+NO_JOURNAL = "no journal"
+DISK = "write+sync"
+SYSTEMS = (OURS, *OTHERS, NO_JOURNAL, DISK)
 
 CLOSED = "closed loop"
 BARE = "bare"
 OPEN = "open loop"
-AT_BEGINNING: Key = ("write+sync", 1, "at the beginning")
-AT_END: Key = ("write+sync", 1, "at the end")
+AT_BEGINNING: Key = (DISK, 1, "at the beginning")
+AT_END: Key = (DISK, 1, "at the end")
 
 OPEN_SESSIONS = 1000
-SYNCS_AT_1000 = 4
-"""The bar: as many syncs of this disk may 99 of 100 changes take at 1,000 changes a second."""
+BAR_RATE = 1000
+BAR_SYNCS = 4
+"""The bar: so many syncs of this disk 99 of 100 changes may take at that rate."""
 
 
 @dataclass(frozen=True)
@@ -113,20 +120,20 @@ class Run:
         self._directory = directory
         self._plan = plan
         self._redis = redis
+        self._line = make_line(1, make_change()).encode() + b"\n"
         self._numbers = count()
         self.results = Results()
 
     async def all_rounds(self) -> None:
         """Measure everything."""
-        line = make_line(1, make_change()).encode() + b"\n"
-        self.results.add(AT_BEGINNING, syncs_one_by_one(self._directory, line, self._plan.closed))
+        self.results.add(AT_BEGINNING, syncs_one_by_one(self._directory, self._line, self._plan.closed))
         for _ in range(self._plan.rounds):
             for sessions in self._plan.sessions:
                 await self._closed(sessions)
                 self._bare(sessions)
             for rate in self._plan.rates:
                 await self._open(rate)
-        self.results.add(AT_END, syncs_one_by_one(self._directory, line, self._plan.closed))
+        self.results.add(AT_END, syncs_one_by_one(self._directory, self._line, self._plan.closed))
 
     async def _closed(self, sessions: int) -> None:
         seconds = self._plan.closed
@@ -142,6 +149,8 @@ class Run:
             await sqlite.close()
         if self._redis is not None:
             self.results.add((CLOSED, sessions, REDIS), self._redis.closed_loop(sessions, 1, seconds))
+        if sessions == 1:
+            self.results.add((CLOSED, sessions, NO_JOURNAL), await closed_loop(MemoryJournal(), sessions, seconds))
 
     def _bare(self, together: int) -> None:
         seconds = self._plan.bare
@@ -164,6 +173,9 @@ class Run:
             await sqlite.close()
         if self._redis is not None:
             self.results.add((OPEN, rate, REDIS), self._redis.open_loop(OPEN_SESSIONS, rate, seconds))
+        self.results.add((OPEN, rate, NO_JOURNAL), await open_loop(MemoryJournal(), OPEN_SESSIONS, rate, seconds))
+        if rate <= BAR_RATE:
+            self.results.add((OPEN, rate, DISK), syncs_as_asked(self._directory, self._line, rate, seconds))
 
     def _new_directory(self) -> Path:
         path = self._directory / str(next(self._numbers))
@@ -199,19 +211,19 @@ class Bar:
 def bars(results: Results, plan: Plan) -> list[Bar]:
     """What should hold, as far as it was measured."""
     found = []
-    for section, section_name in ((CLOSED, "sessions"), (BARE, "together")):
-        for number in plan.sessions:
-            ours = results.median((section, number, OURS))
-            for other in SYSTEMS[1:]:
-                theirs = results.median((section, number, other))
-                if ours is not None and theirs is not None:
-                    what = f"{section}, {number} {section_name}: faster than {other}"
-                    found.append(Bar(what, ours.rate / theirs.rate))
-    sync = typical_sync(results)
-    ours = results.median((OPEN, 1000, OURS))
+    for section, number, other in product((CLOSED, BARE), plan.sessions, OTHERS):
+        ours, theirs = (results.median((section, number, system)) for system in (OURS, other))
+        if ours is not None and theirs is not None:
+            found.append(Bar(f"{section}, {number}: faster than {other}", ours.rate / theirs.rate))
+    for rate, other in product(plan.rates, OTHERS):
+        ours, theirs = (results.median((OPEN, rate, system)) for system in (OURS, other))
+        if ours is not None and theirs is not None:
+            found.append(Bar(f"open loop, {rate}/s: p99 less than that of {other}", theirs.p99 / ours.p99))
+    ours = results.median((OPEN, BAR_RATE, OURS))
     if ours is not None:
-        what = f"open loop, 1000/s: 99 of 100 changes within {SYNCS_AT_1000} syncs ({ours.p99 / sync:.1f} are taken)"
-        found.append(Bar(what, SYNCS_AT_1000 * sync / ours.p99))
+        syncs = ours.p99 / typical_sync(results)
+        what = f"open loop, {BAR_RATE}/s: p99 within {BAR_SYNCS} syncs (takes {syncs:.1f})"
+        found.append(Bar(what, BAR_SYNCS / syncs))
     return found
 
 
@@ -239,7 +251,7 @@ def print_table(results: Results) -> None:
 
 def _table_order(key: Key) -> tuple[int, int, int]:
     section, number, system = key
-    sections = ("write+sync", CLOSED, BARE, OPEN)
+    sections = (DISK, CLOSED, BARE, OPEN)
     return sections.index(section), number, SYSTEMS.index(system) if system in SYSTEMS else 0
 
 
@@ -263,8 +275,8 @@ def read_command_line() -> argparse.Namespace:
     """What is to be measured, and where."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sessions", type=int, nargs="+", default=[1, 10, 100, 1000], help="changes on their way")
-    parser.add_argument("--rates", type=int, nargs="+", default=[1000, 10_000], help="changes a second that are due")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rates", type=int, nargs="+", default=[1000, 10_000], help="changes asked for a second")
+    parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--quick", action="store_true", help="one round, and a short one")
     parser.add_argument("--directory", type=Path, default=Path(), help="where to write: on the disk to be measured")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there, too")
@@ -275,7 +287,7 @@ def main() -> None:
     """Read the command line, measure, print."""
     options = read_command_line()
     rounds = 1 if options.quick else options.rounds
-    closed, bare, opened = (0.4, 0.2, 1.0) if options.quick else (0.6, 0.3, 1.5)
+    closed, bare, opened = (0.4, 0.2, 0.7) if options.quick else (0.4, 0.2, 1.0)
     plan = Plan(rounds, options.sessions, options.rates, closed, bare, opened)
     redis_version = journal_redis.version()
     machine = {**facts(options.directory), "redis": redis_version or "is not installed: left out"}

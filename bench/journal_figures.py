@@ -7,11 +7,13 @@ import platform
 import sqlite3
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import twisted
+from journal_pacer import pacer, read_moments
 
 Key = tuple[str, int, str]
 """The section of the table, how many changes are on their way (or offered a second), and who does them."""
@@ -64,18 +66,44 @@ class Results:
 
 def syncs_one_by_one(directory: Path, line: bytes, seconds: float) -> Figures:
     """Write ``line`` again and again, with a sync after each: what this disk can do."""
-    path = directory / "one-by-one"
     latencies = []
+    with _appended(directory) as append:
+        begin = now = time.perf_counter()
+        while now - begin < seconds:
+            append(line)
+            before, now = now, time.perf_counter()
+            latencies.append(now - before)
+    return figures(latencies, now - begin, 1.0)
+
+
+def syncs_as_asked(directory: Path, line: bytes, rate: float, seconds: float) -> Figures:
+    """Write ``line`` so many times a second, with a sync after each."""
+    latencies = []
+    first = 0.0
+    with _appended(directory) as append, pacer(rate, seconds) as pipe:
+        while moments := read_moments(pipe):
+            first = first or moments[0]
+            for moment in moments:
+                append(line)
+                latencies.append(time.perf_counter() - moment)
+    return figures(latencies, time.perf_counter() - first, 1.0)
+
+
+@contextmanager
+def _appended(directory: Path) -> Iterator[Callable[[bytes], None]]:
+    """A file that is there for a while. :returns: appends a line, and returns when it is on the disk."""
+    path = directory / "one-by-one"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    begin = now = time.perf_counter()
-    while now - begin < seconds:
+
+    def append(line: bytes) -> None:
         os.write(descriptor, line)
         os.fdatasync(descriptor)
-        before, now = now, time.perf_counter()
-        latencies.append(now - before)
-    os.close(descriptor)
-    path.unlink()
-    return figures(latencies, now - begin, 1.0)
+
+    try:
+        yield append
+    finally:
+        os.close(descriptor)
+        path.unlink()
 
 
 def facts(directory: Path) -> dict[str, str]:

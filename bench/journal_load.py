@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from itertools import count, cycle
 from typing import Any
 
 from journal_figures import Figures, figures
-from journal_pacer import pacer
+from journal_pacer import pacer, read_moments
 from twisted.internet import reactor as installed_reactor
 from twisted.internet.abstract import FileDescriptor
 from twisted.internet.defer import Deferred
@@ -63,36 +62,37 @@ async def closed_loop(journal: IJournal, sessions: int, seconds: float) -> Figur
 
 
 async def open_loop(journal: IJournal, sessions: int, rate: float, seconds: float) -> Figures:
-    """So many changes a second are due, whether or not those before have been answered."""
+    """So many changes a second are asked for, whether or not those before have been answered."""
     load = _Sessions(journal, sessions)
+    asked = 0
+    first = 0.0
     latencies: list[float] = []
-    with pacer(rate, seconds) as (pipe, due):
-        done: Deferred[None] = Deferred()
+    done: Deferred[None] = Deferred()
 
-        def answered(_: None, moment: float) -> None:
-            now = time.perf_counter()
-            latencies.append(now - moment)
-            if len(latencies) == len(due):
-                done.callback(None)
+    def ask(moments: list[float]) -> None:
+        nonlocal asked, first
+        first = first or moments[0]
+        for moment in moments:
+            load.change(asked % sessions).addCallback(answered, moment)
+            asked += 1
 
-        numbers = count()
+    def answered(_: None, moment: float) -> None:
+        latencies.append(time.perf_counter() - moment)
+        if len(latencies) == int(rate * seconds):
+            done.callback(None)
 
-        def ask(changes: int) -> None:
-            for _ in range(changes):
-                number = next(numbers)
-                load.change(number % sessions).addCallback(answered, due[number])
-
-        ticks = _Ticks(pipe, ask)
-        reactor.addReader(ticks)
+    with pacer(rate, seconds) as pipe:
+        changes = _Changes(pipe, ask)
+        reactor.addReader(changes)
         await done
-        reactor.removeReader(ticks)
-        return figures(latencies, time.perf_counter() - due[0])
+        reactor.removeReader(changes)
+    return figures(latencies, time.perf_counter() - first)
 
 
-class _Ticks(FileDescriptor):
-    """Reads how many changes are due."""
+class _Changes(FileDescriptor):
+    """Reads which changes are to be made."""
 
-    def __init__(self, pipe: int, ask: Callable[[int], None]) -> None:
+    def __init__(self, pipe: int, ask: Callable[[list[float]], None]) -> None:
         super().__init__(reactor)
         self._pipe = pipe
         self._ask = ask
@@ -102,8 +102,9 @@ class _Ticks(FileDescriptor):
         return self._pipe
 
     def doRead(self) -> None:  # noqa: N802
-        """Some are due, or none will be any more."""
-        ticks = os.read(self._pipe, 1 << 16)
-        if not ticks:
+        """Some are, or none will be any more."""
+        moments = read_moments(self._pipe)
+        if moments:
+            self._ask(moments)
+        else:
             reactor.removeReader(self)
-        self._ask(len(ticks))

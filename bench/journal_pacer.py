@@ -1,12 +1,13 @@
-"""Says when changes are due, from a process of its own: a server that is late does not hold back what comes next.
+"""Asks for changes when they are due, from a process of its own: a server that is late does not hold back the others.
 
-The program writes the moment of the start (8 bytes), then one byte for each change when it is due. Whoever reads them
-knows the moment of each from :func:`schedule`: what came late is counted as latency.
+The program writes the moment (``time.perf_counter``, 8 bytes) of each change that it asks for, when it asks. It never
+waits for an answer, so whatever makes a change late after that is latency and is counted.
 """
 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import random
 import struct
@@ -17,49 +18,44 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import accumulate
 
-START = struct.Struct("d")
-LEAD_TIME = 0.05
-"""Seconds between the announcement of the start and the start."""
+PIPE_BYTES = 1 << 20
+"""Room for more changes than are asked for in a whole run."""
 
+_MOMENT = struct.Struct("d")
 _PR_SET_TIMERSLACK = 29
 
 
-def schedule(rate: float, seconds: float) -> list[float]:
-    """When changes of many independent sessions are due: seconds since the start, the same ones every time."""
-    gaps = random.Random(1)
-    return list(accumulate(gaps.expovariate(rate) for _ in range(int(rate * seconds))))
-
-
 @contextmanager
-def pacer(rate: float, seconds: float) -> Iterator[tuple[int, list[float]]]:
-    """Start the program. :returns: what to read from, and when each change is due (``time.perf_counter``)."""
+def pacer(rate: float, seconds: float) -> Iterator[int]:
+    """Start the program. :returns: a descriptor for :func:`read_moments`."""
     command = [sys.executable, __file__, str(rate), str(seconds)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        pipe = process.stdout.fileno()
-        (start,) = START.unpack(os.read(pipe, START.size))
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         try:
-            yield pipe, [start + offset for offset in schedule(rate, seconds)]
+            yield process.stdout.fileno()
         finally:
             process.kill()
 
 
+def read_moments(pipe: int) -> list[float]:
+    """When each change was asked for that is to be made now; none: there will be no more."""
+    return [moment for (moment,) in _MOMENT.iter_unpack(os.read(pipe, PIPE_BYTES))]
+
+
 def main() -> None:
-    """Write a byte whenever a change is due."""
+    """Ask for changes as many independent sessions do: at random moments, the same ones every time."""
+    rate, seconds = (float(argument) for argument in sys.argv[1:])
+    gaps = random.Random(1)
+    offsets = list(accumulate(gaps.expovariate(rate) for _ in range(int(rate * seconds))))
     # Sleeping is otherwise as much as 50 microseconds too long.
     ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1)
-    offsets = schedule(float(sys.argv[1]), float(sys.argv[2]))
-    start = time.perf_counter() + LEAD_TIME
-    os.write(1, START.pack(start))
-    told = 0
-    while told < len(offsets):
-        time.sleep(max(0.0, start + offsets[told] - time.perf_counter()))
-        due = told + 1
-        now = time.perf_counter() - start
-        while due < len(offsets) and offsets[due] <= now:
-            due += 1
-        os.write(1, b"." * (due - told))
-        told = due
+    start = time.perf_counter()
+    for offset in offsets:
+        wait = start + offset - time.perf_counter()
+        if wait > 0:
+            time.sleep(wait)
+        os.write(1, _MOMENT.pack(time.perf_counter()))
 
 
 if __name__ == "__main__":

@@ -15,10 +15,11 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import cycle
 from pathlib import Path
 
 from journal_figures import Figures, figures
-from journal_pacer import pacer
+from journal_pacer import pacer, read_moments
 
 START_TIME = 10.0
 """Seconds within which it has to answer."""
@@ -59,34 +60,35 @@ class Redis:
         return Figures(rate, p50 / 1000, p99 / 1000)
 
     def open_loop(self, connections: int, rate: float, seconds: float) -> Figures:
-        """So many changes a second are due, over so many connections in turns."""
+        """So many changes a second are asked for, over so many connections in turns."""
         self._command(b"UNLINK", b"journal")
         push = _encode(b"RPUSH", b"journal", self._line)
         with ExitStack() as stack:
             sockets = [stack.enter_context(self._connect()) for _ in range(connections)]
-            pipe, due = stack.enter_context(pacer(rate, seconds))
+            pipe = stack.enter_context(pacer(rate, seconds))
             waiting: dict[int, deque[float]] = {each.fileno(): deque() for each in sockets}
             poll = stack.enter_context(select.epoll())
             for descriptor in (pipe, *waiting):
                 poll.register(descriptor, select.EPOLLIN)
+            turns = cycle(sockets)
             latencies: list[float] = []
-            asked = 0
-            while len(latencies) < len(due):
+            first = 0.0
+            while len(latencies) < int(rate * seconds):
                 for descriptor, _ in poll.poll():
                     if descriptor != pipe:
                         replies = os.read(descriptor, 1 << 16).count(b"\n")
                         now = time.perf_counter()
                         latencies += [now - waiting[descriptor].popleft() for _ in range(replies)]
                         continue
-                    ticks = len(os.read(pipe, 1 << 16))
-                    if not ticks:
+                    moments = read_moments(pipe)
+                    if not moments:
                         poll.unregister(pipe)
-                    for number in range(asked, asked + ticks):
-                        connection = sockets[number % connections]
-                        waiting[connection.fileno()].append(due[number])
+                    for moment in moments:
+                        first = first or moment
+                        connection = next(turns)
+                        waiting[connection.fileno()].append(moment)
                         connection.sendall(push)
-                    asked += ticks
-            return figures(latencies, time.perf_counter() - due[0])
+            return figures(latencies, time.perf_counter() - first)
 
     def _connect(self) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX)
