@@ -18,7 +18,7 @@ from bussrv.client.inbus import InbusSubscriber
 from bussrv.client.objects import Object, ObjectsClient
 from bussrv.client.spp import SppClient
 from bussrv.events import event_name
-from bussrv.journal.segment import list_segments, read_segment
+from bussrv.journal.reading import read_journal
 from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
 
@@ -99,7 +99,7 @@ def ask_service(server: RunningServer, service: ObjectsClient, clients: ExitStac
 
 def count_events(journal: Path) -> Counter[str]:
     """How often each event stands in a journal."""
-    return Counter(event_name(record.event) for path in list_segments(journal) for record in read_segment(path))
+    return Counter(event_name(record.event) for record in read_journal(journal))
 
 
 def show_info(watcher: SppClient, service: str) -> None:

@@ -188,6 +188,31 @@ class JournalRestored(Event, frozen=True, tag="journal.restored"):
     refused: int
 
 
+class JournalSalvaged(Event, frozen=True, tag="journal.salvaged"):
+    """The journal was found damaged and begins a new chain behind that.
+
+    ``message`` says what was found at ``line`` of ``segment``. What was there of the registry is what could be read.
+    """
+
+    OUTCOME = "failed"
+
+    segment: int
+    line: int
+    message: str
+
+
+class JournalPruned(Event, frozen=True, tag="journal.pruned"):
+    """A segment is removed since it is older, or the journal larger, than it is to be kept.
+
+    ``bytes`` and ``digest`` are those of its seal, ``last_seq`` is its last record.
+    """
+
+    segment: int
+    last_seq: int
+    bytes: int
+    digest: str
+
+
 def limit_reached(refusal: OverLimit, **about: Any) -> LimitReached:
     """The event of a refusal that a limit is the reason of.
 
@@ -218,6 +243,8 @@ AnyEvent = (
     | ConfigReloaded
     | JournalDegraded
     | JournalRestored
+    | JournalSalvaged
+    | JournalPruned
 )
 
 EVENT_CLASSES: tuple[type[Event], ...] = get_args(AnyEvent)

@@ -45,7 +45,7 @@ BESIDE: Table = {
     "bussrv.audit": (*BASE, "bussrv.journal.record", "bussrv.journal.segment"),
     "bussrv.inspection": (*BASE, "bussrv.journal", "bussrv.registry"),
     "bussrv.cli": ("bussrv",),
-    "bussrv.demo": (*BASE, "bussrv.wire", "bussrv.journal.segment", "bussrv.client", "bussrv.cli", "bussrv.testing"),
+    "bussrv.demo": (*BASE, "bussrv.wire", "bussrv.journal.reading", "bussrv.client", "bussrv.cli", "bussrv.testing"),
     "bussrv.testing": ("bussrv",),
 }
 

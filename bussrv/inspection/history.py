@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from bussrv.errors import JournalError
-from bussrv.journal.reading import read_journal
+from bussrv.journal.reading import read_header, read_segments, segments
 from bussrv.journal.record import Record, format_time, parse_time
+from bussrv.journal.segment import first_seq
+from bussrv.registry.fold import RegistryFold
 from bussrv.registry.snapshot import Snapshot, snapshot
-from bussrv.registry.state import RegistryState
 
 _TIME = re.compile(r"([0-9-]{10}T[0-9:]{8})(?:\.([0-9]{1,6}))?Z")
 
@@ -58,13 +60,16 @@ def parse_moment(text: str) -> Moment:
 
 
 def snapshots(directory: Path, moments: Sequence[Moment]) -> list[Snapshot]:
-    """The registry of a journal at each of ``moments``, in their order; the journal is read once.
+    """The registry of a journal at each of ``moments``, in their order.
+
+    The journal is read once, from the last segment on that begins before the first of them.
 
     :raises JournalError: if the journal is damaged as far as it takes, or does not reach as far back or forth.
     """
-    past = _Past(directory)
+    paths = segments(directory)
+    past = _Past(directory, _since(paths, moments))
     waiting = set(moments)
-    for record in read_journal(directory):
+    for record in past.records():
         past.take(each for each in waiting if each.is_before(record))
         past.apply(record)
         past.take(each for each in waiting if each.seq == record.seq)
@@ -75,38 +80,57 @@ def snapshots(directory: Path, moments: Sequence[Moment]) -> list[Snapshot]:
     return [past.taken[each] for each in moments]
 
 
+def _since(paths: Sequence[Path], moments: Sequence[Moment]) -> Sequence[Path]:
+    """The segments to read for ``moments``: those since the last one that begins before all of them.
+
+    Where the clock was set back, an earlier segment may begin later; so they are looked at from the first one on.
+    """
+    begin = len(paths) - 1
+    for moment in moments:
+        if moment.seq is not None:
+            begin = min(begin, max(0, bisect_right(paths, moment.seq + 1, key=first_seq) - 1))
+        elif moment.time is not None:
+            later = (index for index, path in enumerate(paths) if read_header(path).time > moment.time)
+            begin = min(begin, max(0, next(later, len(paths)) - 1))
+    return paths[begin:]
+
+
 class _Past:
-    """A registry that is folded from the first record on.
+    """A registry that is folded from the snapshot of a segment on.
 
     :ivar taken: what it was like, at the moments that have been passed.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, paths: Sequence[Path]) -> None:
         self.taken: dict[Moment, Snapshot] = {}
         self._directory = directory
-        self._state = RegistryState()
-        self._seq: int | None = None
-        self._first: Record | None = None
+        self._paths = paths
+        self._fold = RegistryFold()
+        self._first = first_seq(paths[0])
+        self._seq = self._first - 1
+
+    def records(self) -> Iterator[Record]:
+        return read_segments(self._paths, self._fold.take)
 
     def apply(self, record: Record) -> None:
-        if self._first is None:
-            self._first = record
-            if record.seq > 1 and self.taken:
+        if record.seq == self._first > 1 and self.taken:
+            moment = next(iter(self.taken))
+            if moment.seq != self._first - 1:
                 raise JournalError(
                     f"the journal {self._directory} begins with record {record.seq} of {format_time(record.time)}; "
-                    f"{next(iter(self.taken))} is before that"
+                    f"{moment} is before that"
                 )
-        self._state.apply(record.event, record.time)
+        self._fold.apply(record.event, record.time)
         self._seq = record.seq
 
     def take(self, moments: Iterable[Moment]) -> None:
         for each in moments:
             if each not in self.taken:
-                self.taken[each] = snapshot(self._seq or 0, self._state)
+                self.taken[each] = snapshot(self._seq, self._fold.state)
 
     def end(self, moments: Iterable[Moment]) -> None:
         """There is no record behind those that were applied."""
         for each in moments:
-            if each.seq is not None and each.seq != (self._seq or 0):
-                raise JournalError(f"the journal {self._directory} ends with record {self._seq or 0}, before {each}")
+            if each.seq is not None and each.seq != self._seq:
+                raise JournalError(f"the journal {self._directory} ends with record {self._seq}, before {each}")
             self.take([each])

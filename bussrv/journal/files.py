@@ -20,6 +20,10 @@ class Files:
         """Open a file to append to, and make it if it is not there. :returns: a descriptor."""
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, mode)
 
+    def reopen(self, path: Path) -> int:
+        """Open a file that is there to append to. :returns: a descriptor."""
+        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+
     def write(self, descriptor: int, data: bytes) -> None:
         """Append all of ``data``; on an error a part of it may be there."""
         view = memoryview(data)

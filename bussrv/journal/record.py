@@ -1,12 +1,13 @@
-r"""One journal record: a registry event with its stamp, as one line of JSON. The only codec of the journal.
+r"""One journal record: a registry event with its stamp, as one line of JSON. The only codec of records.
 
 ::
 
-    {"v":1,"seq":7,"time":"2026-11-21T14:02:03.123456Z","mono":81230001,"server":"hall","boot":"5f1c…",
+    {"v":2,"prev":"9f86d0…","seq":7,"time":"2026-11-21T14:02:03.123456Z","mono":81230001,"server":"hall","boot":"5f1c…",
      "outcome":"ok","event":"service.registered","protocol":"objects","session":"5f1c….3","service":"tv"}\n
 
-``v`` is the schema version, ``seq`` counts from 1 without gaps across segments and restarts, ``time`` is UTC with
-microseconds, ``mono`` a monotonic clock in microseconds that starts anew with each boot.
+``v`` is the schema version, ``prev`` the hash of the line before (see :mod:`bussrv.journal.chain`), ``seq`` counts from
+1 without gaps across segments and restarts, ``time`` is UTC with microseconds, ``mono`` a monotonic clock in
+microseconds that starts anew with each boot.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from msgspec import Struct
 
 from bussrv.errors import JournalError
 from bussrv.events import AnyEvent, Event
+from bussrv.journal.chain import START
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _SECONDS_FORMAT = "%Y-%m-%dT%H:%M:%S"
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
@@ -38,7 +40,10 @@ class Stamped(Struct, frozen=True):
 
 
 class Record(Struct, frozen=True):
-    """One record of the journal. ``time`` is UTC in microseconds since 1970, ``mono`` in microseconds."""
+    """One record of the journal. ``time`` is UTC in microseconds since 1970, ``mono`` in microseconds.
+
+    :ivar prev: the hash of the line before it.
+    """
 
     seq: int
     time: int
@@ -46,10 +51,11 @@ class Record(Struct, frozen=True):
     server: str
     boot: str
     event: Event
+    prev: str = START
 
 
 class _Head(Struct):
-    v: int
+    prev: str
     seq: int
     time: str
     mono: int
@@ -58,7 +64,14 @@ class _Head(Struct):
     outcome: str
 
 
+class _Version(Struct):
+    v: int
+
+
+_BEGINNING = f'{{"v":{SCHEMA_VERSION},'.encode()
+
 _encoder = msgspec.json.Encoder()
+_decode_version = msgspec.json.Decoder(_Version).decode
 _decode_head = msgspec.json.Decoder(_Head).decode
 _decode_event = msgspec.json.Decoder(AnyEvent).decode
 
@@ -109,7 +122,8 @@ def line(record: Record, body: bytes) -> bytes:
     :param body: what :func:`encode_event` says of its event.
     """
     head = (
-        f'{{"v":{SCHEMA_VERSION},"seq":{record.seq},"time":"{format_time(record.time)}","mono":{record.mono},'
+        f'{{"v":{SCHEMA_VERSION},"prev":"{record.prev}","seq":{record.seq},"time":"{format_time(record.time)}",'
+        f'"mono":{record.mono},'
         f'"server":{_text(record.server)},"boot":{_text(record.boot)},"outcome":"{record.event.OUTCOME}",'
     )
     return head.encode() + body[1:] + b"\n"
@@ -126,11 +140,23 @@ def decode(text: bytes) -> Record:
     :raises JournalError: if it is not a record of this schema version.
     """
     try:
+        check_version(text)
         head = _decode_head(text)
-        if head.v != SCHEMA_VERSION:
-            raise JournalError(f"journal schema version {head.v}, this program reads version {SCHEMA_VERSION}")
         event = _decode_event(text)
         moment = parse_time(head.time)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise JournalError(f"not a journal record: {error}") from error
-    return Record(head.seq, moment, head.mono, head.server, head.boot, event)
+    return Record(head.seq, moment, head.mono, head.server, head.boot, event, head.prev)
+
+
+def check_version(text: bytes) -> None:
+    """Whether a line is of the schema version that this program reads.
+
+    :raises JournalError: if it is of another one, which it names.
+    :raises msgspec.DecodeError: if it is not of any.
+    """
+    if text.startswith(_BEGINNING):
+        return
+    version = _decode_version(text).v
+    if version != SCHEMA_VERSION:
+        raise JournalError(f"journal schema version {version}, this program reads version {SCHEMA_VERSION}")

@@ -1,93 +1,271 @@
-"""Opening a journal directory: take the lock, replay what is there, set a torn tail aside."""
+"""Opening a journal directory: see that nothing is missing, set a torn tail aside, replay the last segment.
+
+What is replayed is the snapshot that the last segment begins with and the records behind it, so the time it takes does
+not grow with the history. The segments before it are not replayed, but each is held against the digest that the
+header of the next one has of it.
+"""
 
 from __future__ import annotations
 
-import fcntl
-import os
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct
 
 from bussrv.errors import JournalError
-from bussrv.events import Event, ServerStopped
-from bussrv.journal.segment import list_segments, read_segment, set_torn_tail_aside, sync_directory
+from bussrv.events import ServerStopped
+from bussrv.journal.chain import START, line_hash
+from bussrv.journal.files import FILES, Files
+from bussrv.journal.header import Damage, Header, Previous
+from bussrv.journal.manifest import MANIFEST_NAME, read_manifest
+from bussrv.journal.reading import NO_FOLD, BadLine, Fold, Line, SegmentReader, read_header
+from bussrv.journal.segment import (
+    COMPRESSED_SUFFIX,
+    NEW_SUFFIX,
+    Extent,
+    digest_of,
+    first_seq,
+    is_compressed,
+    list_segments,
+    segment_name,
+    set_end_aside,
+    set_torn_tail_aside,
+    torn_tail,
+)
 
-Apply = Callable[[Event, int], None]
+ADVICE = (
+    "Restore the journal from a copy, start with another directory, or start once with --journal-salvage: "
+    "then a new chain begins behind the damage."
+)
 
 
-class Recovered(Struct, frozen=True):
-    """What a journal directory held when it was opened.
+class Recovered(Struct, frozen=True, kw_only=True):
+    """What a journal directory held when it was opened, and where the next segment goes on.
 
-    :ivar last_seq: the last record's number, 0 in a new journal.
+    :ivar next_seq: the number of the record to come, 1 in a new journal.
+    :ivar hash: the hash of the last line.
+    :ivar previous: the last segment.
     :ivar server: the server id of the last record.
     :ivar stopped: whether the last boot ended in an orderly way.
-    :ivar torn_bytes: the size of an unfinished record that was set aside.
+    :ivar torn_bytes: the size of an unfinished line that was set aside.
+    :ivar salvaged: the damage behind which the next segment begins a new chain.
+    :ivar unsealed: segments that ended without being sealed as closed.
     """
 
-    last_seq: int = 0
+    next_seq: int = 1
+    hash: str = START
+    previous: Previous | None = None
     server: str | None = None
     stopped: bool = True
     torn_bytes: int = 0
+    salvaged: Damage | None = None
+    unsealed: tuple[Extent, ...] = ()
 
 
-class JournalLock:
-    """Keeps a second server off a journal directory for as long as this process lives or until it is released."""
-
-    def __init__(self, directory: Path) -> None:
-        """Take the lock, making the directory if it is missing.
-
-        :raises JournalError: if another process holds it or the directory cannot be written.
-        """
-        try:
-            missing = [each for each in (directory, *directory.parents) if not each.exists()]
-            directory.mkdir(parents=True, exist_ok=True)
-            for each in missing:
-                sync_directory(each.parent)
-            self._descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
-        except OSError as error:
-            raise JournalError(f"cannot write the journal directory {directory}: {error.strerror}") from error
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(self._descriptor)
-            if isinstance(error, BlockingIOError):
-                raise JournalError(f"another server is using the journal directory {directory}") from error
-            raise JournalError(f"cannot lock the journal directory {directory}: {error.strerror}") from error
-
-    def release(self) -> None:
-        """Let another server have the directory."""
-        os.close(self._descriptor)
+_MISSING = "the segment is sealed, but it is not there"
 
 
-def recover(directory: Path, apply: Apply) -> Recovered:
-    """Replay every record of a locked journal directory through ``apply``, in constant memory.
+class Damaged(JournalError):
+    """A journal is damaged where no crash can have done it.
 
-    :raises JournalError: if a record is damaged or missing anywhere but at the very end, and names segment and line;
-        or if the directory or a file in it cannot be read.
+    :ivar damage: where.
+    """
+
+    def __init__(self, message: str, damage: Damage) -> None:
+        super().__init__(message)
+        self.damage = damage
+
+
+def recover(directory: Path, fold: Fold, files: Files = FILES) -> Recovered:
+    """Replay a locked journal directory into ``fold``.
+
+    :raises Damaged: if a line is damaged or missing anywhere but at the very end, if a segment is not what it was when
+        it was sealed, or if a seal is missing; names segment and line.
+    :raises JournalError: if the directory or a file in it cannot be read.
     """
     try:
-        segments = list_segments(directory)
-        torn_bytes = set_torn_tail_aside(segments[-1]) if segments else 0
-        recovered = Recovered(torn_bytes=torn_bytes)
-        for path in segments:
-            recovered = _replay_segment(path, recovered, apply)
-    except OSError as error:
+        _remove_unfinished(directory, files)
+        paths = list_segments(directory)
+        return _Recovery(directory, paths, fold, files).run() if paths else _nothing(directory)
+    except (OSError, EOFError) as error:
         raise JournalError(f"cannot read the journal directory {directory}: {error}") from error
-    return recovered
 
 
-def _replay_segment(path: Path, before: Recovered, apply: Apply) -> Recovered:
-    expected = before.last_seq + 1 if before.last_seq else int(path.stem)
-    record = None
-    for record in read_segment(path):
-        if record.seq != expected:
-            raise JournalError(
-                f"{path}: record {expected} should stand where record {record.seq} stands; records are missing or "
-                "repeated. Restore the journal from a copy, or start with another directory."
+def _remove_unfinished(directory: Path, files: Files) -> None:
+    for path in sorted(directory.iterdir()):
+        is_copy = path.name.endswith(COMPRESSED_SUFFIX) and path.with_suffix("").exists()
+        if path.name.endswith(NEW_SUFFIX) or is_copy:
+            files.remove(path)
+
+
+def _nothing(directory: Path) -> Recovered:
+    sealed = [seal.segment for seal in read_manifest(directory / MANIFEST_NAME).seals.values()]
+    if sealed:
+        raise _damaged(directory / segment_name(max(sealed)), 0, max(sealed), _MISSING)
+    return Recovered()
+
+
+def _damaged(path: Path, line: int, seq: int | None, what: str) -> Damaged:
+    where = f"{path}, line {line}" if line else str(path)
+    number = first_seq(path) if path.name != MANIFEST_NAME else 0
+    return Damaged(f"{where}: {what}. {ADVICE}", Damage(segment=number, line=line, seq=seq, reason=what))
+
+
+class _Recovery:
+    """One look at a journal that has segments; those before the last salvage are not judged any more."""
+
+    def __init__(self, directory: Path, paths: list[Path], fold: Fold, files: Files) -> None:
+        self._manifest_path = directory / MANIFEST_NAME
+        self._manifest = read_manifest(self._manifest_path)
+        self._fold = fold
+        self._files = files
+        self._headers = _since_salvage(paths)
+        self._paths = paths[-len(self._headers) :]
+        self._unsealed: list[Extent] = []
+
+    def run(self) -> Recovered:
+        self._check_manifest()
+        for path, successor in zip(self._paths, self._headers[1:], strict=False):
+            self._check_segment(path, successor)
+            if not self._is_closed(path):
+                self._unsealed.append(_measure(path, NO_FOLD)[0])
+        return self._replay_last()
+
+    def _is_closed(self, path: Path) -> bool:
+        seal = self._manifest.seals.get(first_seq(path))
+        return seal is not None and seal.closed
+
+    def _check_manifest(self) -> None:
+        lines = {entry.hash: line for line, entry in enumerate(self._manifest.entries, start=1)}
+        first = self._headers[0]
+        judged_from = 0 if first.salvaged is None else lines.get(first.seal or "", 0)
+        for fault in self._manifest.faults:
+            if fault.line > judged_from:
+                raise _damaged(self._manifest_path, fault.line, None, fault.message)
+        for path, header in zip(self._paths, self._headers, strict=True):
+            if header.salvaged is None and header.seal is not None and header.seal not in lines:
+                what = f"the manifest has no entry {header.seal}, which the segment refers to: it was cut or replaced"
+                raise _damaged(path, 1, None, what)
+        last = self._paths[-1]
+        for seal in self._manifest.seals.values():
+            if seal.segment > first_seq(last):
+                raise _damaged(last.with_name(segment_name(seal.segment)), 0, seal.segment, _MISSING)
+
+    def _check_segment(self, path: Path, successor: Header) -> None:
+        """Hold a segment against what the next one says of it, and against its seal."""
+        expected, number = successor.previous, first_seq(path)
+        if expected is None or expected.segment != number:
+            missing = number + 1 if expected is None else expected.segment
+            raise _damaged(path.with_name(segment_name(missing)), 0, missing, "the segment is missing")
+        size, digest = digest_of(path)
+        if size > expected.bytes and not is_compressed(path):
+            # What a failing disk did not let go of; it was refused, and the next segment began without it.
+            set_end_aside(path, expected.bytes, self._files)
+            size, digest = digest_of(path)
+        seal = self._manifest.seals.get(number)
+        is_sealed = seal is None or not seal.closed or (seal.bytes, seal.digest) == (size, digest)
+        if expected != Previous(number, size, digest) or not is_sealed:
+            _measure(path, NO_FOLD)
+            raise _damaged(path, 0, number, "it is not what it was when it was closed")
+
+    def _replay_last(self) -> Recovered:
+        path = self._paths[-1]
+        torn = 0 if is_compressed(path) else len(torn_tail(path))
+        self._check_seal(path, torn)
+        extent, header, last = _measure(path, self._fold)
+        if torn:
+            set_torn_tail_aside(path, self._files)
+        if last is None:
+            # A crash came between the beginning of the segment and its first record.
+            self._files.remove(path)
+            return Recovered(
+                next_seq=header.segment,
+                hash=header.prev,
+                previous=header.previous,
+                server=header.server,
+                stopped=False,
+                torn_bytes=torn,
+                salvaged=header.salvaged,
+                unsealed=tuple(self._unsealed),
             )
-        apply(record.event, record.time)
-        expected += 1
-    if record is None:
-        return before
-    return Recovered(record.seq, record.server, isinstance(record.event, ServerStopped), before.torn_bytes)
+        if not self._is_closed(path):
+            self._unsealed.append(extent)
+        return Recovered(
+            next_seq=last.record.seq + 1,
+            hash=line_hash(last.text),
+            previous=extent.as_previous(),
+            server=last.record.server,
+            stopped=isinstance(last.record.event, ServerStopped),
+            torn_bytes=torn,
+            unsealed=tuple(self._unsealed),
+        )
+
+    def _check_seal(self, path: Path, torn: int) -> None:
+        """Hold the last segment against its last seal, which may be of its beginning only."""
+        seal = self._manifest.seals.get(first_seq(path))
+        if seal is None:
+            return
+        size, digest = digest_of(path, seal.bytes)
+        if size < seal.bytes or (torn and path.stat().st_size - torn < seal.bytes):
+            raise _damaged(path, 0, seal.last_seq, f"it was cut: {seal.bytes} bytes of it are sealed")
+        if digest != seal.digest:
+            _measure(path, NO_FOLD)
+            raise _damaged(path, 0, seal.first_seq, "it is not what it was when it was sealed")
+        if seal.closed and digest_of(path)[0] > seal.bytes:
+            raise _damaged(
+                path, 0, seal.segment + seal.records, "it goes on behind its last record, where it was closed"
+            )
+
+
+def _since_salvage(paths: list[Path]) -> list[Header]:
+    """The headers of the segments since the last one that began a new chain."""
+    headers: list[Header] = []
+    for path in reversed(paths):
+        with _named():
+            headers.insert(0, read_header(path))
+        if headers[0].salvaged is not None:
+            break
+    return headers
+
+
+def _measure(path: Path, fold: Fold) -> tuple[Extent, Header, Line | None]:
+    """Replay a segment into ``fold``.
+
+    :returns: how far it goes, its header, and its last record.
+    :raises Damaged: names the first line that is not what it should be.
+    """
+    first = line = None
+    with _named():
+        reader = SegmentReader(path, take=fold.take)
+        try:
+            for line in reader.read():
+                first = first or line
+                fold.apply(line.record.event, line.record.time)
+            size = reader.position
+        finally:
+            reader.close()
+    size, digest = digest_of(path, size)
+    number = reader.header.segment
+    if first is None or line is None:
+        return Extent(segment=number, bytes=size, digest=digest), reader.header, None
+    extent = Extent(
+        segment=number,
+        bytes=size,
+        digest=digest,
+        records=reader.next_seq - number,
+        first_seq=first.record.seq,
+        last_seq=line.record.seq,
+        first_time=first.record.time,
+        last_time=line.record.time,
+    )
+    return extent, reader.header, line
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """Say what to do about a bad line."""
+    try:
+        yield
+    except BadLine as error:
+        raise _damaged(error.path, error.line, error.seq, error.what) from error

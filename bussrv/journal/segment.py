@@ -4,26 +4,41 @@ A segment is named by the ``seq`` of its first record, in 20 digits, so that nam
 
     bussrv-journal/
         lock                             held by the running server
-        00000000000000000001.jsonl       records 1 to 812
+        manifest.jsonl                   seals: what the segments were when they were sealed
+        00000000000000000001.jsonl.gz    records 1 to 812; closed and compressed
         00000000000000000813.jsonl       records 813 on
-        00000000000000000813.jsonl.torn  an unfinished record that a crash left behind, kept aside
+        00000000000000000813.jsonl.torn  what a crash left unfinished at its end, kept aside
+        00000000000000001700.jsonl.new   a segment that is being made; left by a crash, it is removed
 
-Only the last segment may end in an unfinished record.
+A segment begins with its header and a snapshot (see :mod:`bussrv.journal.header`); records follow. Only the last
+segment may end in an unfinished line.
 """
 
 from __future__ import annotations
 
 import errno
+import gzip
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable
+from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
+from typing import BinaryIO, cast
+
+from msgspec import Raw, Struct
 
 from bussrv.errors import JournalError
-from bussrv.journal import record
+from bussrv.journal.chain import line_hash
+from bussrv.journal.files import FILES, Files
+from bussrv.journal.header import Header, Part, Previous, encode_header, encode_part
 from bussrv.journal.record import Record
 
 SUFFIX = ".jsonl"
+COMPRESSED_SUFFIX = ".jsonl.gz"
 TORN_SUFFIX = ".torn"
+NEW_SUFFIX = ".new"
+
+_BLOCK = 1 << 20
 
 
 def segment_name(first_seq: int) -> str:
@@ -31,43 +46,59 @@ def segment_name(first_seq: int) -> str:
     return f"{first_seq:020d}{SUFFIX}"
 
 
+def first_seq(path: Path) -> int:
+    """The number in the name of a segment."""
+    return int(path.name.partition(".")[0])
+
+
+def is_compressed(path: Path) -> bool:
+    """Whether a segment is compressed."""
+    return path.name.endswith(COMPRESSED_SUFFIX)
+
+
 def list_segments(directory: Path) -> list[Path]:
-    """The segments of a journal directory, oldest first.
+    """The segments of a journal directory, oldest first. One that is there twice, since a crash interrupted its
+    compression, is listed as it was before.
 
     :raises JournalError: if the directory cannot be read.
     """
     try:
-        names = sorted(entry.name for entry in directory.iterdir())
+        names = {entry.name for entry in directory.iterdir()}
     except OSError as error:
         raise JournalError(f"cannot read the journal directory {directory}: {error.strerror}") from error
-    return [directory / name for name in names if name.endswith(SUFFIX) and name[: -len(SUFFIX)].isdecimal()]
+    found = {}
+    for suffix in (COMPRESSED_SUFFIX, SUFFIX):
+        for name in names:
+            number = name.removesuffix(suffix)
+            if number != name and number.isascii() and number.isdecimal():
+                found[int(number)] = directory / name
+    return [found[number] for number in sorted(found)]
 
 
-def read_segment(path: Path) -> Iterator[Record]:
-    """The records of a segment, in order; an unfinished last line is not a record and is left out.
+def open_segment(path: Path) -> BinaryIO:
+    """A segment, to be read from its beginning as it was before it was compressed.
 
-    :raises JournalError: names the segment and the line of the first one that is not a record.
+    :raises OSError: if it cannot be read; in what is compressed, reading raises that or :class:`EOFError` later, too.
     """
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.endswith(b"\n"):
-                return
-            yield decode_line(line, path, number)
+    return cast("BinaryIO", gzip.open(path, "rb")) if is_compressed(path) else path.open("rb")
 
 
-def decode_line(line: bytes, path: Path, number: int) -> Record:
-    """The record that line ``number`` of a segment holds.
+def digest_of(path: Path, size: int | None = None) -> tuple[int, str]:
+    """How many bytes a segment has, and the SHA-256 of them.
 
-    :raises JournalError: names the segment and the line, if it is none.
+    :param size: look at the first ``size`` bytes only.
+    :raises OSError, EOFError: if it cannot be read.
     """
-    try:
-        return record.decode(line)
-    except JournalError as error:
-        raise JournalError(f"{path}, line {number}: {error}") from error
+    hashed, count = sha256(), 0
+    with open_segment(path) as file:
+        while block := file.read(_BLOCK if size is None else min(_BLOCK, size - count)):
+            hashed.update(block)
+            count += len(block)
+    return count, hashed.hexdigest()
 
 
 def torn_tail(path: Path) -> bytes:
-    """What stands behind the last newline of a segment: the beginning of a record that was never finished."""
+    """What stands behind the last newline of a segment that is not compressed: a line that was never finished."""
     block = 1 << 16
     tail = b""
     with path.open("rb") as file:
@@ -80,79 +111,212 @@ def torn_tail(path: Path) -> bytes:
     return tail.rpartition(b"\n")[2]
 
 
-def set_torn_tail_aside(path: Path) -> int:
-    """Cut the unfinished record off the end of a segment and keep it beside it; return its size in bytes."""
-    tail = torn_tail(path)
+def set_torn_tail_aside(path: Path, files: Files = FILES) -> int:
+    """Cut the unfinished line off the end of a segment and keep it beside it; return its size in bytes."""
+    tail = len(torn_tail(path))
     if tail:
-        aside = path.with_name(path.name + TORN_SUFFIX)
-        aside.write_bytes(tail)
-        sync_file(aside)
-        os.truncate(path, path.stat().st_size - len(tail))
-        sync_file(path)
-        sync_directory(path.parent)
-    return len(tail)
+        set_end_aside(path, path.stat().st_size - tail, files)
+    return tail
 
 
-def sync_file(path: Path) -> None:
-    """Make the content of a file durable."""
-    descriptor = os.open(path, os.O_RDONLY)
+def set_end_aside(path: Path, size: int, files: Files = FILES) -> None:
+    """Cut a segment off behind ``size`` bytes and keep the rest beside it."""
+    with path.open("rb") as file:
+        file.seek(size)
+        _write_file(path.with_name(path.name + TORN_SUFFIX), iter(lambda: file.read(_BLOCK), b""), files)
+    files.sync_directory(path.parent)
+    descriptor = files.reopen(path)
     try:
-        os.fsync(descriptor)
+        files.truncate(descriptor, size)
+        files.sync(descriptor)
     finally:
-        os.close(descriptor)
+        files.close(descriptor)
 
 
-def sync_directory(directory: Path) -> None:
-    """Make the names in a directory durable."""
-    sync_file(directory)
+def _write_file(path: Path, lines: Iterable[bytes], files: Files) -> None:
+    descriptor = files.create(path)
+    try:
+        for line in lines:
+            files.write(descriptor, line)
+        files.sync(descriptor)
+    finally:
+        files.close(descriptor)
+
+
+class Extent(Struct, frozen=True, kw_only=True):
+    """How far a segment goes: what is said of it in seals and in the header of the next one.
+
+    :ivar segment: the number in its name.
+    :ivar bytes: its size, of which ``digest`` is the SHA-256.
+    :ivar records: how many records it has; without any, what follows is ``None``. Times are UTC microseconds.
+    """
+
+    segment: int
+    bytes: int
+    digest: str
+    records: int = 0
+    first_seq: int | None = None
+    last_seq: int | None = None
+    first_time: int | None = None
+    last_time: int | None = None
+
+    def as_previous(self) -> Previous:
+        """The same, as the header of the next segment says it."""
+        return Previous(self.segment, self.bytes, self.digest)
+
+
+class Measure:
+    """The extent of a segment, as it grows.
+
+    :ivar hash: the hash of its last line.
+    """
+
+    def __init__(self, segment: int) -> None:
+        self._segment = segment
+        self._digest = sha256()
+        self._bytes = 0
+        self._records = 0
+        self._first: Record | None = None
+        self._last: Record | None = None
+        self.hash = ""
+
+    def add(self, data: bytes, last_hash: str, records: list[Record]) -> None:
+        """Take in further lines.
+
+        :param last_hash: the hash of the last of them.
+        :param records: those among them.
+        """
+        self._digest.update(data)
+        self._bytes += len(data)
+        self.hash = last_hash
+        if records:
+            self._records += len(records)
+            self._first = self._first or records[0]
+            self._last = records[-1]
+
+    @property
+    def bytes(self) -> int:
+        """How large it is."""
+        return self._bytes
+
+    @property
+    def records(self) -> int:
+        """How many records it has."""
+        return self._records
+
+    def extent(self) -> Extent:
+        """How far it goes now."""
+        first, last = self._first, self._last
+        return Extent(
+            segment=self._segment,
+            bytes=self._bytes,
+            digest=self._digest.hexdigest(),
+            records=self._records,
+            first_seq=None if first is None else first.seq,
+            last_seq=None if last is None else last.seq,
+            first_time=None if first is None else first.time,
+            last_time=None if last is None else last.time,
+        )
 
 
 class SegmentFile:
     """A segment that is being written: it only grows, and knows how much of it is known to be good.
 
-    An empty file of its name, left by a crash or by a disk that failed before the first record was written, is used.
+    It appears under its name when header and snapshot are on the disk.
 
-    :ivar size: its size in bytes.
-    :raises OSError: if it cannot be made, or if there is one of that name that holds records.
+    :ivar header: its first line.
+
+    :param states: the snapshot, one JSON text for each of the ``header.parts`` lines.
+    :raises OSError: if it cannot be made, or if there is one of that name.
     """
 
-    def __init__(self, directory: Path, first_seq: int) -> None:
-        self.path = directory / segment_name(first_seq)
-        self.size = 0
-        self._good = 0
-        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+    def __init__(self, directory: Path, header: Header, states: Iterable[bytes], files: Files = FILES) -> None:
+        self.path = directory / segment_name(header.segment)
+        self.header = header
+        self._files = files
+        self._measure = Measure(header.segment)
+        self._pending: tuple[bytes, str, list[Record]] | None = None
+        if self.path.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.path))
+        new = self.path.with_name(self.path.name + NEW_SUFFIX)
         try:
-            if os.fstat(self._descriptor).st_size:
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.path))
-            sync_directory(directory)
+            _write_file(new, self._beginning(header, states), files)
+            files.rename(new, self.path)
+            files.sync_directory(directory)
         except OSError:
-            os.close(self._descriptor)
+            # Left there, it is removed at the next start.
+            with suppress(OSError):
+                files.remove(new)
             raise
+        self._descriptor = files.reopen(self.path)
 
-    def write(self, data: bytes) -> None:
-        """Append all of ``data``; on an error the file may end in a part of it."""
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._descriptor, view) :]
-        self.size += len(data)
+    def _beginning(self, header: Header, states: Iterable[bytes]) -> Iterable[bytes]:
+        line = encode_header(header)
+        hashed = line_hash(line)
+        self._measure.add(line, hashed, [])
+        yield line
+        for number, state in enumerate(states, start=1):
+            line = encode_part(Part(hashed, header.segment, number, Raw(state)))
+            hashed = line_hash(line)
+            self._measure.add(line, hashed, [])
+            yield line
+
+    @property
+    def hash(self) -> str:
+        """The hash of its last good line."""
+        return self._measure.hash
+
+    @property
+    def size(self) -> int:
+        """How many good bytes it has."""
+        return self._measure.bytes
+
+    @property
+    def records(self) -> int:
+        """How many good records it has."""
+        return self._measure.records
+
+    def extent(self) -> Extent:
+        """How far what is good of it goes."""
+        return self._measure.extent()
+
+    def write(self, data: bytes, last_hash: str, records: list[Record]) -> None:
+        """Append lines; on an error the file may end in a part of them.
+
+        :param last_hash: the hash of the last of them.
+        :raises OSError: if the disk fails, or somebody removed the file.
+        """
+        self._files.write(self._descriptor, data)
+        if self.is_removed():
+            raise FileNotFoundError(f"somebody removed {self.path}")
+        self._pending = (data, last_hash, records)
+
+    def is_removed(self) -> bool:
+        """Whether somebody removed it, so that what is written to it is lost."""
+        return self._files.is_removed(self._descriptor)
 
     def sync(self) -> None:
         """Return when everything written is on the disk."""
-        os.fdatasync(self._descriptor)
+        self._files.sync(self._descriptor)
 
     def mark_good(self) -> None:
         """What has been written so far is to stay."""
-        self._good = self.size
+        if self._pending is not None:
+            self._measure.add(*self._pending)
+            self._pending = None
 
     def close(self) -> None:
         """Write no more."""
-        os.close(self._descriptor)
+        self._files.close(self._descriptor)
 
-    def abandon(self) -> None:
-        """Write no more, and cut off what was not marked good; an empty segment is removed."""
+    def cut_back(self) -> None:
+        """Cut off what was not marked good; a segment without records is removed. To be called when it is closed."""
+        if not self.records:
+            self._files.remove(self.path)
+            return
+        descriptor = self._files.reopen(self.path)
         try:
-            os.ftruncate(self._descriptor, self._good)
+            self._files.truncate(descriptor, self.size)
+            self._files.sync(descriptor)
         finally:
-            os.close(self._descriptor)
-            if self._good == 0:
-                self.path.unlink(missing_ok=True)
+            self._files.close(descriptor)

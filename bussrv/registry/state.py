@@ -6,7 +6,7 @@ nothing. Whether a change is *allowed* is asked of :mod:`bussrv.registry.rules` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from msgspec import Struct
@@ -141,6 +141,24 @@ class RegistryState:
         for held in self.subscriptions.values():
             yield from held.values()
 
+    def restore(
+        self, sessions: Iterable[Session], services: Mapping[str, Mapping[str, int]], wanted: Iterable[Subscription]
+    ) -> None:
+        """Take in what a snapshot holds; services and subscriptions of sessions that are not there are left out.
+
+        :param services: by name and providing session, when each was registered.
+        """
+        for session in sessions:
+            if session.id not in self.sessions and session.routing_id not in self._by_routing_id:
+                self.sessions[session.id] = session
+                self._take_addresses(session)
+        for name, providers in services.items():
+            for session_id, time in providers.items():
+                self._provide(session_id, name, time)
+        for subscription in wanted:
+            if subscription.session in self.sessions:
+                self.subscriptions.setdefault(subscription.session, {})[subscription.service] = subscription
+
     def apply(self, event: ev.Event, time: int) -> None:
         """Change this state as ``event``, which happened at ``time`` (UTC microseconds), says."""
         change = _CHANGES.get(type(event))
@@ -179,6 +197,9 @@ class RegistryState:
             role=event.role,
             vocabulary=event.vocabulary,
         )
+        self._take_addresses(session)
+
+    def _take_addresses(self, session: Session) -> None:
         self._by_routing_id[session.routing_id] = session.id
         for routing_id in session.routing_ids:
             self._sharing.setdefault(routing_id, set()).add(session.id)
@@ -201,9 +222,13 @@ class RegistryState:
             self._drop_provider(name, session.id)
 
     def _service_registered(self, event: ev.ServiceRegistered, time: int) -> None:
-        if event.session in self.sessions and event.service is not None:
-            self.services.setdefault(event.service, {}).setdefault(event.session, time)
-            self._provided.setdefault(event.session, set()).add(event.service)
+        if event.service is not None:
+            self._provide(event.session, event.service, time)
+
+    def _provide(self, session_id: str | None, name: str, time: int) -> None:
+        if session_id in self.sessions:
+            self.services.setdefault(name, {}).setdefault(session_id, time)
+            self._provided.setdefault(session_id, set()).add(name)
 
     def _service_unregistered(self, event: ev.ServiceUnregistered, time: int) -> None:
         names = self._provided.get(event.session or "")

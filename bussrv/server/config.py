@@ -21,7 +21,9 @@ from msgspec import Struct
 
 from bussrv.errors import ConfigError
 from bussrv.interfaces import IHostedService, IWireFormat
-from bussrv.journal.writer import SyncMode
+from bussrv.journal.batch import Rotation, SyncMode
+from bussrv.journal.upkeep import Policy
+from bussrv.server.journal import JournalConfig
 from bussrv.settings import Announce, Settings, SlowSpp
 
 if sys.version_info >= (3, 11):
@@ -39,15 +41,14 @@ class Config(Struct, frozen=True, kw_only=True):
     """What a server is to do.
 
     :ivar endpoints: the endpoint description of each wire format that is on, by name.
-    :ivar journal: the journal directory; ``None``: off.
+    :ivar journal: ``None``: off.
     :ivar server_id: ``None``: the one in the journal, or a new one.
     :ivar services: the names of the services that the server itself provides.
     :ivar links: the client endpoint descriptions of the servers to link with.
     """
 
     endpoints: dict[str, str]
-    journal: Path | None
-    journal_sync: SyncMode
+    journal: JournalConfig | None
     server_id: str | None
     links: tuple[str, ...]
     services: tuple[str, ...]
@@ -76,15 +77,41 @@ def build(
     :param services: those that are installed.
     :raises ConfigError: names the option that makes no sense.
     """
-    journal = options.get("journal")
     return Config(
         endpoints=_endpoints(options, formats),
-        journal=None if journal == OFF else Path(_text("journal", journal or DEFAULT_JOURNAL)).absolute(),
-        journal_sync=_one_of("journal-sync", options.get("journal-sync", "always"), get_args(SyncMode)),
+        journal=_journal(options),
         server_id=_server_id(options.get("server-id")),
         links=_links(options.get("link", ())),
         services=_services(options.get("services", ALL), sorted(each.name for each in services)),
         settings=settings(options),
+    )
+
+
+def _journal(options: Mapping[str, Any]) -> JournalConfig | None:
+    values = {
+        name: check(f"journal-{name}", options[f"journal-{name}"])
+        for name, check in _JOURNAL.items()
+        if f"journal-{name}" in options
+    }
+    directory = options.get("journal", DEFAULT_JOURNAL)
+    if directory == OFF:
+        return None
+    rotation, policy = Rotation(), Policy()
+    return JournalConfig(
+        directory=_file("journal", directory),
+        sync=values.get("sync", "always"),
+        rotation=Rotation(
+            bytes=values.get("segment-bytes", rotation.bytes), age=values.get("segment-age", rotation.age)
+        ),
+        policy=Policy(
+            seal_interval=values.get("seal-interval", policy.seal_interval),
+            compress=values.get("compress", policy.compress),
+            retain_age=values.get("retain-age"),
+            retain_bytes=values.get("retain-bytes"),
+        ),
+        key=values.get("key"),
+        pseudonyms=values.get("pseudonyms"),
+        salvage=values.get("salvage", False),
     )
 
 
@@ -229,6 +256,23 @@ def _slow(values: Any) -> dict[str, str]:
 def _announce(option: str, value: Any) -> Any:
     return _one_of(option, value, get_args(Announce))
 
+
+def _sync(option: str, value: Any) -> Any:
+    return _one_of(option, value, get_args(SyncMode))
+
+
+_JOURNAL: dict[str, Callable[[str, Any], Any]] = {
+    "sync": _sync,
+    "segment-bytes": _whole_number,
+    "segment-age": _positive_seconds,
+    "seal-interval": _positive_seconds,
+    "compress": _flag,
+    "retain-age": _positive_seconds,
+    "retain-bytes": _whole_number,
+    "key": _file,
+    "pseudonyms": _file,
+    "salvage": _flag,
+}
 
 _SLOW: dict[str, tuple[str, tuple[str, ...]]] = {"spp": ("slow_spp", get_args(SlowSpp))}
 

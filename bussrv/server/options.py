@@ -11,14 +11,25 @@ from twisted.python import usage
 
 from bussrv.errors import ConfigError
 from bussrv.interfaces import IHostedService, IWireFormat
+from bussrv.journal.batch import Rotation
+from bussrv.journal.upkeep import Policy
 from bussrv.server import config
 from bussrv.server.config import Config
 from bussrv.settings import Settings
 
 _DEFAULTS = Settings()
+_ROTATION = Rotation()
+_POLICY = Policy()
 
 _PARAMETERS: tuple[tuple[str, str], ...] = (
     ("journal-sync", "when a change counts as durable: always, interval (within a second) or off [default: always]"),
+    ("journal-segment-bytes", f"bytes after which a journal segment ends [default: {_ROTATION.bytes}]"),
+    ("journal-segment-age", f"seconds after which a journal segment ends [default: {_ROTATION.age:g}]"),
+    ("journal-seal-interval", f"seconds between two seals of a growing segment [default: {_POLICY.seal_interval:g}]"),
+    ("journal-key", "the key that seals are signed with, made with: bussrv journal keygen [default: unsigned]"),
+    ("journal-retain-age", "seconds after which closed segments are removed [default: never]"),
+    ("journal-retain-bytes", "bytes of journal beyond which its oldest segments are removed [default: never]"),
+    ("journal-pseudonyms", "a file of keys: users and addresses are journaled as pseudonyms [default: as they are]"),
     ("server-id", "the routing id of this server [default: the one in the journal, or a new one]"),
     ("services", "which services of its own the server provides: all, off, or names and commas [default: all]"),
     ("config", "a TOML file of options; the command line goes first"),
@@ -134,7 +145,11 @@ class BusOptions(usage.Options):
         "tcp:7890:interface=127.0.0.1 or udp:7222, a bare port (loopback only), or off."
     )
     optParameters: list[list[Any]] = []  # noqa: RUF012
-    optFlags = (("strict", None, "refuse payloads without a type"),)
+    optFlags = (
+        ("strict", None, "refuse payloads without a type"),
+        ("journal-compress", None, "compress closed journal segments"),
+        ("journal-salvage", None, "go on with a damaged journal, in a new chain behind the damage"),
+    )
 
     config: Config
 
@@ -179,8 +194,7 @@ class BusOptions(usage.Options):
         """The options that are set: by the configuration file, and over it by the command line."""
         given: dict[str, Any] = {name: value for name, value in self.items() if value not in (None, 0)}
         given.update({name: values for name, values in self._lists.items() if values})
-        if "strict" in given:
-            given["strict"] = True
+        given.update({flag: True for flag, *_ in self.optFlags if flag in given})
         path = given.pop("config", None)
         if path is None:
             return given

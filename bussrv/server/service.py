@@ -22,13 +22,11 @@ from bussrv.bus.membership import MembershipAnnouncer
 from bussrv.clock import Clock, SystemClock
 from bussrv.errors import ConfigError, JournalError
 from bussrv.formats.dialing import LinkDialer, parse_link
-from bussrv.interfaces import IHostedService, IJournal, IListener, IWireFormat
-from bussrv.journal.memory import MemoryJournal
-from bussrv.journal.recovery import JournalLock, Recovered, recover
-from bussrv.journal.writer import BatchWriter, FileJournal
+from bussrv.interfaces import IHostedService, IListener, IWireFormat
+from bussrv.journal.recovery import Recovered
 from bussrv.registry.registry import Registry
-from bussrv.registry.state import RegistryState
 from bussrv.server.config import Config
+from bussrv.server.journal import JournalPlace, NoJournal
 from bussrv.server.options import BusOptions, Options, StartError
 from bussrv.services.hosting import HostedServices
 from bussrv.values import Traffic
@@ -70,8 +68,7 @@ class BusService(Service):
         self._services = [each for each in services if each.name in config.services]
         self._reactor = reactor
         self._clock: Clock = SystemClock() if clock is None else clock
-        self._lock: JournalLock | None = None
-        self._journal: IJournal | None = None
+        self._place: JournalPlace | NoJournal = NoJournal()
 
     def startService(self) -> None:
         """Replay the journal, open the ports, and close what the last boot left open.
@@ -83,22 +80,20 @@ class BusService(Service):
         except (JournalError, ConfigError, CannotListenError) as error:
             for listener in self.listeners.values():
                 listener.stopService()
-            if self._journal is not None:
-                self._journal.close()
-            if self._lock is not None:
-                self._lock.release()
+            self._place.close()
             raise StartError(_sentence(error)) from error
         super().startService()
 
     def _start(self) -> None:
-        state = RegistryState()
-        recovered = self._recover(state)
+        if self._config.journal is not None:
+            self._place = JournalPlace(self._config.journal, self._clock, self._reactor)
+        recovered = self._place.recovered
         server_id = self._config.server_id or recovered.server or f"bussrv-{secrets.token_hex(4)}"
         boot = secrets.token_hex(6)
-        self._journal = journal = self._open_journal(server_id, boot, recovered)
+        journal = self._place.open(server_id, boot)
         settings = self._config.settings
         self.registry = Registry(
-            journal, self._clock, new_id, server_id=server_id, boot=boot, state=state, settings=settings
+            journal, self._clock, new_id, server_id=server_id, boot=boot, state=self._place.state, settings=settings
         )
         self.bus = Bus(self.registry, settings, server_id, new_id, self._clock, self._reactor)
         self.registry.observe(MembershipAnnouncer(self.bus))
@@ -112,26 +107,6 @@ class BusService(Service):
             dialer.startService()
         # Not before the reactor runs: from then on being told to stop is orderly.
         self._reactor.callWhenRunning(self._show_banner, server_id)
-
-    def _recover(self, state: RegistryState) -> Recovered:
-        directory = self._config.journal
-        if directory is None:
-            return Recovered()
-        self._lock = JournalLock(directory)
-        return recover(directory, state.apply)
-
-    def _open_journal(self, server_id: str, boot: str, recovered: Recovered) -> IJournal:
-        if self._config.journal is None:
-            return MemoryJournal(server_id, boot)
-        writer = BatchWriter(
-            self._config.journal,
-            server_id,
-            boot,
-            last_seq=recovered.last_seq,
-            sync=self._config.journal_sync,
-            clock=self._clock,
-        )
-        return FileJournal(writer, self._reactor)
 
     def _listen(self) -> None:
         for wire_format in self._formats:
@@ -156,6 +131,9 @@ class BusService(Service):
     def _note_start(self, recovered: Recovered) -> None:
         addresses = {name: listener.address for name, listener in self.listeners.items()}
         self.registry.note(ev.ServerStarted(version=VERSION, formats=addresses))
+        damage = recovered.salvaged
+        if damage is not None:
+            self.registry.note(ev.JournalSalvaged(segment=damage.segment, line=damage.line, message=damage.reason))
         if not recovered.stopped or recovered.torn_bytes:
             left_open = sum(not session.persistent for session in self.registry.state.sessions.values())
             log.warn(
@@ -184,7 +162,7 @@ class BusService(Service):
         for name, listener in self.listeners.items():
             log.info("{name:>9} on {address}", name=name, address=listener.address)
         journal = self._config.journal
-        log.info("  journal in {journal}", journal=journal) if journal else log.info("  journal is off")
+        log.info("  journal in {journal}", journal=journal.directory) if journal else log.info("  journal is off")
         log.info("To serve other hosts name an interface, for example: --objects tcp:7890:interface=0.0.0.0")
 
     async def _stop(self) -> None:
@@ -196,10 +174,7 @@ class BusService(Service):
         await (self.bus.links.settled() or succeed(None))
         self._hosted.stop()
         self.registry.note(ev.ServerStopped())
-        if self._journal is not None:
-            await self._journal.close()
-        if self._lock is not None:
-            self._lock.release()
+        await self._place.close()
         log.info("bussrv stopped")
 
     def stopService(self) -> Deferred[None]:

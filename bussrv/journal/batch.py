@@ -1,0 +1,318 @@
+"""Batches of entries to segments: what the writer thread does. Nothing here knows of threads or of the reactor.
+
+When the disk fails, changes that were asked for are not written; facts (a session was lost) are kept and written first
+when the disk works again, between a ``journal.degraded`` and a ``journal.restored`` record. Numbers have no gap,
+because a record gets its number only when it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from bussrv.clock import Clock
+from bussrv.events import Event, JournalDegraded, JournalRestored
+from bussrv.journal import record
+from bussrv.journal.chain import line_hash
+from bussrv.journal.files import FILES, Files
+from bussrv.journal.header import Damage, Header, Previous
+from bussrv.journal.reading import Fold
+from bussrv.journal.record import Record, Stamped
+from bussrv.journal.recovery import Recovered
+from bussrv.journal.segment import Extent, SegmentFile
+
+SyncMode = Literal["always", "interval", "off"]
+
+SYNC_INTERVAL = 1.0
+"""Seconds between the syncs of ``--journal-sync interval``."""
+
+log = Logger()
+
+
+class Entry(Struct):
+    """Events that go to the disk together. Without ``done`` they are facts, which are written sooner or later.
+
+    :ivar bodies: what :func:`bussrv.journal.record.encode_event` says of each.
+    """
+
+    stamped: Sequence[Stamped]
+    bodies: list[bytes]
+    done: Deferred[list[Record]] | None = None
+    term: int = 0
+    records: list[Record] = []
+
+
+def make_entry(stamped: Sequence[Stamped], done: Deferred[list[Record]] | None = None, term: int = 0) -> Entry:
+    """An entry, encoded where an event that cannot be written is still the business of who made it."""
+    return Entry(stamped, [record.encode_event(each.event) for each in stamped], done, term)
+
+
+class Rotation(Struct, frozen=True, kw_only=True):
+    """When a segment is the last of its kind and the next record begins a new one.
+
+    :ivar bytes: when it has grown so large.
+    :ivar age: when it was begun so many seconds ago.
+    """
+
+    bytes: int = 64 << 20
+    age: float = 3600.0
+
+
+class BatchWriter:
+    """Writes batches of entries, numbers and chains their records, and begins a new segment when one is due.
+
+    :param recovered: where the journal goes on.
+    :param fold: what the journal adds up to so far; every record that is written is applied to it, and each segment
+        begins with its snapshot.
+    :param sync: when an entry counts as durable. ``always``: when it is on the disk; ``interval``: when it is
+        written, at most a second before it is on the disk; ``off``: when it is written.
+    :param before_batch: called before anything is written, and when nothing is to be; what it raises counts as a
+        failure of the disk.
+    :param before_segment: the same before a segment is begun.
+    :param last_seal: gives the hash of the last line of the manifest.
+    :ivar closed: segments that ended and that nobody has taken care of yet.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        server: str,
+        boot: str,
+        *,
+        recovered: Recovered,
+        fold: Fold,
+        sync: SyncMode,
+        clock: Clock,
+        rotation: Rotation = Rotation(),  # noqa: B008 - frozen
+        before_batch: Callable[[], None] = lambda: None,
+        before_segment: Callable[[], None] = lambda: None,
+        last_seal: Callable[[], str | None] = lambda: None,
+        files: Files = FILES,
+    ) -> None:
+        self.closed: list[Extent] = []
+        self._directory = directory
+        self._server = server
+        self._boot = boot
+        self._next_seq = recovered.next_seq
+        self._hash = recovered.hash
+        self._previous: Previous | None = recovered.previous
+        self._salvaged: Damage | None = recovered.salvaged
+        self._fold = fold
+        self._sync = sync
+        self._clock = clock
+        self._rotation = rotation
+        self._before_batch = before_batch
+        self._before_segment = before_segment
+        self._last_seal = last_seal
+        self._files = files
+        self._segment: SegmentFile | None = None
+        self._segment_due = 0
+        self._unmended: SegmentFile | None = None
+        self._facts: list[Entry] = []
+        self._degraded: Stamped | None = None
+        self._refused = 0
+        self._sync_due: int | None = None
+
+    @property
+    def degraded(self) -> bool:
+        """Whether the last attempt to write failed."""
+        return self._degraded is not None
+
+    @property
+    def sync_due(self) -> int | None:
+        """When :meth:`commit` is to sync what it wrote before, in microseconds of the monotonic clock."""
+        return self._sync_due
+
+    @property
+    def segment(self) -> int | None:
+        """The number of the segment that is being written, if it has records."""
+        return self._segment.header.segment if self._segment is not None and self._segment.records else None
+
+    def extent(self) -> Extent | None:
+        """How far the segment that is being written goes; ``None`` when there is none."""
+        return None if self._segment is None else self._segment.extent()
+
+    def refuse(self, count: int) -> None:
+        """Changes are refused without being tried; the next call of :meth:`commit` takes them into account."""
+        self._refused += count
+
+    def note(self, event: Event) -> None:
+        """Write an event of the journal itself with the next batch."""
+        self._facts.append(make_entry([self._stamp(event)]))
+
+    def commit(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Write ``entries`` behind what was kept back, and fill in their records.
+
+        :returns: everything that was written, in order.
+        :raises Exception: nothing of it is in the journal; the facts among it are kept for the next call. Whatever it
+            is, not only an ``OSError``: the next call may go well.
+        """
+        batch = [*self._facts, *self._healed(), *entries]
+        first_seq = self._next_seq
+        try:
+            self._write(batch)
+            self._sync_if_due()
+        except Exception as error:
+            self._next_seq = first_seq
+            self._give_up(entries, error)
+            raise
+        if self._segment is not None:
+            self._segment.mark_good()
+            self._hash = self._segment.hash
+        for entry in batch:
+            for each in entry.records:
+                self._fold.apply(each.event, each.time)
+        self._facts = []
+        self._degraded = None
+        self._refused = 0
+        return batch
+
+    def sync(self) -> None:
+        """See that what was written is on the disk, whatever the mode.
+
+        :raises OSError: if the disk fails.
+        """
+        if self._segment is not None and self._sync != "always":
+            self._segment.sync()
+            self._sync_due = None
+
+    def rotate(self) -> None:
+        """End the segment that is being written, if it has records; the next record begins a new one.
+
+        :raises OSError: if the disk fails. The segment has ended all the same.
+        """
+        if self._segment is not None and self._segment.records:
+            self._end_segment(self._segment)
+
+    def rotate_if_due(self) -> None:
+        """The same if it is large or old enough.
+
+        :raises OSError: if the disk fails. The segment has ended all the same.
+        """
+        segment = self._segment
+        if segment is not None and (segment.size >= self._rotation.bytes or self._clock.mono() >= self._segment_due):
+            self.rotate()
+
+    def close(self) -> None:
+        """Sync and close the segment.
+
+        :raises OSError: if the disk fails.
+        """
+        if self._segment is not None:
+            self._end_segment(self._segment)
+
+    def _stamp(self, event: Event) -> Stamped:
+        return Stamped(self._clock.utc(), self._clock.mono(), event)
+
+    def _healed(self) -> list[Entry]:
+        return [make_entry([self._stamp(JournalRestored(refused=self._refused))])] if self._degraded else []
+
+    def _write(self, batch: Sequence[Entry]) -> None:
+        self._before_batch()
+        if not batch:
+            return
+        self.rotate_if_due()
+        if self._segment is None:
+            self._segment = self._begin_segment()
+        lines: list[bytes] = []
+        records: list[Record] = []
+        last = self._hash
+        for entry in batch:
+            entry.records = []
+            for stamped, body in zip(entry.stamped, entry.bodies, strict=True):
+                each = self._number(stamped, last)
+                line = record.line(each, body)
+                last = line_hash(line)
+                lines.append(line)
+                entry.records.append(each)
+            records += entry.records
+        self._segment.write(b"".join(lines), last, records)
+        if self._sync == "always":
+            self._segment.sync()
+        elif self._sync == "interval" and self._sync_due is None:
+            self._sync_due = self._clock.mono() + int(SYNC_INTERVAL * 1_000_000)
+
+    def _number(self, stamped: Stamped, prev: str) -> Record:
+        seq = self._next_seq
+        self._next_seq += 1
+        return Record(seq, stamped.time, stamped.mono, self._server, self._boot, stamped.event, prev)
+
+    def _sync_if_due(self) -> None:
+        if self._sync_due is not None and self._segment is not None and self._clock.mono() >= self._sync_due:
+            self._segment.sync()
+            self._sync_due = None
+
+    def _begin_segment(self) -> SegmentFile:
+        self._before_segment()
+        if self._unmended is not None:
+            self._unmended.cut_back()
+            self._unmended = None
+        states = self._fold.states()
+        header = Header(
+            prev=self._hash,
+            segment=self._next_seq,
+            parts=len(states),
+            time=self._clock.utc(),
+            server=self._server,
+            boot=self._boot,
+            previous=self._previous,
+            seal=self._last_seal(),
+            salvaged=self._salvaged,
+        )
+        segment = SegmentFile(self._directory, header, states, self._files)
+        self._hash = segment.hash
+        self._salvaged = None
+        self._segment_due = self._clock.mono() + int(self._rotation.age * 1_000_000)
+        return segment
+
+    def _end_segment(self, segment: SegmentFile) -> None:
+        self._leave(segment)
+        try:
+            segment.sync()
+        finally:
+            segment.close()
+
+    def _leave(self, segment: SegmentFile) -> None:
+        """What is good of a segment is all that there will be of it."""
+        self._segment = None
+        self._sync_due = None
+        if segment.records:
+            extent = segment.extent()
+            self.closed.append(extent)
+            self._previous = extent.as_previous()
+            self._hash = segment.hash
+        else:
+            self._hash, self._salvaged = segment.header.prev, segment.header.salvaged
+
+    def _give_up(self, entries: Sequence[Entry], error: Exception) -> None:
+        if self._degraded is None:
+            self._degraded = self._stamp(JournalDegraded(message=str(error)))
+            self._facts.append(make_entry([self._degraded]))
+        self._facts += [entry for entry in entries if entry.done is None]
+        self._refused += sum(entry.done is not None for entry in entries)
+        if self._segment is not None:
+            self._abandon(self._segment)
+
+    def _abandon(self, segment: SegmentFile) -> None:
+        self._leave(segment)
+        try:
+            is_removed = segment.is_removed()
+            segment.close()
+            if is_removed:
+                self._begin_anew(segment)
+            else:
+                segment.cut_back()
+        except OSError as error:
+            self._unmended = segment
+            log.error("journal: cannot cut {path} back: {error}", path=segment.path, error=error)
+
+    def _begin_anew(self, segment: SegmentFile) -> None:
+        """Nothing that follows can follow from what is not there any more."""
+        self.closed.clear()
+        number = segment.header.segment
+        self._salvaged = Damage(segment=number, line=1, seq=number, reason="it was removed while it was being written")

@@ -1,0 +1,97 @@
+"""What becomes of a segment when nothing is written to it any more: read-only, perhaps compressed, one day removed."""
+
+from __future__ import annotations
+
+import gzip
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from bussrv.errors import JournalError
+from bussrv.journal.files import FILES, SEALED, Files
+from bussrv.journal.segment import COMPRESSED_SUFFIX, NEW_SUFFIX, SUFFIX, digest_of, segment_name
+
+_BLOCK = 1 << 18
+_LEVEL = 6
+
+
+def make_read_only(path: Path, files: Files = FILES) -> None:
+    """Let nobody write to a segment by mistake.
+
+    :raises OSError: if that cannot be done.
+    """
+    files.set_mode(path, SEALED)
+
+
+def compress(path: Path, digest: str, files: Files = FILES) -> Path:
+    """Put a compressed copy in the place of a segment, once it is on the disk and was read back.
+
+    :param digest: the SHA-256 of the segment.
+    :returns: the copy.
+    :raises JournalError: if the copy does not say the same.
+    :raises OSError: if the disk fails. The segment is still there.
+    """
+    target = path.with_name(path.name.removesuffix(SUFFIX) + COMPRESSED_SUFFIX)
+    new = target.with_name(target.name + NEW_SUFFIX)
+    try:
+        _write_compressed(path, new, files)
+        files.rename(new, target)
+        if digest_of(target)[1] != digest:
+            files.remove(target)
+            raise JournalError(f"{path} reads otherwise when it is compressed; it is left as it is")
+        files.set_mode(target, SEALED)
+        files.sync_directory(path.parent)
+        files.remove(path)
+        files.sync_directory(path.parent)
+    except OSError:
+        with suppress(OSError):
+            files.remove(new)
+        raise
+    return target
+
+
+def _write_compressed(path: Path, target: Path, files: Files) -> None:
+    descriptor = files.create(target)
+    try:
+        sink = cast("BinaryIO", _Sink(descriptor, files))
+        # Without name and time: the same segment gives the same bytes.
+        with path.open("rb") as source, gzip.GzipFile("", "wb", _LEVEL, sink, mtime=0) as packed:
+            while block := source.read(_BLOCK):
+                packed.write(block)
+        files.sync(descriptor)
+    finally:
+        files.close(descriptor)
+
+
+class _Sink:
+    """A descriptor, as gzip wants to write to it."""
+
+    def __init__(self, descriptor: int, files: Files) -> None:
+        self._descriptor = descriptor
+        self._files = files
+
+    def write(self, data: bytes) -> int:
+        self._files.write(self._descriptor, data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
+
+
+def remove(directory: Path, segment: int, files: Files = FILES) -> None:
+    """Remove a segment, compressed or not.
+
+    :raises OSError: if that cannot be done.
+    """
+    plain = directory / segment_name(segment)
+    files.remove(plain)
+    files.remove(plain.with_name(plain.name.removesuffix(SUFFIX) + COMPRESSED_SUFFIX))
+    files.sync_directory(directory)
+
+
+def stored_size(path: Path) -> int:
+    """How many bytes a segment takes on the disk; 0 if it is gone."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,154 @@
+r"""What a segment begins with: its header, and the registry before its first record, in one line or more.
+
+::
+
+    {"v":2,"prev":"9f86d0…","segment":813,"parts":1,"time":"2026-11-21T14:02:03.123456Z","server":"hall","boot":"5f1c…",
+     "previous":{"segment":1,"bytes":251034,"digest":"60303a…"},"seal":"fcde2b…"}\n
+    {"v":2,"prev":"d2a84f…","snapshot":813,"part":1,"state":{…}}\n
+
+So a segment can be replayed without those before it, and says what the one before it was when it ended.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from bussrv.errors import JournalError
+from bussrv.journal.record import SCHEMA_VERSION, check_version, format_time, parse_time
+
+
+class Previous(Struct, frozen=True):
+    """The segment before: the ``seq`` it begins with, its size in bytes and the SHA-256 of these."""
+
+    segment: int
+    bytes: int
+    digest: str
+
+
+class Damage(Struct, frozen=True, omit_defaults=True):
+    """Where a journal was found damaged when it was salvaged: the ``line`` of a segment and, if that is known, the
+    ``seq`` of the first record that is in doubt; ``reason`` is a sentence.
+    """
+
+    segment: int
+    line: int
+    reason: str
+    seq: int | None = None
+
+
+class Header(Struct, frozen=True, kw_only=True):
+    """The first line of a segment.
+
+    :ivar prev: the hash of the last line of the segment before.
+    :ivar segment: the ``seq`` of the first record of this segment, or of the record that would be the first.
+    :ivar parts: how many lines of snapshot follow.
+    :ivar time: when the segment was begun, UTC in microseconds since 1970.
+    :ivar previous: the segment before, ``None`` in the first of a journal.
+    :ivar seal: the hash of the last line of the manifest then, if there was one.
+    :ivar salvaged: the damage behind which this segment begins a new chain.
+    """
+
+    prev: str
+    segment: int
+    parts: int
+    time: int
+    server: str
+    boot: str
+    previous: Previous | None = None
+    seal: str | None = None
+    salvaged: Damage | None = None
+
+
+class Part(Struct, frozen=True):
+    """A line of snapshot. ``state`` is JSON that who keeps the state understands; ``part`` counts from 1."""
+
+    prev: str
+    snapshot: int
+    part: int
+    state: Raw
+
+
+class _HeaderLine(Struct, omit_defaults=True):
+    v: int
+    prev: str
+    segment: int
+    parts: int
+    time: str
+    server: str
+    boot: str
+    previous: Previous | UnsetType = UNSET
+    seal: str | UnsetType = UNSET
+    salvaged: Damage | UnsetType = UNSET
+
+
+class _PartLine(Struct):
+    v: int
+    prev: str
+    snapshot: int
+    part: int
+    state: Raw
+
+
+_encode = msgspec.json.Encoder().encode
+_decode_header = msgspec.json.Decoder(_HeaderLine).decode
+_decode_part = msgspec.json.Decoder(_PartLine).decode
+
+
+def encode_header(header: Header) -> bytes:
+    """The line of a header, newline included."""
+    line = _HeaderLine(
+        v=SCHEMA_VERSION,
+        prev=header.prev,
+        segment=header.segment,
+        parts=header.parts,
+        time=format_time(header.time),
+        server=header.server,
+        boot=header.boot,
+        previous=UNSET if header.previous is None else header.previous,
+        seal=UNSET if header.seal is None else header.seal,
+        salvaged=UNSET if header.salvaged is None else header.salvaged,
+    )
+    return _encode(line) + b"\n"
+
+
+def decode_header(text: bytes) -> Header:
+    """The header that a line holds.
+
+    :raises JournalError: if it is no header of this schema version.
+    """
+    try:
+        check_version(text)
+        line = _decode_header(text)
+        time = parse_time(line.time)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise JournalError(f"not the header of a segment: {error}") from error
+    return Header(
+        prev=line.prev,
+        segment=line.segment,
+        parts=line.parts,
+        time=time,
+        server=line.server,
+        boot=line.boot,
+        previous=line.previous or None,
+        seal=line.seal or None,
+        salvaged=line.salvaged or None,
+    )
+
+
+def encode_part(part: Part) -> bytes:
+    """The line of a part of a snapshot, newline included."""
+    return _encode(_PartLine(SCHEMA_VERSION, part.prev, part.snapshot, part.part, part.state)) + b"\n"
+
+
+def decode_part(text: bytes) -> Part:
+    """The part of a snapshot that a line holds.
+
+    :raises JournalError: if it is none of this schema version.
+    """
+    try:
+        check_version(text)
+        line = _decode_part(text)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise JournalError(f"not a part of a snapshot: {error}") from error
+    return Part(line.prev, line.snapshot, line.part, line.state)

@@ -1,0 +1,170 @@
+"""The journal that a server is configured with: recovered, opened, and let go of."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+from twisted.internet.defer import Deferred, succeed
+from twisted.logger import Logger
+
+from bussrv.clock import Clock
+from bussrv.interfaces import IJournal
+from bussrv.journal.batch import BatchWriter, Rotation, SyncMode
+from bussrv.journal.keys import read_private
+from bussrv.journal.lock import JournalLock
+from bussrv.journal.manifest import MANIFEST_NAME, read_manifest
+from bussrv.journal.memory import MemoryJournal
+from bussrv.journal.pseudonym_keys import check_key_file
+from bussrv.journal.pseudonyms import Pseudonyms
+from bussrv.journal.recovery import Damaged, Recovered, recover
+from bussrv.journal.salvage import salvage
+from bussrv.journal.upkeep import Policy, Upkeep
+from bussrv.journal.writer import FileJournal
+from bussrv.registry.fold import RegistryFold
+from bussrv.registry.state import RegistryState
+
+log = Logger()
+
+
+class JournalConfig(Struct, frozen=True, kw_only=True):
+    """Where the journal is and how it is kept.
+
+    :ivar key: the file of the key that seals are signed with.
+    :ivar pseudonyms: the file of the keys of pseudonyms; without it names and addresses are written as they are.
+    :ivar salvage: whether to go on behind damage.
+    """
+
+    directory: Path
+    sync: SyncMode = "always"
+    rotation: Rotation = Rotation()
+    policy: Policy = Policy()
+    key: Path | None = None
+    pseudonyms: Path | None = None
+    salvage: bool = False
+
+
+class NoJournal:
+    """What a server without a journal has instead of a :class:`JournalPlace`."""
+
+    def __init__(self) -> None:
+        self.recovered = Recovered()
+        self.state = RegistryState()
+
+    def open(self, server: str, boot: str) -> IJournal:
+        """A journal that keeps nothing."""
+        return MemoryJournal(server, boot)
+
+    def close(self) -> Deferred[None]:
+        """Nothing was opened."""
+        return succeed(None)
+
+
+class JournalPlace:
+    """The journal directory of a running server. It is locked from the beginning until :meth:`close`.
+
+    :ivar recovered: what was there.
+    :ivar state: the registry that it says.
+    :raises JournalError: if it cannot be used, or is damaged and not to be salvaged.
+    """
+
+    def __init__(self, config: JournalConfig, clock: Clock, reactor: Any) -> None:
+        self._config = config
+        self._clock = clock
+        self._reactor = reactor
+        self._journal: FileJournal | None = None
+        self._background = ThreadPoolExecutor(1, "bussrv-journal-upkeep")
+        self._lock = JournalLock(config.directory)
+        try:
+            self._key = None if config.key is None else read_private(config.key)
+            self._pseudonyms = self._open_pseudonyms()
+            self._fold, self.recovered = self._recover()
+        except BaseException:
+            self._lock.release()
+            raise
+        self.state = self._revealed()
+
+    def _open_pseudonyms(self) -> Pseudonyms | None:
+        if self._config.pseudonyms is None:
+            return None
+        check_key_file(self._config.pseudonyms, self._config.directory)
+        return Pseudonyms(self._config.pseudonyms)
+
+    def _recover(self) -> tuple[RegistryFold, Recovered]:
+        fold = RegistryFold()
+        try:
+            return fold, recover(self._config.directory, fold)
+        except Damaged as error:
+            if not self._config.salvage:
+                raise
+            log.critical("journal: a new chain begins behind this damage: {error}", error=error)
+            fold = RegistryFold()
+            return fold, salvage(self._config.directory, error.damage, fold)
+
+    def _revealed(self) -> RegistryState:
+        """The registry with the names and addresses that pseudonyms stand for, as far as they are known."""
+        state = self._fold.state.copy()
+        pseudonyms = self._pseudonyms
+        if pseudonyms is not None:
+            for session in tuple(state.sessions.values()):
+                state.sessions[session.id] = replace(
+                    session,
+                    peer=pseudonyms.reveal_text("peer", session.peer),
+                    actor=session.actor and pseudonyms.reveal_text("actor", session.actor),
+                )
+        return state
+
+    def open(self, server: str, boot: str) -> IJournal:
+        """Go on with the journal.
+
+        :param boot: the id of this run.
+        :raises JournalError: if another key than the one given is in force, or the manifest cannot be written.
+        """
+        directory, pseudonyms = self._config.directory, self._pseudonyms
+        upkeep = Upkeep(
+            directory,
+            server,
+            manifest=read_manifest(directory / MANIFEST_NAME),
+            key=self._key,
+            unsealed=self.recovered.unsealed,
+            policy=self._config.policy,
+            clock=self._clock,
+            later=self._background.submit,
+        )
+        writer = BatchWriter(
+            directory,
+            server,
+            boot,
+            recovered=self.recovered,
+            fold=self._fold,
+            sync=self._config.sync,
+            clock=self._clock,
+            rotation=self._config.rotation,
+            before_batch=self._keep_pseudonyms,
+            before_segment=self._lock.renew,
+            last_seal=lambda: upkeep.last_seal,
+        )
+        upkeep.begin()
+        hide = None if pseudonyms is None else pseudonyms.hide
+        self._journal = FileJournal(writer, self._reactor, upkeep, hide)
+        return self._journal
+
+    def _keep_pseudonyms(self) -> None:
+        if self._pseudonyms is not None:
+            self._pseudonyms.refresh()
+            self._pseudonyms.flush()
+
+    def close(self) -> Deferred[None]:
+        """Write what is queued, seal it, and let another server have the directory."""
+        closed = succeed(None) if self._journal is None else self._journal.close()
+        return closed.addBoth(self._let_go)
+
+    def _let_go(self, result: Any) -> Any:
+        self._background.shutdown()
+        if self._pseudonyms is not None:
+            self._pseudonyms.close()
+        self._lock.release()
+        return result
