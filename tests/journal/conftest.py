@@ -7,8 +7,8 @@ from tests.journal.support import Disk, FakeReactor, writer
 
 
 @pytest.fixture
-def disk(monkeypatch):
-    disk = Disk(monkeypatch)
+def disk():
+    disk = Disk()
     yield disk
     disk.go_on()
 
@@ -24,7 +24,7 @@ def open_journal(tmp_path, disk, reactor):
     opened = []
 
     def open_(**options):
-        journal = FileJournal(writer(tmp_path, **options), reactor)
+        journal = FileJournal(writer(tmp_path, files=disk, **options), reactor)
         opened.append(journal)
         return journal
 

@@ -7,15 +7,20 @@ import threading
 from collections import Counter
 from pathlib import Path
 
+from msgspec.structs import replace
 from twisted.internet.interfaces import IReactorFromThreads
 from zope.interface import implementer
 
 from bussrv import events as ev
-from bussrv.journal import segment
-from bussrv.journal.record import Stamped
+from bussrv.journal.batch import BatchWriter, make_entry
+from bussrv.journal.chain import START, line_hash
+from bussrv.journal.files import Files
+from bussrv.journal.header import Header
+from bussrv.journal.reading import read_journal
+from bussrv.journal.record import Stamped, encode
 from bussrv.journal.recovery import recover
-from bussrv.journal.segment import list_segments, read_segment
-from bussrv.journal.writer import BatchWriter, make_entry
+from bussrv.journal.segment import SegmentFile, list_segments
+from bussrv.registry.fold import RegistryFold
 from bussrv.registry.state import RegistryState
 
 PATIENCE = 20.0
@@ -71,24 +76,21 @@ class FakeReactor:
         return results[0]
 
 
-class Disk:
-    """Stands in for ``os`` in :mod:`bussrv.journal.segment`: counts, fails or halts what is done to the disk.
+class Disk(Files):
+    """Files that are counted, and that fail or halt when they are told to.
 
-    :ivar failing: the names of which every call fails.
-    :ivar calls: how often each name was called, by name.
+    :ivar failing: the names of the methods of which every call fails.
+    :ivar calls: how often each method was called, by name.
     """
 
-    def __init__(self, monkeypatch):
+    def __init__(self):
         self.failing = set()
+        self.errno = errno.EIO
         self.calls = Counter()
         self.in_sync = threading.Event()
         self._may_sync = threading.Event()
         self._may_sync.set()
         self._fail_at = frozenset()
-        monkeypatch.setattr(segment, "os", self)
-
-    def __getattr__(self, name):
-        return getattr(os, name)
 
     def halt(self):
         """From now on a sync does not return, until :meth:`go_on`."""
@@ -99,35 +101,59 @@ class Disk:
         self._may_sync.set()
 
     def fail_at(self, numbers):
-        """Fail the calls of these numbers, counted over all names from now on; the first is 0."""
+        """Fail the calls of these numbers, counted over all methods from now on; the first is 0."""
         self._fail_at = frozenset(self.calls.total() + number for number in numbers)
 
-    def fdatasync(self, descriptor):
-        self.in_sync.set()
-        assert self._may_sync.wait(PATIENCE)
-        self._call("fdatasync")
+    def create(self, path, *args):
+        self._call("create")
+        return super().create(path, *args)
 
-    def fsync(self, descriptor):
-        self._call("fsync")
-
-    def open(self, *args):
+    def open(self, path, *args):
         self._call("open")
-        return os.open(*args)
+        return super().open(path, *args)
+
+    def reopen(self, path):
+        self._call("reopen")
+        return super().reopen(path)
 
     def write(self, descriptor, data):
         try:
             self._call("write")
         except OSError:
             # As a disk does that fills up: a part of it is there.
-            os.write(descriptor, data[: len(data) // 2])
+            super().write(descriptor, data[: len(data) // 2])
             raise
-        return os.write(descriptor, data)
+        super().write(descriptor, data)
+
+    def sync(self, descriptor):
+        self.in_sync.set()
+        assert self._may_sync.wait(PATIENCE)
+        self._call("sync")
+
+    def truncate(self, descriptor, size):
+        self._call("truncate")
+        super().truncate(descriptor, size)
+
+    def rename(self, path, target):
+        self._call("rename")
+        super().rename(path, target)
+
+    def remove(self, path):
+        self._call("remove")
+        super().remove(path)
+
+    def set_mode(self, path, mode):
+        self._call("set_mode")
+        super().set_mode(path, mode)
+
+    def sync_directory(self, directory):
+        self._call("sync_directory")
 
     def _call(self, name):
         number = self.calls.total()
         self.calls[name] += 1
         if name in self.failing or number in self._fail_at:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
+            raise OSError(self.errno, os.strerror(self.errno))
 
 
 def stamp(event, clock=None):
@@ -150,18 +176,67 @@ def actors(directory: Path):
 
 
 def every_record(directory: Path):
-    return [record for path in list_segments(directory) for record in read_segment(path)]
+    """The records of a journal whose lines are held against each other; none of a directory without segments."""
+    return list(read_journal(directory)) if list_segments(directory) else []
 
 
-def writer(directory, *, last_seq=0, boot="boot", sync="always", clock=None, **options):
-    return BatchWriter(directory, "server", boot, last_seq=last_seq, sync=sync, clock=clock or FakeClock(), **options)
+def chained(directory: Path, *segments, server="hall", boot="boot"):
+    """A journal of these segments, as a server writes it but for the manifest.
+
+    :param segments: the records of each, of which ``prev`` is set here; headers bear the server and boot of the first.
+    :returns: the lines of the records, by segment.
+    """
+    directory.mkdir(exist_ok=True)
+    fold, last, previous, lines = RegistryFold(), START, None, []
+    for records in segments:
+        states = fold.states()
+        first = records[0]
+        header = Header(
+            prev=last,
+            segment=first.seq,
+            parts=len(states),
+            time=first.time,
+            server=first.server,
+            boot=first.boot,
+            previous=previous,
+        )
+        file = SegmentFile(directory, header, states)
+        last = file.hash
+        lines.append([])
+        for each in records:
+            text = encode(replace(each, prev=last))
+            last = line_hash(text)
+            lines[-1].append(text)
+            fold.apply(each.event, each.time)
+        file.write(b"".join(lines[-1]), last, list(records))
+        file.mark_good()
+        file.close()
+        previous = file.extent().as_previous()
+    return lines
+
+
+def writer(directory, *, recovered=None, fold=None, boot="boot", sync="always", clock=None, **options):
+    """A writer that goes on where a journal ends, unless it is told where."""
+    if recovered is None:
+        fold = RegistryFold()
+        recovered = recover(directory, fold)
+    return BatchWriter(
+        directory,
+        "server",
+        boot,
+        recovered=recovered,
+        fold=RegistryFold() if fold is None else fold,
+        sync=sync,
+        clock=clock or FakeClock(),
+        **options,
+    )
 
 
 def replay(directory):
     """The registry that a journal says, after checking that it can be opened."""
-    state = RegistryState()
-    recover(directory, state.apply)
-    return state
+    fold = RegistryFold()
+    recover(directory, fold)
+    return fold.state
 
 
 def fold(records):

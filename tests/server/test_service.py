@@ -10,7 +10,7 @@ from twisted.internet.endpoints import clientFromString, connectProtocol
 from twisted.internet.protocol import Protocol
 
 from bussrv import events as ev
-from bussrv.journal.segment import list_segments, read_segment
+from bussrv.journal.reading import read_journal
 from bussrv.server import config
 from bussrv.server.options import StartError, wire_formats
 from bussrv.server.service import BusService
@@ -62,7 +62,7 @@ async def test_it_starts_serves_and_stops(tmp_path: Path) -> None:
     assert list(server.registry.state.services) == ["tv"]
     await server.stopService()
     await client.gone
-    records = [record.event for path in list_segments(tmp_path / "journal") for record in read_segment(path)]
+    records = [record.event for record in read_journal(tmp_path / "journal")]
     assert [type(event) for event in records] == [
         ev.ServerStarted,
         ev.SessionOpened,
