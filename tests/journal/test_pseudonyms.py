@@ -508,6 +508,16 @@ def test_a_host_is_forgotten_however_it_is_written(path, open_, said, gone):
     assert set(names(path)) == set(there) - gone
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_it_stays_the_file_of_the_server_when_root_forgets(path, open_):
+    pseudonyms = open_()
+    pseudonyms.hide_text("actor", "ann")
+    pseudonyms.flush()
+    os.chown(path, 12345, -1)
+    assert forget(path, "actor", "ann") == 1
+    assert (path.stat().st_uid, stat.S_IMODE(path.stat().st_mode)) == (12345, 0o600)
+
+
 def test_a_link_to_the_file_stays_a_link(tmp_path, path):
     link = tmp_path / "link"
     link.symlink_to(path)
