@@ -12,8 +12,9 @@ On the same disk in the same run, in rounds that take turns, medians of all roun
 - ``open loop``: so many changes a second are asked for by another process, for 1,000 sessions at random moments; a
   change waits from the moment at which it is asked for until whoever asked is told.
 
-SQLite and Redis write the same line. Only Redis has connections, and only Redis has no registry to keep. "no journal"
-is the registry with a journal in memory, "write+sync" the disk and nothing else: what of a figure is not the journal's.
+SQLite and Redis write the same line, but need not chain it to the one before. Only Redis has connections, and only
+Redis has no registry to keep. "no journal" is the registry with a journal in memory, "write+sync" the disk and nothing
+else: what of a figure is not the journal's.
 
 Run as ``python bench/journal.py``, with ``--quick`` for a first look.
 """
@@ -40,9 +41,17 @@ from twisted.internet.task import react
 
 from bussrv.clock import SystemClock
 from bussrv.events import ServiceRegistered
+from bussrv.journal.batch import BatchWriter, make_entry
+from bussrv.journal.files import FILES, Files
+from bussrv.journal.manifest import MANIFEST_NAME, read_manifest
 from bussrv.journal.memory import MemoryJournal
 from bussrv.journal.record import Record, Stamped, encode
-from bussrv.journal.writer import BatchWriter, Entry, FileJournal, make_entry
+from bussrv.journal.recovery import Recovered
+from bussrv.journal.upkeep import Policy, Upkeep
+from bussrv.journal.writer import FileJournal
+from bussrv.registry.fold import RegistryFold
+
+BOOT = "5f1c2ab94e07"
 
 OURS = "bussrv"
 SQLITE_EACH = "SQLite, one transaction each"
@@ -77,27 +86,61 @@ class Plan:
     open: float
 
 
-class CountingWriter(BatchWriter):
-    """Counts batches, each of which is one sync."""
+class CountingFiles(Files):
+    """The files of the operating system; counts lines and syncs."""
 
-    batches = 0
-    entries = 0
+    def __init__(self) -> None:
+        self._lines = 0
+        self._syncs = 0
 
-    def commit(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Write a batch."""
-        self.batches += 1
-        self.entries += len(entries)
-        return super().commit(entries)
+    @property
+    def lines_per_sync(self) -> float:
+        """How many lines shared a sync."""
+        return self._lines / max(1, self._syncs)
+
+    def write(self, descriptor: int, data: bytes) -> None:
+        """Append lines."""
+        self._lines += data.count(b"\n")
+        super().write(descriptor, data)
+
+    def sync(self, descriptor: int) -> None:
+        """Return when they are on the disk."""
+        self._syncs += 1
+        super().sync(descriptor)
 
 
-def make_writer(directory: Path) -> CountingWriter:
+def make_writer(directory: Path, files: Files = FILES) -> BatchWriter:
     """What writes the journal to the disk."""
-    return CountingWriter(directory, "bench", "5f1c2ab94e07", last_seq=0, sync="always", clock=SystemClock())
+    return BatchWriter(
+        directory,
+        "bench",
+        BOOT,
+        recovered=Recovered(),
+        fold=RegistryFold(),
+        sync="always",
+        clock=SystemClock(),
+        files=files,
+    )
+
+
+def make_journal(directory: Path, files: Files = FILES) -> FileJournal:
+    """The journal of a server, as it is by default."""
+    upkeep = Upkeep(
+        directory,
+        "bench",
+        manifest=read_manifest(directory / MANIFEST_NAME),
+        key=None,
+        unsealed=(),
+        policy=Policy(),
+        clock=SystemClock(),
+        later=lambda task: task(),
+    )
+    return FileJournal(make_writer(directory, files), reactor, upkeep)
 
 
 def make_line(seq: int, stamped: Stamped) -> str:
     """What the journal would write of an event, without newline."""
-    return encode(Record(seq, stamped.time, stamped.mono, "bench", "5f1c2ab94e07", stamped.event)).decode()[:-1]
+    return encode(Record(seq, stamped.time, stamped.mono, "bench", BOOT, stamped.event)).decode()[:-1]
 
 
 def make_change() -> Stamped:
@@ -105,7 +148,7 @@ def make_change() -> Stamped:
     clock = SystemClock()
     event = ServiceRegistered(
         protocol="objects",
-        session="5f1c2ab94e07.1",
+        session=f"{BOOT}.1",
         routing_id=f"{1:024x}",
         peer="127.0.0.1:40000",
         service="bench/1",
@@ -137,12 +180,11 @@ class Run:
 
     async def _closed(self, sessions: int) -> None:
         seconds = self._plan.closed
-        writer = make_writer(self._new_directory())
-        journal = FileJournal(writer, reactor)
+        files = CountingFiles()
+        journal = make_journal(self._new_directory(), files)
         ours = await closed_loop(journal, sessions, seconds)
         await journal.close()
-        shared = writer.entries / max(1, writer.batches)
-        self.results.add((CLOSED, sessions, OURS), Figures(ours.rate, ours.p50, ours.p99, shared))
+        self.results.add((CLOSED, sessions, OURS), Figures(ours.rate, ours.p50, ours.p99, files.lines_per_sync))
         for name, grouped in ((SQLITE_EACH, False), (SQLITE_GROUPED, True)):
             sqlite = journal_sqlite.SqliteJournal(self._new_directory(), reactor, make_line, grouped=grouped)
             self.results.add((CLOSED, sessions, name), await closed_loop(sqlite, sessions, seconds))
@@ -164,7 +206,7 @@ class Run:
 
     async def _open(self, rate: int) -> None:
         seconds = self._plan.open
-        journal = FileJournal(make_writer(self._new_directory()), reactor)
+        journal = make_journal(self._new_directory())
         self.results.add((OPEN, rate, OURS), await open_loop(journal, OPEN_SESSIONS, rate, seconds))
         await journal.close()
         for name, grouped in ((SQLITE_EACH, False), (SQLITE_GROUPED, True)):
