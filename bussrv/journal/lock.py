@@ -12,13 +12,18 @@ from bussrv.journal.files import FILES, PRIVATE, Files
 LOCK = "lock"
 
 
+class Locked(JournalError):
+    """Another process has the lock."""
+
+
 class JournalLock:
     """Keeps a second server off a journal directory for as long as this process lives or until it is released."""
 
     def __init__(self, directory: Path, files: Files = FILES) -> None:
         """Take the lock, making the directory if it is missing.
 
-        :raises JournalError: if another process holds it or the directory cannot be written.
+        :raises Locked: if another process holds it.
+        :raises JournalError: if the directory cannot be written.
         """
         self._directory = directory
         try:
@@ -34,7 +39,7 @@ class JournalLock:
         """Take the lock again if somebody removed the directory and made it anew, since the old one holds nobody off.
 
         :raises OSError: if that cannot be done.
-        :raises JournalError: if another process was faster.
+        :raises Locked: if another process was faster.
         """
         if os.fstat(self._descriptor).st_nlink:
             return
@@ -54,6 +59,6 @@ def _take(directory: Path) -> int:
     except OSError as error:
         os.close(descriptor)
         if isinstance(error, BlockingIOError):
-            raise JournalError(f"another server is using the journal directory {directory}") from error
+            raise Locked(f"another server is using the journal directory {directory}") from error
         raise JournalError(f"cannot lock the journal directory {directory}: {error.strerror}") from error
     return descriptor
