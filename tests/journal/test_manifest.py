@@ -159,7 +159,7 @@ def changed(line, **members):
         {"time": "2027-01-15"}, {"time": "1969-01-15T08:00:00.000000Z"}, {"segment": "1"}, {"closed": 1},
         {"bytes": -1}, {"digest": None}, {"first_time": None}, {"last_seq": True}, {"server": ...}, {"records": ...},
         {"key": KEY.public.fingerprint}, {"key": 5}, {"signature": "a" * 128},
-        {"key": KEY.public.fingerprint, "signature": "A" * 128}, {"signature": "a" * 128, "key": "a" * 32},
+        {"key": KEY.public.fingerprint, "signature": "A" * 128}, {"signature": "a" * 128, "key": "a" * 32}, {"signature": "a" * 128, "colour": 1},
     ],
 )  # fmt: skip
 def test_a_member_that_is_wrong_is_noticed(members):
@@ -534,6 +534,14 @@ def test_what_failed_is_cut_off_and_can_be_added_again(path, before, failing, mo
     file.append([seal(13)])
     assert path.read_bytes() == b"".join(chain(*before, seal(13)))
     assert files.calls.count("open") == files.calls.count("close") + (2 if failing == "open" else 0)
+
+
+def test_what_is_cut_off_does_not_come_back_after_a_crash(path):
+    files = BadFiles()
+    files.failing = {"write"}
+    with pytest.raises(OSError, match="Input/output error"):
+        open_file(path, files=files).append([seal()])
+    assert files.calls == ["open", "write", "truncate", "sync", "close"]
 
 
 def test_what_is_on_the_disk_stays_though_closing_fails(path):
