@@ -159,7 +159,8 @@ def changed(line, **members):
         {"time": "2027-01-15"}, {"time": "1969-01-15T08:00:00.000000Z"}, {"segment": "1"}, {"closed": 1},
         {"bytes": -1}, {"digest": None}, {"first_time": None}, {"last_seq": True}, {"server": ...}, {"records": ...},
         {"key": KEY.public.fingerprint}, {"key": 5}, {"signature": "a" * 128},
-        {"key": KEY.public.fingerprint, "signature": "A" * 128}, {"signature": "a" * 128, "key": "a" * 32}, {"signature": "a" * 128, "colour": 1},
+        {"key": KEY.public.fingerprint, "signature": "A" * 128}, {"signature": "a" * 128, "key": "a" * 32},
+        {"signature": "a" * 128, "colour": 1},
     ],
 )  # fmt: skip
 def test_a_member_that_is_wrong_is_noticed(members):
