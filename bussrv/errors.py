@@ -68,6 +68,7 @@ REASONS: dict[str, str] = {
     "lease-expired": "nothing was heard within the lease",
     "unsubscribed": "the last subscription of an Inbus subscriber went",
     "server-stopped": "the server was stopped",
+    "address-forgotten": "the address of the session is a pseudonym whose key was destroyed",
     "retention-age": "the segment of the journal is older than it is to be kept",
     "retention-size": "the journal is larger than it is to be kept",
     "server-crashed": "the server ended without closing the session; found when it came back",

@@ -22,7 +22,8 @@ from bussrv.errors import Refused
 from bussrv.formats.inbus_drops import FORMAT, Drops
 from bussrv.formats.inbus_outlet import InbusLink, Outlet, canonical
 from bussrv.interfaces import IBus
-from bussrv.values import check_service_name, quoted
+from bussrv.journal.pseudonyms import is_pseudonym
+from bussrv.values import Traffic, check_service_name, quoted
 from bussrv.wire import inbus as wire
 
 RENEWALS_PER_LEASE = 4
@@ -126,7 +127,12 @@ class Subscribers:
     def resume(self) -> None:
         """Take up the subscribers that the journal knows, with what is left of their leases."""
         for session in tuple(self._bus.registry.state.sessions.values()):
-            if session.protocol == FORMAT and session.persistent:
+            if session.protocol != FORMAT or not session.persistent:
+                continue
+            if is_pseudonym(session.peer):
+                # It was forgotten on purpose, so nobody knows any more where to send to.
+                self._bus.close(session.id, "address-forgotten", Traffic())
+            else:
                 self._resume(session.id, parse_address(session.peer))
 
     def _resume(self, session_id: str, address: tuple[str, int]) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from bussrv.events import EVENTS_BY_NAME, event_name
 from bussrv.inspection import difference as differences
+from bussrv.inspection import forgetting, proof
 from bussrv.inspection.history import END, Moment, parse_moment, snapshots
-from bussrv.inspection.words import record_line, wants_colours
+from bussrv.inspection.words import record_line, wants_colours, write
 from bussrv.journal.reading import Keep, Line, follow, read_end
 from bussrv.journal.record import Record
 from bussrv.registry import snapshot
@@ -34,6 +35,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             description="Exit status: 0 nothing differs, 1 something does, 2 the journal could not be read.",
         )
     )
+    proof.add_verify(
+        commands.add_parser(
+            "verify",
+            help="is it what its server wrote",
+            description="Exit status: 0 it is, 1 something was changed or is missing, 2 it could not be read.",
+        )
+    )
+    proof.add_seal(
+        commands.add_parser("seal", help="seal what is not sealed yet", description="Seal everything there is.")
+    )
+    proof.add_keygen(
+        commands.add_parser("keygen", help="make a key for seals", description="Make a key that seals are signed with.")
+    )
+    forgetting.add_arguments(commands.add_parser("forget", help=forgetting.SUMMARY, description=forgetting.DESCRIPTION))
 
 
 def _add_tail(parser: argparse.ArgumentParser) -> None:
@@ -96,7 +111,7 @@ def tail(arguments: argparse.Namespace) -> int:
     def show(lines: Iterable[Line]) -> None:
         for line in lines:
             if keep(line.record):
-                _write(line.text if arguments.json else f"{record_line(line.record, in_colours)}\n".encode())
+                write(line.text if arguments.json else f"{record_line(line.record, in_colours)}\n".encode())
 
     keep = _filter(arguments)
     found, reader = read_end(arguments.directory, arguments.count, keep)
@@ -130,7 +145,7 @@ def _filter(arguments: argparse.Namespace) -> Keep:
 def state(arguments: argparse.Namespace) -> int:
     """Show the registry at a moment."""
     (found,) = snapshots(arguments.directory, [arguments.at])
-    _write(snapshot.encode(found) + b"\n")
+    write(snapshot.encode(found) + b"\n")
     return 0
 
 
@@ -138,13 +153,8 @@ def diff(arguments: argparse.Namespace) -> int:
     """Show what differs between two moments."""
     found = differences.difference(*snapshots(arguments.directory, [arguments.first, arguments.second]))
     if arguments.json:
-        _write(differences.encode(found) + b"\n")
+        write(differences.encode(found) + b"\n")
     else:
         for line in differences.lines(found):
-            _write(f"{line}\n".encode())
+            write(f"{line}\n".encode())
     return DIFFERENT if found else 0
-
-
-def _write(text: bytes) -> None:
-    """Names in a journal are UTF-8, whatever the locale of the terminal says."""
-    sys.stdout.buffer.write(text)

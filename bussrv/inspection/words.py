@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from typing import TextIO
 
@@ -24,6 +25,11 @@ def word(value: object) -> str:
     if text and text.isprintable() and " " not in text and not text.startswith('"'):
         return text
     return json.dumps(text)
+
+
+def write(text: bytes) -> None:
+    """To standard output: names in a journal are UTF-8, whatever the locale of the terminal says."""
+    sys.stdout.buffer.write(text)
 
 
 def wants_colours(stream: TextIO) -> bool:

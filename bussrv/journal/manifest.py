@@ -39,7 +39,7 @@ class Seal(Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="seal"
 
     :ivar closed: nothing is written to the segment any more, and no other seal of it follows.
     :ivar digest: the SHA-256 of those bytes.
-    :ivar first_seq: this and the next three are ``None`` when ``records`` is 0.
+    :ivar records: how many records these are; a seal of none is a fault.
     """
 
     time: Count
@@ -66,7 +66,7 @@ class KeyEntry(Struct, frozen=True, tag_field="kind", tag="key"):
 class Pruned(Struct, frozen=True, tag_field="kind", tag="pruned"):
     """A closed segment is about to be deleted; ``bytes`` and ``digest`` are those of its seal.
 
-    :ivar last_seq: of its last record; the one before the segment when it has none.
+    :ivar last_seq: of its last record.
     """
 
     time: Count
@@ -78,19 +78,7 @@ class Pruned(Struct, frozen=True, tag_field="kind", tag="pruned"):
     reason: Literal["age", "size"]
 
 
-class Salvaged(Struct, frozen=True, tag_field="kind", tag="salvaged"):
-    """A damaged journal was given up at a line of a segment, and goes on in the segment ``next``."""
-
-    time: Count
-    server: str
-    segment: Number
-    line: Count
-    seq: Count
-    reason: str
-    next: Number
-
-
-Body = Seal | KeyEntry | Pruned | Salvaged
+Body = Seal | KeyEntry | Pruned
 
 
 class Entry(Struct, frozen=True):
@@ -140,6 +128,10 @@ class Manifest(Struct):
     next_number: int = 1
     size: int = 0
     torn: int = 0
+
+    def closed(self) -> list[Seal]:
+        """The seals of the segments that are closed and not removed."""
+        return [seal for number, seal in self.seals.items() if seal.closed and number not in self.pruned]
 
     def contains(self, entry_hash: str) -> bool:
         """Whether an entry of that hash is there; one that was there once is missing when the end was cut off."""
@@ -288,9 +280,9 @@ def last_seq(seal: Seal) -> int:
 
 def _shape_fault(seal: Seal) -> str | None:
     ends = (seal.first_seq, seal.last_seq, seal.first_time, seal.last_time)
-    if {end is not None for end in ends} != {seal.records > 0}:
-        return "a seal names the first and the last record if there are records, and only then"
-    if seal.records and (seal.first_seq != seal.segment or last_seq(seal) != seal.segment + seal.records - 1):
+    if not seal.records or None in ends:
+        return "a seal is of records, and names the first and the last of them"
+    if seal.first_seq != seal.segment or last_seq(seal) != seal.segment + seal.records - 1:
         return f"segment {seal.segment} cannot have {seal.records} records from {seal.first_seq} to {seal.last_seq}"
     return None
 
@@ -324,7 +316,7 @@ class ManifestFile:
         self._has_rest = manifest.torn > 0
         self._check_key(self._key, self._in_force)
 
-    def append(self, bodies: Sequence[Seal | Pruned | Salvaged]) -> list[str]:
+    def append(self, bodies: Sequence[Seal | Pruned]) -> list[str]:
         """Add entries, with one write and one sync.
 
         :returns: their hashes.
@@ -349,9 +341,10 @@ class ManifestFile:
 
     def _check_key(self, given: PrivateKey | None, needed: PublicKey | None) -> None:
         if (given and given.public) != needed:
-            has, needs = (key.fingerprint if key else "no key" for key in (given and given.public, needed))
+            has, needs = (_key_words(key) for key in (given and given.public, needed))
             raise JournalError(
-                f"{self._path}: has to be signed with {needs}, not with {has}; a key has to be introduced"
+                f"{self._path} is signed with {needs}, so it cannot go on with {has}: "
+                "give that key, or let it hand over to a new one (bussrv journal keygen --replaces)"
             )
 
     def _append(self, bodies: Sequence[Body], key: PrivateKey | None) -> list[str]:
@@ -397,3 +390,7 @@ class ManifestFile:
             self._files.truncate(descriptor, self._size)
             self._files.sync(descriptor)
             self._has_rest = False
+
+
+def _key_words(key: PublicKey | None) -> str:
+    return "no key" if key is None else f"the key {key.fingerprint}"

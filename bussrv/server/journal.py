@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,18 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
 from bussrv.clock import Clock
+from bussrv.errors import JournalError
 from bussrv.interfaces import IJournal
 from bussrv.journal.batch import BatchWriter, Rotation, SyncMode
 from bussrv.journal.keys import read_private
 from bussrv.journal.lock import JournalLock
 from bussrv.journal.manifest import MANIFEST_NAME, read_manifest
 from bussrv.journal.memory import MemoryJournal
-from bussrv.journal.pseudonym_keys import check_key_file
+from bussrv.journal.pseudonym_keys import Kind, check_key_file
 from bussrv.journal.pseudonyms import Pseudonyms
 from bussrv.journal.recovery import Damaged, Recovered, recover
 from bussrv.journal.salvage import salvage
+from bussrv.journal.sealing import Sealer
 from bussrv.journal.upkeep import Policy, Upkeep
 from bussrv.journal.writer import FileJournal
 from bussrv.registry.fold import RegistryFold
@@ -85,7 +88,11 @@ class JournalPlace:
         except BaseException:
             self._lock.release()
             raise
-        self.state = self._revealed()
+        self.state = self._fold.state.copy()
+        if self._pseudonyms is not None:
+            _name(self.state, self._pseudonyms.reveal_text)
+            # What was written down before there were pseudonyms is not to stand in new snapshots.
+            _name(self._fold.state, self._pseudonyms.hide_text)
 
     def _open_pseudonyms(self) -> Pseudonyms | None:
         if self._config.pseudonyms is None:
@@ -104,19 +111,6 @@ class JournalPlace:
             fold = RegistryFold()
             return fold, salvage(self._config.directory, error.damage, fold)
 
-    def _revealed(self) -> RegistryState:
-        """The registry with the names and addresses that pseudonyms stand for, as far as they are known."""
-        state = self._fold.state.copy()
-        pseudonyms = self._pseudonyms
-        if pseudonyms is not None:
-            for session in tuple(state.sessions.values()):
-                state.sessions[session.id] = replace(
-                    session,
-                    peer=pseudonyms.reveal_text("peer", session.peer),
-                    actor=session.actor and pseudonyms.reveal_text("actor", session.actor),
-                )
-        return state
-
     def open(self, server: str, boot: str) -> IJournal:
         """Go on with the journal.
 
@@ -124,11 +118,15 @@ class JournalPlace:
         :raises JournalError: if another key than the one given is in force, or the manifest cannot be written.
         """
         directory, pseudonyms = self._config.directory, self._pseudonyms
+        manifest = read_manifest(directory / MANIFEST_NAME)
+        try:
+            sealer = Sealer(directory, server, manifest=manifest, key=self._key, clock=self._clock)
+        except OSError as error:
+            raise JournalError(f"cannot write {directory / MANIFEST_NAME}: {error.strerror}") from error
         upkeep = Upkeep(
             directory,
-            server,
-            manifest=read_manifest(directory / MANIFEST_NAME),
-            key=self._key,
+            sealer,
+            closed=manifest.closed(),
             unsealed=self.recovered.unsealed,
             policy=self._config.policy,
             clock=self._clock,
@@ -145,7 +143,7 @@ class JournalPlace:
             rotation=self._config.rotation,
             before_batch=self._keep_pseudonyms,
             before_segment=self._lock.renew,
-            last_seal=lambda: upkeep.last_seal,
+            last_seal=lambda: sealer.last_hash,
         )
         upkeep.begin()
         hide = None if pseudonyms is None else pseudonyms.hide
@@ -168,3 +166,10 @@ class JournalPlace:
             self._pseudonyms.close()
         self._lock.release()
         return result
+
+
+def _name(state: RegistryState, name: Callable[[Kind, str], str]) -> None:
+    """Give the users and addresses of sessions other names."""
+    for each in tuple(state.sessions.values()):
+        actor = each.actor and name("actor", each.actor)
+        state.sessions[each.id] = replace(each, peer=name("peer", each.peer), actor=actor)

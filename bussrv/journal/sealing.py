@@ -1,0 +1,105 @@
+"""Saying in the manifest of a journal how far its segments go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from bussrv.clock import Clock
+from bussrv.journal.chain import START
+from bussrv.journal.files import FILES, Files
+from bussrv.journal.keys import PrivateKey
+from bussrv.journal.manifest import MANIFEST_NAME, Manifest, ManifestFile, Pruned, Seal, last_seq
+from bussrv.journal.segment import Extent
+
+MARKER = "rotate"
+"""A file of this name in the journal directory asks the writer to end the segment; it is removed when that is sealed."""
+
+Reason = Literal["age", "size"]
+
+
+class Sealer:
+    """Adds to the manifest of a journal directory.
+
+    :param manifest: what :func:`bussrv.journal.manifest.read_manifest` found there.
+    :param key: what seals are signed with; a first key is introduced.
+    :raises JournalError: if the key in force is another one.
+    :raises OSError: if a first key cannot be written down.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        server: str,
+        *,
+        manifest: Manifest,
+        key: PrivateKey | None,
+        clock: Clock,
+        files: Files = FILES,
+    ) -> None:
+        self._path = directory / MANIFEST_NAME
+        self._server = server
+        self._key = key
+        self._clock = clock
+        self._files = files
+        self._file = self._open(manifest)
+
+    def _open(self, manifest: Manifest) -> ManifestFile:
+        key = self._key
+        if key is None or manifest.in_force is not None:
+            return ManifestFile(self._path, manifest, key, files=self._files)
+        file = ManifestFile(self._path, manifest, files=self._files)
+        file.introduce(key.public, key, time=self._clock.utc(), server=self._server)
+        return file
+
+    @property
+    def last_hash(self) -> str | None:
+        """The hash of the last line of the manifest, if there is one."""
+        return None if self._file.last_hash == START else self._file.last_hash
+
+    def begin_anew_if_removed(self) -> bool:
+        """Begin another manifest if somebody removed it. :returns: whether that was so."""
+        if self.last_hash is None or self._path.exists():
+            return False
+        self._file = self._open(Manifest())
+        return True
+
+    def seal(self, extents: Sequence[Extent], *, closed: bool) -> list[tuple[Seal, str]]:
+        """Seal segments as far as they go.
+
+        :param closed: whether nothing more will be written to them.
+        :returns: the seals, each with the hash of its line.
+        :raises OSError: if the manifest cannot be written; nothing is sealed then.
+        """
+        seals = [self._seal(extent, closed=closed) for extent in extents]
+        return list(zip(seals, self._file.append(seals), strict=True))
+
+    def _seal(self, extent: Extent, *, closed: bool) -> Seal:
+        return Seal(
+            time=self._clock.utc(),
+            server=self._server,
+            segment=extent.segment,
+            closed=closed,
+            bytes=extent.bytes,
+            digest=extent.digest,
+            records=extent.records,
+            first_seq=extent.first_seq,
+            last_seq=extent.last_seq,
+            first_time=extent.first_time,
+            last_time=extent.last_time,
+        )
+
+    def prune(self, seal: Seal, reason: Reason) -> None:
+        """Say that a segment is about to be removed.
+
+        :raises OSError: if the manifest cannot be written; it must not be removed then.
+        """
+        pruned = Pruned(self._clock.utc(), self._server, seal.segment, last_seq(seal), seal.bytes, seal.digest, reason)
+        self._file.append([pruned])
+
+
+def in_words(seal: Seal) -> str:
+    """What a seal is about."""
+    how = "to its end" if seal.closed else "so far"
+    return f"segment {seal.segment} {how}, records {seal.first_seq} to {seal.last_seq}"
