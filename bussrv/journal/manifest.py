@@ -341,7 +341,7 @@ class ManifestFile:
 
     def _check_key(self, given: PrivateKey | None, needed: PublicKey | None) -> None:
         if (given and given.public) != needed:
-            has, needs = (_key_words(key) for key in (given and given.public, needed))
+            has, needs = _key_words(None if given is None else given.public), _key_words(needed)
             raise JournalError(
                 f"{self._path} is signed with {needs}, so it cannot go on with {has}: "
                 "give that key, or let it hand over to a new one (bussrv journal keygen --replaces)"

@@ -14,7 +14,7 @@ from bussrv.journal.manifest import MANIFEST_NAME, Manifest, ManifestFile, Prune
 from bussrv.journal.segment import Extent
 
 MARKER = "rotate"
-"""A file of this name in the journal directory asks the writer to end the segment; it is removed when that is sealed."""
+"""A file of this name in the journal directory asks the writer to end the segment; removed when that is sealed."""
 
 Reason = Literal["age", "size"]
 

@@ -65,6 +65,9 @@ class NoJournal:
         """Nothing was opened."""
         return succeed(None)
 
+    def abandon(self) -> None:
+        """Nothing was opened."""
+
 
 class JournalPlace:
     """The journal directory of a running server. It is locked from the beginning until :meth:`close`.
@@ -159,6 +162,12 @@ class JournalPlace:
         """Write what is queued, seal it, and let another server have the directory."""
         closed = succeed(None) if self._journal is None else self._journal.close()
         return closed.addBoth(self._let_go)
+
+    def abandon(self) -> None:
+        """Let go at once of a directory in which nothing was written, because the server could not start."""
+        if self._journal is not None:
+            self._journal.close()
+        self._lock.release()
 
     def _let_go(self, result: Any) -> Any:
         self._background.shutdown()

@@ -80,7 +80,7 @@ class BusService(Service):
         except (JournalError, ConfigError, CannotListenError) as error:
             for listener in self.listeners.values():
                 listener.stopService()
-            self._place.close()
+            self._place.abandon()
             raise StartError(_sentence(error)) from error
         super().startService()
 
