@@ -24,7 +24,7 @@ from bussrv.journal.header import Damage, Header, Previous
 from bussrv.journal.reading import Fold
 from bussrv.journal.record import Record, Stamped
 from bussrv.journal.recovery import Recovered
-from bussrv.journal.segment import Extent, SegmentFile
+from bussrv.journal.segment import Extent, SegmentFile, is_there
 
 SyncMode = Literal["always", "interval", "off"]
 
@@ -249,9 +249,7 @@ class BatchWriter:
 
     def _begin_segment(self) -> SegmentFile:
         self._before_segment()
-        if self._unmended is not None:
-            self._unmended.cut_back()
-            self._unmended = None
+        self._mend()
         states = self._fold.states()
         header = Header(
             prev=self._hash,
@@ -262,7 +260,7 @@ class BatchWriter:
             boot=self._boot,
             previous=self._previous,
             seal=self._last_seal(),
-            salvaged=self._salvaged,
+            salvaged=self._salvaged or self._loss(),
         )
         segment = SegmentFile(self._directory, header, states, self._files)
         self._hash = segment.hash
@@ -272,6 +270,7 @@ class BatchWriter:
 
     def _end_segment(self, segment: SegmentFile) -> None:
         self._leave(segment)
+        self._note_closed(segment)
         try:
             segment.sync()
         finally:
@@ -282,9 +281,7 @@ class BatchWriter:
         self._segment = None
         self._sync_due = None
         if segment.records:
-            extent = segment.extent()
-            self.closed.append(extent)
-            self._previous = extent.as_previous()
+            self._previous = segment.extent().as_previous()
             self._hash = segment.hash
         else:
             self._hash, self._salvaged = segment.header.prev, segment.header.salvaged
@@ -300,19 +297,29 @@ class BatchWriter:
 
     def _abandon(self, segment: SegmentFile) -> None:
         self._leave(segment)
+        self._unmended = segment
         try:
-            is_removed = segment.is_removed()
             segment.close()
-            if is_removed:
-                self._begin_anew(segment)
-            else:
-                segment.cut_back()
+            self._mend()
         except OSError as error:
-            self._unmended = segment
             log.error("journal: cannot cut {path} back: {error}", path=segment.path, error=error)
 
-    def _begin_anew(self, segment: SegmentFile) -> None:
-        """Nothing that follows can follow from what is not there any more."""
-        self.closed.clear()
-        number = segment.header.segment
-        self._salvaged = Damage(segment=number, line=1, seq=number, reason="it was removed while it was being written")
+    def _mend(self) -> None:
+        """See that nothing stands behind what is good of a segment that was given up; before that it is not closed."""
+        segment = self._unmended
+        if segment is not None:
+            segment.cut_back()
+            self._unmended = None
+            if segment.path.exists():
+                self._note_closed(segment)
+
+    def _note_closed(self, segment: SegmentFile) -> None:
+        if segment.records:
+            self.closed.append(segment.extent())
+
+    def _loss(self) -> Damage | None:
+        """Nothing can follow from the last segment if somebody removed it."""
+        if self._previous is None or is_there(self._directory, self._previous.segment):
+            return None
+        number = self._previous.segment
+        return Damage(segment=number, line=1, seq=number, reason="it was removed while the server was running")

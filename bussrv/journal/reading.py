@@ -21,7 +21,7 @@ from bussrv.journal import record
 from bussrv.journal.chain import line_hash
 from bussrv.journal.header import Header, decode_header, decode_part
 from bussrv.journal.record import Record
-from bussrv.journal.segment import first_seq, is_compressed, list_segments, open_segment
+from bussrv.journal.segment import GARBLED, first_seq, is_compressed, list_segments, open_segment
 
 MAX_LINE = 1 << 24
 """No line is longer, in bytes: what is read into memory of a file that is no journal."""
@@ -93,12 +93,15 @@ class End(Struct, frozen=True):
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Say which file the system could not read."""
+def _reading(path: Path, line: int = 1, seq: int | None = None) -> Iterator[None]:
+    """Say which file the system could not read, or which line could not be decompressed."""
     try:
         yield
-    except (OSError, EOFError) as error:
-        raise JournalError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    except GARBLED as error:
+        what = f"it cannot be decompressed: {error}"
+        raise BadLine(path, line, first_seq(path) if seq is None else seq, what) from error
+    except OSError as error:
+        raise JournalError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 class SegmentReader:
@@ -185,7 +188,7 @@ class SegmentReader:
         return text
 
     def _readline(self) -> bytes:
-        with _reading(self.path):
+        with _reading(self.path, self.line + 1, self.next_seq):
             text = self._file.readline(MAX_LINE)
         if len(text) == MAX_LINE:
             self.line += 1

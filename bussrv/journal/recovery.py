@@ -22,6 +22,7 @@ from bussrv.journal.manifest import MANIFEST_NAME, read_manifest
 from bussrv.journal.reading import NO_FOLD, BadLine, Fold, Line, SegmentReader, read_header
 from bussrv.journal.segment import (
     COMPRESSED_SUFFIX,
+    GARBLED,
     NEW_SUFFIX,
     Extent,
     digest_of,
@@ -30,7 +31,6 @@ from bussrv.journal.segment import (
     list_segments,
     segment_name,
     set_end_aside,
-    set_torn_tail_aside,
     torn_tail,
 )
 
@@ -78,17 +78,18 @@ class Damaged(JournalError):
 
 
 def recover(directory: Path, fold: Fold, files: Files = FILES) -> Recovered:
-    """Replay a locked journal directory into ``fold``.
+    """Replay a locked journal directory into ``fold``. Nothing in it is changed before everything was looked at.
 
     :raises Damaged: if a line is damaged or missing anywhere but at the very end, if a segment is not what it was when
         it was sealed, or if a seal is missing; names segment and line.
     :raises JournalError: if the directory or a file in it cannot be read.
     """
     try:
-        _remove_unfinished(directory, files)
         paths = list_segments(directory)
-        return _Recovery(directory, paths, fold, files).run() if paths else _nothing(directory)
-    except (OSError, EOFError) as error:
+        recovered = _Recovery(directory, paths, fold, files).run() if paths else _nothing(directory)
+        _remove_unfinished(directory, files)
+        return recovered
+    except OSError as error:
         raise JournalError(f"cannot read the journal directory {directory}: {error}") from error
 
 
@@ -109,7 +110,8 @@ def _nothing(directory: Path) -> Recovered:
 def _damaged(path: Path, line: int, seq: int | None, what: str) -> Damaged:
     where = f"{path}, line {line}" if line else str(path)
     number = first_seq(path) if path.name != MANIFEST_NAME else 0
-    return Damaged(f"{where}: {what}. {ADVICE}", Damage(segment=number, line=line, seq=seq, reason=what))
+    doubt = "" if seq is None else f"From record {seq} on the journal is in doubt. "
+    return Damaged(f"{where}: {what}. {doubt}{ADVICE}", Damage(segment=number, line=line, seq=seq, reason=what))
 
 
 class _Recovery:
@@ -122,22 +124,52 @@ class _Recovery:
         self._files = files
         self._headers = _since_salvage(paths)
         self._paths = paths[-len(self._headers) :]
-        self._unsealed: list[Extent] = []
+        self._overlong: dict[Path, int] = {}
 
     def run(self) -> Recovered:
         self._check_manifest()
         for path, successor in zip(self._paths, self._headers[1:], strict=False):
             self._check_segment(path, successor)
-            if not self._is_closed(path):
-                self._unsealed.append(_measure(path, NO_FOLD)[0])
-        return self._replay_last()
+        *older, last = self._paths
+        self._check_seal(last)
+        extent, header, line = _measure(last, self._fold)
+        torn = 0 if is_compressed(last) else len(torn_tail(last))
+        if torn:
+            self._overlong[last] = extent.bytes
+        for path, size in self._overlong.items():
+            set_end_aside(path, size, self._files)
+        unsealed = [_measure(path, NO_FOLD)[0] for path in older if not self._is_closed(path)]
+        if line is None:
+            # A crash came between the beginning of the segment and its first record.
+            self._files.remove(last)
+            return Recovered(
+                next_seq=header.segment,
+                hash=header.prev,
+                previous=header.previous,
+                server=header.server,
+                stopped=False,
+                torn_bytes=torn,
+                salvaged=header.salvaged,
+                unsealed=tuple(unsealed),
+            )
+        if not self._is_closed(last):
+            unsealed.append(extent)
+        return Recovered(
+            next_seq=line.record.seq + 1,
+            hash=line_hash(line.text),
+            previous=extent.as_previous(),
+            server=line.record.server,
+            stopped=isinstance(line.record.event, ServerStopped),
+            torn_bytes=torn,
+            unsealed=tuple(unsealed),
+        )
 
     def _is_closed(self, path: Path) -> bool:
         seal = self._manifest.seals.get(first_seq(path))
         return seal is not None and seal.closed
 
     def _check_manifest(self) -> None:
-        lines = {entry.hash: line for line, entry in enumerate(self._manifest.entries, start=1)}
+        lines = _line_numbers(self._manifest_path)
         first = self._headers[0]
         judged_from = 0 if first.salvaged is None else lines.get(first.seal or "", 0)
         for fault in self._manifest.faults:
@@ -146,7 +178,7 @@ class _Recovery:
         for path, header in zip(self._paths, self._headers, strict=True):
             if header.salvaged is None and header.seal is not None and header.seal not in lines:
                 what = f"the manifest has no entry {header.seal}, which the segment refers to: it was cut or replaced"
-                raise _damaged(path, 1, None, what)
+                raise _damaged(path, 1, header.segment, what)
         last = self._paths[-1]
         for seal in self._manifest.seals.values():
             if seal.segment > first_seq(last):
@@ -158,71 +190,50 @@ class _Recovery:
         if expected is None or expected.segment != number:
             missing = number + 1 if expected is None else expected.segment
             raise _damaged(path.with_name(segment_name(missing)), 0, missing, "the segment is missing")
-        size, digest = digest_of(path)
-        if size > expected.bytes and not is_compressed(path):
-            # What a failing disk did not let go of; it was refused, and the next segment began without it.
-            set_end_aside(path, expected.bytes, self._files)
+        with _named(path):
             size, digest = digest_of(path)
+            if size > expected.bytes and not self._is_closed(path):
+                # What a failing disk did not let go of; it was refused, and the next segment began without it.
+                self._overlong[path] = expected.bytes
+                size, digest = digest_of(path, expected.bytes)
         seal = self._manifest.seals.get(number)
-        is_sealed = seal is None or not seal.closed or (seal.bytes, seal.digest) == (size, digest)
-        if expected != Previous(number, size, digest) or not is_sealed:
+        if seal is not None and (seal.bytes, seal.digest) != (size, digest):
+            self._check_seal(path)
+        if expected != Previous(number, size, digest):
             _measure(path, NO_FOLD)
             raise _damaged(path, 0, number, "it is not what it was when it was closed")
 
-    def _replay_last(self) -> Recovered:
-        path = self._paths[-1]
-        torn = 0 if is_compressed(path) else len(torn_tail(path))
-        self._check_seal(path, torn)
-        extent, header, last = _measure(path, self._fold)
-        if torn:
-            set_torn_tail_aside(path, self._files)
-        if last is None:
-            # A crash came between the beginning of the segment and its first record.
-            self._files.remove(path)
-            return Recovered(
-                next_seq=header.segment,
-                hash=header.prev,
-                previous=header.previous,
-                server=header.server,
-                stopped=False,
-                torn_bytes=torn,
-                salvaged=header.salvaged,
-                unsealed=tuple(self._unsealed),
-            )
-        if not self._is_closed(path):
-            self._unsealed.append(extent)
-        return Recovered(
-            next_seq=last.record.seq + 1,
-            hash=line_hash(last.text),
-            previous=extent.as_previous(),
-            server=last.record.server,
-            stopped=isinstance(last.record.event, ServerStopped),
-            torn_bytes=torn,
-            unsealed=tuple(self._unsealed),
-        )
-
-    def _check_seal(self, path: Path, torn: int) -> None:
-        """Hold the last segment against its last seal, which may be of its beginning only."""
+    def _check_seal(self, path: Path) -> None:
+        """Hold a segment against its last seal, which may be of its beginning only."""
         seal = self._manifest.seals.get(first_seq(path))
         if seal is None:
             return
-        size, digest = digest_of(path, seal.bytes)
-        if size < seal.bytes or (torn and path.stat().st_size - torn < seal.bytes):
+        with _named(path):
+            size, digest = digest_of(path, seal.bytes)
+            is_longer = seal.closed and digest_of(path)[0] > seal.bytes
+        if size < seal.bytes:
             raise _damaged(path, 0, seal.last_seq, f"it was cut: {seal.bytes} bytes of it are sealed")
         if digest != seal.digest:
             _measure(path, NO_FOLD)
             raise _damaged(path, 0, seal.first_seq, "it is not what it was when it was sealed")
-        if seal.closed and digest_of(path)[0] > seal.bytes:
-            raise _damaged(
-                path, 0, seal.segment + seal.records, "it goes on behind its last record, where it was closed"
-            )
+        if is_longer:
+            what = "it goes on behind its last record, where it was closed"
+            raise _damaged(path, 0, seal.segment + seal.records, what)
+
+
+def _line_numbers(manifest: Path) -> dict[str, int]:
+    """The lines of a manifest by their hashes, whatever they say."""
+    if not manifest.exists():
+        return {}
+    lines = manifest.read_bytes().split(b"\n")[:-1]
+    return {line_hash(line): number for number, line in enumerate(lines, start=1)}
 
 
 def _since_salvage(paths: list[Path]) -> list[Header]:
     """The headers of the segments since the last one that began a new chain."""
     headers: list[Header] = []
     for path in reversed(paths):
-        with _named():
+        with _named(path):
             headers.insert(0, read_header(path))
         if headers[0].salvaged is not None:
             break
@@ -236,7 +247,7 @@ def _measure(path: Path, fold: Fold) -> tuple[Extent, Header, Line | None]:
     :raises Damaged: names the first line that is not what it should be.
     """
     first = line = None
-    with _named():
+    with _named(path):
         reader = SegmentReader(path, take=fold.take)
         try:
             for line in reader.read():
@@ -263,9 +274,11 @@ def _measure(path: Path, fold: Fold) -> tuple[Extent, Header, Line | None]:
 
 
 @contextmanager
-def _named() -> Iterator[None]:
-    """Say what to do about a bad line."""
+def _named(path: Path) -> Iterator[None]:
+    """Say what to do about a segment that is not what it should be."""
     try:
         yield
     except BadLine as error:
-        raise _damaged(error.path, error.line, error.seq, error.what) from error
+        raise _damaged(path, error.line, error.seq, error.what) from error
+    except GARBLED as error:
+        raise _damaged(path, 0, first_seq(path), f"it cannot be decompressed: {error}") from error

@@ -8,16 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
+
+from msgspec import Struct
 
 from bussrv.errors import JournalError
 from bussrv.journal.chain import START
-from bussrv.journal.header import Damage, Header, Previous, decode_header, decode_part
+from bussrv.journal.header import Damage, Previous, decode_header, decode_part
 from bussrv.journal.manifest import MANIFEST_NAME, last_seq, read_manifest
-from bussrv.journal.reading import MAX_LINE, Fold
-from bussrv.journal.record import Record, decode
+from bussrv.journal.reading import MAX_LINE, NO_FOLD, Fold, SegmentReader
+from bussrv.journal.record import decode
 from bussrv.journal.recovery import Recovered
-from bussrv.journal.segment import digest_of, first_seq, list_segments, open_segment
+from bussrv.journal.segment import GARBLED, first_seq, list_segments, open_segment
+
+SHORTEST_RECORD = 64
+"""No record takes fewer bytes: the hash of the line before it alone is that long."""
 
 
 def salvage(directory: Path, damage: Damage, fold: Fold) -> Recovered:
@@ -27,72 +33,88 @@ def salvage(directory: Path, damage: Damage, fold: Fold) -> Recovered:
     :param fold: an empty one.
     :raises JournalError: if the directory or a file in it cannot be read at all.
     """
+    found = _Found()
     try:
         paths = list_segments(directory)
-        next_seq, server = 1, None
-        for found in _since_last_snapshot(paths, fold):
-            next_seq, server = max(next_seq, found.seq + 1), found.server
-        previous = Previous(first_seq(paths[-1]), *digest_of(paths[-1])) if paths else None
-    except (OSError, EOFError) as error:
+        for path in _since_last_snapshot(paths):
+            _take_in(path, fold, found)
+        previous = _as_found(paths[-1]) if paths else None
+    except OSError as error:
         raise JournalError(f"cannot salvage {directory}: {error}") from error
-    # No number is used twice, not even one of a record that nobody can read any more.
     sealed = [last_seq(seal) + 1 for seal in read_manifest(directory / MANIFEST_NAME).seals.values()]
-    named = [first_seq(path) + 1 for path in paths]
     return Recovered(
-        next_seq=max([next_seq, *sealed, *named]),
+        next_seq=max([found.next_seq, *sealed]),
         hash=START,
         previous=previous,
-        server=server,
+        server=found.server,
         stopped=False,
         salvaged=damage,
     )
 
 
-def _since_last_snapshot(paths: list[Path], fold: Fold) -> Iterator[Record]:
-    begin = next((index for index in reversed(range(len(paths))) if _has_snapshot(paths[index])), 0)
-    for path in paths[begin:]:
-        yield from _records(path, fold, takes_snapshot=path == paths[begin])
+class _Found(Struct):
+    """What was read up to now. No number is to be used twice, not even one of a record that nobody can read any more:
+    ``next_seq`` leaves out as many as there may have been.
+    """
+
+    next_seq: int = 1
+    server: str | None = None
 
 
-def _has_snapshot(path: Path) -> bool:
-    """Whether header and snapshot of a segment can be read."""
+def _since_last_snapshot(paths: list[Path]) -> list[Path]:
+    """The last segment that begins as it should, and those behind it; all of them if none does."""
+    for index in reversed(range(len(paths))):
+        if _begins_well(paths[index]):
+            return paths[index:]
+    return paths
+
+
+def _begins_well(path: Path) -> bool:
+    """Whether header and snapshot of a segment, and the record behind them, hold each other's hash."""
     try:
-        lines = _lines(path)
-        parts = decode_header(next(lines)).parts
-        for _ in range(parts):
-            decode_part(next(lines))
-    except (JournalError, StopIteration, OSError, EOFError):
+        reader = SegmentReader(path)
+    except JournalError:
         return False
+    try:
+        next(reader.read(), None)
+    except JournalError:
+        return False
+    finally:
+        reader.close()
     return True
 
 
-def _records(path: Path, fold: Fold, *, takes_snapshot: bool) -> Iterator[Record]:
-    parts_left = 0
-    for line in _lines(path):
-        found = _decode(line)
-        if isinstance(found, Record):
-            fold.apply(found.event, found.time)
-            yield found
-        elif isinstance(found, Header):
-            parts_left = found.parts if takes_snapshot else 0
-        elif parts_left:
-            fold.take(decode_part(line).state)
-            parts_left -= 1
+def _take_in(path: Path, fold: Fold, found: _Found) -> None:
+    """A snapshot in the middle is not taken in: what it says is there already, or is contradicted by it."""
+    takes_snapshot = found.next_seq == 1
+    found.next_seq = max(found.next_seq, first_seq(path) + 1)
+    for text in _lines(path):
+        with suppress(JournalError):
+            record = decode(text)
+            fold.apply(record.event, record.time)
+            found.next_seq, found.server = max(found.next_seq, record.seq + 1), record.server
+            continue
+        with suppress(JournalError):
+            decode_header(text)
+            continue
+        with suppress(JournalError, ValueError):
+            part = decode_part(text)
+            (fold if takes_snapshot else NO_FOLD).take(part.state)
+            continue
+        found.next_seq += 1 + len(text) // SHORTEST_RECORD
 
 
-def _decode(line: bytes) -> Record | Header | None:
-    with suppress(JournalError):
-        return decode(line)
-    with suppress(JournalError):
-        return decode_header(line)
-    return None
+def _as_found(path: Path) -> Previous:
+    """What a segment is like, as far as it can be read."""
+    size, hashed = 0, sha256()
+    for text in _lines(path):
+        size += len(text)
+        hashed.update(text)
+    return Previous(first_seq(path), size, hashed.hexdigest())
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """The lines of a segment, as far as it can be read."""
-    try:
-        with open_segment(path) as file:
-            while line := file.readline(MAX_LINE):
-                yield line
-    except (OSError, EOFError):
-        return
+    """The lines of a segment, as far as it can be decompressed."""
+    with open_segment(path) as file, suppress(*GARBLED):
+        while text := file.readline(MAX_LINE):
+            yield text

@@ -19,6 +19,7 @@ from __future__ import annotations
 import errno
 import gzip
 import os
+import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import sha256
@@ -30,13 +31,16 @@ from msgspec import Raw, Struct
 from bussrv.errors import JournalError
 from bussrv.journal.chain import line_hash
 from bussrv.journal.files import FILES, Files
-from bussrv.journal.header import Header, Part, Previous, encode_header, encode_part
+from bussrv.journal.header import Header, Part, Previous, decode_header, encode_header, encode_part
 from bussrv.journal.record import Record
 
 SUFFIX = ".jsonl"
 COMPRESSED_SUFFIX = ".jsonl.gz"
 TORN_SUFFIX = ".torn"
 NEW_SUFFIX = ".new"
+
+GARBLED = (gzip.BadGzipFile, EOFError, zlib.error)
+"""What reading raises when a compressed segment is not what it was when it was compressed."""
 
 _BLOCK = 1 << 20
 
@@ -75,10 +79,17 @@ def list_segments(directory: Path) -> list[Path]:
     return [found[number] for number in sorted(found)]
 
 
+def is_there(directory: Path, number: int) -> bool:
+    """Whether there is a segment of that number, compressed or not."""
+    plain = directory / segment_name(number)
+    # In this order: while one is compressed, the copy is there before it is removed.
+    return plain.exists() or plain.with_name(plain.name.removesuffix(SUFFIX) + COMPRESSED_SUFFIX).exists()
+
+
 def open_segment(path: Path) -> BinaryIO:
     """A segment, to be read from its beginning as it was before it was compressed.
 
-    :raises OSError: if it cannot be read; in what is compressed, reading raises that or :class:`EOFError` later, too.
+    :raises OSError: if it cannot be read; in what is compressed, reading raises that or one of ``GARBLED`` later, too.
     """
     return cast("BinaryIO", gzip.open(path, "rb")) if is_compressed(path) else path.open("rb")
 
@@ -87,7 +98,7 @@ def digest_of(path: Path, size: int | None = None) -> tuple[int, str]:
     """How many bytes a segment has, and the SHA-256 of them.
 
     :param size: look at the first ``size`` bytes only.
-    :raises OSError, EOFError: if it cannot be read.
+    :raises OSError: if it cannot be read; one of ``GARBLED`` if it is compressed and damaged.
     """
     hashed, count = sha256(), 0
     with open_segment(path) as file:
@@ -141,6 +152,16 @@ def _write_file(path: Path, lines: Iterable[bytes], files: Files) -> None:
         files.sync(descriptor)
     finally:
         files.close(descriptor)
+
+
+def _is_without_records(path: Path) -> bool:
+    """Whether a segment has a header and a snapshot, and nothing else."""
+    try:
+        with path.open("rb") as file:
+            parts = decode_header(file.readline()).parts
+            return sum(1 for _ in file) == parts
+    except JournalError:
+        return False
 
 
 class Extent(Struct, frozen=True, kw_only=True):
@@ -227,7 +248,7 @@ class SegmentFile:
     :ivar header: its first line.
 
     :param states: the snapshot, one JSON text for each of the ``header.parts`` lines.
-    :raises OSError: if it cannot be made, or if there is one of that name.
+    :raises OSError: if it cannot be made, or if there is one of that name that has records.
     """
 
     def __init__(self, directory: Path, header: Header, states: Iterable[bytes], files: Files = FILES) -> None:
@@ -236,19 +257,20 @@ class SegmentFile:
         self._files = files
         self._measure = Measure(header.segment)
         self._pending: tuple[bytes, str, list[Record]] | None = None
-        if self.path.exists():
+        if self.path.exists() and not _is_without_records(self.path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.path))
         new = self.path.with_name(self.path.name + NEW_SUFFIX)
         try:
             _write_file(new, self._beginning(header, states), files)
             files.rename(new, self.path)
             files.sync_directory(directory)
+            self._descriptor = files.reopen(self.path)
         except OSError:
-            # Left there, it is removed at the next start.
+            # Left there, they are in nobody's way: without records, it is replaced or removed at the next start.
             with suppress(OSError):
                 files.remove(new)
+                files.remove(self.path)
             raise
-        self._descriptor = files.reopen(self.path)
 
     def _beginning(self, header: Header, states: Iterable[bytes]) -> Iterable[bytes]:
         line = encode_header(header)
@@ -310,11 +332,17 @@ class SegmentFile:
         self._files.close(self._descriptor)
 
     def cut_back(self) -> None:
-        """Cut off what was not marked good; a segment without records is removed. To be called when it is closed."""
+        """Cut off what was not marked good; a segment without records is removed. To be called when it is closed.
+
+        :raises OSError: if the disk fails; not if somebody removed the file.
+        """
         if not self.records:
             self._files.remove(self.path)
             return
-        descriptor = self._files.reopen(self.path)
+        try:
+            descriptor = self._files.reopen(self.path)
+        except FileNotFoundError:
+            return
         try:
             self._files.truncate(descriptor, self.size)
             self._files.sync(descriptor)
