@@ -26,7 +26,8 @@ from bussrv.journal.keys import PrivateKey, PublicKey, Succession, sign_line, sp
 from bussrv.journal.record import format_time, parse_time
 
 VERSION = 2
-MANIFEST_NAME = "manifest.jsonl"
+MANIFEST_NAME = "manifest"
+"""Not a name that `*.jsonl` matches: that is for who reads the segments."""
 _MOMENTS = ("time", "first_time", "last_time")
 
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
