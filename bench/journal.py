@@ -35,7 +35,7 @@ from typing import Any
 import journal_redis
 import journal_sqlite
 from journal_figures import Figures, Key, Results, facts, figures, syncs_as_asked, syncs_one_by_one
-from journal_load import closed_loop, open_loop, reactor
+from journal_load import closed_loop, open_loop, reactor, without_journal
 from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 
@@ -43,11 +43,9 @@ from bussrv.clock import SystemClock
 from bussrv.events import ServiceRegistered
 from bussrv.journal.batch import BatchWriter, make_entry
 from bussrv.journal.files import FILES, Files
-from bussrv.journal.manifest import MANIFEST_NAME, read_manifest
 from bussrv.journal.memory import MemoryJournal
 from bussrv.journal.record import Record, Stamped, encode
 from bussrv.journal.recovery import Recovered
-from bussrv.journal.upkeep import Policy, Upkeep
 from bussrv.journal.writer import FileJournal
 from bussrv.registry.fold import RegistryFold
 
@@ -123,21 +121,6 @@ def make_writer(directory: Path, files: Files = FILES) -> BatchWriter:
     )
 
 
-def make_journal(directory: Path, files: Files = FILES) -> FileJournal:
-    """The journal of a server, as it is by default."""
-    upkeep = Upkeep(
-        directory,
-        "bench",
-        manifest=read_manifest(directory / MANIFEST_NAME),
-        key=None,
-        unsealed=(),
-        policy=Policy(),
-        clock=SystemClock(),
-        later=lambda task: task(),
-    )
-    return FileJournal(make_writer(directory, files), reactor, upkeep)
-
-
 def make_line(seq: int, stamped: Stamped) -> str:
     """What the journal would write of an event, without newline."""
     return encode(Record(seq, stamped.time, stamped.mono, "bench", BOOT, stamped.event)).decode()[:-1]
@@ -181,7 +164,7 @@ class Run:
     async def _closed(self, sessions: int) -> None:
         seconds = self._plan.closed
         files = CountingFiles()
-        journal = make_journal(self._new_directory(), files)
+        journal = FileJournal(make_writer(self._new_directory(), files), reactor)
         ours = await closed_loop(journal, sessions, seconds)
         await journal.close()
         self.results.add((CLOSED, sessions, OURS), Figures(ours.rate, ours.p50, ours.p99, files.lines_per_sync))
@@ -192,7 +175,7 @@ class Run:
         if self._redis is not None:
             self.results.add((CLOSED, sessions, REDIS), self._redis.closed_loop(sessions, 1, seconds))
         if sessions == 1:
-            self.results.add((CLOSED, sessions, NO_JOURNAL), await closed_loop(MemoryJournal(), sessions, seconds))
+            self.results.add((CLOSED, sessions, NO_JOURNAL), without_journal(seconds))
 
     def _bare(self, together: int) -> None:
         seconds = self._plan.bare
@@ -206,7 +189,7 @@ class Run:
 
     async def _open(self, rate: int) -> None:
         seconds = self._plan.open
-        journal = make_journal(self._new_directory())
+        journal = FileJournal(make_writer(self._new_directory()), reactor)
         self.results.add((OPEN, rate, OURS), await open_loop(journal, OPEN_SESSIONS, rate, seconds))
         await journal.close()
         for name, grouped in ((SQLITE_EACH, False), (SQLITE_GROUPED, True)):
@@ -264,7 +247,9 @@ def bars(results: Results, plan: Plan) -> list[Bar]:
     ours = results.median((OPEN, BAR_RATE, OURS))
     if ours is not None:
         syncs = ours.p99 / typical_sync(results)
-        what = f"open loop, {BAR_RATE}/s: p99 within {BAR_SYNCS} syncs (takes {syncs:.1f})"
+        disk = results.median((OPEN, BAR_RATE, DISK))
+        alone = "" if disk is None else f", the disk alone {disk.p99 / typical_sync(results):.1f}"
+        what = f"open loop, {BAR_RATE}/s: p99 within {BAR_SYNCS} syncs (takes {syncs:.1f}{alone})"
         found.append(Bar(what, BAR_SYNCS / syncs))
     return found
 

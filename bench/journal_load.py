@@ -15,6 +15,7 @@ from twisted.internet.defer import Deferred
 
 from bussrv.clock import SystemClock
 from bussrv.interfaces import IJournal
+from bussrv.journal.memory import MemoryJournal
 from bussrv.registry.registry import Registry
 
 WARM_UP = 0.1
@@ -32,32 +33,57 @@ class _Sessions:
             journal, SystemClock(), lambda: f"{next(numbers):024x}", server_id="bench", boot="5f1c2ab94e07"
         )
         self._ids = [registry.open_session("objects", f"127.0.0.1:{40_000 + number}").id for number in range(sessions)]
+        self._names = [f"bench/{number}" for number in range(sessions)]
         self._changes = [cycle([registry.register_service, registry.unregister_service]) for _ in range(sessions)]
 
     def change(self, number: int) -> Deferred[None]:
         """The next change of a session."""
-        return next(self._changes[number])(self._ids[number], f"bench/{number}")
+        return next(self._changes[number])(self._ids[number], self._names[number])
+
+
+def without_journal(seconds: float) -> Figures:
+    """One session, and a journal that answers at once: what is left of a change when nothing is written."""
+    load = _Sessions(MemoryJournal(), 1)
+    latencies: list[float] = []
+    begin = now = time.perf_counter()
+    while now - begin < seconds:
+        load.change(0)
+        before, now = now, time.perf_counter()
+        latencies.append(now - before)
+    return figures(latencies, now - begin)
 
 
 async def closed_loop(journal: IJournal, sessions: int, seconds: float) -> Figures:
-    """Every session asks for a change, and for another one as soon as it is answered."""
+    """Every session asks for a change, and for another one as soon as it is answered.
+
+    :param journal: one that does not answer at once.
+    """
     load = _Sessions(journal, sessions)
     latencies: list[float] = []
+    done: Deferred[None] = Deferred()
     begin = time.perf_counter() + WARM_UP
     end = begin + seconds
+    running = sessions
 
-    async def session(number: int) -> None:
-        asked = 0.0
-        while asked < end:
-            asked = time.perf_counter()
-            await load.change(number)
-            answered = time.perf_counter()
-            if begin <= answered < end:
-                latencies.append(answered - asked)
+    def ask(number: int, now: float) -> None:
+        load.change(number).addCallback(answered, number, now)
 
-    running = [Deferred.fromCoroutine(session(number)) for number in range(sessions)]
-    for each in running:
-        await each
+    # Not a coroutine for each session: it would take as long as the registry does.
+    def answered(_: None, number: int, asked: float) -> None:
+        nonlocal running
+        now = time.perf_counter()
+        if now < end:
+            if now >= begin:
+                latencies.append(now - asked)
+            ask(number, now)
+            return
+        running -= 1
+        if not running:
+            done.callback(None)
+
+    for number in range(sessions):
+        ask(number, time.perf_counter())
+    await done
     return figures(latencies, seconds)
 
 
