@@ -50,6 +50,15 @@ def structs(cls):
 
 events = st.one_of([structs(cls) for cls in EVENT_CLASSES])
 
+hashes = st.integers(0, 2**256 - 1).map("{:064x}".format)
+
 records = st.builds(
-    Record, st.integers(1, 2**63), moments, st.integers(0, 2**63), st.text(max_size=20), st.text(max_size=20), events
+    Record,
+    seq=st.integers(1, 2**63),
+    time=moments,
+    mono=st.integers(0, 2**63),
+    server=st.text(max_size=20),
+    boot=st.text(max_size=20),
+    event=events,
+    prev=hashes,
 )

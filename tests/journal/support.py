@@ -244,3 +244,8 @@ def fold(records):
     for record in records:
         state.apply(record.event, record.time)
     return state
+
+
+def contents(directory):
+    """The files of a directory, by name."""
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 
 from bussrv import events as ev
 from bussrv.errors import JournalError
+from bussrv.journal.chain import START, line_hash
+from bussrv.journal.header import decode_header, encode_header
 from bussrv.journal.record import Record, decode, encode, encode_event, format_time, line, parse_time
 from tests.journal.strategies import LAST_MOMENT, moments, records
 
 VECTORS = Path(__file__).parents[1].joinpath("vectors", "journal.jsonl")
-GOLDEN = VECTORS.read_bytes().splitlines(keepends=True)
+HEADER, *GOLDEN = VECTORS.read_bytes().splitlines(keepends=True)
 
 
 def attempt(text):
@@ -42,8 +44,13 @@ def test_what_is_written_is_read_again(record):
 @given(records)
 def test_a_line_is_json_that_says_the_same(record):
     fields = json.loads(encode(record))
-    head = {"v": 1, "seq": record.seq, "time": format_time(record.time), "mono": record.mono, "server": record.server}
-    head |= {"boot": record.boot, "outcome": record.event.OUTCOME, "event": ev.event_name(record.event)}
+    head = {"v": 2, "prev": record.prev, "seq": record.seq, "time": format_time(record.time), "mono": record.mono}
+    head |= {
+        "server": record.server,
+        "boot": record.boot,
+        "outcome": record.event.OUTCOME,
+        "event": ev.event_name(record.event),
+    }
     assert list(fields)[: len(head)] == list(head)
     assert fields == head | json.loads(json.dumps(msgspec.to_builtins(record.event)))
 
@@ -55,9 +62,9 @@ def test_the_event_may_be_encoded_beforehand(record):
 
 def test_a_line_is_written_as_documented():
     event = ev.ServiceRegistered(protocol="objects", session="5f1c.3", service="Türklingel")
-    assert encode(Record(7, 1_795_269_723_123_456, 81_230_001, "hall", "5f1c", event)).decode() == (
-        '{"v":1,"seq":7,"time":"2026-11-21T14:02:03.123456Z","mono":81230001,"server":"hall","boot":"5f1c",'
-        '"outcome":"ok","event":"service.registered","protocol":"objects","session":"5f1c.3","service":"Türklingel"}\n'
+    assert encode(Record(7, 1_795_269_723_123_456, 81_230_001, "hall", "5f1c", event, "9f" * 32)).decode() == (
+        f'{{"v":2,"prev":"{"9f" * 32}","seq":7,"time":"2026-11-21T14:02:03.123456Z","mono":81230001,"server":"hall",'
+        '"boot":"5f1c","outcome":"ok","event":"service.registered","protocol":"objects","session":"5f1c.3","service":"Türklingel"}\n'
     )
 
 
@@ -149,8 +156,14 @@ def test_the_golden_records_hold_every_event_and_every_field_of_its_own():
 
 
 def test_the_golden_records_are_written_byte_for_byte_as_they_stand():
-    assert b"".join(encode(decode(text)) for text in GOLDEN) == VECTORS.read_bytes()
+    written = [encode_header(decode_header(HEADER)), *(encode(decode(text)) for text in GOLDEN)]
+    assert b"".join(written) == VECTORS.read_bytes()
     assert [decode(text).seq for text in GOLDEN] == list(range(1, len(GOLDEN) + 1))
+
+
+def test_each_golden_line_holds_the_hash_of_the_one_before():
+    assert decode_header(HEADER).prev == START
+    assert [decode(text).prev for text in GOLDEN] == [line_hash(text) for text in (HEADER, *GOLDEN[:-1])]
 
 
 # Damage.
@@ -213,14 +226,15 @@ def test_unknown_fields_are_ignored(text):
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"v": 2}, "schema version 2, this program reads version 1"),
-        ({"v": 0}, "schema version 0"),
-        ({"v": 2, "event": "door.opened", "time": 7.5}, "not a journal record"),
-        ({"v": 2, "event": "door.opened"}, "schema version 2"),
-        ({"v": "1"}, "not a journal record"),
+        ({"v": 3}, "schema version 3, this program reads version 2"),
+        ({"v": 1}, "schema version 1, this program reads version 2"),
+        ({"v": 3, "event": "door.opened", "time": 7.5}, "schema version 3"),
+        ({"v": 3, "event": "door.opened"}, "schema version 3"),
+        ({"v": "2"}, "not a journal record"),
         ({"event": "door.opened"}, "door.opened"),
         ({"seq": "1"}, "seq"),
         ({"seq": True}, "seq"),
+        ({"prev": 7}, "prev"),
         ({"time": "yesterday"}, "not a time"),
         ({"session": 7}, "session"),
     ],
@@ -230,7 +244,7 @@ def test_what_is_refused_is_named(fields, said):
         decode(changed(GOLDEN[0], **fields))
 
 
-@pytest.mark.parametrize("field", ["v", "seq", "time", "mono", "server", "boot", "outcome", "event"])
+@pytest.mark.parametrize("field", ["v", "prev", "seq", "time", "mono", "server", "boot", "outcome", "event"])
 def test_no_field_of_the_head_may_be_missing(field):
     fields = json.loads(GOLDEN[0])
     del fields[field]

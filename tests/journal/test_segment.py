@@ -1,20 +1,53 @@
-"""Segments: names, reading, torn tails, and the file that is written."""
+"""Segments: names, torn tails, extents, and the file that is written."""
+
+import gzip
+import os
+from hashlib import sha256
 
 import pytest
+from msgspec.structs import replace
 
 from bussrv.errors import JournalError
+from bussrv.journal.chain import START, line_hash
+from bussrv.journal.header import Header, Previous, decode_header, decode_part, encode_header
 from bussrv.journal.record import Record, encode
 from bussrv.journal.segment import (
+    GARBLED,
+    Extent,
     SegmentFile,
+    digest_of,
+    first_seq,
+    is_compressed,
+    is_there,
     list_segments,
-    read_segment,
     segment_name,
-    set_torn_tail_aside,
+    set_end_aside,
     torn_tail,
 )
-from tests.journal.support import note
+from tests.journal.support import contents, note
 
-LINES = [encode(Record(seq, 0, 0, "s", "b", note(f"n{seq}").event)) for seq in range(1, 4)]
+HEADER = Header(prev=START, segment=5, parts=0, time=0, server="hall", boot="boot")
+BEGINNING = encode_header(HEADER)
+RECORDS = [Record(seq, seq * 10, 0, "hall", "boot", note(f"n{seq}").event) for seq in range(5, 8)]
+LINES = [encode(record) for record in RECORDS]
+
+
+def write(file, *numbers):
+    file.write(
+        b"".join(LINES[number] for number in numbers), line_hash(LINES[numbers[-1]]), [RECORDS[n] for n in numbers]
+    )
+
+
+def grown(directory, disk=None):
+    """A segment with one good record and one that is not."""
+    file = SegmentFile(directory, HEADER, [], *([disk] if disk else []))
+    write(file, 0)
+    file.mark_good()
+    write(file, 1)
+    return file
+
+
+# Names.
 
 
 def test_names_sort_as_records_do():
@@ -25,9 +58,29 @@ def test_names_sort_as_records_do():
 
 
 def test_only_segments_are_listed(tmp_path):
-    for name in ("lock", segment_name(7), segment_name(1), segment_name(7) + ".torn", "notes.jsonl", "0x1.jsonl"):
+    for name in (
+        "lock",
+        "manifest.jsonl",
+        segment_name(7),
+        segment_name(1) + ".gz",
+        segment_name(7) + ".torn",
+        segment_name(9) + ".new",
+        segment_name(9) + ".gz.new",
+        "notes.jsonl",
+        "0x1.jsonl",
+    ):
         tmp_path.joinpath(name).touch()
-    assert list_segments(tmp_path) == [tmp_path / segment_name(1), tmp_path / segment_name(7)]
+    found = list_segments(tmp_path)
+    assert found == [tmp_path / (segment_name(1) + ".gz"), tmp_path / segment_name(7)]
+    assert [first_seq(path) for path in found] == [1, 7]
+    assert [is_compressed(path) for path in found] == [True, False]
+    assert [is_there(tmp_path, number) for number in (1, 7, 9)] == [True, True, False]
+
+
+def test_a_segment_that_is_there_twice_is_the_one_that_is_not_compressed(tmp_path):
+    for name in (segment_name(7) + ".gz", segment_name(7)):
+        tmp_path.joinpath(name).touch()
+    assert list_segments(tmp_path) == [tmp_path / segment_name(7)]
 
 
 def test_what_is_no_directory_cannot_be_listed(tmp_path):
@@ -35,17 +88,7 @@ def test_what_is_no_directory_cannot_be_listed(tmp_path):
         list_segments(tmp_path / "missing")
 
 
-def test_an_unfinished_last_line_is_no_record(tmp_path):
-    path = tmp_path / segment_name(1)
-    path.write_bytes(b"".join(LINES)[:-1])
-    assert [record.seq for record in read_segment(path)] == [1, 2]
-
-
-def test_a_damaged_line_is_named(tmp_path):
-    path = tmp_path / segment_name(1)
-    path.write_bytes(LINES[0] + LINES[1].replace(b'"seq"', b'"sea"') + LINES[2])
-    with pytest.raises(JournalError, match=rf"{path}, line 2: not a journal record"):
-        list(read_segment(path))
+# What a segment ends with.
 
 
 @pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 200_000])
@@ -54,70 +97,174 @@ def test_the_torn_tail_is_what_follows_the_last_newline(tmp_path, before, size):
     path = tmp_path / segment_name(1)
     path.write_bytes(before + b"y" * size)
     assert torn_tail(path) == b"y" * size
-    assert set_torn_tail_aside(path) == size
-    assert path.read_bytes() == before
-    aside = path.with_name(path.name + ".torn")
-    assert aside.exists() == bool(size)
-    if size:
-        assert aside.read_bytes() == b"y" * size
-    assert set_torn_tail_aside(path) == 0
 
 
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("size", [0, 1, 1 << 20, (1 << 20) + 1])
+def test_what_is_set_aside_is_kept_beside_the_segment(tmp_path, size):
+    path = tmp_path / segment_name(1)
+    path.write_bytes(b"good\n" + b"y" * size)
+    set_end_aside(path, 5)
+    assert path.read_bytes() == b"good\n"
+    assert path.with_name(path.name + ".torn").read_bytes() == b"y" * size
+
+
+SETTING_ASIDE = ["create", "write", "sync", "sync_directory", "reopen", "truncate", "sync"]
+
+
+@pytest.mark.parametrize("number", range(len(SETTING_ASIDE)))
 def test_what_is_set_aside_is_durable_before_it_is_cut_off(tmp_path, disk, number):
     path = tmp_path / segment_name(1)
     path.write_bytes(LINES[0] + b"torn")
     disk.fail_at([number])
     with pytest.raises(OSError, match="Input/output error"):
-        set_torn_tail_aside(path)
-    # Making the aside file durable is the first open and sync of six; until then nothing is cut off.
-    assert path.read_bytes() == LINES[0] + (b"torn" if number < 2 else b"")
-    assert path.with_name(path.name + ".torn").read_bytes() == b"torn"
+        set_end_aside(path, len(LINES[0]), disk)
+    assert disk.calls[SETTING_ASIDE[number]]
+    assert path.read_bytes() == LINES[0] + (b"torn" if number < 6 else b"")
     disk.fail_at([])
-    set_torn_tail_aside(path)
+    if number < 6:
+        set_end_aside(path, len(LINES[0]), disk)
     assert path.read_bytes() == LINES[0]
     assert path.with_name(path.name + ".torn").read_bytes() == b"torn"
 
 
-def test_a_segment_grows_and_is_cut_back_to_what_is_good(tmp_path):
-    file = SegmentFile(tmp_path, 5)
+@pytest.mark.parametrize("compress", [False, True])
+@pytest.mark.parametrize("size", [None, 0, 1, 1 << 20, 1 << 30])
+def test_the_digest_is_that_of_what_was_written(tmp_path, compress, size):
+    data = b"x" * ((1 << 20) + 7)
+    path = tmp_path / (segment_name(1) + ".gz" * compress)
+    path.write_bytes(gzip.compress(data) if compress else data)
+    expected = data[:size]
+    assert digest_of(path, size) == (len(expected), sha256(expected).hexdigest())
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:-1], lambda data: b"x" + data, lambda data: data[:10] + b"\xff" * 9]
+)
+def test_what_cannot_be_decompressed(tmp_path, damage):
+    path = tmp_path / (segment_name(1) + ".gz")
+    path.write_bytes(damage(gzip.compress(b"x" * 1000)))
+    with pytest.raises(GARBLED):
+        digest_of(path)
+
+
+# A segment that is written.
+
+
+def test_a_segment_begins_with_header_and_snapshot(tmp_path):
+    states = [b'{"sessions":[]}', b'{"services":{}}']
+    file = SegmentFile(tmp_path, replace(HEADER, parts=2), states)
+    header, *parts = file.path.read_bytes().splitlines()
+    assert decode_header(header) == replace(HEADER, parts=2)
+    found = [decode_part(text) for text in parts]
+    assert [bytes(part.state) for part in found] == states
+    assert [(part.snapshot, part.part) for part in found] == [(5, 1), (5, 2)]
+    assert [part.prev for part in found] == [line_hash(header), line_hash(parts[0])]
+    assert file.hash == line_hash(parts[1])
+    assert (file.records, file.size) == (0, file.path.stat().st_size)
+    file.close()
+
+
+def test_a_segment_grows_and_knows_its_extent(tmp_path):
+    file = SegmentFile(tmp_path, HEADER, [])
     assert file.path == tmp_path / segment_name(5)
-    file.write(LINES[0])
-    file.mark_good()
-    file.write(LINES[1])
-    assert file.size == len(LINES[0] + LINES[1])
-    file.abandon()
-    assert file.path.read_bytes() == LINES[0]
-
-
-def test_a_segment_without_anything_good_is_removed(tmp_path):
-    file = SegmentFile(tmp_path, 5)
-    file.write(LINES[0])
-    file.abandon()
-    assert list_segments(tmp_path) == []
-
-
-def test_an_empty_segment_that_was_left_behind_is_used(tmp_path):
-    tmp_path.joinpath(segment_name(5)).touch()
-    file = SegmentFile(tmp_path, 5)
-    file.write(LINES[0])
+    assert file.extent() == Extent(segment=5, bytes=len(BEGINNING), digest=sha256(BEGINNING).hexdigest())
+    for numbers in ((0,), (1, 2)):
+        before = file.extent()
+        write(file, *numbers)
+        assert file.extent() == before
+        file.mark_good()
     file.close()
-    assert file.path.read_bytes() == LINES[0]
+    data = BEGINNING + b"".join(LINES)
+    assert file.path.read_bytes() == data
+    extent = Extent(
+        segment=5,
+        bytes=len(data),
+        digest=sha256(data).hexdigest(),
+        records=3,
+        first_seq=5,
+        last_seq=7,
+        first_time=50,
+        last_time=70,
+    )
+    assert file.extent() == extent
+    assert extent.as_previous() == Previous(5, len(data), sha256(data).hexdigest())
+    assert file.hash == line_hash(LINES[2])
 
 
-def test_a_segment_that_holds_something_is_left_alone(tmp_path):
+def test_a_segment_is_cut_back_to_what_is_good(tmp_path):
+    file = grown(tmp_path)
+    assert file.path.read_bytes() == BEGINNING + LINES[0] + LINES[1]
+    file.close()
+    file.cut_back()
+    assert file.path.read_bytes() == BEGINNING + LINES[0]
+    assert (file.size, file.records, file.hash) == (len(BEGINNING + LINES[0]), 1, line_hash(LINES[0]))
+
+
+def test_a_segment_without_a_good_record_is_removed(tmp_path):
+    file = SegmentFile(tmp_path, HEADER, [])
+    write(file, 0)
+    file.close()
+    file.cut_back()
+    assert contents(tmp_path) == {}
+
+
+@pytest.mark.parametrize("is_good", [False, True])
+def test_what_somebody_removed_need_not_be_cut_back(tmp_path, is_good):
+    file = SegmentFile(tmp_path, HEADER, [])
+    write(file, 0)
+    if is_good:
+        file.mark_good()
+    file.path.unlink()
+    file.close()
+    file.cut_back()
+    assert contents(tmp_path) == {}
+
+
+def test_what_is_written_to_a_file_that_is_gone_is_an_error(tmp_path):
+    file = grown(tmp_path)
+    file.path.unlink()
+    with pytest.raises(FileNotFoundError, match=f"somebody removed {file.path}"):
+        write(file, 2)
+    file.close()
+
+
+MAKING = ["create", "write", "sync", "rename", "sync_directory", "reopen"]
+
+
+@pytest.mark.parametrize("span", [1, 2, 3])
+@pytest.mark.parametrize("number", range(len(MAKING)))
+def test_a_segment_that_could_not_be_made_is_made_later(tmp_path, disk, number, span):
+    disk.fail_at(range(number, number + span))
+    with pytest.raises(OSError, match="Input/output error"):
+        SegmentFile(tmp_path, HEADER, [], disk)
+    assert disk.calls[MAKING[number]]
+    disk.fail_at([])
+    file = SegmentFile(tmp_path, HEADER, [], disk)
+    write(file, 0)
+    file.close()
+    assert contents(tmp_path) == {segment_name(5): BEGINNING + LINES[0]}
+
+
+def test_it_appears_when_header_and_snapshot_are_on_the_disk(tmp_path, disk, monkeypatch):
+    calls = []
+    monkeypatch.setattr(disk, "_call", calls.append)
+    SegmentFile(tmp_path, HEADER, [], disk).close()
+    assert calls == MAKING
+
+
+@pytest.mark.parametrize("data", [BEGINNING + LINES[0], BEGINNING + LINES[0][:9], LINES[0], b""])
+def test_a_segment_that_holds_something_is_left_alone(tmp_path, data):
     path = tmp_path / segment_name(5)
-    path.write_bytes(LINES[0])
+    path.write_bytes(data)
     with pytest.raises(FileExistsError):
-        SegmentFile(tmp_path, 5)
-    assert path.read_bytes() == LINES[0]
+        SegmentFile(tmp_path, HEADER, [])
+    assert contents(tmp_path) == {path.name: data}
 
 
-def test_a_disk_that_takes_little_at_once_is_given_it_all(tmp_path, disk, monkeypatch):
-    write = disk.write
-    monkeypatch.setattr(disk, "write", lambda descriptor, data: write(descriptor, data[:7]), raising=False)
-    file = SegmentFile(tmp_path, 1)
-    file.write(LINES[0])
+def test_a_disk_that_takes_little_at_once_is_given_it_all(tmp_path, monkeypatch):
+    write_some = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write_some(descriptor, data[:7]))
+    file = SegmentFile(tmp_path, HEADER, [])
+    write(file, 0)
     file.close()
-    assert file.path.read_bytes() == LINES[0]
-    assert disk.calls["write"] > 5
+    assert file.path.read_bytes() == BEGINNING + LINES[0]
