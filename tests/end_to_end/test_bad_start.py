@@ -105,10 +105,12 @@ def test_a_damaged_journal(start: Start, journal: Path, tmp_path: Path) -> None:
     start().stop()
     (segment,) = journal.glob("*.jsonl")
     first, _, rest = segment.read_bytes().partition(b"\n")
+    segment.chmod(0o640)
     segment.write_bytes(first[:-5] + b"\n" + rest)
     ended = run(tmp_path, ["--journal", str(journal)])
     assert ended.returncode == 1
-    assert f"{segment}, line 1: not a journal record" in ended.stderr
+    assert f"{segment}, line 1: not the header of a segment" in ended.stderr
+    assert "--journal-salvage" in ended.stderr
     assert ended.stderr.count("\n") == 1
 
 
