@@ -31,6 +31,9 @@ SyncMode = Literal["always", "interval", "off"]
 SYNC_INTERVAL = 1.0
 """Seconds between the syncs of ``--journal-sync interval``."""
 
+PULSE = 1.0
+"""Seconds between two looks at what is due, and until a disk that failed is tried again."""
+
 log = Logger()
 
 
@@ -123,10 +126,11 @@ class BatchWriter:
         """Whether the last attempt to write failed."""
         return self._degraded is not None
 
-    @property
-    def sync_due(self) -> int | None:
-        """When :meth:`commit` is to sync what it wrote before, in microseconds of the monotonic clock."""
-        return self._sync_due
+    def patience(self) -> float:
+        """How many seconds may pass before :meth:`commit` has to be called, even without new entries."""
+        if self._sync_due is None:
+            return PULSE
+        return min(PULSE, max(0.0, (self._sync_due - self._clock.mono()) / 1_000_000))
 
     @property
     def segment(self) -> int | None:

@@ -20,14 +20,11 @@ from bussrv.clock import Clock
 from bussrv.errors import JournalError
 from bussrv.events import JournalPruned
 from bussrv.journal import closed
-from bussrv.journal.batch import BatchWriter
+from bussrv.journal.batch import PULSE, BatchWriter
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.manifest import Seal, last_seq
 from bussrv.journal.sealing import MARKER, Reason, Sealer, in_words
 from bussrv.journal.segment import Extent, first_seq, is_compressed, list_segments, segment_name
-
-PULSE = 1.0
-"""Seconds between two looks at what is due."""
 
 Later = Callable[[Callable[[], None]], object]
 

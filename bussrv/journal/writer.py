@@ -26,7 +26,7 @@ from bussrv.events import Event
 from bussrv.interfaces import IJournal
 from bussrv.journal.batch import BatchWriter, Entry, make_entry
 from bussrv.journal.record import Record, Stamped
-from bussrv.journal.upkeep import PULSE, Upkeep
+from bussrv.journal.upkeep import Upkeep
 
 log = Logger()
 
@@ -116,7 +116,7 @@ class FileJournal:
     def _next_batch(self) -> list[Entry | None]:
         entries: list[Entry | None] = []
         try:
-            entries.append(self._inbox.get(timeout=PULSE))
+            entries.append(self._inbox.get(timeout=self._writer.patience()))
             while entries[-1] is not None:
                 entries.append(self._inbox.get_nowait())
         except queue.Empty:

@@ -36,6 +36,12 @@ __all__ = ["BusService", "Options", "makeService"]
 
 log = Logger()
 
+_LOSES = {
+    "always": "",
+    "interval": "; a power failure may lose up to a second of it (--journal-sync interval)",
+    "off": "; a power failure may lose what the system has not written yet (--journal-sync off)",
+}
+
 
 def new_id() -> str:
     """An id that nobody else has: 96 random bits in hexadecimal."""
@@ -162,7 +168,10 @@ class BusService(Service):
         for name, listener in self.listeners.items():
             log.info("{name:>9} on {address}", name=name, address=listener.address)
         journal = self._config.journal
-        log.info("  journal in {journal}", journal=journal.directory) if journal else log.info("  journal is off")
+        if journal is None:
+            log.info("  journal is off")
+        else:
+            log.info("  journal in {journal}{loses}", journal=journal.directory, loses=_LOSES[journal.sync])
         log.info("To serve other hosts name an interface, for example: --objects tcp:7890:interface=0.0.0.0")
 
     async def _stop(self) -> None:
