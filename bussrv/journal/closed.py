@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gzip
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from bussrv.errors import JournalError
 from bussrv.journal.files import FILES, SEALED, Files
-from bussrv.journal.segment import COMPRESSED_SUFFIX, NEW_SUFFIX, SUFFIX, digest_of, segment_name
+from bussrv.journal.segment import COMPRESSED_SUFFIX, GARBLED, NEW_SUFFIX, SUFFIX, segment_name
 
 _BLOCK = 1 << 18
 _LEVEL = 6
@@ -29,25 +30,36 @@ def compress(path: Path, digest: str, files: Files = FILES) -> Path:
     :param digest: the SHA-256 of the segment.
     :returns: the copy.
     :raises JournalError: if the copy does not say the same.
-    :raises OSError: if the disk fails. The segment is still there.
+    :raises OSError: if the disk fails. The segment or its copy is there.
     """
     target = path.with_name(path.name.removesuffix(SUFFIX) + COMPRESSED_SUFFIX)
     new = target.with_name(target.name + NEW_SUFFIX)
     try:
         _write_compressed(path, new, files)
+        if _digest_inside(new) != digest:
+            raise JournalError(f"{path} is not what it was when it was sealed, or its copy is not; it is left as it is")
+        files.set_mode(new, SEALED)
         files.rename(new, target)
-        if digest_of(target)[1] != digest:
-            files.remove(target)
-            raise JournalError(f"{path} reads otherwise when it is compressed; it is left as it is")
-        files.set_mode(target, SEALED)
-        files.sync_directory(path.parent)
-        files.remove(path)
-        files.sync_directory(path.parent)
-    except OSError:
+    except (OSError, JournalError):
         with suppress(OSError):
             files.remove(new)
         raise
+    files.sync_directory(path.parent)
+    files.remove(path)
+    files.sync_directory(path.parent)
     return target
+
+
+def _digest_inside(copy: Path) -> str | None:
+    """The SHA-256 of what was compressed; ``None`` if it cannot be read back."""
+    hashed = sha256()
+    try:
+        with gzip.open(copy, "rb") as file:
+            while block := file.read(_BLOCK):
+                hashed.update(block)
+    except GARBLED:
+        return None
+    return hashed.hexdigest()
 
 
 def _write_compressed(path: Path, target: Path, files: Files) -> None:

@@ -16,7 +16,7 @@ from bussrv.clock import Clock
 from bussrv.errors import JournalError
 from bussrv.interfaces import IJournal
 from bussrv.journal.batch import BatchWriter, Rotation, SyncMode
-from bussrv.journal.keys import read_private
+from bussrv.journal.keys import PrivateKey, read_private
 from bussrv.journal.lock import JournalLock
 from bussrv.journal.manifest import MANIFEST_NAME, read_manifest
 from bussrv.journal.memory import MemoryJournal
@@ -82,10 +82,11 @@ class JournalPlace:
         self._clock = clock
         self._reactor = reactor
         self._journal: FileJournal | None = None
+        self._upkeep: Upkeep | None = None
         self._background = ThreadPoolExecutor(1, "bussrv-journal-upkeep")
         self._lock = JournalLock(config.directory)
         try:
-            self._key = None if config.key is None else read_private(config.key)
+            self._key = self._read_key()
             self._pseudonyms = self._open_pseudonyms()
             self._fold, self.recovered = self._recover()
         except BaseException:
@@ -96,6 +97,17 @@ class JournalPlace:
             _name(self.state, self._pseudonyms.reveal_text)
             # What was written down before there were pseudonyms is not to stand in new snapshots.
             _name(self._fold.state, self._pseudonyms.hide_text)
+
+    def _read_key(self) -> PrivateKey | None:
+        path, directory = self._config.key, self._config.directory
+        if path is None:
+            return None
+        if path.resolve().is_relative_to(directory.resolve()):
+            raise JournalError(
+                f"the private key {path} lies in the journal directory {directory}: whoever can change the journal "
+                "could sign it anew. Put it elsewhere."
+            )
+        return read_private(path)
 
     def _open_pseudonyms(self) -> Pseudonyms | None:
         if self._config.pseudonyms is None:
@@ -125,11 +137,11 @@ class JournalPlace:
         try:
             sealer = Sealer(directory, server, manifest=manifest, key=self._key, clock=self._clock)
         except OSError as error:
-            raise JournalError(f"cannot write {directory / MANIFEST_NAME}: {error.strerror}") from error
+            raise JournalError(f"cannot write {directory / MANIFEST_NAME}: {error.strerror or error}") from error
         upkeep = Upkeep(
             directory,
             sealer,
-            closed=manifest.closed(),
+            manifest=manifest,
             unsealed=self.recovered.unsealed,
             policy=self._config.policy,
             clock=self._clock,
@@ -149,6 +161,7 @@ class JournalPlace:
             last_seal=lambda: sealer.last_hash,
         )
         upkeep.begin()
+        self._upkeep = upkeep
         hide = None if pseudonyms is None else pseudonyms.hide
         self._journal = FileJournal(writer, self._reactor, upkeep, hide)
         return self._journal
@@ -165,12 +178,16 @@ class JournalPlace:
 
     def abandon(self) -> None:
         """Let go at once of a directory in which nothing was written, because the server could not start."""
+        if self._upkeep is not None:
+            self._upkeep.stop()
         if self._journal is not None:
             self._journal.close()
+        self._background.shutdown(cancel_futures=True)
         self._lock.release()
 
     def _let_go(self, result: Any) -> Any:
-        self._background.shutdown()
+        # What has not begun is left to the next boot.
+        self._background.shutdown(cancel_futures=True)
         if self._pseudonyms is not None:
             self._pseudonyms.close()
         self._lock.release()

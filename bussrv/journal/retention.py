@@ -1,0 +1,138 @@
+"""Retention: which segments of a journal are removed, and in which steps.
+
+A removal is said in the manifest, then in the journal, and is done when both are on the disk: oldest first, and the
+next one only when the one before is gone, so that what is left has no gap. A crash in between is made good by the next
+boot, which then says it in the journal a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+from twisted.logger import Logger
+
+from bussrv.clock import Clock
+from bussrv.events import JournalPruned
+from bussrv.journal import closed
+from bussrv.journal.batch import BatchWriter
+from bussrv.journal.files import FILES, Files
+from bussrv.journal.manifest import Pruned, Seal, last_seq
+from bussrv.journal.sealing import Reason, Sealer, in_words
+from bussrv.journal.segment import first_seq, is_there, list_segments
+
+Later = Callable[[Callable[[], None]], object]
+
+log = Logger()
+
+
+class Retention:
+    """Removes the oldest segments of a journal directory that is open for writing.
+
+    :param age: how many seconds after its last record a segment is removed; ``None``: never.
+    :param size: how many bytes the segments may take before the oldest are removed; ``None``: any number.
+    :param pruned: what an earlier boot said is removed.
+    :param later: runs a function in the background, one after the other.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        sealer: Sealer,
+        *,
+        age: float | None,
+        size: int | None,
+        pruned: Iterable[Pruned],
+        clock: Clock,
+        later: Later,
+        files: Files = FILES,
+    ) -> None:
+        self._directory = directory
+        self._sealer = sealer
+        self._age = age
+        self._size = size
+        self._clock = clock
+        self._later = later
+        self._files = files
+        self._unsaid = [_event(each, each.reason) for each in pruned if is_there(directory, each.segment)]
+        self._noted: list[int] = []
+        self._leaving: list[int] = []
+        self._is_removing = False
+        self._is_failing = False
+
+    def look(self, writer: BatchWriter, sealed: dict[int, Seal]) -> None:
+        """Take the next step. To be called when the writer has tried to write what was noted before.
+
+        :param sealed: the seals of the segments that are closed; those that are to be removed are taken out.
+        :raises OSError, JournalError: if the manifest cannot be written, or the journal not be synced.
+        """
+        self._remove_what_was_said(writer)
+        for event in self._unsaid:
+            self._note(event, writer)
+        self._unsaid = []
+        self._choose(writer, sealed)
+
+    def _remove_what_was_said(self, writer: BatchWriter) -> None:
+        if self._noted and not writer.degraded:
+            writer.sync()
+            self._leaving += self._noted
+            self._noted = []
+        self._leaving = [each for each in self._leaving if is_there(self._directory, each)]
+        if self._leaving and not self._is_removing:
+            self._is_removing = True
+            self._later(partial(self._remove, tuple(self._leaving)))
+
+    def _remove(self, segments: Iterable[int]) -> None:
+        try:
+            for number in segments:
+                closed.remove(self._directory, number, self._files)
+        except OSError as error:
+            if not self._is_failing:
+                log.error(
+                    "journal: segment {number} cannot be removed, it is tried again: {error}",
+                    number=number,
+                    error=error,
+                )
+            self._is_failing = True
+        else:
+            self._is_failing = False
+        finally:
+            self._is_removing = False
+
+    def _choose(self, writer: BatchWriter, sealed: dict[int, Seal]) -> None:
+        if self._age is None and self._size is None:
+            return
+        going = {*self._noted, *self._leaving}
+        paths = [path for path in list_segments(self._directory) if first_seq(path) not in going]
+        total = sum(closed.stored_size(path) for path in paths)
+        for path in paths[:-1]:
+            seal = sealed.get(first_seq(path))
+            reason = None if seal is None else self._why(seal, total)
+            if seal is None or reason is None:
+                return
+            total -= closed.stored_size(path)
+            self._sealer.prune(seal, reason)
+            del sealed[seal.segment]
+            log.info("journal: removing {what}, retention by {reason}", what=in_words(seal), reason=reason)
+            self._note(_event(seal, reason), writer)
+
+    def _why(self, seal: Seal, total: int) -> Reason | None:
+        age = self._age
+        if age is not None and seal.last_time is not None and self._clock.utc() - seal.last_time > age * 1_000_000:
+            return "age"
+        return "size" if self._size is not None and total > self._size else None
+
+    def _note(self, event: JournalPruned, writer: BatchWriter) -> None:
+        writer.note(event)
+        self._noted.append(event.segment)
+
+
+def _event(what: Seal | Pruned, reason: Reason) -> JournalPruned:
+    return JournalPruned(
+        segment=what.segment,
+        last_seq=last_seq(what) if isinstance(what, Seal) else what.last_seq,
+        bytes=what.bytes,
+        digest=what.digest,
+        reason=f"retention-{reason}",
+    )
