@@ -16,6 +16,7 @@ from bussrv.journal.batch import BatchWriter, make_entry
 from bussrv.journal.chain import START, line_hash
 from bussrv.journal.files import Files
 from bussrv.journal.header import Header
+from bussrv.journal.manifest import MANIFEST_NAME, ManifestFile, Seal, read_manifest
 from bussrv.journal.reading import read_journal
 from bussrv.journal.record import Stamped, encode
 from bussrv.journal.recovery import recover
@@ -249,3 +250,78 @@ def fold(records):
 def contents(directory):
     """The files of a directory, by name."""
     return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
+
+
+def vouch(directory, extents, *, closed=True):
+    """Seal segments in the manifest of a directory."""
+    path = directory / MANIFEST_NAME
+    seals = [
+        Seal(
+            time=FakeClock().utc(),
+            server="server",
+            segment=each.segment,
+            closed=closed,
+            bytes=each.bytes,
+            digest=each.digest,
+            records=each.records,
+            first_seq=each.first_seq,
+            last_seq=each.last_seq,
+            first_time=each.first_time,
+            last_time=each.last_time,
+        )
+        for each in extents
+    ]
+    ManifestFile(path, read_manifest(path)).append(seals)
+
+
+def last_entry(directory):
+    """The hash of the last line of the manifest of a directory."""
+    manifest = read_manifest(directory / MANIFEST_NAME)
+    return manifest.last_hash if manifest.entries else None
+
+
+STORY = [
+    [
+        ev.SessionOpened(session="b1.1", routing_id="ann", protocol="objects", peer="10.0.0.1:1"),
+        ev.ServiceRegistered(session="b1.1", service="tv"),
+        ev.SessionOpened(session="b1.2", routing_id="bob", protocol="inbus", peer="10.0.0.2:2", persistent=True),
+        ev.SubscriptionAdded(session="b1.2", service="tv", options={"version": 2}),
+    ],
+    [
+        ev.ServiceRegistered(session="b1.2", service="radio"),
+        ev.SessionOpened(session="b2.1", routing_id="cid", protocol="spp", peer="10.0.0.3:3"),
+        ev.SessionIdentified(session="b2.1", routing_id="cid", routing_ids=("hall",), actor="cid@example"),
+        ev.SessionClosed(session="b1.1", reason="client-closed", duration=5_000_000),
+    ],
+    [
+        ev.ServiceRegistered(session="b2.1", service="door"),
+        ev.SubscriptionAdded(session="b2.1", service="radio"),
+        ev.ServiceUnregistered(session="b1.2", service="radio"),
+        ev.ServiceRegistered(session="b1.2", service="gate"),
+    ],
+]
+"""What happens in three boots: records 1 to 4, 5 to 8 and 9 to 12."""
+
+
+def story(directory, *, sealed_records=None, vouched=True):
+    """A journal of three segments: that of ``STORY``.
+
+    :param vouched: whether there is a manifest in which the first two are sealed.
+    :param sealed_records: how many records of the last one are sealed; all of them: as closed.
+    """
+    directory.mkdir(exist_ok=True)
+    clock = FakeClock()
+    for number, events in enumerate(STORY, start=1):
+        boot = writer(directory, boot=f"b{number}", clock=clock, last_seal=lambda: last_entry(directory))
+        for count, event in enumerate(events, start=1):
+            clock.advance(1)
+            boot.commit([make_entry([stamp(event, clock)])])
+            if number == len(STORY) and count == sealed_records and count < len(events):
+                vouch(directory, [boot.extent()], closed=False)
+        boot.close()
+        if vouched and (number < len(STORY) or sealed_records == len(events)):
+            vouch(directory, boot.closed)
+
+
+def lines_of(path):
+    return path.read_bytes().splitlines(keepends=True)

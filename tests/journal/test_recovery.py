@@ -1,201 +1,343 @@
-"""Opening a journal directory: the lock, the replay, and whatever a crash or a careless hand left there."""
+"""Opening a journal directory: the lock, the replay, and whatever a crash left there."""
 
+import gzip
 import shutil
 
 import pytest
 
 from bussrv import events as ev
 from bussrv.errors import JournalError
-from bussrv.journal.record import Record, encode
-from bussrv.journal.recovery import JournalLock, Recovered, recover
-from bussrv.journal.segment import list_segments, segment_name
-from bussrv.journal.writer import make_entry
-from tests.journal.support import actors, every_record, fact, fold, note, replay, stamp, writer
+from bussrv.journal.chain import START, line_hash
+from bussrv.journal.header import Damage, Previous
+from bussrv.journal.lock import JournalLock
+from bussrv.journal.manifest import MANIFEST_NAME
+from bussrv.journal.reading import NO_FOLD, read_header
+from bussrv.journal.record import Record
+from bussrv.journal.recovery import Damaged, Recovered, recover
+from bussrv.journal.segment import digest_of, list_segments, segment_name
+from bussrv.registry.fold import RegistryFold
+from tests.journal.support import (
+    STORY,
+    actors,
+    chained,
+    contents,
+    every_record,
+    fact,
+    fold,
+    lines_of,
+    make_entry,
+    note,
+    replay,
+    stamp,
+    story,
+    vouch,
+    writer,
+)
+
+FIRST, MIDDLE, LAST = map(segment_name, (1, 5, 9))
 
 
-def write(directory, *segments, last_event=None):
-    """A journal with a record for each name, in the segments given; its lines, by segment."""
-    directory.mkdir(exist_ok=True)
-    lines, seq = [], 0
-    for names in segments:
-        lines.append([])
-        path = directory / segment_name(seq + 1)
-        for name in names:
-            seq += 1
-            lines[-1].append(encode(Record(seq, seq * 10, seq, "hall", "boot", note(name).event)))
-        path.write_bytes(b"".join(lines[-1]))
-    return lines
+def named(*names, start=1):
+    """A record for each name."""
+    return [Record(seq, seq * 10, seq, "hall", "boot", note(name).event) for seq, name in enumerate(names, start)]
 
 
-def recovered_actors(directory):
-    found = []
-    recover(directory, lambda event, time: found.append(event.actor))
-    return found
+class Seen:
+    """A fold that remembers what it was given."""
+
+    def __init__(self):
+        self.events, self.parts = [], []
+
+    def apply(self, event, time):
+        self.events.append((event.actor, time))
+
+    def take(self, state):
+        self.parts.append(bytes(state))
+
+    def states(self):
+        return []
 
 
 # What is replayed.
 
 
 def test_an_empty_directory_is_a_new_journal(tmp_path):
-    assert recover(tmp_path, lambda event, time: pytest.fail("nothing is there")) == Recovered(0, None, True, 0)
+    seen = Seen()
+    assert recover(tmp_path, seen) == Recovered(next_seq=1, hash=START, server=None, stopped=True)
+    assert (seen.events, seen.parts) == ([], [])
 
 
-def test_every_record_is_replayed_in_order_with_its_time(tmp_path):
-    write(tmp_path, ["a", "b"], ["c"], ["d", "e"])
-    seen = []
-    recovered = recover(tmp_path, lambda event, time: seen.append((event.actor, time)))
-    assert seen == [("a", 10), ("b", 20), ("c", 30), ("d", 40), ("e", 50)]
-    assert recovered == Recovered(last_seq=5, server="hall", stopped=False, torn_bytes=0)
+def test_the_last_segment_is_replayed_in_order_with_its_times(tmp_path):
+    records = named("a", "b", "c", "d", "e")
+    lines = chained(tmp_path, records[:2], records[2:3], records[3:])
+    seen = Seen()
+    recovered = recover(tmp_path, seen)
+    assert seen.events == [("d", 40), ("e", 50)]
+    assert (recovered.next_seq, recovered.hash) == (6, line_hash(lines[2][1]))
+    assert (recovered.server, recovered.stopped, recovered.torn_bytes, recovered.salvaged) == ("hall", False, 0, None)
+    assert recovered.previous == Previous(4, *digest_of(tmp_path / segment_name(4)))
+    # Nobody sealed any of them.
+    assert [(each.segment, each.records, each.last_seq) for each in recovered.unsealed] == [
+        (1, 2, 2),
+        (3, 1, 3),
+        (4, 2, 5),
+    ]
+
+
+def test_what_is_sealed_is_not_to_be_sealed_again(tmp_path):
+    story(tmp_path)
+    (last,) = recover(tmp_path, NO_FOLD).unsealed
+    assert (last.segment, last.first_seq, last.last_seq, last.records) == (9, 9, 12, 4)
+    assert (last.bytes, last.digest) == digest_of(tmp_path / LAST)
+    vouch(tmp_path, [last])
+    assert recover(tmp_path, NO_FOLD).unsealed == ()
 
 
 @pytest.mark.parametrize(
     ("events", "stopped"), [([ev.ServerStopped()], True), ([ev.ServerStopped(), ev.LinkUp()], False)]
 )
 def test_an_orderly_end_is_told_from_a_crash(tmp_path, events, stopped):
-    write(tmp_path, ["a"])
-    lines = [encode(Record(seq, 0, 0, "cellar", "boot", event)) for seq, event in enumerate(events, start=2)]
-    tmp_path.joinpath(segment_name(2)).write_bytes(b"".join(lines))
-    assert recover(tmp_path, lambda event, time: None) == Recovered(1 + len(events), "cellar", stopped, 0)
+    end = [Record(seq, 0, 0, "cellar", "boot", event) for seq, event in enumerate(events, start=2)]
+    chained(tmp_path, named("a"), end)
+    recovered = recover(tmp_path, NO_FOLD)
+    assert (recovered.next_seq, recovered.server, recovered.stopped) == (2 + len(events), "cellar", stopped)
 
 
 def test_a_replay_is_the_state_that_was_journaled(tmp_path):
-    events = [
-        ev.SessionOpened(session="s", routing_id="r", protocol="inbus", peer="p", persistent=True),
-        ev.SubscriptionAdded(session="s", service="tv", options={"version": 2}),
-        ev.ServiceRegistered(session="s", service="radio"),
-        ev.SubscriptionRenewed(session="s", service="tv"),
-    ]
-    for number, event in enumerate(events):
-        boot = writer(tmp_path, last_seq=number)
-        boot.commit([make_entry([stamp(event)])])
-        boot.close()
+    story(tmp_path)
+    records = every_record(tmp_path)
+    assert [record.event for record in records] == [event for events in STORY for event in events]
     state = replay(tmp_path)
-    assert state == fold(every_record(tmp_path))
-    assert state.subscription("s", "tv").options == {"version": 2}
-    assert state.sessions["s"].persistent
+    assert state == fold(records)
+    assert state.subscription("b1.2", "tv").options == {"version": 2}
+    assert state.sessions["b1.2"].persistent
+    assert state.services.keys() == {"door", "gate"}
+
+
+@pytest.mark.parametrize("kept", [{LAST}, {MIDDLE}, {MIDDLE, LAST}, {FIRST}, {FIRST, MIDDLE}])
+def test_every_segment_can_be_replayed_without_those_before_it(tmp_path, kept):
+    story(tmp_path, vouched=False)
+    records = every_record(tmp_path)
+    for name in {FIRST, MIDDLE, LAST} - kept:
+        tmp_path.joinpath(name).unlink()
+    count = 4 * {FIRST: 1, MIDDLE: 2, LAST: 3}[max(kept)]
+    assert replay(tmp_path) == fold(records[:count])
+    assert recover(tmp_path, NO_FOLD).next_seq == count + 1
+
+
+def test_closed_segments_may_be_compressed(tmp_path):
+    story(tmp_path, sealed_records=4)
+    expected = recover(tmp_path, NO_FOLD)
+    state = replay(tmp_path)
+    for path in list_segments(tmp_path):
+        path.with_name(path.name + ".gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    assert recover(tmp_path, NO_FOLD) == expected
+    assert replay(tmp_path) == state
 
 
 # A torn tail.
 
-
-def test_cut_off_at_any_byte_whole_records_are_replayed_and_the_rest_is_set_aside(tmp_path, disk):
-    """The segment is cut within its last three records; being its only ones, down to an empty file."""
-    lines = write(tmp_path / "journal", ["a", "b"], ["c", "d", "e"])[-1]
-    last = list_segments(tmp_path / "journal")[-1]
-    data = b"".join(lines)
-    assert last.read_bytes() == data
-    for size in range(len(data) + 1):
-        directory = tmp_path / "cut"
-        shutil.copytree(tmp_path / "journal", directory)
-        path = directory / last.name
-        path.write_bytes(data[:size])
-        whole = data[:size].count(b"\n")
-        torn = data[:size].rpartition(b"\n")[2]
-        seen = []
-        recovered = recover(directory, lambda event, time, seen=seen: seen.append(event.actor))
-        assert seen == ["a", "b", "c", "d", "e"][: 2 + whole]
-        assert recovered == Recovered(2 + whole, "hall", False, len(torn))
-        assert path.read_bytes() == b"".join(lines[:whole])
-        aside = directory / (last.name + ".torn")
-        assert (aside.read_bytes() if aside.exists() else b"") == torn
-        # It goes on from there, and opens again.
-        boot = writer(directory, last_seq=recovered.last_seq)
-        boot.commit([fact("next")])
-        boot.close()
-        assert recovered_actors(directory) == [*seen, "next"]
-        shutil.rmtree(directory)
+TAILS = {
+    "cut": lambda rest: b"",
+    "zeros": lambda rest: bytes(len(rest)),
+    "garbage": lambda rest: b"\xff{\0garbage" * 7,
+    "longer": lambda rest: b"x" * 70_000,
+}
 
 
-def test_a_crash_again_and_again_before_the_first_record_is_whole(tmp_path):
-    for _ in range(3):
-        assert recover(tmp_path, lambda event, time: None).last_seq == 0
-        tmp_path.joinpath(segment_name(1)).write_bytes(b'{"v":1,"seq":1')
-    assert recover(tmp_path, lambda event, time: None) == Recovered(torn_bytes=14)
+@pytest.fixture
+def cuttable(tmp_path, request):
+    """A journal that ends with a segment of some records, and the state behind each number of them."""
+    story(tmp_path)
+    boot = writer(tmp_path, boot="b4")
+    for number in range(request.param):
+        boot.commit([make_entry([stamp(ev.ServiceRegistered(session="b1.2", service=f"s{number}"))])])
+    boot.close()
+    records = every_record(tmp_path)
+    # One segment before it is enough, and quicker.
+    tmp_path.joinpath(FIRST).unlink()
+    tmp_path.joinpath(MIDDLE).unlink()
+    return tmp_path, [fold(records[: 12 + count]) for count in range(request.param + 1)]
+
+
+@pytest.mark.parametrize(
+    ("cuttable", "tail"),
+    [(1, "cut"), (1, "zeros"), (1, "garbage"), (1, "longer"), (3, "cut"), (3, "zeros")],
+    indirect=["cuttable"],
+)
+def test_cut_off_at_any_byte_whole_records_are_replayed_and_the_rest_is_set_aside(cuttable, disk, tail):
+    """Cut within the records of the last segment; header and snapshot are always whole."""
+    directory, states = cuttable
+    path = directory / segment_name(13)
+    before = contents(directory).keys()
+    data = path.read_bytes()
+    beginning = sum(map(len, lines_of(path)[: 1 - len(states)]))
+    for size in range(beginning, len(data) + 1):
+        rest = TAILS[tail](data[size:])
+        path.write_bytes(data[:size] + rest)
+        whole = data[beginning:size].count(b"\n")
+        unfinished = data[:size].rpartition(b"\n")[2]
+        found = RegistryFold()
+        recovered = recover(directory, found, disk)
+        assert found.state == states[whole]
+        assert (recovered.next_seq, recovered.torn_bytes) == (13 + whole, len(unfinished + rest))
+        assert not recovered.stopped
+        aside = path.with_name(path.name + ".torn")
+        assert (aside.read_bytes() if aside.exists() else b"") == unfinished + rest
+        # Without records there is nothing to keep of it.
+        assert contents(directory).get(path.name) == (data[: size - len(unfinished)] if whole else None)
+        go_on(directory, recovered, found, disk)
+        assert replay(directory).services.keys() == {*states[whole].services, "next"}
+        for name in contents(directory).keys() - before:
+            directory.joinpath(name).unlink()
+
+
+def go_on(directory, recovered, found, disk):
+    """Write on where a journal was recovered, and see that it is whole."""
+    boot = writer(directory, recovered=recovered, fold=found, boot="next", files=disk)
+    boot.commit([make_entry([stamp(ev.ServiceRegistered(session="b1.2", service="next"))])])
+    boot.close()
+    numbers = [record.seq for record in every_record(directory)]
+    assert numbers == list(range(numbers[0], recovered.next_seq + 1))
+    assert recover(directory, NO_FOLD, disk).next_seq == recovered.next_seq + 1
+
+
+def test_a_batch_that_was_cut_off_keeps_its_whole_records(tmp_path):
+    story(tmp_path)
     boot = writer(tmp_path)
-    boot.commit([fact("first")])
-    assert actors(tmp_path) == ["first"]
+    boot.commit([fact("a")])
+    boot.commit([fact("b"), fact("c"), fact("d")])
+    boot.close()
+    path = tmp_path / segment_name(13)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert recover(tmp_path, NO_FOLD).next_seq == 16
+    assert actors(tmp_path)[-3:] == ["a", "b", "c"]
 
 
-def test_an_unfinished_line_in_the_middle_that_lost_nothing_is_passed_over(tmp_path):
-    """So it looks when a failing disk could not even be cut back."""
-    lines = write(tmp_path, ["a", "b"], ["c"])
-    tmp_path.joinpath(segment_name(1)).write_bytes(b"".join(lines[0]) + lines[1][0][:20])
-    assert recovered_actors(tmp_path) == ["a", "b", "c"]
+def test_a_tail_that_is_torn_again_and_again(tmp_path):
+    story(tmp_path)
+    for number in range(13, 16):
+        boot = writer(tmp_path)
+        boot.commit([fact(f"n{number}")])
+        boot.close()
+        with (tmp_path / segment_name(number)).open("ab") as file:
+            file.write(b'{"v":2')
+    assert recover(tmp_path, NO_FOLD).torn_bytes == 6
+    assert actors(tmp_path)[12:] == ["n13", "n14", "n15"]
+    assert len(list(tmp_path.glob("*.torn"))) == 3
 
 
-# Damage.
+def test_the_sealed_beginning_of_a_segment_may_have_a_torn_tail(tmp_path):
+    story(tmp_path, sealed_records=2)
+    path = tmp_path / LAST
+    path.write_bytes(path.read_bytes()[:-1])
+    recovered = recover(tmp_path, NO_FOLD)
+    assert recovered.next_seq == 12
+    assert [each.last_seq for each in recovered.unsealed] == [11]
+
+
+# What else a crash leaves behind.
+
+
+def test_what_was_being_made_is_removed(tmp_path):
+    story(tmp_path)
+    before = contents(tmp_path)
+    for name in (segment_name(13) + ".new", FIRST + ".gz.new"):
+        tmp_path.joinpath(name).write_bytes(b'{"v":2,"pre')
+    recover(tmp_path, NO_FOLD)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("copy", [b"", b"\x1f\x8b\x08", None])
+def test_a_compression_that_was_interrupted_is_taken_back(tmp_path, copy):
+    story(tmp_path, sealed_records=4)
+    before = contents(tmp_path)
+    for name in (FIRST, LAST):
+        whole = gzip.compress(before[name])
+        tmp_path.joinpath(name + ".gz").write_bytes(whole if copy is None else copy)
+    recover(tmp_path, NO_FOLD)
+    assert contents(tmp_path) == before
+
+
+def test_a_manifest_may_end_in_a_line_that_was_never_finished(tmp_path):
+    story(tmp_path, sealed_records=4)
+    with (tmp_path / MANIFEST_NAME).open("ab") as file:
+        file.write(b'{"v":2,"prev":"')
+    assert recover(tmp_path, NO_FOLD).next_seq == 13
+
+
+def empty_segment(directory, recovered):
+    """What a crash leaves between the beginning of a segment and its first record."""
+    found = RegistryFold()
+    recover(directory, found)
+    boot = writer(directory, recovered=recovered, fold=found, boot="crashed")
+    boot.commit([make_entry([])])
+    boot.close()
+    return list_segments(directory)[-1]
+
+
+def test_a_segment_without_records_is_removed_and_its_number_used(tmp_path, disk):
+    story(tmp_path)
+    whole = recover(tmp_path, NO_FOLD)
+    state = replay(tmp_path)
+    for torn in (b"", b"", b'{"v":2'):
+        path = empty_segment(tmp_path, recover(tmp_path, NO_FOLD))
+        assert path.name == segment_name(13)
+        with path.open("ab") as file:
+            file.write(torn)
+        found = RegistryFold()
+        recovered = recover(tmp_path, found)
+        assert not path.exists()
+        assert found.state == state
+        assert recovered.torn_bytes == len(torn)
+        assert (recovered.next_seq, recovered.hash, recovered.previous) == (13, whole.hash, whole.previous)
+        assert (recovered.server, recovered.stopped, recovered.salvaged) == ("server", False, None)
+        assert recovered.unsealed == whole.unsealed
+    go_on(tmp_path, recovered, found, disk)
+
+
+def test_a_segment_without_records_that_a_salvage_began_is_begun_again(tmp_path):
+    story(tmp_path)
+    damage = Damage(segment=5, line=3, seq=5, reason="it was cut")
+    salvaged = Recovered(next_seq=20, previous=recover(tmp_path, NO_FOLD).previous, salvaged=damage)
+    path = empty_segment(tmp_path, salvaged)
+    assert read_header(path).salvaged == damage
+    found = RegistryFold()
+    recovered = recover(tmp_path, found)
+    assert not path.exists()
+    assert (recovered.next_seq, recovered.hash, recovered.previous) == (20, START, salvaged.previous)
+    assert recovered.salvaged == damage
+    boot = writer(tmp_path, recovered=recovered, fold=found)
+    boot.commit([fact("a")])
+    boot.close()
+    assert read_header(tmp_path / segment_name(20)).salvaged == damage
+    assert recover(tmp_path, NO_FOLD).next_seq == 21
+
+
+@pytest.mark.parametrize("junk", [b'{"v":2', b"\0" * 100, b"whole\nlines\n", "records"])
+def test_what_a_failing_disk_did_not_let_go_of_is_set_aside(tmp_path, junk):
+    """The next segment was begun, and says how far the one before it goes."""
+    records = named("a", "b", "c")
+    lines = chained(tmp_path, records[:2], records[2:])
+    path = tmp_path / FIRST
+    good = path.read_bytes()
+    junk = lines[0][-1] if junk == "records" else junk
+    path.write_bytes(good + junk)
+    recovered = recover(tmp_path, NO_FOLD)
+    assert contents(tmp_path)[FIRST] == good
+    assert contents(tmp_path)[FIRST + ".torn"] == junk
+    assert [each.last_seq for each in recovered.unsealed] == [2, 3]
+    assert actors(tmp_path) == ["a", "b", "c"]
+
+
+# What cannot be read or written. Root may read and write everything, so other things stand in the way here.
 
 
 def broken(directory, said):
     with pytest.raises(JournalError, match=said) as caught:
-        recover(directory, lambda event, time: None)
-    return str(caught.value)
-
-
-def test_a_damaged_record_is_named_by_segment_and_line(tmp_path):
-    lines = write(tmp_path, ["a", "b", "c"], ["d"])
-    path = tmp_path / segment_name(1)
-    path.write_bytes(lines[0][0] + lines[0][1].replace(b'"event"', b'"evant"') + lines[0][2])
-    broken(tmp_path, rf"{path}, line 2: not a journal record")
-
-
-def test_damage_in_the_last_record_is_no_torn_tail(tmp_path):
-    lines = write(tmp_path, ["a", "b"])
-    path = tmp_path / segment_name(1)
-    path.write_bytes(lines[0][0] + lines[0][1][10:])
-    broken(tmp_path, rf"{path}, line 2: ")
-    assert path.read_bytes() == lines[0][0] + lines[0][1][10:]
-
-
-@pytest.mark.parametrize(
-    ("order", "said"),
-    [
-        ([0, 2], "record 2 should stand where record 3 stands"),
-        ([0, 0, 1, 2], "record 2 should stand where record 1 stands"),
-        ([0, 2, 1], "record 2 should stand where record 3 stands"),
-        ([1, 2], "record 1 should stand where record 2 stands"),
-    ],
-)
-def test_records_that_are_missing_repeated_or_out_of_order(tmp_path, order, said):
-    lines = write(tmp_path, ["a", "b", "c"])[0]
-    path = tmp_path / segment_name(1)
-    path.write_bytes(b"".join(lines[number] for number in order))
-    broken(tmp_path, f"{path}: {said}")
-
-
-def test_a_segment_that_is_missing_in_the_middle(tmp_path):
-    write(tmp_path, ["a", "b"], ["c"], ["d"])
-    tmp_path.joinpath(segment_name(3)).unlink()
-    broken(tmp_path, f"{tmp_path / segment_name(4)}: record 3 should stand where record 4 stands")
-
-
-def test_a_segment_that_ends_too_early_in_the_middle(tmp_path):
-    lines = write(tmp_path, ["a", "b"], ["c"])
-    tmp_path.joinpath(segment_name(1)).write_bytes(lines[0][0] + lines[0][1][:-1])
-    broken(tmp_path, f"{tmp_path / segment_name(3)}: record 2 should stand where record 3 stands")
-
-
-def test_the_oldest_segments_may_have_been_moved_away(tmp_path):
-    write(tmp_path, ["a", "b"], ["c"], ["d"])
-    tmp_path.joinpath(segment_name(1)).unlink()
-    assert recovered_actors(tmp_path) == ["c", "d"]
-
-
-def test_a_first_segment_that_does_not_begin_as_its_name_says(tmp_path):
-    write(tmp_path, ["a", "b"])
-    tmp_path.joinpath(segment_name(1)).rename(tmp_path / segment_name(2))
-    broken(tmp_path, "record 2 should stand where record 1 stands")
-
-
-def test_nothing_is_changed_in_a_journal_that_is_damaged(tmp_path):
-    lines = write(tmp_path, ["a", "b", "c"])[0]
-    data = lines[0] + lines[2]
-    tmp_path.joinpath(segment_name(1)).write_bytes(data)
-    broken(tmp_path, "record 2")
-    assert tmp_path.joinpath(segment_name(1)).read_bytes() == data
-
-
-# What cannot be read or written. Root may read and write everything, so other things stand in the way here.
+        recover(directory, RegistryFold())
+    assert not isinstance(caught.value, Damaged)
 
 
 def test_a_file_where_the_directory_should_be(tmp_path):
@@ -209,17 +351,34 @@ def test_a_file_where_the_directory_should_be(tmp_path):
 
 
 def test_a_segment_that_cannot_be_read(tmp_path):
-    tmp_path.joinpath(segment_name(1)).mkdir()
-    broken(tmp_path, rf"^cannot read the journal directory {tmp_path}: .*{segment_name(1)}")
+    tmp_path.joinpath(FIRST).mkdir()
+    broken(tmp_path, rf"^cannot read .*{FIRST}: Is a directory$")
 
 
 def test_a_torn_tail_that_cannot_be_set_aside(tmp_path):
-    lines = write(tmp_path, ["a", "b"])[0]
-    path = tmp_path / segment_name(1)
-    path.write_bytes(lines[0] + b"torn")
+    story(tmp_path)
+    path = tmp_path / LAST
+    data = path.read_bytes() + b"torn"
+    path.write_bytes(data)
     path.with_name(path.name + ".torn").mkdir()
     broken(tmp_path, rf"{path.name}.torn")
-    assert path.read_bytes() == lines[0] + b"torn"
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize("call", ["create", "write", "sync", "sync_directory", "reopen", "truncate"])
+def test_a_torn_tail_on_a_disk_that_fails_is_set_aside_later(tmp_path, disk, call):
+    story(tmp_path)
+    path = tmp_path / LAST
+    good = path.read_bytes()
+    path.write_bytes(good + b"torn")
+    disk.failing = {call}
+    with pytest.raises(JournalError, match=rf"cannot read the journal directory {tmp_path}: .*Input/output error"):
+        recover(tmp_path, NO_FOLD, disk)
+    assert path.read_bytes() == good + b"torn"
+    disk.failing = set()
+    assert recover(tmp_path, NO_FOLD, disk).torn_bytes == 4
+    assert path.read_bytes() == good
+    assert path.with_name(path.name + ".torn").read_bytes() == b"torn"
 
 
 # The lock.
@@ -245,15 +404,42 @@ def test_a_directory_that_cannot_be_locked(tmp_path, monkeypatch):
 
 def test_the_lock_is_no_segment(tmp_path):
     lock = JournalLock(tmp_path)
-    assert recover(tmp_path, lambda event, time: None) == Recovered()
+    assert recover(tmp_path, NO_FOLD) == Recovered()
     lock.release()
     assert [path.name for path in tmp_path.iterdir()] == ["lock"]
 
 
 def test_directories_that_are_made_are_durable(tmp_path, disk, monkeypatch):
     synced = []
-    monkeypatch.setattr("bussrv.journal.recovery.sync_directory", synced.append)
-    JournalLock(tmp_path / "a" / "b").release()
+    monkeypatch.setattr(disk, "sync_directory", synced.append)
+    JournalLock(tmp_path / "a" / "b", disk).release()
     assert set(synced) == {tmp_path, tmp_path / "a"}
-    JournalLock(tmp_path / "a" / "b").release()
+    JournalLock(tmp_path / "a" / "b", disk).release()
     assert len(synced) == 2
+
+
+def test_a_lock_on_a_directory_that_was_removed_is_taken_again(tmp_path):
+    directory = tmp_path / "journal"
+    lock = JournalLock(directory)
+    lock.renew()
+    shutil.rmtree(directory)
+    with pytest.raises(FileNotFoundError):
+        lock.renew()
+    directory.mkdir()
+    lock.renew()
+    with pytest.raises(JournalError, match="another server"):
+        JournalLock(directory)
+    lock.release()
+    JournalLock(directory).release()
+
+
+def test_a_directory_that_was_made_again_may_be_taken_by_another_server(tmp_path):
+    directory = tmp_path / "journal"
+    lock = JournalLock(directory)
+    shutil.rmtree(directory)
+    other = JournalLock(directory)
+    with pytest.raises(JournalError, match="another server"):
+        lock.renew()
+    other.release()
+    lock.renew()
+    lock.release()
