@@ -1,0 +1,186 @@
+"""Killed fifty times in the middle of its work, a server comes back each time with everything that it acknowledged."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar
+
+from bussrv import events as ev
+from bussrv.client.spp import SppClient
+from bussrv.errors import JournalError
+from bussrv.inspection.history import Moment, snapshots
+from bussrv.journal.keys import PublicKey, generate
+from bussrv.journal.record import Record
+from bussrv.journal.segment import TORN_SUFFIX, is_compressed, list_segments, torn_tail
+from bussrv.journal.verify import Report, verify
+from bussrv.registry.snapshot import encode
+from bussrv.testing.server import RunningServer
+from bussrv.wire import spp
+from tests.end_to_end.doomed import SEGMENT_BYTES, Load, Told, choose_doom
+from tests.end_to_end.journals import records
+from tests.end_to_end.linked import assert_journal_is_closed, tracebacks
+
+KILLS = 50
+SIDE_BY_SIDE = 2
+PATIENCE = 20.0
+
+Found = TypeVar("Found")
+
+
+def test_killed_fifty_times_it_keeps_what_it_said(tmp_path: Path) -> None:
+    # Each with a journal of its own: most of the time goes by while a server starts.
+    places = [tmp_path / str(number) for number in range(SIDE_BY_SIDE)]
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        crashes = list(pool.map(lambda place: kill_again_and_again(place, KILLS // SIDE_BY_SIDE), places))
+    assert sum(each.kills for each in crashes) == KILLS
+    assert sum(len(each.told) for each in crashes) > KILLS
+
+
+def kill_again_and_again(directory: Path, kills: int) -> Crashes:
+    directory.mkdir()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as device:
+        device.bind(("127.0.0.1", 0))
+        crashes = Crashes(directory, Random(directory.name), device)
+        for _ in range(kills):
+            crashes.live_and_die()
+        crashes.end()
+    return crashes
+
+
+class Crashes:
+    """A journal and the servers that died on it, one after the other.
+
+    :ivar told: what their clients were told of.
+    :ivar starts: how many seconds each server took to start.
+    :ivar torn: the sizes of the unfinished lines that were set aside.
+    """
+
+    def __init__(self, directory: Path, random: Random, device: socket.socket) -> None:
+        self.told: set[Told] = set()
+        self.starts: list[float] = []
+        self.torn: dict[str, int] = {}
+        self.kills = 0
+        self._journal = directory / "journal"
+        self._random = random
+        self._device = device
+        self._public: PublicKey = generate(directory / "key")
+        self._options = (
+            *("--journal-key", str(directory / "key")),
+            *("--journal-segment-bytes", str(SEGMENT_BYTES)),
+            *("--journal-seal-interval", "0.2"),
+            "--journal-compress",
+        )
+
+    def live_and_die(self) -> None:
+        with self._start() as server:
+            doom = choose_doom(self._random, server, self._journal)
+            try:
+                self._check(server)
+                load = Load(server, doom, f"{self.kills}", self._random, self._device)
+                load.run()
+                assert server.wait() == -9
+                assert tracebacks(server) == []
+            except AssertionError as error:
+                error.add_note(f"{server.lines} {doom}")
+                raise
+        self.told.update(load.told)
+        self.kills += 1
+        self._look_for_torn_lines()
+
+    def end(self) -> None:
+        """The one that is not killed, and the one that closes what outlives a server."""
+        for options in ((), ("--inbus", "off")):
+            with self._start(*options) as server:
+                self._check(server)
+                assert server.stop() == 0
+        report = self._verify()
+        assert (report.faults, report.is_trusted, report.sealed_seq) == ([], True, report.last_seq)
+        events = [record.event for record in records(self._journal)]
+        opened = Counter(event.session for event in events if isinstance(event, ev.SessionOpened))
+        closed = Counter(event.session for event in events if isinstance(event, ev.SessionClosed))
+        assert closed == opened
+        assert set(opened.values()) == {1}
+        assert_journal_is_closed(events)
+        assert sum(isinstance(event, ev.ServerRecovered) for event in events) == self.kills
+
+    def _start(self, *options: str) -> RunningServer:
+        began = time.monotonic()
+        server = RunningServer(self._journal, (*self._options, *options))
+        self.starts.append(time.monotonic() - began)
+        return server
+
+    def _check(self, server: RunningServer) -> None:
+        """Hold what a server found against what was said before it, and what it says against what is written."""
+        self._await_seals(server)
+        found = undisturbed(lambda: records(self._journal))
+        assert [record.seq for record in found] == list(range(1, len(found) + 1))
+        assert self.told - set(map(as_told, found)) == set()
+        assert {path.name for path in self._journal.glob(f"*{TORN_SUFFIX}")} == self.torn.keys()
+        registry = ask_for_registry(server)
+        moment = Moment(seq=registry["seq"])
+        (folded,) = undisturbed(lambda: snapshots(self._journal, [moment]))
+        assert json.loads(encode(folded)) == registry
+
+    def _await_seals(self, server: RunningServer) -> None:
+        """What the one before did not come to seal is sealed soon, and the server logs that it is."""
+        report = self._verify()
+        try:
+            while report.faults or not report.segments:
+                server.next_line()
+                report = self._verify()
+        except RuntimeError as error:
+            raise AssertionError(f"{report.faults}") from error
+        assert report.is_trusted
+
+    def _verify(self) -> Report:
+        return undisturbed(lambda: verify(self._journal, self._public))
+
+    def _look_for_torn_lines(self) -> None:
+        """Only what was being written when the server was killed may end in the middle of a line."""
+        *older, last = list_segments(self._journal)
+        assert [path.name for path in older if not is_compressed(path) and torn_tail(path)] == []
+        tail = b"" if is_compressed(last) else torn_tail(last)
+        if tail:
+            self.torn[last.name + TORN_SUFFIX] = len(tail)
+
+
+def as_told(record: Record) -> Told:
+    event = record.event
+    return Told(type(event), (event.actor if isinstance(event, ev.SessionIdentified) else event.service) or "")
+
+
+def ask_for_registry(server: RunningServer) -> dict[str, Any]:
+    with SppClient(port=server.port("spp")) as client:
+        client.wait_for(lambda event: event == spp.Offer("bus/registry"))
+        client.subscribe("bus/registry")
+        info = client.wait_for(lambda event: isinstance(event, spp.Info) and event.service == "bus/registry")
+        assert isinstance(info, spp.Info)
+        registry: dict[str, Any] = json.loads(info.message)
+        return registry
+
+
+def undisturbed(look: Callable[[], Found]) -> Found:
+    """What is to be seen in a journal in which a segment may be compressed while it is looked at; that ends soon."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        with suppress_vanished():
+            return look()
+    return look()
+
+
+@contextmanager
+def suppress_vanished() -> Iterator[None]:
+    """A segment that was there when the directory was read is there compressed when it is opened."""
+    try:
+        yield
+    except JournalError as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
