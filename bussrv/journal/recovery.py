@@ -128,8 +128,8 @@ class _Recovery:
 
     def run(self) -> Recovered:
         self._check_manifest()
-        for path, successor in zip(self._paths, self._headers[1:], strict=False):
-            self._check_segment(path, successor)
+        for path, successor, header in zip(self._paths, self._paths[1:], self._headers[1:], strict=False):
+            self._check_segment(path, successor, header)
         *older, last = self._paths
         self._check_seal(last)
         extent, header, line = _measure(last, self._fold)
@@ -184,10 +184,11 @@ class _Recovery:
             if seal.segment > first_seq(last):
                 raise _damaged(last.with_name(segment_name(seal.segment)), 0, seal.segment, _MISSING)
 
-    def _check_segment(self, path: Path, successor: Header) -> None:
-        """Hold a segment against what the next one says of it, and against its seal."""
-        expected, number = successor.previous, first_seq(path)
+    def _check_segment(self, path: Path, successor: Path, header: Header) -> None:
+        """Hold a segment against its seal, and against what the next one says of it in its header."""
+        expected, number = header.previous, first_seq(path)
         if expected is None or expected.segment != number:
+            _measure(successor, NO_FOLD)
             missing = number + 1 if expected is None else expected.segment
             raise _damaged(path.with_name(segment_name(missing)), 0, missing, "the segment is missing")
         with _named(path):
@@ -201,6 +202,7 @@ class _Recovery:
             self._check_seal(path)
         if expected != Previous(number, size, digest):
             _measure(path, NO_FOLD)
+            _measure(successor, NO_FOLD)
             raise _damaged(path, 0, number, "it is not what it was when it was closed")
 
     def _check_seal(self, path: Path) -> None:
@@ -211,14 +213,16 @@ class _Recovery:
         with _named(path):
             size, digest = digest_of(path, seal.bytes)
             is_longer = seal.closed and digest_of(path)[0] > seal.bytes
+        if digest == seal.digest and not is_longer:
+            return
+        # If there is one, the line says more.
+        _measure(path, NO_FOLD)
         if size < seal.bytes:
             raise _damaged(path, 0, seal.last_seq, f"it was cut: {seal.bytes} bytes of it are sealed")
         if digest != seal.digest:
-            _measure(path, NO_FOLD)
             raise _damaged(path, 0, seal.first_seq, "it is not what it was when it was sealed")
-        if is_longer:
-            what = "it goes on behind its last record, where it was closed"
-            raise _damaged(path, 0, seal.segment + seal.records, what)
+        what = "it goes on behind its last record, where it was closed"
+        raise _damaged(path, 0, seal.segment + seal.records, what)
 
 
 def _line_numbers(manifest: Path) -> dict[str, int]:

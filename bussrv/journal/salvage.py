@@ -36,7 +36,7 @@ def salvage(directory: Path, damage: Damage, fold: Fold) -> Recovered:
     found = _Found()
     try:
         paths = list_segments(directory)
-        for path in _since_last_snapshot(paths):
+        for path in _since_last_snapshot(paths, damage):
             _take_in(path, fold, found)
         previous = _as_found(paths[-1]) if paths else None
     except OSError as error:
@@ -61,16 +61,18 @@ class _Found(Struct):
     server: str | None = None
 
 
-def _since_last_snapshot(paths: list[Path]) -> list[Path]:
+def _since_last_snapshot(paths: list[Path], damage: Damage) -> list[Path]:
     """The last segment that begins as it should, and those behind it; all of them if none does."""
     for index in reversed(range(len(paths))):
-        if _begins_well(paths[index]):
+        if _begins_well(paths[index], damage):
             return paths[index:]
     return paths
 
 
-def _begins_well(path: Path) -> bool:
-    """Whether header and snapshot of a segment, and the record behind them, hold each other's hash."""
+def _begins_well(path: Path, damage: Damage) -> bool:
+    """Whether header and snapshot of a segment, and the record behind them, hold each other's hash, and are not what
+    is in doubt.
+    """
     try:
         reader = SegmentReader(path)
     except JournalError:
@@ -81,7 +83,7 @@ def _begins_well(path: Path) -> bool:
         return False
     finally:
         reader.close()
-    return True
+    return damage.segment != reader.header.segment or damage.line > reader.line
 
 
 def _take_in(path: Path, fold: Fold, found: _Found) -> None:
