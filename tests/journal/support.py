@@ -271,7 +271,7 @@ def vouch(directory, extents, *, closed=True):
         )
         for each in extents
     ]
-    ManifestFile(path, read_manifest(path)).append(seals)
+    ManifestFile(path, read_manifest(path), files=Disk()).append(seals)
 
 
 def last_entry(directory):
@@ -312,7 +312,7 @@ def story(directory, *, sealed_records=None, vouched=True):
     directory.mkdir(exist_ok=True)
     clock = FakeClock()
     for number, events in enumerate(STORY, start=1):
-        boot = writer(directory, boot=f"b{number}", clock=clock, last_seal=lambda: last_entry(directory))
+        boot = writer(directory, boot=f"b{number}", clock=clock, last_seal=lambda: last_entry(directory), files=Disk())
         for count, event in enumerate(events, start=1):
             clock.advance(1)
             boot.commit([make_entry([stamp(event, clock)])])
