@@ -14,6 +14,10 @@ SEVERITIES = ("error", "warning", "notice")
 KINDS: dict[str, str] = {
     # Of the journal as such.
     "bad-line": "error",
+    "unreadable-segment": "error",
+    "broken-chain": "error",
+    "broken-link": "error",
+    "journal-salvaged": "warning",
     "seq-gap": "error",
     "seq-duplicate": "error",
     "torn-tail": "notice",

@@ -6,20 +6,18 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.findings import as_findings, words
+from bussrv.audit.load import EXCERPT
 from bussrv.audit.snapshot import Snapshot
-
-EXCERPT = 160
-"""How many characters of a line that is no record are shown."""
 
 
 def bad_line_findings(bad_lines: DataFrame) -> DataFrame:
-    """Each line that is no record.
+    """Each line that is not what it should be.
 
     :param bad_lines: what :func:`bussrv.audit.load.bad_lines` returns.
     """
-    shown = F.make_valid_utf8(F.col("raw"))
+    shown = F.col("raw")
     excerpt = F.when(F.length(shown) > EXCERPT, words(F.left(shown, F.lit(EXCERPT)), "…")).otherwise(shown)
-    message = words("no record, ", F.col("problem"), ": ", excerpt)
+    message = words("no ", F.col("kind"), ", ", F.col("problem"), ": ", excerpt)
     return as_findings(bad_lines.select("file", "line", F.lit("bad-line").alias("kind"), message.alias("message")))
 
 
@@ -36,13 +34,24 @@ def torn_tail_findings(spark: SparkSession, snapshot: Snapshot) -> DataFrame:
     return as_findings(spark.createDataFrame(rows, "kind string, file string, line bigint, message string"))
 
 
+def unreadable_findings(spark: SparkSession, snapshot: Snapshot) -> DataFrame:
+    """Each segment that cannot be decompressed; nothing of it is read."""
+    rows = [
+        (str(segment.path), f"the segment cannot be decompressed: {segment.unreadable}")
+        for segment in snapshot.segments
+        if segment.unreadable is not None
+    ]
+    found = spark.createDataFrame(rows, "file string, message string")
+    return as_findings(found.withColumn("kind", F.lit("unreadable-segment")))
+
+
 def gap_findings(records: DataFrame) -> DataFrame:
     """Each range of numbers that is missing between the first record of a server that is there and the last one.
 
     A journal need not begin with record 1, since old segments may be deleted; but a segment begins with the record
     that it is named by.
     """
-    in_order = Window.partitionBy("server").orderBy("seq")
+    in_order = Window.partitionBy("server").orderBy("seq", "segment_first")
     before = F.coalesce(F.lag("seq").over(in_order), F.col("segment_first") - 1, F.col("seq") - 1)
     numbers = records.select("server", "seq", before.alias("before"))
     gaps = numbers.where(F.col("seq") > F.col("before") + 1).select(

@@ -59,7 +59,8 @@ def audit(spark: SparkSession, journals: Sequence[Path], out: Path) -> Verdict:
     :param spark: runs on this machine, and stays the caller's.
     :param journals: the directories of one or more journals, of running servers too.
     :param out: the directory for tables and summary; an earlier audit in it is replaced.
-    :raises bussrv.errors.JournalError: if one of ``journals`` is no journal or holds no record.
+    :raises bussrv.errors.JournalError: if one of ``journals`` is no journal or holds no record, or if a segment goes
+        away meanwhile.
     :raises bussrv.audit.output.OutputRefused: if ``out`` is somebody else's.
     :raises OSError: if ``out`` cannot be written.
     """
@@ -70,14 +71,19 @@ def audit(spark: SparkSession, journals: Sequence[Path], out: Path) -> Verdict:
 
 
 def _examine(spark: SparkSession, snapshot: Snapshot, out: Path) -> Verdict:
-    from bussrv.audit import activity, consistency, integrity, report
+    from bussrv.audit import activity, chain, consistency, integrity, report
     from bussrv.audit.findings import union
-    from bussrv.audit.load import bad_lines, read_journals, records_of
+    from bussrv.audit.load import bad_lines, places_of, read_journals, records_of
     from bussrv.audit.store import Store
 
     with writing(out) as place:
         store = Store(spark, place)
-        lines = store.keep("lines", read_journals(spark, snapshot))
+        try:
+            lines = store.keep("lines", read_journals(spark, snapshot))
+        finally:
+            snapshot.check()
+        places = store.keep("places", places_of(lines))
+        segments = chain.segments(spark, snapshot, places)
         records = records_of(lines)
         boots = store.keep("boots", activity.boots(records))
         servers = activity.servers(boots)
@@ -85,8 +91,13 @@ def _examine(spark: SparkSession, snapshot: Snapshot, out: Path) -> Verdict:
         provisions = store.keep("provisions", activity.provisions(records))
         findings = union(
             [
-                integrity.bad_line_findings(bad_lines(spark, snapshot, lines)),
+                integrity.bad_line_findings(bad_lines(places)),
                 integrity.torn_tail_findings(spark, snapshot),
+                integrity.unreadable_findings(spark, snapshot),
+                chain.line_findings(places),
+                chain.link_findings(segments),
+                chain.part_findings(segments),
+                chain.salvage_findings(segments),
                 integrity.gap_findings(records),
                 integrity.duplicate_findings(records),
                 consistency.session_findings(histories, boots),
@@ -99,7 +110,7 @@ def _examine(spark: SparkSession, snapshot: Snapshot, out: Path) -> Verdict:
             "services": store.keep("services", activity.services(provisions, servers)),
             "events": store.keep("events", activity.events(records)),
         }
-        summary = report.summarize(tables, servers, snapshot.segments)
+        summary = report.summarize(tables, servers, len(snapshot.segments))
         path = publish(out, place, tuple(tables), summary)
     return Verdict(summary, path, report.in_words(summary))
 

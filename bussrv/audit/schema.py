@@ -1,7 +1,7 @@
-"""The Spark schema of a journal record, derived from the vocabulary of registry events.
+"""The Spark schema of the lines of a journal; that of a record is derived from the vocabulary of registry events.
 
 Every record has the stamp; the rest is the union of the fields of all events. What has no fixed shape (``interest``,
-``options``) is a string that holds JSON.
+``options``, the ``state`` of a snapshot) is a string that holds JSON.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ CORRUPT = "_corrupt"
 
 STAMP: dict[str, DataType] = {
     "v": LongType(),
+    "prev": StringType(),
     "seq": LongType(),
     "time": StringType(),
     "mono": LongType(),
@@ -91,6 +92,33 @@ def _record_schema() -> StructType:
 
 RECORD_SCHEMA = _record_schema()
 """The stamp, the fields of all events, and ``CORRUPT``."""
+
+HEAD: dict[str, DataType] = {
+    "parts": LongType(),
+    "previous": StructType().add("segment", LongType()).add("bytes", LongType()).add("digest", StringType()),
+    "salvaged": StructType()
+    .add("segment", LongType())
+    .add("line", LongType())
+    .add("seq", LongType())
+    .add("reason", StringType()),
+    "snapshot": LongType(),
+    "part": LongType(),
+    "state": StringType(),
+}
+"""What the lines before the records have, and records have not: the header and the parts of the snapshot."""
+
+
+def _line_schema() -> StructType:
+    schema = StructType(list(RECORD_SCHEMA))
+    for name, kind in HEAD.items():
+        if name in RECORD_SCHEMA.names:
+            raise TypeError(f"an event has the field {name}, which tells a header from a record")
+        schema = schema.add(name, kind)
+    return schema
+
+
+LINE_SCHEMA = _line_schema()
+"""``RECORD_SCHEMA`` and ``HEAD``: what any line of a segment may hold."""
 
 REQUIRED: dict[str, tuple[str, ...]] = {event_name(each): required_fields(each) for each in EVENT_CLASSES}
 """By the name of the event: the fields that its records cannot be without, beside the stamp."""

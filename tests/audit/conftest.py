@@ -15,7 +15,7 @@ from bussrv.audit.job import Verdict, audit
 from bussrv.audit.session import spark_session
 from tests.audit.cases import CASES
 from tests.audit.commands import BUSSRV, JOB, Ended, Started
-from tests.audit.journals import barn, day, lines, write_journal
+from tests.audit.journals import barn, day, write_journal
 from tests.audit.plans import Plan, draw, write
 
 Rows = list[dict[str, Any]]
@@ -66,7 +66,7 @@ def collection(
     root = tmp_path_factory.mktemp("collection")
     cases = {make.__name__: make(make.__name__) for make in CASES}
     plans = {f"server{number}": plan for number, plan in enumerate(draw(80))}
-    journals = [write_journal(root / name, *case.segments, first_seqs=case.first_seqs) for name, case in cases.items()]
+    journals = [case.write(root / name) for name, case in cases.items()]
     journals += [write(root / name, plan) for name, plan in plans.items()]
     out = root / "out [1]"
     verdict = audit(spark, journals, out)
@@ -91,8 +91,8 @@ class Commands:
 @pytest.fixture(scope="session")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> Commands:
     clean, junk = tmp_path_factory.mktemp("clean"), tmp_path_factory.mktemp("junk")
-    write_journal(clean / "hall", lines(day().records)[:5], lines(day().records)[5:])
-    write_journal(clean / "barn", [*lines(barn().records), b"{"], first_seqs=[11])
+    write_journal(clean / "hall", day().records[:5], day().records[5:])
+    write_journal(clean / "barn", [*barn().records, b"{"], first_seqs=[11])
     write_journal(junk / "journal", [b"junk\n"])
     one = Started(clean, BUSSRV, "audit", "hall", "barn")
     other = Started(junk, JOB, "journal", "--out", "an [other] place", PYTHONIOENCODING="ascii")

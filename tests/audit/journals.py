@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import gzip
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from msgspec import Raw
+from msgspec.structs import replace
+
 from bussrv import events as ev
-from bussrv.journal import record
+from bussrv.journal import chain, record
+from bussrv.journal.header import Damage, Header, Part, Previous, encode_header, encode_part
 from bussrv.journal.record import Record
 from bussrv.journal.segment import segment_name
+from bussrv.registry.fold import RegistryFold
 
 START = 1_800_000_000_000_000
 STEP = 1_250_000
 """From one record to the next, in microseconds."""
+
+NOTHING = ev.ConfigReloaded()
 
 
 class Writer:
@@ -59,22 +69,88 @@ class Writer:
         self.write(ev.ServiceUnregistered(session=session, service=service, protocol="objects"))
 
 
+Line = Record | bytes
+"""What stands in a segment: a record, or what is there instead of one, newline included."""
+
+
 def lines(records: Iterable[Record]) -> list[bytes]:
+    """Each record as a line of its own, not chained."""
     return [record.encode(each) for each in records]
 
 
-def write_journal(directory: Path, *segments: Iterable[bytes], first_seqs: Iterable[int] | None = None) -> Path:
-    """A journal directory of these segments: lines, newlines included. By default they are named in a row."""
+def first_seqs_of(segments: Iterable[Sequence[Line]]) -> list[int]:
+    """The numbers of segments that are named in a row."""
+    return list(accumulate(map(len, segments), initial=1))[:-1]
+
+
+def chained(
+    segments: Sequence[Sequence[Line]], first_seqs: Iterable[int] | None = None, salvaged: Damage | None = None
+) -> list[list[bytes]]:
+    """The lines of segments, each with a header and a snapshot, and each line with the hash of the one before: as a
+    server writes them, but whatever the records are, and with other lines among them.
+
+    :param salvaged: begin the last segment with a new chain, since this was found.
+    """
+    fold, last, previous, written = RegistryFold(), chain.START, None, []
+    for number, segment in zip(first_seqs or first_seqs_of(segments), segments, strict=True):
+        states = fold.states()
+        damage = salvaged if segment is segments[-1] else None
+        last = last if damage is None else chain.START
+        first = next((each for each in segment if isinstance(each, Record)), Record(1, START, 1, "hall", "b1", NOTHING))
+        about = {
+            "time": first.time,
+            "server": first.server,
+            "boot": first.boot,
+            "previous": previous,
+            "salvaged": damage,
+        }
+        text = [encode_header(Header(prev=last, segment=number, parts=len(states), **about))]
+        for part, state in enumerate(states, 1):
+            text.append(encode_part(Part(chain.line_hash(text[-1]), number, part, Raw(state))))
+        for each in segment:
+            if isinstance(each, Record):
+                fold.apply(each.event, each.time)
+                each = record.encode(replace(each, prev=chain.line_hash(text[-1])))
+            text.append(each)
+        whole = [line for line in text if line.endswith(b"\n")]
+        last, content = chain.line_hash(whole[-1]), b"".join(whole)
+        previous = Previous(number, len(content), sha256(content).hexdigest())
+        written.append(text)
+    return written
+
+
+def write_lines(directory: Path, segments: Iterable[Iterable[bytes]], first_seqs: Iterable[int]) -> Path:
+    """A journal directory of these lines."""
     directory.mkdir(parents=True)
     (directory / "lock").touch()
-    seq = 1
-    names = iter(first_seqs or ())
-    for segment in segments:
-        content = list(segment)
-        seq = next(names, seq)
-        (directory / segment_name(seq)).write_bytes(b"".join(content))
-        seq += len(content)
+    for number, segment in zip(first_seqs, segments, strict=True):
+        (directory / segment_name(number)).write_bytes(b"".join(segment))
     return directory
+
+
+def write_journal(
+    directory: Path,
+    *segments: Sequence[Line],
+    first_seqs: Sequence[int] | None = None,
+    salvaged: Damage | None = None,
+) -> Path:
+    """A journal directory of these segments, chained. By default they are named in a row."""
+    return write_lines(directory, chained(segments, first_seqs, salvaged), first_seqs or first_seqs_of(segments))
+
+
+def compress(path: Path) -> Path:
+    """Put a compressed segment in the place of a segment."""
+    target = path.with_name(f"{path.name}.gz")
+    target.write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    return target
+
+
+def change_line(path: Path, number: int, change: Callable[[bytes], bytes]) -> None:
+    """Put something else in the place of a line of a segment; newlines belong to both."""
+    text = path.read_bytes().splitlines(keepends=True)
+    text[number - 1] = change(text[number - 1])
+    path.write_bytes(b"".join(text))
 
 
 def day(server: str = "hall") -> Writer:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from bussrv import events as ev
 from bussrv.errors import JournalError
+from bussrv.journal.header import Header, Part, Previous, decode_header, decode_part
 from bussrv.journal.record import Record, decode
 
 Finding = tuple[Any, ...]
@@ -53,30 +58,115 @@ def audit(journals: Sequence[Path]) -> Answer:
     return answer
 
 
+@dataclass
+class Segment:
+    """What is left of a segment: its lines, and what each of them is; nothing of one that cannot be decompressed."""
+
+    path: Path
+    number: int
+    content: bytes | None
+    lines: list[bytes] = field(default_factory=list)
+    meant: list[Record | Header | Part | None] = field(default_factory=list)
+
+    @property
+    def header(self) -> Header | None:
+        return self.meant[0] if self.meant and isinstance(self.meant[0], Header) else None
+
+
 def read(journal: Path, answer: Answer) -> Iterator[tuple[Record, int]]:
-    segments = sorted(path for path in journal.iterdir() if path.suffix == ".jsonl")
+    segments = [open_segment(path) for path in paths_of(journal)]
     for segment in segments:
-        *texts, tail = segment.read_bytes().split(b"\n")
+        if segment.content is None:
+            answer.find("unreadable-segment", file=str(segment.path))
+            continue
+        *segment.lines, tail = segment.content.split(b"\n")
         if tail:
-            kind = "torn-tail" if segment == segments[-1] else "bad-line"
-            answer.find(kind, file=str(segment), line=len(texts) + 1)
-        for number, text in enumerate(texts, 1):
-            record = as_record(text)
-            if record is None:
-                answer.find("bad-line", file=str(segment), line=number)
-            else:
-                yield record, int(segment.stem)
+            kind = "torn-tail" if segment is segments[-1] else "bad-line"
+            answer.find(kind, file=str(segment.path), line=len(segment.lines) + 1)
+        for number, text in enumerate(segment.lines, 1):
+            segment.meant.append(in_place(meaning(text), segment, number))
+        check_chain(segment, answer)
+        yield from ((each, segment.number) for each in segment.meant if isinstance(each, Record))
+    for before, segment in pairwise([None, *segments]):
+        assert segment is not None
+        check_header(before, segment, answer)
 
 
-def as_record(text: bytes) -> Record | None:
+def paths_of(journal: Path) -> list[Path]:
+    names = sorted({path.name.removesuffix(".gz") for path in journal.glob("*.jsonl*")} - {"manifest.jsonl"})
+    return [journal / (name if (journal / name).exists() else f"{name}.gz") for name in names]
+
+
+def open_segment(path: Path) -> Segment:
+    number, content = int(path.name.partition(".")[0]), path.read_bytes()
     try:
-        record = decode(text)
-    except JournalError:
-        return None
+        return Segment(path, number, gzip.decompress(content) if path.suffix == ".gz" else content)
+    except (OSError, EOFError, zlib.error):
+        return Segment(path, number, None)
+
+
+def in_place(meant: Record | Header | Part | None, segment: Segment, number: int) -> Record | Header | Part | None:
+    """The same, unless it is a header or part that does not belong there."""
+    if isinstance(meant, Header):
+        return meant if (number, meant.segment) == (1, segment.number) else None
+    if isinstance(meant, Part):
+        return meant if segment.header and (meant.part + 1, meant.snapshot) == (number, segment.number) else None
+    return meant
+
+
+def check_chain(segment: Segment, answer: Answer) -> None:
+    before = None
+    for number, (text, meant) in enumerate(zip(segment.lines, segment.meant, strict=True), 1):
+        place = {"file": str(segment.path), "line": number}
+        if meant is None:
+            answer.find("bad-line", **place)
+        elif before is not None and meant.prev != before:
+            said = json.loads(text)
+            about = {"first_seq": said.get("seq"), "last_seq": said.get("seq")}
+            answer.find("broken-chain", server=said.get("server"), boot=said.get("boot"), **about, **place)
+        before = sha256(text).hexdigest()
+
+
+def check_header(before: Segment | None, segment: Segment, answer: Answer) -> None:
+    header, place = segment.header, {"file": str(segment.path), "line": 1}
+    if header is None:
+        if segment.content is not None and (not segment.meant or segment.meant[0] is not None):
+            answer.find("broken-link", **place)
+        return
+    place |= {"server": header.server, "boot": header.boot}
+    if sum(isinstance(each, Part) for each in segment.meant) != header.parts:
+        answer.find("bad-line", **place)
+    if header.salvaged is not None:
+        answer.find("journal-salvaged", first_seq=header.salvaged.seq, last_seq=header.salvaged.seq, **place)
+    elif before is not None and not follows(header, before):
+        answer.find("broken-link", **place)
+
+
+def follows(header: Header, before: Segment) -> bool:
+    if header.previous is None or header.previous.segment != before.number:
+        return False
+    if before.content is None:
+        return True
+    extent = Previous(before.number, len(before.content), sha256(before.content).hexdigest())
+    return header.previous == extent and header.prev == sha256(before.lines[-1]).hexdigest()
+
+
+def meaning(text: bytes) -> Record | Header | Part | None:
+    for decoded in (as_record, decode_header, decode_part):
+        with suppress(JournalError):
+            return decoded(text)
+    return None
+
+
+def as_record(text: bytes) -> Record:
+    """:raises JournalError: if it is none, or says too little."""
+    record = decode(text)
     name = type(record.event).__name__
     if record.event.session is None and name.startswith(("Session", "ServiceR", "ServiceU")):
-        return None
-    return record if json.loads(text)["outcome"] in ("ok", "refused", "failed") else None
+        raise JournalError("about no session")
+    if json.loads(text)["outcome"] not in ("ok", "refused", "failed"):
+        raise JournalError("an unknown outcome")
+    return record
 
 
 def check_numbers(server: str, records: list[Record], named: int, answer: Answer) -> None:

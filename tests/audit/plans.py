@@ -11,7 +11,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from bussrv import events as ev
-from tests.audit.journals import Writer, lines, write_journal
+from bussrv.journal.record import Record, encode
+from bussrv.journal.segment import list_segments
+from tests.audit.journals import Line, Writer, chained, compress, write_lines
 
 # What a server may write, sound or not: an event, a session (of whichever boot) and a service.
 KINDS_OF_STEPS = (
@@ -35,7 +37,7 @@ STEPS = st.tuples(
 # What happens to the lines: where, as a part of the journal, and what.
 DAMAGE = st.tuples(
     st.floats(0, 1, exclude_max=True),
-    st.sampled_from(["drop", "repeat", "garble", "blank", "unknown-event", "join"]),
+    st.sampled_from(["drop", "repeat", "garble", "blank", "unknown-event", "join", "other-text", "repeat-later"]),
 )
 
 
@@ -48,6 +50,8 @@ class Plan:
     damage: list[tuple[float, str]]
     cuts: list[float]
     torn: bytes
+    compressed: list[bool]
+    is_hidden: bool
 
 
 PLANS = st.builds(
@@ -56,11 +60,13 @@ PLANS = st.builds(
     steps=st.lists(STEPS, min_size=1, max_size=25),
     damage=st.lists(DAMAGE, max_size=3),
     cuts=st.lists(st.floats(0, 1), max_size=2),
-    torn=st.sampled_from([b"", b"", b'{"v":1,']),
+    torn=st.sampled_from([b"", b"", b'{"v":2,']),
+    compressed=st.lists(st.booleans(), min_size=3, max_size=3),
+    is_hidden=st.booleans(),
 )
 
 
-def records(server: str, plan: Plan) -> list[bytes]:
+def records(server: str, plan: Plan) -> list[Record]:
     writer = Writer(server, plan.first_seq)
     if plan.first_seq == 1:
         writer.start()
@@ -70,7 +76,7 @@ def records(server: str, plan: Plan) -> list[bytes]:
         if kind.startswith("open"):
             opened.append(writer.id(number))
         write_step(writer, kind, opened[-1] if kind.startswith("open") else session, service)
-    return lines(writer.records)
+    return writer.records
 
 
 def write_step(writer: Writer, kind: str, session: str, service: str) -> None:
@@ -92,31 +98,42 @@ def write_step(writer: Writer, kind: str, session: str, service: str) -> None:
     steps[kind]()
 
 
-def damage(text: list[bytes], plan: Plan) -> None:
+def damage(text: list[Line], plan: Plan) -> None:
     for where, what in plan.damage:
         at = int(where * len(text))
         if not text:
             return
-        changed: dict[str, list[bytes]] = {
+        line = text[at] if isinstance(text[at], bytes) else encode(text[at])
+        changed: dict[str, list[Line]] = {
             "drop": [],
             "repeat": [text[at], text[at]],
-            "garble": [text[at][:-9] + b"\n"],
+            "repeat-later": [text[at], text[at - 1]],
+            "garble": [line[:-9] + b"\n"],
             "blank": [b"\n"],
-            "unknown-event": [text[at].replace(b'"event":"', b'"event":"un')],
-            "join": [text[at][:-1] + text[at]],
+            "unknown-event": [line.replace(b'"event":"', b'"event":"un')],
+            "join": [line[:-1] + line],
+            "other-text": [line.replace(b"19", b"29")],
         }
         text[at : at + 1] = changed[what]
 
 
 def write(directory: Path, plan: Plan) -> Path:
-    text = records(directory.name, plan)
-    damage(text, plan)
+    """A journal whose lines are damaged before they are chained, as if somebody hid the damage, or after that."""
+    text: list[Line] = [*records(directory.name, plan)]
+    if plan.is_hidden:
+        damage(text, plan)
     cuts = sorted(int(cut * len(text)) for cut in {0.0, 1.0, *plan.cuts})
-    bounds = sorted({(start, end) for start, end in pairwise(cuts) if start < end})
-    segments = [text[start:end] for start, end in bounds] or [[]]
-    segments[-1] = [*segments[-1], *([] if text else [b"\n"]), plan.torn]
-    first_seqs = [plan.first_seq + start for start, _ in bounds] or [plan.first_seq]
-    return write_journal(directory, *segments, first_seqs=first_seqs)
+    bounds = sorted({(start, end) for start, end in pairwise(cuts) if start < end}) or [(0, 0)]
+    first_seqs = [plan.first_seq + start for start, _ in bounds]
+    segments = chained([text[start:end] for start, end in bounds], first_seqs)
+    if not plan.is_hidden:
+        damage(segments[len(plan.damage) % len(segments)], plan)
+    segments[-1] += [*([] if any(segments) else [b"\n"]), plan.torn]
+    write_lines(directory, segments, first_seqs)
+    for path, is_compressed in zip(list_segments(directory), plan.compressed, strict=False):
+        if is_compressed and path.read_bytes().endswith(b"\n"):
+            compress(path)
+    return directory
 
 
 def draw(number: int) -> list[Plan]:

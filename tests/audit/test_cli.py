@@ -10,7 +10,7 @@ from bussrv.cli.main import main
 from bussrv.version import VERSION
 from tests.audit.commands import BUSSRV, WITHOUT_SPARK, Ended, run
 from tests.audit.conftest import Commands
-from tests.audit.journals import day, lines, write_journal
+from tests.audit.journals import day, write_journal
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -27,7 +27,7 @@ def test_a_journal_of_junk_through_the_other_door(commands: Commands) -> None:
     assert (ended.returncode, ended.stderr) == (1, "")
     assert "0 records in 1 segment" in ended.stdout
     assert "FINDINGS: 1 error" in ended.stdout
-    assert "00000000000000000001.jsonl, line 1)" in ended.stdout
+    assert "00000000000000000001.jsonl, line 2)" in ended.stdout
     assert ended.stdout.splitlines()[-1] == str(commands.junk / "an [other] place" / "summary.json")
 
 
@@ -50,20 +50,20 @@ def test_an_empty_journal(tmp_path: Path) -> None:
 
 
 def test_an_output_directory_of_somebody_else(tmp_path: Path) -> None:
-    write_journal(tmp_path / "journal", lines(day().records))
+    write_journal(tmp_path / "journal", day().records)
     said = refused(run(tmp_path, BUSSRV, "audit", "journal", "--out", "journal"))
     assert "is neither empty nor an earlier audit" in said
 
 
 def test_an_output_directory_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    write_journal(tmp_path / "journal", lines(day().records))
+    write_journal(tmp_path / "journal", day().records)
     said = refused(run(tmp_path, BUSSRV, "audit", "journal", "--out", "file"))
     assert "file is not a directory" in said
 
 
 def test_without_pyspark(tmp_path: Path) -> None:
-    write_journal(tmp_path / "journal", lines(day().records))
+    write_journal(tmp_path / "journal", day().records)
     assert "pip install 'bussrv[audit]'" in refused(run(tmp_path, WITHOUT_SPARK, "audit", "journal"))
     assert not (tmp_path / "bussrv-audit").exists()
 
@@ -77,21 +77,21 @@ def java_in(directory: Path, version: str) -> Path:
 
 
 def test_without_java(tmp_path: Path) -> None:
-    write_journal(tmp_path / "journal", lines(day().records))
+    write_journal(tmp_path / "journal", day().records)
     said = refused(run(tmp_path, BUSSRV, "audit", "journal", PATH="", JAVA_HOME=""))
     assert "Spark needs Java 17 or newer, and there is none on the path" in said
 
 
 @pytest.mark.parametrize("version", ["11.0.2", "1.8.0_392"])
 def test_with_an_old_java(tmp_path: Path, version: str) -> None:
-    write_journal(tmp_path / "journal", lines(day().records))
+    write_journal(tmp_path / "journal", day().records)
     home = java_in(tmp_path / "jre", version)
     said = refused(run(tmp_path, BUSSRV, "audit", "journal", JAVA_HOME=str(home)))
     assert f"{home}/bin/java is {version.partition('.')[0]}: install a newer JRE" in said
 
 
 def test_with_a_java_that_does_not_start(tmp_path: Path) -> None:
-    write_journal(tmp_path / "journal", lines(day().records))
+    write_journal(tmp_path / "journal", day().records)
     home = java_in(tmp_path / "jre", "17.0.1")
     said = refused(run(tmp_path, BUSSRV, "audit", "journal", JAVA_HOME=str(home)))
     assert "Spark does not start" in said

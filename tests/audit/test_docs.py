@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bussrv.audit.findings import FINDING, KINDS
-from tests.audit.journals import day, lines, write_journal
+from tests.audit.journals import day, write_journal
 
 TEXT = Path(__file__).parents[2].joinpath("docs", "audit.md").read_text(encoding="utf-8")
 
@@ -32,7 +32,7 @@ def test_findings() -> None:
 
 def test_the_snippet(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (snippet,) = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
-    write_journal(tmp_path / "bussrv-journal", lines(day().records))
+    write_journal(tmp_path / "bussrv-journal", day().records)
     monkeypatch.chdir(tmp_path)
     printed: list[tuple[object, ...]] = []
     exec(snippet, {"spark": spark, "print": lambda *words: printed.append(words)})

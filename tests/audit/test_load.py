@@ -12,19 +12,22 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from bussrv import events as ev
+from bussrv.audit.chain import line_findings
 from bussrv.audit.integrity import bad_line_findings, torn_tail_findings
-from bussrv.audit.load import bad_lines, read_journals, records_of
+from bussrv.audit.load import bad_lines, places_of, read_journals, records_of
 from bussrv.audit.snapshot import take_snapshot
 from bussrv.errors import JournalError
+from bussrv.journal.header import decode_header, decode_part
 from bussrv.journal.record import Record, decode, encode
 from bussrv.journal.segment import segment_name
 from bussrv.values import ModeInterest, RuleInterest
-from tests.audit.journals import START, Writer, day, lines, write_journal
+from tests.audit.journals import START, Line, Writer, day, write_journal
 
 pytestmark = pytest.mark.timeout(300)
 
 GOOD = {
-    "v": 1,
+    "v": 2,
+    "prev": "ab" * 32,
     "seq": 7,
     "time": "2027-01-15T08:00:01.250000Z",
     "mono": 1,
@@ -37,9 +40,24 @@ GOOD = {
 }
 
 
-def changed(**fields: Any) -> bytes:
+HEADER = {
+    "v": 2,
+    "prev": "ab" * 32,
+    "segment": 1,
+    "parts": 0,
+    "time": "2027-01-15T08:00:01.250000Z",
+    "server": "hall",
+    "boot": "b1",
+    "previous": {"segment": 1, "bytes": 2, "digest": "cd" * 32},
+    "salvaged": {"segment": 1, "line": 2, "reason": "not a journal record"},
+}
+
+PART = {"v": 2, "prev": "ab" * 32, "snapshot": 1, "part": 1, "state": {"sessions": []}}
+
+
+def changed(good: dict[str, Any] = GOOD, /, **fields: Any) -> bytes:
     """A good line with other fields; ``None`` takes a field away."""
-    return json.dumps({name: value for name, value in {**GOOD, **fields}.items() if value is not None}).encode()
+    return json.dumps({name: value for name, value in {**good, **fields}.items() if value is not None}).encode()
 
 
 TEXT = changed()
@@ -70,9 +88,11 @@ BAD = [
     (b"{}", "without v"),
     *[
         (changed(**{name: None}), f"without {name}")
-        for name in ("v", "seq", "time", "mono", "server", "boot", "outcome", "event")
+        for name in ("v", "prev", "seq", "time", "mono", "server", "boot", "outcome", "event")
     ],
-    (changed(v=2), "schema version 2"),
+    (changed(v=3), "schema version 3"),
+    (changed(v=1, prev=None), "schema version 1"),
+    (changed(v=3, seq="seven", service=["tv"]), "schema version 3"),
     (changed(seq=0), "number 0"),
     (changed(time=""), "with a malformed time"),
     (changed(time="2027-02-30T08:00:01.250000Z"), "with a malformed time"),
@@ -85,6 +105,44 @@ BAD = [
     (changed(session=None), "session.closed without session"),
     (changed(event="service.registered"), "service.registered without service"),
     (changed(event="server.started"), "server.started without version"),
+    (changed(event="journal.pruned", segment=1), "journal.pruned without last_seq"),
+]
+
+BAD_HEADERS = [
+    *[
+        (changed(HEADER, **{name: None}), f"without {name}")
+        for name in ("v", "prev", "parts", "time", "server", "boot")
+    ],
+    (changed(HEADER, v=3), "schema version 3"),
+    (changed(HEADER, parts="0"), WRONG_TYPE),
+    (changed(HEADER, previous="1"), WRONG_TYPE),
+    (changed(HEADER, time="2027-01-15"), "with a malformed time"),
+    (changed(HEADER, previous={}), "with previous without segment"),
+    (changed(HEADER, previous={"segment": 1, "bytes": 2}), "with previous without digest"),
+    (changed(HEADER, salvaged={"segment": 1, "reason": "r"}), "with salvaged without line"),
+]
+
+BAD_PARTS = [
+    *[(changed(PART, **{name: None}), f"without {name}") for name in ("v", "prev", "part", "state")],
+    (changed(PART, v=1), "schema version 1"),
+    (changed(PART, part="1"), WRONG_TYPE),
+]
+
+# The server reads these, and finds fault with where they stand, or with what they say of the registry.
+MISPLACED = [
+    (changed(HEADER, segment=2), "header", "of segment 2"),
+    (changed(HEADER), "header", "not in the first line"),
+    (changed(PART, state=[1]), "part of a snapshot", "with a malformed state"),
+    (changed(PART, state="text"), "part of a snapshot", "with a malformed state"),
+    (changed(PART, snapshot=2), "part of a snapshot", "of segment 2"),
+    (changed(PART), "part of a snapshot", "part 1 in its place"),
+]
+
+EVERY_BAD = [
+    *[(line, "record", problem) for line, problem in BAD],
+    *[(line, "header", problem) for line, problem in BAD_HEADERS],
+    *[(line, "part of a snapshot", problem) for line, problem in BAD_PARTS],
+    *MISPLACED,
 ]
 
 
@@ -109,11 +167,11 @@ def collected(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     """One journal with every event and every kind of bad line, read once."""
     root = tmp_path_factory.mktemp("load")
     records = [Record(seq, START + seq, seq, "hall", "b1", full(each)) for seq, each in enumerate(ev.EVENT_CLASSES, 1)]
-    bad = [line + b"\n" for line, _ in BAD]
-    journal = write_journal(root / "journal [1]", [*lines(records), *bad], [bad[0]], [*lines(day().records), b"{"])
+    bad = [line + b"\n" for line, _, _ in EVERY_BAD]
+    journal = write_journal(root / "journal [1]", [*records, *bad], [bad[0]], [*day().records, b"{"])
     with take_snapshot([journal]) as snapshot:
         read = read_journals(spark, snapshot).persist()
-        found = bad_lines(spark, snapshot, read)
+        found = bad_lines(places_of(read))
         answer: dict[str, list[Any]] = {
             "journal": [journal],
             "records": records_of(read).where("segment_first = 1").orderBy("seq").collect(),
@@ -135,7 +193,7 @@ def test_every_record_is_read_whole(collected: dict[str, list[Any]]) -> None:
     rows = collected["records"]
     assert len(rows) == len(ev.EVENT_CLASSES)
     for number, (row, event) in enumerate(zip(rows, map(full, ev.EVENT_CLASSES), strict=True), 1):
-        fields = json.loads(encode(Record(number, START + number, number, "hall", "b1", event)))
+        fields = json.loads(encode(Record(number, START + number, number, "hall", "b1", event, row.prev)))
         for name in ("interest", "options"):
             assert json.loads(row[name] or "null") == fields.pop(name, None)
         assert {name: row[name] for name in fields} == fields
@@ -145,11 +203,11 @@ def test_every_record_is_read_whole(collected: dict[str, list[Any]]) -> None:
 
 def test_every_bad_line_is_found_where_it_is(collected: dict[str, list[Any]]) -> None:
     (journal,) = collected["journal"]
-    first, second = journal / segment_name(1), journal / segment_name(1 + len(ev.EVENT_CLASSES) + len(BAD))
-    before = len(ev.EVENT_CLASSES)
-    expected = [(str(first), before + number, problem) for number, (_, problem) in enumerate(BAD, 1)]
-    found = [(row.file, row.line, row.problem) for row in collected["bad"]]
-    assert found == [*expected, (str(second), 1, "blank")]
+    first, second = journal / segment_name(1), journal / segment_name(1 + len(ev.EVENT_CLASSES) + len(EVERY_BAD))
+    before = 1 + len(ev.EVENT_CLASSES)
+    expected = [(str(first), before + number, *said) for number, (_, *said) in enumerate(EVERY_BAD, 1)]
+    found = [(row.file, row.line, row.kind, row.problem) for row in collected["bad"]]
+    assert found == [*expected, (str(second), 2, "record", "blank")]
     assert len(collected["others"]) == 9
 
 
@@ -162,14 +220,24 @@ def test_what_the_server_cannot_read_is_no_record_here_either() -> None:
         else:
             with pytest.raises(JournalError):
                 decode(line)
+    for decoded, bad in ((decode_header, BAD_HEADERS), (decode_part, BAD_PARTS)):
+        for line, _ in bad:
+            with pytest.raises(JournalError):
+                decoded(line)
+
+
+def test_a_header_and_a_part_are_what_the_server_reads() -> None:
+    assert decode_header(changed(HEADER)).salvaged
+    assert decode_part(changed(PART)).part == 1
 
 
 def test_a_bad_line_is_quoted_and_shortened(spark: SparkSession) -> None:
-    rows = [("f", 1, "blank", "x" * 160), ("f", 2, "blank", "y" * 161)]
-    findings = bad_line_findings(spark.createDataFrame(rows, "file string, line bigint, problem string, raw string"))
+    rows = [("f", 1, "record", "blank", "x" * 160), ("f", 2, "header", "blank", "y" * 161)]
+    columns = "file string, line bigint, kind string, problem string, raw string"
+    findings = bad_line_findings(spark.createDataFrame(rows, columns))
     assert [(row.severity, row.kind, row.message) for row in findings.orderBy("line").collect()] == [
         ("error", "bad-line", f"no record, blank: {'x' * 160}"),
-        ("error", "bad-line", f"no record, blank: {'y' * 160}…"),
+        ("error", "bad-line", f"no header, blank: {'y' * 160}…"),
     ]
 
 
@@ -180,7 +248,7 @@ def test_bytes_that_are_no_text_are_quoted_too(collected: dict[str, list[Any]]) 
 
 def test_a_torn_tail_is_a_notice(collected: dict[str, list[Any]]) -> None:
     (torn,) = collected["torn"]
-    assert (torn.severity, torn.kind, torn.line) == ("notice", "torn-tail", 10)
+    assert (torn.severity, torn.kind, torn.line) == ("notice", "torn-tail", 11)
     assert torn.message == "the journal ends in 1 bytes of an unfinished record"
 
 
@@ -188,10 +256,10 @@ def test_line_numbers_hold_in_a_segment_that_is_read_in_parts(spark: SparkSessio
     writer = Writer()
     for number in range(400):
         writer.open(f"b1.{number}")
-    text = lines(writer.records)
-    wanted = [1, 77, 200, 201, 399, 400]
+    text: list[Line] = [*writer.records]
+    wanted = [2, 77, 200, 201, 399, 400]
     for number in wanted:
-        text[number - 1] = b"bad %d\n" % number
+        text[number - 2] = b"bad %d\n" % number
     write_journal(tmp_path / "journal", text)
     setting = "spark.sql.files.maxPartitionBytes"
     before = spark.conf.get(setting)
@@ -199,9 +267,13 @@ def test_line_numbers_hold_in_a_segment_that_is_read_in_parts(spark: SparkSessio
     try:
         with take_snapshot([tmp_path / "journal"]) as snapshot:
             read: DataFrame = read_journals(spark, snapshot)
-            rows = bad_lines(spark, snapshot, read).orderBy("line").collect()
+            places = places_of(read).persist()
+            rows = bad_lines(places).orderBy("line").collect()
+            broken = [row.line for row in line_findings(places).orderBy("line").collect()]
+            places.unpersist()
             parts = read.select(F.spark_partition_id()).distinct().count()
     finally:
         spark.conf.set(setting, str(before))
     assert parts > 2
+    assert broken == []
     assert [(row.line, row.raw) for row in rows] == [(number, f"bad {number}") for number in wanted]

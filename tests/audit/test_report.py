@@ -203,7 +203,7 @@ def test_the_text_fits_on_a_screen_and_says_it_all(audited: Audited) -> None:
         "  spp               1        1        0",
         "",
         "CLEAN: 1 notice",
-        f"  notice  torn-tail: the journal ends in 1 bytes of an unfinished record ({place}, line 16)",
+        f"  notice  torn-tail: the journal ends in 1 bytes of an unfinished record ({place}, line 17)",
         str(audited.out / "summary.json"),
     ]
 

@@ -9,6 +9,7 @@ from pyspark.sql.types import ArrayType, BooleanType, DataType, LongType, MapTyp
 
 from bussrv import events as ev
 from bussrv.audit import schema
+from bussrv.journal.header import Damage, Header, Part, Previous
 from bussrv.journal.record import Record, encode
 from bussrv.values import Interest
 
@@ -47,6 +48,15 @@ def test_a_record_is_required_to_say_whom_it_is_about() -> None:
 def test_the_stamp_is_what_every_record_has() -> None:
     line = encode(Record(1, 0, 0, "hall", "b1", ev.ServerStopped()))
     assert list(json.loads(line)) == list(schema.STAMP)
+
+
+def test_what_a_header_and_a_part_have_is_told_apart_from_records() -> None:
+    fields = {field.encode_name for each in (Header, Part) for field in msgspec.structs.fields(each)}
+    assert fields - set(schema.HEAD) == {"prev", "segment", "time", "server", "boot", "seal"}
+    assert schema.LINE_SCHEMA.names == [*schema.RECORD_SCHEMA.names, *schema.HEAD]
+    for name, kind in (("previous", Previous), ("salvaged", Damage)):
+        members = {field.encode_name: EXPECTED[field.type] for field in msgspec.structs.fields(kind)}
+        assert {member.name: member.dataType for member in schema.HEAD[name]} == members
 
 
 def test_nothing_else_is_in_the_schema() -> None:
