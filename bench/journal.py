@@ -48,6 +48,7 @@ from bussrv.journal.record import Record, Stamped, encode
 from bussrv.journal.recovery import Recovered
 from bussrv.journal.writer import FileJournal
 from bussrv.registry.fold import RegistryFold
+from bussrv.server.collector import tune_collector
 
 BOOT = "5f1c2ab94e07"
 
@@ -313,6 +314,8 @@ def read_command_line() -> argparse.Namespace:
 def main() -> None:
     """Read the command line, measure, print."""
     options = read_command_line()
+    # As the server does.
+    tune_collector()
     rounds = 1 if options.quick else options.rounds
     closed, bare, opened = (0.3, 0.15, 0.5) if options.quick else (0.4, 0.2, 1.0)
     plan = Plan(rounds, options.sessions, options.rates, closed, bare, opened)

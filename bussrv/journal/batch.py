@@ -55,6 +55,9 @@ def make_entry(stamped: Sequence[Stamped], done: Deferred[list[Record]] | None =
     return Entry(stamped, [record.encode_event(each.event) for each in stamped], done, term)
 
 
+Tell = Callable[[list[Entry]], None]
+
+
 class Rotation(Struct, frozen=True, kw_only=True):
     """When a segment is the last of its kind and the next record begins a new one.
 
@@ -149,10 +152,11 @@ class BatchWriter:
         """Write an event of the journal itself with the next batch."""
         self._facts.append(make_entry([self._stamp(event)]))
 
-    def commit(self, entries: Sequence[Entry]) -> list[Entry]:
+    def commit(self, entries: Sequence[Entry], tell: Tell = lambda _: None) -> list[Entry]:
         """Write ``entries`` behind what was kept back, and fill in their records.
 
-        :returns: everything that was written, in order.
+        :param tell: is given everything that was written as soon as it counts as durable, before the rest is done.
+        :returns: the same, in order.
         :raises Exception: nothing of it is in the journal; the facts among it are kept for the next call. Whatever it
             is, not only an ``OSError``: the next call may go well.
         """
@@ -165,6 +169,12 @@ class BatchWriter:
             self._next_seq = first_seq
             self._give_up(entries, error)
             raise
+        if batch:
+            tell(batch)
+        self._take_in(batch)
+        return batch
+
+    def _take_in(self, batch: Sequence[Entry]) -> None:
         if self._segment is not None:
             self._segment.mark_good()
             self._hash = self._segment.hash
@@ -174,7 +184,6 @@ class BatchWriter:
         self._facts = []
         self._degraded = None
         self._refused = 0
-        return batch
 
     def sync(self) -> None:
         """See that what was written is on the disk, whatever the mode.

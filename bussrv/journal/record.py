@@ -124,14 +124,14 @@ def line(record: Record, body: bytes) -> bytes:
     head = (
         f'{{"v":{SCHEMA_VERSION},"prev":"{record.prev}","seq":{record.seq},"time":"{format_time(record.time)}",'
         f'"mono":{record.mono},'
-        f'"server":{_text(record.server)},"boot":{_text(record.boot)},"outcome":"{record.event.OUTCOME}",'
+        f'{_origin(record.server, record.boot)},"outcome":"{record.event.OUTCOME}",'
     )
     return head.encode() + body[1:] + b"\n"
 
 
 @lru_cache(maxsize=64)
-def _text(value: str) -> str:
-    return _encoder.encode(value).decode()
+def _origin(server: str, boot: str) -> str:
+    return f'"server":{_encoder.encode(server).decode()},"boot":{_encoder.encode(boot).decode()}'
 
 
 def decode(text: bytes) -> Record:

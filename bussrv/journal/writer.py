@@ -131,7 +131,7 @@ class FileJournal:
             entries = [entry for entry in entries if entry.done is None or entry.term >= self._oldest_term]
         was_degraded = self._writer.degraded
         try:
-            written = self._writer.commit(entries)
+            self._writer.commit(entries, self._tell)
         except Exception as error:
             if not was_degraded:
                 log.critical("journal: cannot be written, changes are refused: {error}", error=error)
@@ -143,8 +143,9 @@ class FileJournal:
         else:
             if was_degraded:
                 log.info("journal: can be written again")
-            if written:
-                self._reactor.callFromThread(self._tell_written, written)
+
+    def _tell(self, written: list[Entry]) -> None:
+        self._reactor.callFromThread(self._tell_written, written)
 
     # What follows runs in the reactor.
 

@@ -25,6 +25,7 @@ from bussrv.formats.dialing import LinkDialer, parse_link
 from bussrv.interfaces import IHostedService, IListener, IWireFormat
 from bussrv.journal.recovery import Recovered
 from bussrv.registry.registry import Registry
+from bussrv.server.collector import tune_collector
 from bussrv.server.config import Config
 from bussrv.server.journal import JournalPlace, NoJournal
 from bussrv.server.options import BusOptions, Options, StartError
@@ -218,4 +219,5 @@ def makeService(options: BusOptions) -> BusService:
     from twisted.internet import reactor
 
     reactor.callWhenRunning(_stop_on_signals, reactor)
+    reactor.callWhenRunning(tune_collector)
     return BusService(options.config, options.formats, reactor, services=options.services)
