@@ -12,7 +12,7 @@ import msgspec
 from bussrv.clock import SystemClock
 from bussrv.errors import JournalError
 from bussrv.inspection.words import write
-from bussrv.journal.keys import PublicKey, generate, read_private, read_public
+from bussrv.journal.keys import PublicKey, generate, public_path, read_private, read_public
 from bussrv.journal.lock import JournalLock, Locked
 from bussrv.journal.manifest import MANIFEST_NAME, ManifestFile, read_manifest
 from bussrv.journal.reading import NO_FOLD
@@ -42,6 +42,11 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a seal that was noted elsewhere, such as in the log of the server, and has to be there; may be repeated",
     )
+    parser.add_argument(
+        "--sealed",
+        action="store_true",
+        help="what is not sealed is a fault: for a journal whose server has stopped, which leaves nothing unsealed",
+    )
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.set_defaults(do=run_verify)
 
@@ -66,7 +71,7 @@ def add_keygen(parser: argparse.ArgumentParser) -> None:
 def run_verify(arguments: argparse.Namespace) -> int:
     """Say everything that is wrong with a journal."""
     trusted = None if arguments.public_key is None else read_public(arguments.public_key)
-    report = verify(arguments.directory, trusted, arguments.includes)
+    report = verify(arguments.directory, trusted, arguments.includes, to_the_end=arguments.sealed)
     if arguments.json:
         write(msgspec.json.encode(report) + b"\n")
     else:
@@ -79,8 +84,20 @@ def _in_words(directory: Path, report: Report) -> Iterator[str]:
     yield from map(_fault_words, report.faults)
     yield from (f"note: {note}" for note in report.notes)
     records = "no record" if report.first_seq is None else f"records {report.first_seq} to {report.last_seq}"
-    yield f"{directory}: {report.segments} segments, {records}, {_seal_words(report)}"
-    yield f"{len(report.faults)} FAULTS" if report.faults else "whole"
+    yield f"{directory}: {_counted(report.segments, 'segment')}, {records}, {_seal_words(report)}"
+    yield _verdict(report)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _verdict(report: Report) -> str:
+    if report.faults:
+        return _counted(len(report.faults), "fault").upper()
+    if report.sealed_seq is None or report.sealed_seq == report.last_seq:
+        return "whole"
+    return f"whole up to record {report.sealed_seq}; the chain alone vouches for what is behind it"
 
 
 def _seal_words(report: Report) -> str:
@@ -115,23 +132,35 @@ def run_seal(arguments: argparse.Namespace) -> int:
         count = _seal_alone(directory, arguments.key)
     finally:
         lock.release()
-    write(f"sealed {count} segments of {directory}\n".encode())
+    write(f"{directory}: {_sealed_words(count)}\n".encode())
     return 0
+
+
+def _sealed_words(count: int) -> str:
+    if not count:
+        return "everything was sealed already"
+    return f"sealed {_counted(count, 'segment')}"
 
 
 def _ask_server(directory: Path, active: int) -> None:
     marker = directory / MARKER
+    deadline = time.monotonic() + SEAL_TIMEOUT
+    while time.monotonic() < deadline:
+        # It is gone without an answer when the server was about to remove that of another one.
+        if not marker.exists():
+            _touch(marker)
+        time.sleep(_POLL)
+        seal = read_manifest(directory / MANIFEST_NAME).seals.get(active)
+        if not marker.exists() and seal is not None and seal.closed:
+            return
+    raise JournalError(f"the server did not seal {directory} within {SEAL_TIMEOUT:g} s; its log says why")
+
+
+def _touch(marker: Path) -> None:
     try:
         marker.touch()
     except OSError as error:
         raise JournalError(f"cannot ask the server: {marker}: {error.strerror}") from error
-    deadline = time.monotonic() + SEAL_TIMEOUT
-    while time.monotonic() < deadline:
-        seal = read_manifest(directory / MANIFEST_NAME).seals.get(active)
-        if not marker.exists() and (seal is None or seal.closed):
-            return
-        time.sleep(_POLL)
-    raise JournalError(f"the server did not seal {directory} within {SEAL_TIMEOUT:g} s; its log says why")
 
 
 def _seal_alone(directory: Path, key: Path | None) -> int:
@@ -157,6 +186,8 @@ def run_keygen(arguments: argparse.Namespace) -> int:
         raise JournalError(
             "--replaces needs --of, the journal in which the old key hands over, and the other way round"
         )
+    for directory in {arguments.of or arguments.key.parent, arguments.key.parent}:
+        _check_place(arguments.key, directory)
     if arguments.of is not None:
         public = _make_successor(arguments.key, arguments.replaces, arguments.of)
     else:
@@ -165,8 +196,20 @@ def run_keygen(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _check_place(key: Path, journal: Path) -> None:
+    """Whoever can write to a journal, or gets a copy of it, is not to have the key as well."""
+    if _is_journal(journal) and key.resolve().is_relative_to(journal.resolve()):
+        raise JournalError(f"{key} would lie in the journal directory {journal}: put the key elsewhere")
+
+
+def _is_journal(directory: Path) -> bool:
+    return directory.is_dir() and ((directory / MANIFEST_NAME).exists() or bool(list_segments(directory)))
+
+
 def _make_successor(path: Path, old: Path, directory: Path) -> PublicKey:
     before = read_private(old)
+    if not _is_journal(directory):
+        raise JournalError(f"{directory} holds no journal in which a key could hand over")
     lock = JournalLock(directory)
     try:
         manifest = read_manifest(directory / MANIFEST_NAME)
@@ -176,6 +219,8 @@ def _make_successor(path: Path, old: Path, directory: Path) -> PublicKey:
         try:
             file.introduce(public, before, time=SystemClock().utc(), server=server)
         except OSError as error:
+            path.unlink()
+            public_path(path).unlink()
             raise JournalError(f"cannot write {directory / MANIFEST_NAME}: {error.strerror}") from error
     finally:
         lock.release()

@@ -2,12 +2,18 @@
 
 Three things are held against each other: the lines of each segment (each has the hash of the one before it), the
 headers (each has the digest of the segment before), and the manifest (which has the digest of each segment, and with a
-key a signature that only the server could make). It works on a copy of a journal, wherever that is.
+key a signature that only the server could make). It works on a copy of a journal, wherever that is, and on one that a
+server is writing.
+
+What no seal is about yet is vouched for by the chain alone, which anybody can make. A server seals the first records of
+a segment at once, so a segment of which nothing is sealed is a fault where there are seals.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -16,8 +22,26 @@ from bussrv.errors import JournalError
 from bussrv.journal.header import Header
 from bussrv.journal.keys import PublicKey
 from bussrv.journal.manifest import MANIFEST_NAME, Manifest, Seal, read_manifest
-from bussrv.journal.segment import TORN_SUFFIX, Extent, digest_of, first_seq, list_segments, segment_name
+from bussrv.journal.record import format_time
+from bussrv.journal.segment import (
+    COMPRESSED_SUFFIX,
+    GARBLED,
+    SUFFIX,
+    TORN_SUFFIX,
+    Extent,
+    digest_of,
+    first_seq,
+    is_compressed,
+    list_segments,
+    segment_name,
+)
 from bussrv.journal.walk import Fault, Walk, walk
+
+PATIENCE = 1.0
+"""Seconds that a running server may take to seal what it has just begun or closed."""
+
+_POLL = 0.05
+_ATTEMPTS = 5
 
 
 class Report(Struct, kw_only=True):
@@ -43,56 +67,79 @@ class Report(Struct, kw_only=True):
     is_trusted: bool = False
 
 
-def verify(directory: Path, trusted: PublicKey | None = None, includes: Sequence[str] = ()) -> Report:
+def verify(
+    directory: Path, trusted: PublicKey | None = None, includes: Sequence[str] = (), *, to_the_end: bool = False
+) -> Report:
     """Look at everything in a journal directory.
 
     :param trusted: the key that seals have to be led back to.
     :param includes: hashes of entries of the manifest, kept elsewhere, that have to be there.
+    :param to_the_end: whether every record has to be sealed, as it is when a server has stopped.
     :raises JournalError: if the journal cannot be read, or is none.
     """
-    paths = list_segments(directory)
-    manifest_path = directory / MANIFEST_NAME
-    manifest = read_manifest(manifest_path, trusted)
-    if not paths and not manifest.entries and not manifest.faults:
-        raise JournalError(f"{directory} holds no journal: there is no segment in it")
     try:
-        return _Verification(paths, manifest_path, manifest, trusted, includes).run()
-    except (OSError, EOFError) as error:
+        for _ in range(_ATTEMPTS):
+            # What a running server removed meanwhile, the manifest says by now.
+            with suppress(FileNotFoundError):
+                return _Verification(directory, trusted, includes, to_the_end).run()
+        return _Verification(directory, trusted, includes, to_the_end).run()
+    except OSError as error:
         raise JournalError(f"cannot read the journal directory {directory}: {error}") from error
 
 
+def _look(directory: Path, trusted: PublicKey | None) -> tuple[list[Path], Manifest]:
+    """The segments, and the manifest as it was while they were these, though a server may be writing.
+
+    :raises JournalError: if they cannot be read, or there is nothing.
+    """
+    paths = list_segments(directory)
+    for _ in range(_ATTEMPTS):
+        manifest = read_manifest(directory / MANIFEST_NAME, trusted)
+        before, paths = paths, list_segments(directory)
+        if [*map(first_seq, before)] == [*map(first_seq, paths)]:
+            break
+    if not paths and not manifest.entries and not (directory / MANIFEST_NAME).exists():
+        raise JournalError(f"{directory} holds no journal: there is no segment in it")
+    return paths, manifest
+
+
 class _Verification:
-    def __init__(
-        self,
-        paths: list[Path],
-        manifest_path: Path,
-        manifest: Manifest,
-        trusted: PublicKey | None,
-        includes: Sequence[str],
-    ) -> None:
-        self._paths = paths
-        self._manifest_path = manifest_path
-        self._manifest = manifest
+    """
+    :ivar _unknown: seals that headers refer to, and that are not there, each with the first such segment.
+    :ivar _waits_until: when a seal that is not there will not come any more.
+    """
+
+    def __init__(self, directory: Path, trusted: PublicKey | None, includes: Sequence[str], to_the_end: bool) -> None:
+        self._paths, self._manifest = _look(directory, trusted)
+        self._manifest_path = directory / MANIFEST_NAME
         self._trusted = trusted
         self._includes = includes
-        self._known = {entry.hash for entry in manifest.entries}
-        self._report = Report(segments=len(paths))
+        self._to_the_end = to_the_end
+        self._known = {entry.hash for entry in self._manifest.entries}
+        self._unknown: dict[str, int] = {}
+        self._numbers = {first_seq(path) for path in self._paths}
+        self._waits_until = time.monotonic() + PATIENCE
+        self._report = Report(segments=len(self._paths))
 
     def run(self) -> Report:
         report, in_force = self._report, self._manifest.in_force
         report.key = None if in_force is None else in_force.fingerprint
-        report.is_trusted = self._trusted is not None
         self._check_manifest()
+        report.is_trusted = self._trusted is not None and not report.faults
         before: Walk | None = None
         for path in self._paths:
             before = self._check_segment(path, before)
+        self._check_references()
         self._check_present()
-        self._note_torn()
+        self._check_other_files()
         return report
 
     def _fault(self, path: Path, message: str, line: int | None = None, seq: int | None = None) -> None:
         segment = None if path == self._manifest_path else first_seq(path)
         self._report.faults.append(Fault(path=path.name, segment=segment, line=line, seq=seq, message=message))
+
+    def _is_blamed(self, number: int) -> bool:
+        return any(fault.segment == number for fault in self._report.faults)
 
     def _check_manifest(self) -> None:
         for fault in self._manifest.faults:
@@ -116,91 +163,157 @@ class _Verification:
                 "one that you know: use --public-key"
             )
 
+    def _check_references(self) -> None:
+        if self._unknown:
+            (entry_hash, number), *others = self._unknown.items()
+            more = f", nor {len(others)} others that later segments refer to" if others else ""
+            self._fault(
+                self._manifest_path,
+                f"entry {entry_hash} is not there, which segment {number} refers to{more}: it was cut off or replaced",
+            )
+
     def _check_segment(self, path: Path, before: Walk | None) -> Walk:
-        found = walk(path)
+        is_last = path == self._paths[-1]
+        seal = self._manifest.seals.get(first_seq(path))
+        found = _walk(path, seal)
+        if found.records and (seal is None or not (seal.closed or is_last)):
+            later = self._await_seal(found.number, is_closed=not is_last)
+            if later is not None:
+                seal, found = later, _walk(path, later)
         self._report.faults += found.faults
-        header = found.header
-        if header is not None:
-            self._check_header(path, header, before)
-        self._check_seal(path, found)
-        if not found.records:
-            self._no_records(path)
+        self._check_header(path, found.header, before)
+        if seal is None:
+            self._check_unsealed(path, found)
+        else:
+            self._check_seal(path, seal, found, is_last)
+        self._check_end(path, found, is_last)
+        self._check_copy(path, found)
         self._count(found)
         return found
 
-    def _check_header(self, path: Path, header: Header, before: Walk | None) -> None:
+    def _await_seal(self, number: int, *, is_closed: bool) -> Seal | None:
+        """The seal that a running server makes right now, if it does."""
+        while self._manifest.entries:
+            seal = read_manifest(self._manifest_path).seals.get(number)
+            if seal is not None and (seal.closed or not is_closed):
+                return seal
+            if time.monotonic() >= self._waits_until:
+                return None
+            time.sleep(_POLL)
+        return None
+
+    def _check_header(self, path: Path, header: Header | None, before: Walk | None) -> None:
+        if header is None or header.segment != first_seq(path):
+            return
         if header.seal is not None and header.seal not in self._known:
-            self._fault(path, f"the manifest has no entry {header.seal}, which the header refers to", 1)
+            self._unknown.setdefault(header.seal, header.segment)
         if header.salvaged is not None:
             damage = header.salvaged
             what = (
                 f"a new chain begins here: segment {damage.segment} was damaged at line {damage.line} ({damage.reason})"
             )
             self._fault(path, what, 1, header.segment)
-            return
-        if before is None:
-            self._check_beginning(path, header)
-            return
-        expected = header.previous
-        if expected is None or expected.segment != before.number:
-            said = "none" if expected is None else f"segment {expected.segment}"
-            self._fault(path, f"the segment before it should be {said}, and is segment {before.number}", 1)
-        elif (expected.bytes, expected.digest) != (before.bytes, before.digest):
-            self._changed(header, before)
-        elif header.prev != before.last_hash:
-            self._fault(path, f"the header does not hold the hash of the last line of segment {before.number}", 1)
-        if header.segment != before.next_seq:
-            self._fault(path, f"records {before.next_seq} to {header.segment - 1} are missing", 1, before.next_seq)
-
-    def _changed(self, header: Header, before: Walk) -> None:
-        """The segment before is not what the header says; if all its lines but the last are, it is that one."""
-        if not before.faults and header.prev != before.last_hash:
-            self._fault(
-                before.path, "its last record was changed, or records behind it are gone", seq=before.extent.last_seq
-            )
-        else:
-            self._fault(before.path, f"it is not what it was when segment {header.segment} was begun")
-
-    def _check_beginning(self, path: Path, header: Header) -> None:
-        expected = header.previous
-        if expected is None:
+        elif header.previous is None:
             if header.segment != 1:
-                self._fault(path, f"records 1 to {header.segment - 1} are missing", 1, 1)
-        elif expected.segment not in self._manifest.pruned and expected.segment not in self._manifest.seals:
-            # What is sealed and gone is named with the other seals.
-            self._fault(path, f"segment {expected.segment} before it is missing, and was not removed by retention", 1)
+                self._fault(
+                    path, f"it says that it is the first, and records 1 to {header.segment - 1} are missing", 1, 1
+                )
+            elif before is not None:
+                self._fault(path, f"it says that it is the first, and stands behind segment {before.number}", 1)
+        elif before is None or before.number != header.previous.segment:
+            self._check_gap(path, header.previous.segment, before)
+        else:
+            self._check_link(path, header, before)
 
-    def _check_seal(self, path: Path, found: Walk) -> None:
-        seal = self._manifest.seals.get(found.number)
-        is_last = path == self._paths[-1]
-        if seal is None:
-            if self._manifest.seals and not is_last:
-                self._fault(path, "it is not sealed")
-            elif found.records:
-                self._report.notes.append(f"nothing of {path.name} is sealed yet")
+    def _check_gap(self, path: Path, expected: int, before: Walk | None) -> None:
+        """Another segment stood before this one. What is sealed and gone is named with the other seals."""
+        if expected in self._manifest.pruned or (expected in self._manifest.seals and expected not in self._numbers):
             return
-        size, digest = digest_of(path, seal.bytes)
-        if (size, digest) != (seal.bytes, seal.digest):
-            self._fault(path, _seal_words(seal, size, found))
-        elif seal.closed and found.size > seal.bytes:
+        is_there = "" if before is None else f", and segment {before.number} is there"
+        self._fault(path, f"segment {expected} stood before it{is_there}", 1, expected)
+
+    def _check_link(self, path: Path, header: Header, before: Walk) -> None:
+        """Hold a segment against what the header of the next one says of it; once is enough to name it."""
+        if self._is_blamed(before.number):
+            return
+        expected = header.previous
+        if header.segment > before.next_seq:
+            self._fault(
+                before.path,
+                f"records {before.next_seq} to {header.segment - 1} at its end are gone",
+                seq=before.next_seq,
+            )
+        elif header.segment < before.next_seq:
+            self._fault(
+                before.path,
+                f"it goes on behind record {header.segment - 1}, where the next one begins",
+                seq=header.segment,
+            )
+        elif expected is not None and (expected.bytes, expected.digest) == (before.bytes, before.digest):
+            if header.prev != before.last_hash:
+                self._fault(path, f"the header does not hold the hash of the last line of segment {before.number}", 1)
+        elif header.prev != before.last_hash:
+            self._fault(before.path, "its last record was changed, or the header behind it", seq=before.extent.last_seq)
+        else:
+            self._fault(path, f"it does not say of segment {before.number} what that is like", 1)
+
+    def _check_unsealed(self, path: Path, found: Walk) -> None:
+        if not found.records:
+            return
+        if self._manifest.entries or self._to_the_end:
+            self._fault(
+                path,
+                "nothing of it is sealed, though a server seals the first records of a segment at once: it was put "
+                "there, its seals were cut off, or the server was killed at that moment and has yet to start again",
+                seq=found.extent.first_seq,
+            )
+
+    def _check_seal(self, path: Path, seal: Seal, found: Walk, is_last: bool) -> None:
+        if found.sealed_digest != seal.digest:
+            self._fault(path, _seal_words(seal, found))
+            return
+        self._report.sealed_seq = seal.last_seq
+        if seal.closed and found.size > seal.bytes:
             self._fault(path, f"it goes on behind its closed seal, at byte {seal.bytes}", seq=_next(seal))
         elif not seal.closed and not is_last:
             self._fault(path, f"it is sealed up to record {seal.last_seq} only, not as closed", seq=_next(seal))
-        else:
-            self._check_sealed(path, seal, found)
-
-    def _check_sealed(self, path: Path, seal: Seal, found: Walk) -> None:
-        self._report.sealed_seq = seal.last_seq
-        if seal.closed and _ends(seal) != _ends(found.extent):
+        elif seal.closed and _ends(seal) != _ends(found.extent):
             self._fault(path, "its seal gives another number of records, or other first and last ones")
         elif found.next_seq > _next(seal):
-            self._report.notes.append(f"records {_next(seal)} to {found.next_seq - 1} are not sealed yet")
+            self._check_behind_seal(path, seal, found)
 
-    def _no_records(self, path: Path) -> None:
-        if path == self._paths[-1]:
-            self._report.notes.append(f"{path.name} holds no record yet")
+    def _check_behind_seal(self, path: Path, seal: Seal, found: Walk) -> None:
+        since = "" if seal.last_time is None else f" of {format_time(seal.last_time)}"
+        what = f"records {_next(seal)} to {found.next_seq - 1}, behind record {seal.last_seq}{since}, are not sealed"
+        if self._to_the_end:
+            self._fault(path, what, seq=_next(seal))
         else:
+            self._report.notes.append(f"{what} yet")
+
+    def _check_end(self, path: Path, found: Walk, is_last: bool) -> None:
+        unfinished = found.size - found.bytes
+        if is_last and unfinished:
+            self._report.notes.append(f"{path.name} ends in an unfinished line of {unfinished} bytes")
+        elif unfinished and not self._is_blamed(found.number):
+            self._fault(path, f"it ends in an unfinished line of {unfinished} bytes", seq=found.next_seq)
+        if not found.records and is_last:
+            self._report.notes.append(f"{path.name} holds no record yet")
+        elif not found.records:
             self._fault(path, "it holds no record")
+
+    def _check_copy(self, path: Path, found: Walk) -> None:
+        """While a segment is compressed, it is there twice."""
+        copy = _compressed(path)
+        if is_compressed(path) or not copy.exists():
+            return
+        try:
+            is_same = digest_of(copy) == (found.bytes, found.digest)
+        except FileNotFoundError:
+            return
+        except GARBLED:
+            is_same = False
+        if not is_same:
+            self._fault(copy, f"it is not the same as {path.name}, which is there too")
 
     def _count(self, found: Walk) -> None:
         report = self._report
@@ -211,10 +324,9 @@ class _Verification:
 
     def _check_present(self) -> None:
         """What is sealed has to be there, unless the manifest says that it was removed."""
-        numbers = {first_seq(path) for path in self._paths}
         for number, seal in self._manifest.seals.items():
             path = self._manifest_path.with_name(segment_name(number))
-            if number not in numbers and number not in self._manifest.pruned:
+            if number not in self._numbers and number not in self._manifest.pruned:
                 self._fault(
                     path, f"it is missing, with the records {seal.first_seq} to {seal.last_seq}", seq=seal.first_seq
                 )
@@ -224,9 +336,30 @@ class _Verification:
                 f"{len(gone)} segments, up to record {max(each.last_seq for each in gone)}, were removed by retention"
             )
 
-    def _note_torn(self) -> None:
-        for path in sorted(self._manifest_path.parent.glob(f"*{TORN_SUFFIX}")):
-            self._report.notes.append(f"{path.name}: {path.stat().st_size} bytes that a crash left unfinished")
+    def _check_other_files(self) -> None:
+        for path in sorted(self._manifest_path.parent.iterdir()):
+            number, _, suffix = path.name.partition(".")
+            if path.name.endswith(TORN_SUFFIX):
+                self._report.notes.append(f"{path.name}: {path.stat().st_size} bytes that a crash left unfinished")
+            elif f".{suffix}" in (SUFFIX, COMPRESSED_SUFFIX) and number.isdecimal() and len(number) != _DIGITS:
+                self._fault(path, f"the name of a segment has {_DIGITS} digits")
+
+
+_DIGITS = len(segment_name(1).partition(".")[0])
+
+
+def _compressed(path: Path) -> Path:
+    return path.with_name(path.name.removesuffix(SUFFIX) + COMPRESSED_SUFFIX)
+
+
+def _walk(path: Path, seal: Seal | None) -> Walk:
+    sealed = None if seal is None else seal.bytes
+    try:
+        return walk(path, sealed)
+    except FileNotFoundError:
+        if is_compressed(path):
+            raise
+        return walk(_compressed(path), sealed)
 
 
 def _next(seal: Seal) -> int:
@@ -237,9 +370,9 @@ def _ends(extent: Seal | Extent) -> tuple[int | None, ...]:
     return extent.records, extent.first_seq, extent.last_seq, extent.first_time, extent.last_time
 
 
-def _seal_words(seal: Seal, size: int, found: Walk) -> str:
-    if size < seal.bytes:
-        return f"it was cut: {seal.bytes} bytes, up to record {seal.last_seq}, are sealed, and it has {found.size}"
+def _seal_words(seal: Seal, found: Walk) -> str:
+    if found.bytes < seal.bytes and not found.faults:
+        return f"it was cut: {seal.bytes} bytes, up to record {seal.last_seq}, are sealed, and it has {found.bytes}"
     if found.faults:
         return "it is not what was sealed"
     return (
