@@ -12,6 +12,7 @@ import pytest
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
 from bussrv.errors import REASONS
+from bussrv.journal.reading import read_journal
 from bussrv.server import config
 from bussrv.server.options import Options
 from bussrv.testing.server import RunningServer
@@ -176,8 +177,8 @@ def test_the_plugin_of_the_page_is_served(tmp_path: Path) -> None:
         assert server.stop() == 0
     help_run = RunningServer.help_text(environment)
     assert "--lines=" in help_run
-    started = json.loads(next((tmp_path / "journal").glob("*.jsonl")).read_text().splitlines()[0])
-    assert sorted(started["formats"]) == ["business", "inbus", "lines", "objects", "spp"]
+    started = next(read_journal(tmp_path / "journal")).event
+    assert sorted(started.formats) == ["business", "inbus", "lines", "objects", "spp"]
 
 
 def test_the_service_of_the_page_is_hosted(tmp_path: Path) -> None:
@@ -218,7 +219,7 @@ def test_transcript_of_a_service_of_the_server(tmp_path: Path) -> None:
 def test_no_snippet_is_left_untested() -> None:
     """A page that gets its first snippet in a language gets a test for it, and a place in this table."""
     tested = {
-        ("docs/audit.md", "python"), ("docs/clients.md", "python"), ("docs/journal-format.md", "json"),
+        ("docs/audit.md", "python"), ("docs/clients.md", "python"), ("docs/journal-format/index.md", "json"),
         ("README.md", "sh"), ("README.md", "python"), ("README.md", "text"),
         ("docs/operations.md", "toml"), ("docs/plugins.md", "python"),
         *((f"docs/protocols/{name}.md", "text") for name in ("objects", "business", "links", "inbus", "spp")),

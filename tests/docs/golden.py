@@ -1,0 +1,270 @@
+"""The golden journals of ``docs/journal-format``: made with fixed clocks, ids and keys by what the server writes with.
+
+``PYTHONPATH=. python -m tests.docs.golden`` writes them anew. ``whole`` is the journal of a server that was started
+three times: it crashed, was stopped, and is running. ``salvaged`` is one that somebody had changed.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+from twisted.internet.defer import Deferred
+
+from bussrv import events as ev
+from bussrv.journal.batch import BatchWriter, make_entry
+from bussrv.journal.files import Files
+from bussrv.journal.keys import PrivateKey
+from bussrv.journal.manifest import MANIFEST_NAME, ManifestFile, read_manifest
+from bussrv.journal.record import Stamped, parse_time
+from bussrv.journal.recovery import Damaged, recover
+from bussrv.journal.salvage import salvage
+from bussrv.journal.sealing import MARKER, Sealer
+from bussrv.journal.segment import segment_name
+from bussrv.journal.upkeep import Policy, Upkeep
+from bussrv.registry.fold import RegistryFold
+from bussrv.values import ModeInterest, RuleInterest
+
+PLACE = Path(__file__).parents[2] / "docs" / "journal-format"
+STEP = 1_001
+"""Microseconds from one record to the next."""
+
+TORN = b'{"v":2,"prev":"9'
+
+
+def key(sentence: str) -> PrivateKey:
+    """A throw-away key: whoever reads the sentence has it."""
+    return PrivateKey(sha256(sentence.encode()).digest())
+
+
+FIRST_KEY = key("bussrv golden journal, first key")
+SECOND_KEY = key("bussrv golden journal, second key")
+
+
+class GoldenClock:
+    """Goes on when it is told to."""
+
+    def __init__(self, time: str, mono: int) -> None:
+        self._utc = parse_time(time)
+        self._mono = mono
+
+    def utc(self) -> int:
+        return self._utc
+
+    def mono(self) -> int:
+        return self._mono
+
+    def advance(self, micros: int) -> None:
+        self._utc += micros
+        self._mono += micros
+
+
+class FullDisk(Files):
+    """Files that cannot be written to while the disk is full."""
+
+    is_full = False
+
+    def write(self, descriptor: int, data: bytes) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().write(descriptor, data)
+
+
+class Boot:
+    """A run of a server, as far as its journal knows of it."""
+
+    def __init__(
+        self,
+        directory: Path,
+        server: str,
+        boot: str,
+        clock: GoldenClock,
+        key: PrivateKey | None = None,
+        **policy: object,
+    ) -> None:
+        directory.mkdir(exist_ok=True)
+        self.boot = boot
+        self.disk = FullDisk()
+        self.clock = clock
+        fold = RegistryFold()
+        try:
+            recovered = recover(directory, fold)
+        except Damaged as error:
+            fold = RegistryFold()
+            recovered = salvage(directory, error.damage, fold)
+        self.recovered = recovered
+        manifest = read_manifest(directory / MANIFEST_NAME)
+        sealer = Sealer(directory, server, manifest=manifest, key=key, clock=clock)
+        self._upkeep = Upkeep(
+            directory,
+            sealer,
+            manifest=manifest,
+            unsealed=recovered.unsealed,
+            policy=Policy(**policy),
+            clock=clock,
+            later=lambda put_away: put_away(),
+        )
+        self._writer = BatchWriter(
+            directory,
+            server,
+            boot,
+            recovered=recovered,
+            fold=fold,
+            sync="always",
+            clock=clock,
+            last_seal=lambda: sealer.last_hash,
+            files=self.disk,
+        )
+        self._upkeep.begin()
+
+    def __call__(self, event: ev.Event, *, asked: bool = True) -> None:
+        """Something happens; if the disk fails, it is refused if somebody ``asked`` for it, and kept otherwise."""
+        entry = make_entry([Stamped(self.clock.utc(), self.clock.mono(), event)], Deferred() if asked else None)
+        try:
+            self._writer.commit([entry])
+        except OSError:
+            assert self.disk.is_full
+        self._upkeep.look(self._writer)
+        self.clock.advance(STEP)
+
+    def stop(self) -> None:
+        self(ev.ServerStopped())
+        self._writer.close()
+        self._upkeep.look(self._writer, at_end=True)
+
+
+def write_whole(directory: Path) -> None:
+    """A journal in which every line is as it should be."""
+    bell = {"protocol": "inbus", "session": "2c40a7d91e05.1", "routing_id": "90ab12cd34ef56ab78cd90ef"}
+    bell["peer"] = "192.168.7.20:7001"
+    _crashed_boot(directory, bell)
+    _stopped_boot(directory, bell)
+    manifest = ManifestFile(directory / MANIFEST_NAME, read_manifest(directory / MANIFEST_NAME), FIRST_KEY)
+    manifest.introduce(SECOND_KEY.public, FIRST_KEY, time=parse_time("2026-11-20T19:00:00.000000Z"), server="hall")
+    _running_boot(directory, bell)
+
+
+def _crashed_boot(directory: Path, bell: dict[str, str]) -> None:
+    say = Boot(directory, "hall", "2c40a7d91e05", GoldenClock("2026-11-18T06:00:00.000000Z", 11_000_000), FIRST_KEY)
+    say(ev.ServerStarted(version="1.0.0", formats={"objects": "tcp 127.0.0.1:7890", "inbus": "udp 192.168.7.1:7222"}))
+    say(ev.SessionOpened(persistent=True, **bell), asked=False)
+    say(ev.SubscriptionAdded(service="doorbell", options={"version": 1}, **bell))
+    panel = {"protocol": "objects", "session": "2c40a7d91e05.2", "routing_id": "panel", "peer": "127.0.0.1:40001"}
+    say(ev.SessionOpened(**panel), asked=False)
+    say(ev.ServiceRegistered(service="doorbell", **panel))
+    with (directory / segment_name(1)).open("ab") as segment:
+        segment.write(TORN)
+
+
+def _stopped_boot(directory: Path, bell: dict[str, str]) -> None:
+    clock = GoldenClock("2026-11-20T18:30:00.500000Z", 7_000_000)
+    say = Boot(directory, "hall", "8f63b05d2a71", clock, FIRST_KEY, compress=True)
+    say(ev.ServerStarted(version="1.0.0", formats={"objects": "tcp 127.0.0.1:7890", "spp": "tcp [::1]:3002"}))
+    say(ev.ServerRecovered(sessions_closed=1, torn_bytes=say.recovered.torn_bytes), asked=False)
+    panel = {"protocol": "objects", "session": "2c40a7d91e05.2", "routing_id": "panel", "peer": "127.0.0.1:40001"}
+    crashed = {"reason": "server-crashed", **panel}
+    say(ev.ServiceUnregistered(service="doorbell", **crashed), asked=False)
+    say(ev.SessionClosed(duration=217_800_500_000, **crashed), asked=False)
+    say(ev.SubscriptionRenewed(service="doorbell", options={"version": 2}, **bell))
+    say(ev.SubscriptionRefused(protocol="inbus", peer="192.168.7.66", service="doorbell", reason="foreign-address"))
+    lamp = {"protocol": "inbus", "session": "8f63b05d2a71.1", "routing_id": "c0ffee", "peer": "192.168.7.21:7001"}
+    say(ev.SessionOpened(persistent=True, **lamp), asked=False)
+    say(ev.SubscriptionAdded(service="light", options={"version": 2}, **lamp))
+    watcher = {"protocol": "spp", "session": "8f63b05d2a71.2", "routing_id": "77aa", "peer": "[::1]:40000"}
+    say(ev.SessionOpened(**watcher), asked=False)
+    strange = 'a "quoted" \\ name \a 🔒'
+    say(ev.AuthFailed(protocol="spp", session=watcher["session"], peer=watcher["peer"], actor=strange), asked=False)
+    say(ev.AuthSucceeded(protocol="spp", session=watcher["session"], peer=watcher["peer"], actor="ben"), asked=False)
+    say(ev.SubscriptionAdded(service="doorbell", actor="ben", **watcher))
+    (directory / MARKER).touch()
+    clock.advance(62_000_000)
+    say(ev.ConfigReloaded(), asked=False)
+    gone = {"reason": "server-stopped", "actor": "ben", **watcher}
+    say(ev.SessionClosed(duration=62_005_005, objects_out=2, bytes_out=61, **gone), asked=False)
+    say.stop()
+
+
+def _running_boot(directory: Path, bell: dict[str, str]) -> None:
+    clock = GoldenClock("2026-11-21T14:02:03.123456Z", 81_230_001)
+    say = Boot(directory, "hall", "5f1c2ab94e07", clock, SECOND_KEY, retain_age=3 * 86400.0)
+    say(ev.ServerStarted(version="1.0.0", formats={"objects": "tcp 127.0.0.1:7890", "inbus": "udp 192.168.7.1:7222"}))
+    peer = {"protocol": "objects", "session": "5f1c2ab94e07.1", "peer": "127.0.0.1:51234"}
+    say(ev.SessionOpened(routing_id="4be29f1d0c3a5d6e7f809112", **peer), asked=False)
+    door = {"routing_id": "hall-door", "actor": "anna", **peer}
+    about = {"name": "door panel", "role": "client", "vocabulary": "objects", "routing_ids": ("hall", "doors")}
+    say(ev.SessionIdentified(**about, **door))
+    modes = ModeInterest(receive="no_echo", types=("text/*", "image/png"))
+    say(ev.SubscriptionAdded(interest=modes, **door))
+    say(ev.SubscriptionRemoved(reason="replaced", **door))
+    say(ev.SubscriptionAdded(interest=RuleInterest(rules=("*", ("!image/*", "@door*"), "!#debug")), **door))
+    say(ev.ServiceRegistered(service="Türklingel", **door))
+    say(ev.ServiceRefused(service="bus/clock", reason="reserved-name", suppressed=12, **door))
+    cellar = {"protocol": "objects", "routing_id": "cellar", "peer": "10.0.0.2:7890"}
+    say(ev.LinkUp(**cellar), asked=False)
+    far = {"protocol": "objects", "session": "5f1c2ab94e07.2", "routing_id": "cellar-door", "peer": "10.0.0.2:7890"}
+    say(ev.SessionOpened(home="cellar", **far), asked=False)
+    say.disk.is_full = True
+    say(ev.ServiceUnregistered(service="Türklingel", **door))
+    say(ev.LinkDown(reason="connection-lost", **cellar), asked=False)
+    say(ev.SessionClosed(duration=3_003, reason="link-lost", **far), asked=False)
+    clock.advance(1_000_000)
+    say.disk.is_full = False
+    say(ev.ServiceUnregistered(service="Türklingel", **door))
+    say(ev.SubscriptionRemoved(service="doorbell", reason="lease-expired", **bell), asked=False)
+    clock.advance(61_000_000)
+    say(ev.LimitReached(limit="max-outbound", value=16_777_216, reason="slow-consumer", **door), asked=False)
+    counters = {"objects_in": 3, "objects_out": 4, "bytes_in": 500, "bytes_out": 6000}
+    say(ev.SessionClosed(duration=62_015_015, reason="slow-consumer", **counters, **door), asked=False)
+
+
+def write_salvaged(directory: Path) -> None:
+    """A journal without a key, of which a record was changed and behind which a new chain was begun."""
+    say = Boot(directory, "barn", "c19e44f7a803", GoldenClock("2026-11-19T08:00:00.000000Z", 5_000_000))
+    say(ev.ServerStarted(version="1.0.0", formats={"objects": "tcp 127.0.0.1:7890"}))
+    carl = {"protocol": "objects", "session": "c19e44f7a803.1", "routing_id": "carl", "peer": "127.0.0.1:50001"}
+    say(ev.SessionOpened(**carl), asked=False)
+    say(ev.ServiceRegistered(service="gate", **carl))
+    say(ev.SessionClosed(duration=2_002, reason="client-closed", **carl), asked=False)
+    say.stop()
+    path = directory / segment_name(1)
+    path.chmod(0o640)
+    path.write_bytes(path.read_bytes().replace(b'"service":"gate"', b'"service":"date"'))
+    say = Boot(directory, "barn", "e77a0b3c5d12", GoldenClock("2026-11-21T09:15:00.000000Z", 3_000_000))
+    damage = say.recovered.salvaged
+    assert damage is not None
+    say(ev.ServerStarted(version="1.0.0", formats={"objects": "tcp 127.0.0.1:7890"}))
+    say(ev.JournalSalvaged(segment=damage.segment, line=damage.line, message=damage.reason), asked=False)
+    say(ev.ServerRecovered(sessions_closed=0), asked=False)
+    say.stop()
+
+
+def write(place: Path) -> None:
+    """Write everything below ``place``."""
+    write_whole(place / "whole")
+    write_salvaged(place / "salvaged")
+    for name, private in (("first", FIRST_KEY), ("second", SECOND_KEY)):
+        (place / f"{name}.pub").write_bytes(public_pem(private))
+
+
+def public_pem(private: PrivateKey) -> bytes:
+    """The public half, as ``bussrv journal keygen`` writes it."""
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    return private.load().public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def private_pem(private: PrivateKey) -> bytes:
+    """The private half, as ``bussrv journal keygen`` writes it."""
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    return private.load().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+if __name__ == "__main__":
+    for old in ("whole", "salvaged"):
+        shutil.rmtree(PLACE / old, ignore_errors=True)
+    write(PLACE)
+    sys.stdout.write(f"written: {PLACE}\n")
