@@ -19,7 +19,7 @@ from bussrv.testing.server import RunningServer
 from bussrv.wire import inbus, spp
 
 MEMBERS = 4
-SEGMENT_BYTES = 20_000
+SEGMENT_BYTES = 8_000
 MOST = 120
 """No server outlives so many answers, or questions."""
 
