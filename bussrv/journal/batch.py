@@ -312,7 +312,6 @@ class BatchWriter:
         self._leave(segment)
         self._unmended = segment
         try:
-            segment.close()
             self._mend()
         except OSError as error:
             log.error("journal: cannot cut {path} back: {error}", path=segment.path, error=error)
@@ -323,8 +322,9 @@ class BatchWriter:
         if segment is not None:
             segment.cut_back()
             self._unmended = None
-            if segment.path.exists():
+            if not segment.is_removed():
                 self._note_closed(segment)
+            segment.close()
 
     def _note_closed(self, segment: SegmentFile) -> None:
         if segment.records:

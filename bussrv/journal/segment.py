@@ -4,7 +4,7 @@ A segment is named by the ``seq`` of its first record, in 20 digits, so that nam
 
     bussrv-journal/
         lock                             held by the running server
-        manifest.jsonl                   seals: what the segments were when they were sealed
+        manifest                         seals: what the segments were when they were sealed
         00000000000000000001.jsonl.gz    records 1 to 812; closed and compressed
         00000000000000000813.jsonl       records 813 on
         00000000000000000813.jsonl.torn  what a crash left unfinished at its end, kept aside
@@ -332,19 +332,15 @@ class SegmentFile:
         self._files.close(self._descriptor)
 
     def cut_back(self) -> None:
-        """Cut off what was not marked good; a segment without records is removed. To be called when it is closed.
+        """Cut off what was not marked good; a segment without records is removed.
 
-        :raises OSError: if the disk fails; not if somebody removed the file.
+        :raises OSError: if the disk fails; it may be called again then.
         """
-        if not self.records:
+        # Another server may have begun a segment of that name since somebody removed this one.
+        if self.is_removed():
+            return
+        if self.records:
+            self._files.truncate(self._descriptor, self.size)
+            self._files.sync(self._descriptor)
+        else:
             self._files.remove(self.path)
-            return
-        try:
-            descriptor = self._files.reopen(self.path)
-        except FileNotFoundError:
-            return
-        try:
-            self._files.truncate(descriptor, self.size)
-            self._files.sync(descriptor)
-        finally:
-            self._files.close(descriptor)
