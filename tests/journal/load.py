@@ -5,9 +5,12 @@ from pathlib import Path
 
 from bussrv import events as ev
 from bussrv.clock import SystemClock
+from bussrv.journal.batch import BatchWriter, Rotation
+from bussrv.journal.lock import JournalLock
 from bussrv.journal.record import Stamped
-from bussrv.journal.recovery import JournalLock, recover
-from bussrv.journal.writer import BatchWriter, FileJournal
+from bussrv.journal.recovery import recover
+from bussrv.journal.writer import FileJournal
+from bussrv.registry.fold import RegistryFold
 from tests.journal.support import FakeReactor
 
 OUTSTANDING = 20
@@ -15,20 +18,25 @@ OUTSTANDING = 20
 
 def main(directory, boot):
     lock = JournalLock(directory)
-    recovered = recover(directory, lambda event, time: None)
+    fold = RegistryFold()
+    recovered = recover(directory, fold)
     clock, reactor = SystemClock(), FakeReactor()
     # Small segments, so that some are begun and ended all the time.
+    rotation = Rotation(bytes=20_000)
     batches = BatchWriter(
-        directory, "server", boot, last_seq=recovered.last_seq, sync="always", clock=clock, segment_bytes=20_000
+        directory, "server", boot, recovered=recovered, fold=fold, sync="always", clock=clock, rotation=rotation
     )
     journal = FileJournal(batches, reactor)
+    # So that there is something in the snapshots.
+    journal.note(Stamped(clock.utc(), clock.mono(), ev.SessionOpened(session=boot, routing_id=boot)))
     asked = 0
 
     def ask(_=None):
         nonlocal asked
         asked += 1
         size = asked % 50
-        events = [ev.ServiceRegistered(service=f"{boot}.{asked}", actor="x" * size)] * (1 + asked % 3)
+        name = f"{boot}.{asked}"
+        events = [ev.ServiceRegistered(session=boot, service=name, actor="x" * size)] * (1 + asked % 3)
         done = journal.append([Stamped(clock.utc(), clock.mono(), event) for event in events])
         done.addCallback(acknowledge).addCallback(ask)
 

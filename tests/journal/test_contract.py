@@ -40,7 +40,7 @@ class OnDisk:
 
     def __init__(self, tmp_path, disk, reactor):
         self._directory, self._disk, self._reactor = tmp_path, disk, reactor
-        self.journal = FileJournal(writer(tmp_path), reactor)
+        self.journal = FileJournal(writer(tmp_path, files=disk), reactor)
 
     def hold(self):
         self._disk.halt()
@@ -50,11 +50,12 @@ class OnDisk:
 
     def release(self, failing):
         if failing:
-            self._disk.fail_at(range(2))
+            self._disk.failing = {"sync"}
         self._disk.go_on()
 
     def wait(self, condition):
         self._reactor.run_until(condition)
+        self._disk.failing = set()
 
     def records(self):
         return [record for record in every_record(self._directory) if record.event.actor not in (None, "held up")]

@@ -1,6 +1,8 @@
 """A disk that fails: what was asked for is refused, what happened is kept, and everything goes on by itself."""
 
+import errno
 import os
+import shutil
 import subprocess
 from contextlib import suppress
 
@@ -8,12 +10,28 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from bussrv import events as ev
-from bussrv.errors import JournalUnavailable
-from bussrv.journal import writer as writer_module
-from bussrv.journal.recovery import recover
-from bussrv.journal.segment import SegmentFile
-from bussrv.journal.writer import make_entry
-from tests.journal.support import PATIENCE, FakeClock, actors, every_record, fact, fold, note, replay, stamp, writer
+from bussrv.errors import JournalError, JournalUnavailable
+from bussrv.journal import batch as batch_module
+from bussrv.journal.batch import Rotation, make_entry
+from bussrv.journal.chain import START
+from bussrv.journal.lock import JournalLock
+from bussrv.journal.reading import NO_FOLD, read_header
+from bussrv.journal.recovery import Damaged, recover
+from bussrv.journal.segment import SegmentFile, list_segments, segment_name
+from bussrv.journal.writer import FileJournal
+from tests.journal.support import (
+    PATIENCE,
+    FakeClock,
+    actors,
+    every_record,
+    fact,
+    fold,
+    lines_of,
+    note,
+    replay,
+    stamp,
+    writer,
+)
 
 
 def refused(reactor, deferred, said="the journal cannot be written"):
@@ -25,30 +43,49 @@ def refused(reactor, deferred, said="the journal cannot be written"):
 def check_numbers(directory):
     records = every_record(directory)
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
-    assert recover(directory, lambda event, time: None).last_seq == len(records)
+    assert recover(directory, NO_FOLD).next_seq == len(records) + 1
     return records
 
 
-# With one record a segment, a new segment has to be made when the disk fails.
+ANYWHERE, EVERY_BATCH = Rotation(), Rotation(bytes=1)
+
+# With one batch a segment, a new segment has to be made when the disk fails.
 every_fault = pytest.mark.parametrize(
-    ("call", "segment_bytes"), [("write", 1 << 20), ("fdatasync", 1 << 20), ("write", 1), ("open", 1), ("fsync", 1)]
+    ("calls", "rotation"),
+    [
+        ({"write"}, ANYWHERE),
+        ({"sync"}, ANYWHERE),
+        ({"write", "truncate"}, ANYWHERE),
+        ({"sync", "truncate"}, ANYWHERE),
+        ({"write"}, EVERY_BATCH),
+        ({"sync"}, EVERY_BATCH),
+        ({"create"}, EVERY_BATCH),
+        ({"reopen"}, EVERY_BATCH),
+        ({"rename"}, EVERY_BATCH),
+        ({"sync_directory"}, EVERY_BATCH),
+        ({"sync_directory", "remove"}, EVERY_BATCH),
+        ({"write", "remove"}, EVERY_BATCH),
+    ],
+    ids=lambda value: "-".join(sorted(value)) if isinstance(value, set) else f"{value.bytes}",
 )
 
 
 @every_fault
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EROFS], ids=errno.errorcode.get)
 def test_changes_are_refused_and_facts_kept_until_the_disk_works(
-    tmp_path, open_journal, disk, reactor, call, segment_bytes
+    tmp_path, open_journal, disk, reactor, calls, rotation, number
 ):
-    journal = open_journal(segment_bytes=segment_bytes)
+    journal = open_journal(rotation=rotation)
     reactor.wait(journal.append([note("before")]))
-    disk.failing = {call}
-    error = refused(reactor, journal.append([note("refused 1"), note("refused 1")]), "Input/output error")
+    disk.failing, disk.errno = calls, number
+    error = refused(reactor, journal.append([note("refused 1"), note("refused 1")]), os.strerror(number))
     assert error.reason == "journal-unavailable"
     journal.note(note("fact 1"))
     refused(reactor, journal.append([note("refused 2")]))
     journal.note(note("fact 2"))
     refused(reactor, journal.append([note("refused 3")]))
-    assert actors(tmp_path) == ["before"]
+    if "truncate" not in calls:
+        assert actors(tmp_path) == ["before"]
     disk.failing = set()
     reactor.wait(journal.append([note("after")]))
     order = ["before", "journal.degraded", "fact 1", "fact 2", "journal.restored", "after"]
@@ -57,16 +94,17 @@ def test_changes_are_refused_and_facts_kept_until_the_disk_works(
     reactor.wait(journal.close())
     assert actors(tmp_path) == [*order, "later"]
     records = check_numbers(tmp_path)
-    assert records[1].event == ev.JournalDegraded(message="[Errno 5] Input/output error")
+    assert records[1].event == ev.JournalDegraded(message=f"[Errno {number}] {os.strerror(number)}")
     assert records[4].event == ev.JournalRestored(refused=3)
+    assert not any(read_header(path).salvaged for path in list_segments(tmp_path))
 
 
 def test_a_disk_that_works_again_is_noticed_without_anybody_asking(tmp_path, open_journal, disk, reactor, monkeypatch):
-    monkeypatch.setattr(writer_module, "RETRY_INTERVAL", 0.01)
+    monkeypatch.setattr(batch_module, "PULSE", 0.01)
     journal = open_journal()
     disk.failing = {"write"}
     journal.note(note("fact"))
-    reactor.run_until(lambda: disk.calls["write"] >= 5)
+    reactor.run_until(lambda: disk.calls["create"] >= 5)
     assert actors(tmp_path) == []
     disk.failing = set()
     reactor.run_until(lambda: actors(tmp_path))
@@ -77,7 +115,7 @@ def test_a_disk_that_works_again_is_noticed_without_anybody_asking(tmp_path, ope
 def test_a_disk_that_fails_twice_is_journaled_twice(tmp_path, open_journal, disk, reactor):
     journal = open_journal()
     for _ in range(2):
-        disk.failing = {"fdatasync"}
+        disk.failing = {"sync"}
         refused(reactor, journal.append([note("refused")]))
         disk.failing = set()
         reactor.wait(journal.append([note("made")]))
@@ -127,7 +165,7 @@ def test_facts_that_cannot_be_written_do_not_touch_what_is_asked_for(tmp_path, o
 def test_an_error_that_nobody_thought_of_is_treated_alike(tmp_path, open_journal, reactor, monkeypatch):
     journal = open_journal()
     with monkeypatch.context() as patch:
-        patch.setattr(SegmentFile, "write", lambda self, data: 1 / 0)
+        patch.setattr(SegmentFile, "write", lambda self, *data: 1 / 0)
         refused(reactor, journal.append([note("refused")]), "division by zero")
         journal.note(note("fact"))
         refused(reactor, journal.append([note("refused")]), "division by zero")
@@ -146,7 +184,7 @@ def test_what_is_kept_is_written_when_the_journal_closes(tmp_path, open_journal,
     assert actors(tmp_path) == ["journal.degraded", "fact", "journal.restored"]
 
 
-@pytest.mark.parametrize("call", ["write", "fdatasync"])
+@pytest.mark.parametrize("call", ["write", "sync"])
 def test_a_journal_closes_even_when_the_disk_fails(tmp_path, open_journal, disk, reactor, call):
     journal = open_journal(sync="interval")
     reactor.wait(journal.append([note("before")]))
@@ -159,10 +197,10 @@ def test_a_journal_closes_even_when_the_disk_fails(tmp_path, open_journal, disk,
 
 def test_a_sync_that_fails_later_takes_nothing_away_that_was_said(tmp_path, disk):
     clock = FakeClock()
-    interval = writer(tmp_path, sync="interval", clock=clock)
+    interval = writer(tmp_path, sync="interval", clock=clock, files=disk)
     interval.commit([fact("said")])
     clock.advance(2)
-    disk.failing = {"fdatasync"}
+    disk.failing = {"sync"}
     with pytest.raises(OSError, match="Input/output"):
         interval.commit([make_entry([note("refused")], Deferred()), fact("fact")])
     assert actors(tmp_path) == ["said"]
@@ -174,22 +212,20 @@ def test_a_sync_that_fails_later_takes_nothing_away_that_was_said(tmp_path, disk
 
 # Every call of the disk fails once, and the next ones with it.
 
-ROUNDS = 5
+ROUNDS = 4
 
 
-def run_rounds(directory, disk, boot, sync, segment_bytes, state):
-    """Some rounds of a fact and a change each; what the journal has to hold afterwards, and may hold."""
+def run_rounds(directory, disk, boot, sync, rotation, expected):
+    """Some rounds of a fact and a change each; what the journal has to hold afterwards is added to ``expected``."""
     clock = FakeClock()
-    batches = writer(
-        directory, sync=sync, clock=clock, segment_bytes=segment_bytes, last_seq=state["last_seq"], boot=boot
-    )
+    batches = writer(directory, sync=sync, clock=clock, rotation=rotation, boot=boot, files=disk)
     for number in range(ROUNDS):
         name = f"{boot}.{number}"
-        state["expected"].append(f"fact {name}")
+        expected.append(f"fact {name}")
         asked = make_entry([note(f"asked {name}"), note(f"with {name}")], Deferred())
         with suppress(OSError):
             batches.commit([fact(f"fact {name}"), asked])
-            state["expected"] += [f"asked {name}", f"with {name}"]
+            expected += [f"asked {name}", f"with {name}"]
         clock.advance(0.7)
     while batches.degraded:
         with suppress(OSError):
@@ -198,9 +234,9 @@ def run_rounds(directory, disk, boot, sync, segment_bytes, state):
         batches.close()
 
 
-@pytest.mark.parametrize("segment_bytes", [1, 700, 1 << 20])
+@pytest.mark.parametrize("rotation", [Rotation(bytes=1), Rotation(bytes=1200), Rotation()], ids=lambda each: each.bytes)
 @pytest.mark.parametrize("sync", ["always", "interval", "off"])
-def test_whatever_call_fails_the_journal_holds_what_was_said(tmp_path, disk, sync, segment_bytes):
+def test_whatever_call_fails_the_journal_holds_what_was_said(tmp_path, disk, sync, rotation):
     number, failed = 0, True
     while failed:
         for span in (1, 2, 4):
@@ -208,17 +244,244 @@ def test_whatever_call_fails_the_journal_holds_what_was_said(tmp_path, disk, syn
             directory.mkdir()
             calls = disk.calls.total()
             disk.fail_at(range(number, number + span))
-            state = {"last_seq": 0, "expected": []}
-            run_rounds(directory, disk, "a", sync, segment_bytes, state)
+            expected = []
+            run_rounds(directory, disk, "a", sync, rotation, expected)
             failed = disk.calls.total() - calls > number
             disk.fail_at([])
-            state["last_seq"] = len(check_numbers(directory))
-            run_rounds(directory, disk, "b", sync, segment_bytes, state)
+            check_numbers(directory)
+            run_rounds(directory, disk, "b", sync, rotation, expected)
             check_numbers(directory)
             names = [name for name in actors(directory) if not name.startswith("journal.")]
-            assert names == state["expected"]
+            assert names == expected
         number += 1
     assert number > ROUNDS
+
+
+# What could not be cut back, and a crash before it was.
+
+
+def test_what_cannot_be_cut_back_is_cut_back_before_anything_follows(tmp_path, disk):
+    batches = writer(tmp_path, files=disk)
+    batches.commit([fact("before")])
+    good = (tmp_path / segment_name(1)).read_bytes()
+    disk.failing = {"sync", "truncate"}
+    with pytest.raises(OSError, match="Input/output"):
+        batches.commit([make_entry([note("refused")], Deferred())])
+    # It is not closed, and so not sealed as closed, while something stands behind its end.
+    assert len(lines_of(tmp_path / segment_name(1))) == 3
+    assert batches.closed == []
+    disk.failing = set()
+    batches.commit([])
+    assert (tmp_path / segment_name(1)).read_bytes() == good
+    assert [(extent.segment, extent.bytes) for extent in batches.closed] == [(1, len(good))]
+    assert actors(tmp_path) == ["before", "journal.degraded", "journal.restored"]
+    batches.close()
+    check_numbers(tmp_path)
+
+
+def test_half_a_line_that_could_not_be_cut_back_before_a_crash_is_set_aside(tmp_path, disk):
+    batches = writer(tmp_path, files=disk)
+    batches.commit([fact("before")])
+    good = (tmp_path / segment_name(1)).read_bytes()
+    disk.failing = {"write", "truncate"}
+    with pytest.raises(OSError, match="Input/output"):
+        batches.commit([make_entry([note("refused")], Deferred())])
+    assert recover(tmp_path, NO_FOLD).torn_bytes > 0
+    assert (tmp_path / segment_name(1)).read_bytes() == good
+    after = writer(tmp_path)
+    after.commit([fact("after")])
+    after.close()
+    assert actors(tmp_path) == ["before", "after"]
+    check_numbers(tmp_path)
+
+
+def test_a_segment_without_records_that_cannot_be_removed_is_in_nobodys_way(tmp_path, disk):
+    batches = writer(tmp_path, files=disk)
+    disk.fail_at([7, 8])
+    # create, write, sync, rename, sync_directory, reopen, write, sync; then remove.
+    with pytest.raises(OSError, match="Input/output"):
+        batches.commit([make_entry([note("refused")], Deferred())])
+    assert list_segments(tmp_path) == [tmp_path / segment_name(1)]
+    batches.commit([])
+    batches.close()
+    assert actors(tmp_path) == ["journal.degraded", "journal.restored"]
+    check_numbers(tmp_path)
+
+
+# Somebody removes what is being written.
+
+
+REGISTERED = [
+    stamp(ev.SessionOpened(session="s", routing_id="r")),
+    stamp(ev.ServiceRegistered(session="s", service="tv")),
+]
+
+
+def test_a_directory_that_is_removed_and_made_again(tmp_path, disk, reactor):
+    directory = tmp_path / "journal"
+    lock = JournalLock(directory)
+    journal = FileJournal(writer(directory, before_segment=lock.renew, files=disk), reactor)
+    reactor.wait(journal.append(REGISTERED))
+    shutil.rmtree(directory)
+    for _ in range(2):
+        journal.note(note("fact"))
+        refused(reactor, journal.append([note("refused")]), "somebody removed|No such file")
+    directory.mkdir()
+    reactor.wait(journal.append([note("after")]))
+    with pytest.raises(JournalError, match="another server"):
+        JournalLock(directory)
+    reactor.wait(journal.close())
+    lock.release()
+    JournalLock(directory).release()
+    assert actors(directory) == ["journal.degraded", "fact", "fact", "journal.restored", "after"]
+    records = every_record(directory)
+    assert [record.seq for record in records] == [3, 4, 5, 6, 7]
+    assert records[3].event == ev.JournalRestored(refused=2)
+    header = read_header(directory / segment_name(3))
+    damage = header.salvaged
+    assert (damage.segment, damage.line, damage.seq) == (1, 1, 1)
+    assert damage.reason == "it was removed while the server was running"
+    assert (header.previous.segment, header.parts) == (1, 1)
+    # The snapshot holds what was lost.
+    assert replay(directory).services == {"tv": {"s": REGISTERED[1].time}}
+    again = writer(directory)
+    again.commit([fact("again")])
+    again.close()
+    assert recover(directory, NO_FOLD).next_seq == 9
+
+
+@pytest.mark.parametrize("has_segment", [False, True])
+def test_a_directory_that_is_removed_while_no_segment_is_written(tmp_path, disk, has_segment):
+    """Nothing that is written would be lost, but what follows does not follow from anything that is there."""
+    directory = tmp_path / "journal"
+    lock = JournalLock(directory)
+    seals = ["fc" * 32]
+    batches = writer(directory, before_segment=lock.renew, last_seal=lambda: seals[0], files=disk)
+    if has_segment:
+        batches.commit([make_entry(REGISTERED)])
+        batches.rotate()
+    shutil.rmtree(directory)
+    with pytest.raises(OSError, match="No such file"):
+        batches.commit([fact("fact")])
+    directory.mkdir()
+    batches.commit([])
+    batches.close()
+    lock.release()
+    header = read_header(list_segments(directory)[0])
+    assert (header.salvaged is not None) == has_segment
+    if has_segment:
+        # The seals are gone as well, and nobody asks for them.
+        assert recover(directory, NO_FOLD).next_seq == 6
+        assert replay(directory).services.keys() == {"tv"}
+
+
+@pytest.mark.parametrize("rotation", [Rotation(), Rotation(bytes=1)], ids=lambda each: each.bytes)
+def test_a_segment_that_is_removed(tmp_path, disk, rotation):
+    batches = writer(tmp_path, rotation=rotation, files=disk)
+    batches.commit([make_entry([each]) for each in REGISTERED])
+    batches.rotate()
+    batches.commit([fact("lost")])
+    tmp_path.joinpath(segment_name(3)).unlink()
+    if rotation.bytes > 1:
+        with pytest.raises(FileNotFoundError, match="somebody removed"):
+            batches.commit([make_entry([note("refused")], Deferred()), fact("fact")])
+        # It cannot be sealed as closed, since it is not there.
+        assert [extent.segment for extent in batches.closed] == [1]
+    else:
+        batches.commit([fact("fact")])
+    batches.commit([fact("after")])
+    batches.close()
+    header = read_header(tmp_path / segment_name(4))
+    assert (header.salvaged.segment, header.salvaged.line, header.salvaged.seq) == (3, 1, 3)
+    assert recover(tmp_path, NO_FOLD).salvaged is None
+    assert replay(tmp_path).services.keys() == {"tv"}
+    # What was written before is still there, and so is everything behind; what is missing can be seen.
+    names = ["session.opened", "service.registered"]
+    if rotation.bytes > 1:
+        names += ["journal.degraded", "fact", "journal.restored"]
+    else:
+        names += ["fact"]
+    assert actors(tmp_path) == [*names, "after"]
+
+
+def test_a_segment_that_is_removed_before_its_first_record_takes_nothing_with_it(tmp_path, disk):
+    batches = writer(tmp_path, files=disk)
+    batches.commit([fact("before")])
+    batches.rotate()
+    batches.commit([make_entry([])])
+    tmp_path.joinpath(segment_name(2)).unlink()
+    with pytest.raises(FileNotFoundError, match="somebody removed"):
+        batches.commit([fact("fact")])
+    batches.commit([])
+    batches.close()
+    assert read_header(tmp_path / segment_name(2)).salvaged is None
+    assert actors(tmp_path) == ["before", "journal.degraded", "fact", "journal.restored"]
+    check_numbers(tmp_path)
+
+
+def test_an_older_segment_that_is_removed_is_missed_at_the_next_start(tmp_path):
+    batches = writer(tmp_path, rotation=Rotation(bytes=1))
+    for name in "abc":
+        batches.commit([fact(name)])
+    batches.close()
+    tmp_path.joinpath(segment_name(2)).unlink()
+    with pytest.raises(Damaged, match=f"{segment_name(2)}: the segment is missing"):
+        recover(tmp_path, NO_FOLD)
+
+
+def test_a_salvaged_segment_that_could_not_be_made_is_salvaged_when_it_is(tmp_path, disk):
+    batches = writer(tmp_path, files=disk)
+    batches.commit([fact("lost")])
+    tmp_path.joinpath(segment_name(1)).unlink()
+    disk.failing = {"write", "sync"}
+    for _ in range(2):
+        with pytest.raises(OSError, match=r"Input/output|somebody removed"):
+            batches.commit([fact("fact")])
+    disk.failing = set()
+    # The segment is begun, but its first record does not get through.
+    disk.fail_at([7])
+    with pytest.raises(OSError, match="Input/output"):
+        batches.commit([])
+    batches.commit([])
+    batches.close()
+    header = read_header(tmp_path / segment_name(2))
+    assert header.salvaged.segment == 1
+    assert header.prev != START
+    assert actors(tmp_path) == ["journal.degraded", "fact", "fact", "journal.restored"]
+    assert recover(tmp_path, NO_FOLD).next_seq == 6
+
+
+def test_two_servers_on_one_directory(tmp_path):
+    first = JournalLock(tmp_path)
+    batches = writer(tmp_path, before_segment=first.renew)
+    batches.commit([fact("a")])
+    for _ in range(2):
+        with pytest.raises(JournalError, match=f"^another server is using the journal directory {tmp_path}$"):
+            JournalLock(tmp_path)
+    batches.commit([fact("b")])
+    batches.close()
+    first.release()
+    second = JournalLock(tmp_path)
+    assert recover(tmp_path, NO_FOLD).next_seq == 3
+    second.release()
+
+
+def test_a_second_server_that_took_a_directory_that_was_made_again_is_left_alone(tmp_path):
+    directory = tmp_path / "journal"
+    first = JournalLock(directory)
+    batches = writer(directory, before_segment=first.renew)
+    batches.commit([fact("lost")])
+    shutil.rmtree(directory)
+    second = JournalLock(directory)
+    other = writer(directory, before_segment=second.renew)
+    other.commit([fact("other")])
+    for _ in range(2):
+        with pytest.raises((OSError, JournalError), match=r"somebody removed|another server"):
+            batches.commit([fact("fact")])
+    other.close()
+    assert actors(directory) == ["other"]
+    second.release()
+    first.release()
 
 
 # A disk that is really full.
@@ -243,12 +506,8 @@ def small_disk(tmp_path):
 
 def test_a_full_disk(small_disk, reactor):
     """No stand-in for the disk here."""
-    registered = [
-        stamp(ev.SessionOpened(session="s", routing_id="r")),
-        stamp(ev.ServiceRegistered(session="s", service="tv")),
-    ]
-    journal = writer_module.FileJournal(writer(small_disk), reactor)
-    reactor.wait(journal.append(registered))
+    journal = FileJournal(writer(small_disk), reactor)
+    reactor.wait(journal.append(REGISTERED))
     ballast = small_disk / "ballast"
     with suppress(OSError), ballast.open("wb", buffering=0) as file:
         while file.write(b"x" * 512):

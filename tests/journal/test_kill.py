@@ -4,8 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bussrv.journal.recovery import JournalLock, recover
-from tests.journal.support import every_record
+from bussrv.journal.lock import JournalLock
+from bussrv.journal.reading import read_header
+from bussrv.journal.recovery import recover
+from bussrv.journal.segment import list_segments
+from bussrv.registry.fold import RegistryFold
+from tests.journal.support import every_record, fold
 
 ROOT = Path(__file__).parents[2]
 KILLS = 10
@@ -24,18 +28,20 @@ def run_and_kill(directory, boot, after):
 
 
 def test_what_was_acknowledged_is_in_the_journal_after_kill_9(tmp_path):
-    acknowledged, torn = {}, 0
+    acknowledged = {}
     for number in range(KILLS):
         # A spread of moments; when exactly the signal arrives is up to the machine.
         acknowledged.update(run_and_kill(tmp_path, f"boot{number}", after=1 + number * number * 7))
         lock = JournalLock(tmp_path)
-        recovered = recover(tmp_path, lambda event, time: None)
+        found = RegistryFold()
+        recovered = recover(tmp_path, found)
         lock.release()
-        torn += recovered.torn_bytes
-        assert recovered.last_seq >= max(acknowledged)
+        assert recovered.next_seq > max(acknowledged)
+        assert found.state == fold(every_record(tmp_path))
     records = every_record(tmp_path)
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
     written = {record.seq: record.event.service for record in records}
     assert {seq: written[seq] for seq in acknowledged} == acknowledged
     assert len(acknowledged) > KILLS
+    assert not any(read_header(path).salvaged for path in list_segments(tmp_path))
     assert {record.boot for record in records} == {f"boot{number}" for number in range(KILLS)}

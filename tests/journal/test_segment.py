@@ -194,8 +194,8 @@ def test_a_segment_grows_and_knows_its_extent(tmp_path):
 def test_a_segment_is_cut_back_to_what_is_good(tmp_path):
     file = grown(tmp_path)
     assert file.path.read_bytes() == BEGINNING + LINES[0] + LINES[1]
-    file.close()
     file.cut_back()
+    file.close()
     assert file.path.read_bytes() == BEGINNING + LINES[0]
     assert (file.size, file.records, file.hash) == (len(BEGINNING + LINES[0]), 1, line_hash(LINES[0]))
 
@@ -203,8 +203,8 @@ def test_a_segment_is_cut_back_to_what_is_good(tmp_path):
 def test_a_segment_without_a_good_record_is_removed(tmp_path):
     file = SegmentFile(tmp_path, HEADER, [])
     write(file, 0)
-    file.close()
     file.cut_back()
+    file.close()
     assert contents(tmp_path) == {}
 
 
@@ -215,9 +215,11 @@ def test_what_somebody_removed_need_not_be_cut_back(tmp_path, is_good):
     if is_good:
         file.mark_good()
     file.path.unlink()
-    file.close()
+    # Somebody else's, by the same name.
+    file.path.write_bytes(b"x" * 1000)
     file.cut_back()
-    assert contents(tmp_path) == {}
+    file.close()
+    assert contents(tmp_path) == {segment_name(5): b"x" * 1000}
 
 
 def test_what_is_written_to_a_file_that_is_gone_is_an_error(tmp_path):
