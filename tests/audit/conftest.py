@@ -17,6 +17,7 @@ from tests.audit.cases import CASES
 from tests.audit.commands import BUSSRV, JOB, Ended, Started
 from tests.audit.journals import barn, day, write_journal
 from tests.audit.plans import Plan, draw, write
+from tests.audit.segment_cases import SEGMENT_CASES
 
 Rows = list[dict[str, Any]]
 
@@ -64,7 +65,7 @@ def collection(
     spark: SparkSession, read_table: Callable[[Path, str], Rows], tmp_path_factory: pytest.TempPathFactory
 ) -> Collection:
     root = tmp_path_factory.mktemp("collection")
-    cases = {make.__name__: make(make.__name__) for make in CASES}
+    cases = {make.__name__: make(make.__name__) for make in (*CASES, *SEGMENT_CASES)}
     plans = {f"server{number}": plan for number, plan in enumerate(draw(80))}
     journals = [case.write(root / name) for name, case in cases.items()]
     journals += [write(root / name, plan) for name, plan in plans.items()]

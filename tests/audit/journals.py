@@ -23,7 +23,8 @@ START = 1_800_000_000_000_000
 STEP = 1_250_000
 """From one record to the next, in microseconds."""
 
-NOTHING = ev.ConfigReloaded()
+NO_RECORD = Record(1, START, 1, "hall", "hall-0", ev.ConfigReloaded())
+"""What the header of a segment without records is like."""
 
 
 class Writer:
@@ -73,11 +74,6 @@ Line = Record | bytes
 """What stands in a segment: a record, or what is there instead of one, newline included."""
 
 
-def lines(records: Iterable[Record]) -> list[bytes]:
-    """Each record as a line of its own, not chained."""
-    return [record.encode(each) for each in records]
-
-
 def first_seqs_of(segments: Iterable[Sequence[Line]]) -> list[int]:
     """The numbers of segments that are named in a row."""
     return list(accumulate(map(len, segments), initial=1))[:-1]
@@ -91,27 +87,31 @@ def chained(
 
     :param salvaged: begin the last segment with a new chain, since this was found.
     """
-    fold, last, previous, written = RegistryFold(), chain.START, None, []
+    fold, last, written = RegistryFold(), chain.START, []
+    previous: Previous | None = None
     for number, segment in zip(first_seqs or first_seqs_of(segments), segments, strict=True):
         states = fold.states()
         damage = salvaged if segment is segments[-1] else None
-        last = last if damage is None else chain.START
-        first = next((each for each in segment if isinstance(each, Record)), Record(1, START, 1, "hall", "b1", NOTHING))
-        about = {
-            "time": first.time,
-            "server": first.server,
-            "boot": first.boot,
-            "previous": previous,
-            "salvaged": damage,
-        }
-        text = [encode_header(Header(prev=last, segment=number, parts=len(states), **about))]
+        first = next((each for each in segment if isinstance(each, Record)), NO_RECORD)
+        header = Header(
+            prev=chain.START if damage else last,
+            segment=number,
+            parts=len(states),
+            time=first.time,
+            server=first.server,
+            boot=first.boot,
+            previous=previous,
+            salvaged=damage,
+        )
+        text = [encode_header(header)]
         for part, state in enumerate(states, 1):
             text.append(encode_part(Part(chain.line_hash(text[-1]), number, part, Raw(state))))
         for each in segment:
-            if isinstance(each, Record):
-                fold.apply(each.event, each.time)
-                each = record.encode(replace(each, prev=chain.line_hash(text[-1])))
-            text.append(each)
+            if isinstance(each, bytes):
+                text.append(each)
+                continue
+            fold.apply(each.event, each.time)
+            text.append(record.encode(replace(each, prev=chain.line_hash(text[-1]))))
         whole = [line for line in text if line.endswith(b"\n")]
         last, content = chain.line_hash(whole[-1]), b"".join(whole)
         previous = Previous(number, len(content), sha256(content).hexdigest())

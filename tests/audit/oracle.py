@@ -87,8 +87,7 @@ def read(journal: Path, answer: Answer) -> Iterator[tuple[Record, int]]:
             segment.meant.append(in_place(meaning(text), segment, number))
         check_chain(segment, answer)
         yield from ((each, segment.number) for each in segment.meant if isinstance(each, Record))
-    for before, segment in pairwise([None, *segments]):
-        assert segment is not None
+    for before, segment in zip([None, *segments], segments, strict=False):
         check_header(before, segment, answer)
 
 

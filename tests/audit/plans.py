@@ -37,7 +37,7 @@ STEPS = st.tuples(
 # What happens to the lines: where, as a part of the journal, and what.
 DAMAGE = st.tuples(
     st.floats(0, 1, exclude_max=True),
-    st.sampled_from(["drop", "repeat", "garble", "blank", "unknown-event", "join", "other-text", "repeat-later"]),
+    st.sampled_from(["drop", "repeat", "garble", "blank", "unknown-event", "join", "change", "repeat-later"]),
 )
 
 
@@ -98,12 +98,15 @@ def write_step(writer: Writer, kind: str, session: str, service: str) -> None:
     steps[kind]()
 
 
-def damage(text: list[Line], plan: Plan) -> None:
+def damage(text: list[Line], plan: Plan) -> list[Line]:
+    """These lines, with others in between or in the place of some."""
+    text = [*text]
     for where, what in plan.damage:
         at = int(where * len(text))
         if not text:
-            return
-        line = text[at] if isinstance(text[at], bytes) else encode(text[at])
+            break
+        here = text[at]
+        line = here if isinstance(here, bytes) else encode(here)
         changed: dict[str, list[Line]] = {
             "drop": [],
             "repeat": [text[at], text[at]],
@@ -112,22 +115,24 @@ def damage(text: list[Line], plan: Plan) -> None:
             "blank": [b"\n"],
             "unknown-event": [line.replace(b'"event":"', b'"event":"un')],
             "join": [line[:-1] + line],
-            "other-text": [line.replace(b"19", b"29")],
+            "change": [line.replace(b'"mono":', b'"mono":1').replace(b'"digest":"', b'"digest":"0')],
         }
         text[at : at + 1] = changed[what]
+    return text
 
 
 def write(directory: Path, plan: Plan) -> Path:
     """A journal whose lines are damaged before they are chained, as if somebody hid the damage, or after that."""
     text: list[Line] = [*records(directory.name, plan)]
     if plan.is_hidden:
-        damage(text, plan)
+        text = damage(text, plan)
     cuts = sorted(int(cut * len(text)) for cut in {0.0, 1.0, *plan.cuts})
     bounds = sorted({(start, end) for start, end in pairwise(cuts) if start < end}) or [(0, 0)]
     first_seqs = [plan.first_seq + start for start, _ in bounds]
     segments = chained([text[start:end] for start, end in bounds], first_seqs)
     if not plan.is_hidden:
-        damage(segments[len(plan.damage) % len(segments)], plan)
+        which = len(plan.damage) % len(segments)
+        segments[which] = [line for line in damage([*segments[which]], plan) if isinstance(line, bytes)]
     segments[-1] += [*([] if any(segments) else [b"\n"]), plan.torn]
     write_lines(directory, segments, first_seqs)
     for path, is_compressed in zip(list_segments(directory), plan.compressed, strict=False):

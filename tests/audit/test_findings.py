@@ -11,6 +11,7 @@ from bussrv.audit.findings import FINDING, KINDS, SEVERITIES
 from bussrv.audit.report import MOST_LISTED
 from tests.audit.cases import CASES, Case
 from tests.audit.conftest import Collection, Rows
+from tests.audit.segment_cases import SEGMENT_CASES
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -21,7 +22,7 @@ def findings_of(collection: Collection, case: str) -> Rows:
     return [each for each in findings if each["server"] == case or (each["file"] or "").startswith(directory)]
 
 
-@pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", [*CASES, *SEGMENT_CASES], ids=lambda make: make.__name__)
 def test_what_is_found(collection: Collection, make: Callable[[str], Case]) -> None:
     found = findings_of(collection, make.__name__)
     expected = make(make.__name__).expected
@@ -39,7 +40,7 @@ def agrees(finding: dict[str, Any], wanted: dict[str, Any]) -> bool:
 
 
 def test_every_kind_is_shown_by_some_case() -> None:
-    assert {kind for make in CASES for kind, _ in make("x").expected} == set(KINDS)
+    assert {kind for make in (*CASES, *SEGMENT_CASES) for kind, _ in make("x").expected} == set(KINDS)
 
 
 def test_every_finding_has_the_columns_it_promises(collection: Collection) -> None:

@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from bussrv.audit import report
 from bussrv.audit.job import audit
+from bussrv.audit.load import read_journals
 from bussrv.audit.output import OutputRefused
 from bussrv.errors import JournalError
+from bussrv.journal.segment import segment_name
 from bussrv.version import VERSION
 from tests.audit.conftest import Commands, Rows
-from tests.audit.journals import START, STEP
+from tests.audit.journals import START, STEP, compress, day, write_journal
 from tests.audit.test_docs import documented
 
 pytestmark = pytest.mark.timeout(600)
@@ -206,6 +208,28 @@ def test_the_text_fits_on_a_screen_and_says_it_all(audited: Audited) -> None:
         f"  notice  torn-tail: the journal ends in 1 bytes of an unfinished record ({place}, line 17)",
         str(audited.out / "summary.json"),
     ]
+
+
+def test_nothing_is_said_of_a_segment_that_goes_away_meanwhile(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = write_journal(tmp_path / "journal", day().records[:4], day().records[4:])
+
+    def read_late(*arguments: Any) -> DataFrame:
+        compress(journal / segment_name(1))
+        return read_journals(*arguments)
+
+    monkeypatch.setattr("bussrv.audit.load.read_journals", read_late)
+    with pytest.raises(JournalError, match="went away while it was read"):
+        audit(spark, [journal], tmp_path / "out")
+    assert not (tmp_path / "out" / "summary.json").exists()
+
+
+def test_a_journal_of_which_nothing_can_be_read_is_judged(spark: SparkSession, tmp_path: Path) -> None:
+    journal = write_journal(tmp_path / "journal", day().records)
+    compress(journal / segment_name(1)).write_bytes(b"junk")
+    summary = audit(spark, [journal], tmp_path / "out").summary
+    assert (summary["kinds"], summary["records"]) == ({"unreadable-segment": 1}, 0)
 
 
 def test_an_audit_that_cannot_be_made_leaves_the_earlier_one(spark: SparkSession, audited: Audited) -> None:
