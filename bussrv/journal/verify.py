@@ -253,7 +253,12 @@ class _Verification:
             if header.prev != before.last_hash:
                 self._fault(path, f"the header does not hold the hash of the last line of segment {before.number}", 1)
         elif header.prev != before.last_hash:
-            self._fault(before.path, "its last record was changed, or the header behind it", seq=before.extent.last_seq)
+            self._fault(
+                before.path,
+                "its last record was changed, or the header behind it",
+                before.lines,
+                before.extent.last_seq,
+            )
         else:
             self._fault(path, f"it does not say of segment {before.number} what that is like", 1)
 
@@ -270,7 +275,7 @@ class _Verification:
 
     def _check_seal(self, path: Path, seal: Seal, found: Walk, is_last: bool) -> None:
         if found.sealed_digest != seal.digest:
-            self._fault(path, _seal_words(seal, found))
+            self._not_as_sealed(path, seal, found)
             return
         self._report.sealed_seq = seal.last_seq
         if seal.closed and found.size > seal.bytes:
@@ -281,6 +286,18 @@ class _Verification:
             self._fault(path, "its seal gives another number of records, or other first and last ones")
         elif found.next_seq > _next(seal):
             self._check_behind_seal(path, seal, found)
+
+    def _not_as_sealed(self, path: Path, seal: Seal, found: Walk) -> None:
+        if found.faults:
+            self._fault(path, "it is not what was sealed")
+        elif found.bytes < seal.bytes:
+            what = f"it was cut: {seal.bytes} bytes, up to record {seal.last_seq}, are sealed, and it has {found.bytes}"
+            self._fault(path, what, found.lines + 1, found.next_seq)
+        else:
+            what = (
+                f"it is not what was sealed, and its lines fit each other: record {seal.last_seq} was changed, or more"
+            )
+            self._fault(path, what, found.lines + seal.records - found.records, seal.last_seq)
 
     def _check_behind_seal(self, path: Path, seal: Seal, found: Walk) -> None:
         since = "" if seal.last_time is None else f" of {format_time(seal.last_time)}"
@@ -368,13 +385,3 @@ def _next(seal: Seal) -> int:
 
 def _ends(extent: Seal | Extent) -> tuple[int | None, ...]:
     return extent.records, extent.first_seq, extent.last_seq, extent.first_time, extent.last_time
-
-
-def _seal_words(seal: Seal, found: Walk) -> str:
-    if found.bytes < seal.bytes and not found.faults:
-        return f"it was cut: {seal.bytes} bytes, up to record {seal.last_seq}, are sealed, and it has {found.bytes}"
-    if found.faults:
-        return "it is not what was sealed"
-    return (
-        f"it is not what was sealed, though its lines fit each other: record {seal.last_seq} was changed, or more of it"
-    )

@@ -46,7 +46,7 @@ class Walk(Struct, kw_only=True):
     :ivar size: its size, an unfinished last line counted.
     :ivar sealed_digest: the SHA-256 of as many bytes as were asked for; ``None`` if no line ends there.
     :ivar next_seq: the number behind that of its last record.
-    :ivar last_hash: the hash of its last whole line.
+    :ivar last_hash: the hash of its last whole line, and ``lines`` the number of that line.
     """
 
     path: Path
@@ -58,6 +58,7 @@ class Walk(Struct, kw_only=True):
     sealed_digest: str | None
     next_seq: int
     last_hash: str
+    lines: int
 
     @property
     def records(self) -> int:
@@ -141,6 +142,7 @@ class _Walker:
         self._seq = self._number - 1
         self._bad = 0
         self._is_begun_badly = False
+        self._bad_line_before = -1
         self._other: _Link | None = None
         self._stray: int | None = None
         self._records = 0
@@ -184,7 +186,8 @@ class _Walker:
         """What it came to."""
         self._settle()
         if self._here.line == 0:
-            self._fault("it is empty")
+            self._here = _Place(1, None)
+            self._fault("its header is not whole" if self._torn else "it is empty")
         if not self._records:
             self._check_parts()
         first_record, last = self._first, self._last
@@ -208,6 +211,7 @@ class _Walker:
             sealed_digest=self._sealed_digest,
             next_seq=self._seq + self._bad + 1,
             last_hash=self._last_hash,
+            lines=self._here.line,
         )
 
     def _decode(self, text: bytes) -> Header | Part | Record:
@@ -234,9 +238,14 @@ class _Walker:
         self._header = header
         if header.segment != self._number:
             self._fault(f"it is the header of segment {header.segment}")
-            self._number, self._seq = header.segment, header.segment - 1
+
+    def _believe_header(self, number: int) -> None:
+        """What is of the same segment as the header has no fault of its own, whatever the file is called."""
+        if self._here.line == 2 and self._header is not None and self._header.segment == number:
+            self._number, self._seq = number, number - 1
 
     def _check_part(self, found: Part) -> None:
+        self._believe_header(found.snapshot)
         if found.snapshot != self._number or self._records:
             raise JournalError(f"it is part {found.part} of the snapshot of segment {found.snapshot}")
         if found.part == self._parts + 1:
@@ -254,6 +263,7 @@ class _Walker:
     def _is_in_place(self, found: Record, hashed: str) -> bool:
         """Whether a record stands where it should, as far as can be told; says so if not."""
         self._here = _Place(self._here.line, found.seq)
+        self._believe_header(found.seq)
         if not self._records:
             self._check_parts()
         self._records += 1
@@ -314,7 +324,9 @@ class _Walker:
         else:
             self._bad += 1
             self._here = _Place(self._here.line, self._seq + self._bad)
-        self._fault(message)
+        if self._bad_line_before != self._here.line - 1:
+            self._fault(message)
+        self._bad_line_before = self._here.line
 
     def _fault(self, message: str, place: _Place | None = None) -> None:
         place = place or self._here

@@ -1,23 +1,679 @@
-"""Verifying: journals in which nothing is wrong, and journals in which something is."""
+"""Verifying: journals in which nothing is wrong, and journals that somebody tampered with."""
 
 from __future__ import annotations
 
+import random
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from bussrv.journal import verify as module
+from bussrv.journal.keys import PublicKey
+from bussrv.journal.manifest import MANIFEST_NAME
+from bussrv.journal.segment import list_segments, segment_name
+from bussrv.journal.upkeep import Policy
 from bussrv.journal.verify import Report, verify
-from tests.inspection.journals import KEY, clean_journal
+from bussrv.journal.walk import Fault
+from tests.inspection.journals import KEY, NEXT_KEY, STRANGER, House, clean_journal, small_snapshots
+from tests.inspection.tampering import Copy, changed, flipped
+
+KINDS = ("signed", "growing", "unsigned", "chain", "compressed")
+
+Fresh = Callable[..., Copy]
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PATIENCE", 0.0)
+
+
+def make(directory: Path, kind: str) -> House:
+    """A journal of four segments or five, over three boots; several snapshots have several parts."""
+    house = House(
+        directory,
+        key=KEY if kind in ("signed", "growing", "compressed") else None,
+        seals=kind != "chain",
+        policy=Policy(compress=kind == "compressed", seal_interval=2.0),
+        seed=7,
+    )
+    with small_snapshots(300):
+        for boot in range(3):
+            house.boot()
+            house.go_on(8)
+            if boot == 1:
+                house.rotate()
+                house.go_on(5)
+            if boot < 2:
+                house.stop()
+        if kind == "growing":
+            house.clock.advance(5)
+            house.look()
+            house.write_unseen(*(house.traffic.next() for _ in range(4)))
+        else:
+            house.stop()
+    return house
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    base = tmp_path_factory.mktemp("journals")
+    return {kind: make(base / kind, kind).directory for kind in KINDS}
+
+
+@pytest.fixture
+def fresh(originals: dict[str, Path], tmp_path: Path) -> Fresh:
+    """Copies of those, one after the other in the same place."""
+
+    def copy(kind: str) -> Copy:
+        place = tmp_path / "journal"
+        if place.exists():
+            shutil.rmtree(place)
+        return Copy(shutil.copytree(originals[kind], place))
+
+    return copy
+
+
+def trusted(kind: str) -> PublicKey | None:
+    return None if kind in ("unsigned", "chain") else KEY.public
+
+
+def look(copy: Copy, kind: str) -> Report:
+    copy.save()
+    return verify(copy.directory, trusted(kind))
+
+
+def places(copy: Copy) -> Iterator[tuple[int, int]]:
+    """Every record of a journal: the segment, and the index of its line."""
+    for number in copy.numbers:
+        yield from ((number, index) for index in range(copy.begin(number), len(copy.segments[number])))
+
+
+def blamed(report: Report, most: int = 3) -> list[Fault]:
+    """The faults: some, and no more than what is wrong may lead to."""
+    assert 0 < len(report.faults) <= most, report.faults
+    return report.faults
+
+
+def named(report: Report, name: str, line: int | None = None, seq: int | None = None, most: int = 3) -> None:
+    """A fault names the file, and where one record is at stake, it or the one behind it."""
+    found = [fault for fault in blamed(report, most) if fault.path == name]
+    assert found, report.faults
+    if line is not None:
+        assert any(fault.line in (line - 1, line, line + 1) for fault in found), (line, report.faults)
+    if seq is not None:
+        assert any(fault.seq in (seq - 1, seq, seq + 1) for fault in found), (seq, report.faults)
+
+
+# Nothing is wrong.
 
 
 @pytest.mark.parametrize("chunk", range(20))
 def test_no_false_alarm(tmp_path: Path, chunk: int) -> None:
     for seed in range(chunk * 12, chunk * 12 + 12):
         house = clean_journal(tmp_path / str(seed), seed)
-        trusted = None if house.key is None else KEY.public
-        report = verify(house.directory, trusted)
+        key = None if house.key is None else KEY.public
+        report = verify(house.directory, key)
         assert (seed, report.faults) == (seed, [])
         assert report.last_seq == house.records[-1].seq
         copy = shutil.copytree(house.directory, tmp_path / f"copy-{seed}")
-        assert verify(copy, trusted) == report
+        assert verify(copy, key) == report
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_journals_that_are_tampered_with_were_whole(fresh: Fresh, kind: str) -> None:
+    report = look(fresh(kind), kind)
+    assert (report.faults, report.segments) == ([], 4)
+    unsealed = {"growing": 4, "chain": report.last_seq}.get(kind, 0)
+    assert (report.last_seq or 0) - (report.sealed_seq or 0) == unsealed
+    assert any("parts" in line for line in map(repr, fresh(kind).segments[1]))
+
+
+@pytest.mark.parametrize("kind", ["signed", "compressed", "unsigned", "growing", "chain"])
+def test_what_is_not_sealed_may_be_a_fault(fresh: Fresh, kind: str) -> None:
+    copy = fresh(kind)
+    faults = verify(copy.directory, trusted(kind), to_the_end=True).faults
+    assert [fault.path for fault in faults] == {
+        "growing": [copy.name(copy.numbers[-1])],
+        "chain": [copy.name(number) for number in copy.numbers],
+    }.get(kind, [])
+
+
+# A line is changed.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_byte_of_any_line(fresh: Fresh, kind: str) -> None:
+    choose = random.Random(kind)
+    for number in fresh(kind).numbers:
+        for index in range(len(fresh(kind).segments[number])):
+            copy = fresh(kind)
+            line = copy.segments[number][index]
+            where = choose.randrange(len(line))
+            seq = copy.record(number, index) if b',"seq":' in line[:120] and where < 80 else None
+            copy.segments[number][index] = flipped(line, where)
+            if is_beyond_proof(copy, kind, number, index):
+                continue
+            named(look(copy, kind), copy.name(number), index + 1, seq)
+
+
+def is_beyond_proof(copy: Copy, kind: str, number: int, index: int) -> bool:
+    """Nothing vouches for the last line of what is not sealed: no line behind it, and no seal."""
+    is_last = number == copy.numbers[-1] and index == len(copy.segments[number]) - 1
+    return is_last and kind in ("growing", "chain")
+
+
+@pytest.mark.parametrize("which", ["header", "part", "record", "seal", "key"])
+def test_bytes_all_over_a_line(fresh: Fresh, which: str) -> None:
+    original = fresh("signed")
+    number = original.numbers[-1]
+    index = {
+        "header": 0,
+        "part": 1,
+        "record": original.begin(number) + 1,
+        "seal": len(original.manifest) // 2,
+        "key": 0,
+    }[which]
+    lines = original.manifest if which in ("seal", "key") else original.segments[number]
+    path = original.manifest_path if which in ("seal", "key") else original.paths[number]
+    path.chmod(0o640)
+    line = lines[index]
+    for where in range(0, len(line), 3):
+        path.write_bytes(b"".join([*lines[:index], flipped(line, where), *lines[index + 1 :]]))
+        report = verify(original.directory, KEY.public)
+        if which == "key":
+            # Without its first key, none of it is signed by anybody who is known.
+            assert report.faults
+            continue
+        named(report, path.name, index + 1, most=6 if which == "seal" else 3)
+
+
+# Lines that are dropped, repeated, put in, or moved.
+
+
+def drop(copy: Copy, number: int, index: int) -> None:
+    del copy.segments[number][index]
+
+
+def repeat(copy: Copy, number: int, index: int) -> None:
+    copy.segments[number].insert(index, copy.segments[number][index])
+
+
+def repeat_later(copy: Copy, number: int, index: int) -> None:
+    copy.segments[number].append(copy.segments[number][index])
+
+
+def swap(copy: Copy, number: int, index: int) -> None:
+    lines = copy.segments[number]
+    other = index + 1 if index + 1 < len(lines) else index - 1
+    lines[index], lines[other] = lines[other], lines[index]
+
+
+def move_to_the_end(copy: Copy, number: int, index: int) -> None:
+    line = copy.segments[number].pop(index)
+    copy.segments[number].insert(
+        len(copy.segments[number]) - 1 if index + 1 < len(copy.segments[number]) else index - 1, line
+    )
+
+
+def move_to_the_beginning(copy: Copy, number: int, index: int) -> None:
+    begin = copy.begin(number)
+    line = copy.segments[number].pop(index)
+    copy.segments[number].insert(begin if index > begin else begin + 1, line)
+
+
+def move_to_another(copy: Copy, number: int, index: int) -> None:
+    other = next(each for each in copy.numbers if each != number)
+    copy.segments[other].insert(copy.begin(other) + 2, copy.segments[number].pop(index))
+
+
+def put_in_another(copy: Copy, number: int, index: int) -> None:
+    other = copy.numbers[-1] if number != copy.numbers[-1] else copy.numbers[0]
+    copy.segments[number].insert(index, copy.segments[other][-1])
+
+
+def put_in_junk(copy: Copy, number: int, index: int) -> None:
+    copy.segments[number].insert(index, b"junk\n")
+
+
+def put_in_nothing(copy: Copy, number: int, index: int) -> None:
+    copy.segments[number].insert(index, b"\n")
+
+
+def put_in_one_that_fits(copy: Copy, number: int, index: int) -> None:
+    copy.segments[number].insert(index, changed(copy.segments[number][index]))
+
+
+def overwrite(copy: Copy, number: int, index: int) -> None:
+    copy.segments[number][index] = copy.segments[number][index][:30] + b"\n"
+
+
+def join(copy: Copy, number: int, index: int) -> None:
+    copy.segments[number][index] = copy.segments[number][index].rstrip(b"\n") + b" "
+
+
+def part(copy: Copy, number: int, index: int) -> None:
+    line = copy.segments[number][index]
+    copy.segments[number][index] = line[:100] + b"\n" + line[100:]
+
+
+def say_the_same_otherwise(copy: Copy, number: int, index: int) -> None:
+    copy.segments[number][index] = copy.segments[number][index].replace(b'":', b'": ')
+
+
+LINE_MUTATIONS = [
+    drop, repeat, repeat_later, swap, move_to_the_end, move_to_the_beginning, move_to_another, put_in_another,
+    put_in_junk, put_in_nothing, put_in_one_that_fits, overwrite, join, part, say_the_same_otherwise,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["signed", "growing", "chain"])
+@pytest.mark.parametrize("mutate", LINE_MUTATIONS)
+def test_records(fresh: Fresh, kind: str, mutate: Callable[[Copy, int, int], None]) -> None:
+    for number, index in list(places(fresh(kind))):
+        copy = fresh(kind)
+        original = list(copy.segments[number])
+        seq = copy.record(number, index)
+        mutate(copy, number, index)
+        if copy.segments[number] == original or is_beyond_notice(kind, copy, number, original):
+            continue
+        report = look(copy, kind)
+        assert any(fault.segment == number for fault in blamed(report, most=6)), report.faults
+        if mutate not in (repeat_later, move_to_another):
+            assert any(
+                index <= (fault.line or 0) <= index + 3 or abs((fault.seq or 0) - seq) <= 2 for fault in report.faults
+            ), (mutate, seq, report.faults)
+
+
+def is_beyond_notice(kind: str, copy: Copy, number: int, original: list[bytes]) -> bool:
+    """Of what is not sealed yet, the end can be cut off, and the last line changed."""
+    if kind not in ("growing", "chain") or number != copy.numbers[-1]:
+        return False
+    lines = copy.segments[number]
+    return (
+        lines[: len(original) - 1] == original[:-1]
+        and len(lines) <= len(original)
+        and lines[-1].endswith((b"\n", b" "))
+    )
+
+
+@pytest.mark.parametrize("kind", ["signed", "compressed", "chain"])
+@pytest.mark.parametrize("mutate", [drop, repeat, swap, put_in_junk, overwrite, join])
+def test_snapshots_and_headers(fresh: Fresh, kind: str, mutate: Callable[[Copy, int, int], None]) -> None:
+    for number in fresh(kind).numbers:
+        for index in range(fresh(kind).begin(number)):
+            copy = fresh(kind)
+            mutate(copy, number, index)
+            assert any(fault.segment == number for fault in blamed(look(copy, kind), most=8))
+
+
+# Segments.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_segment_is_gone(fresh: Fresh, kind: str) -> None:
+    for number in fresh(kind).numbers:
+        copy = fresh(kind)
+        del copy.segments[number]
+        if kind == "chain" and number == copy.paths and max(copy.paths):
+            continue
+        report = look(copy, kind)
+        if kind == "chain" and number == max(copy.paths):
+            assert not report.faults
+            continue
+        (fault,) = blamed(report, most=1)
+        assert fault.seq == number
+        if kind != "chain":
+            assert fault.path == segment_name(number)
+            assert "it is missing, with the records" in fault.message
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_segment_is_cut(fresh: Fresh, kind: str) -> None:
+    """At each line, and in the middle of each."""
+    for number in fresh(kind).numbers:
+        for index in range(len(fresh(kind).segments[number])):
+            for kept in (0, 50):
+                copy = fresh(kind)
+                lines = copy.segments[number]
+                copy.segments[number] = [*lines[:index], lines[index][:kept]]
+                report = look(copy, kind)
+                if number == copy.numbers[-1] and (kind == "chain" or (kind == "growing" and index >= len(lines) - 4)):
+                    assert not report.faults or index < copy_begin(lines)
+                else:
+                    named(report, copy.name(number), most=4)
+
+
+def copy_begin(lines: list[bytes]) -> int:
+    return next(index for index, line in enumerate(lines) if b',"seq":' in line[:120])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_empty_segment(fresh: Fresh, kind: str) -> None:
+    for number in fresh(kind).numbers:
+        copy = fresh(kind)
+        copy.segments[number] = []
+        named(look(copy, kind), copy.name(number))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_segment_without_records(fresh: Fresh, kind: str) -> None:
+    for number in fresh(kind).numbers[:-1]:
+        copy = fresh(kind)
+        del copy.segments[number][copy.begin(number) :]
+        named(look(copy, kind), copy.name(number), most=4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_segments_change_places(fresh: Fresh, kind: str) -> None:
+    for one, other in [(1, 2), (2, 3), (0, 3)]:
+        copy = fresh(kind)
+        first, second = copy.numbers[one], copy.numbers[other]
+        copy.segments[first], copy.segments[second] = copy.segments[second], copy.segments[first]
+        report = look(copy, kind)
+        named(report, copy.name(first), 1, most=6)
+        named(report, copy.name(second), 1, most=6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_segment_of_another_server(fresh: Fresh, tmp_path: Path, kind: str) -> None:
+    stranger = make(tmp_path / "stranger", "chain")
+    stranger_copy = Copy(stranger.directory)
+    for number in fresh(kind).numbers[:-1]:
+        copy = fresh(kind)
+        lines = stranger_copy.segments[number]
+        copy.segments[number] = [line.replace(b'"hall', b'"loft') for line in lines]
+        stranger_again = Copy(stranger.directory)
+        stranger_again.segments = {number: copy.segments[number]}
+        stranger_again.chain(number)
+        if kind == "chain" and number == copy.numbers[0]:
+            # It goes as far as the header of the next one knows.
+            assert blamed(look(copy, kind))
+            continue
+        named(look(copy, kind), copy.name(number), most=4)
+
+
+@pytest.mark.parametrize("kind", ["signed", "compressed", "unsigned", "growing"])
+def test_a_file_that_nobody_sealed(fresh: Fresh, kind: str) -> None:
+    """It goes on where the journal ended, and each of its lines holds the hash of the one before it."""
+    copy = fresh(kind)
+    last = copy.numbers[-1]
+    number = copy.record(last, len(copy.segments[last]) - 1) + 1
+    again = House(copy.directory, seals=False)
+    again.boot()
+    again.go_on(4)
+    again.stop()
+    report = verify(copy.directory, trusted(kind))
+    assert any("nothing of it is sealed" in fault.message for fault in blamed(report, most=2))
+    assert report.faults[-1].path == segment_name(number)
+    assert report.faults[-1].seq == number
+
+
+@pytest.mark.parametrize("kind", ["signed", "growing"])
+def test_the_unfinished_end_under_the_name_of_a_segment(fresh: Fresh, kind: str) -> None:
+    copy = fresh(kind)
+    path = copy.directory / segment_name(1000)
+    for text in (b'{"v":2,"prev":"00', b'{"v":2,"prev":"00\n'):
+        path.write_bytes(text)
+        named(verify(copy.directory, trusted(kind)), path.name, 1)
+
+
+def test_a_name_that_is_none(fresh: Fresh) -> None:
+    copy = fresh("signed")
+    shutil.copy(copy.paths[1], copy.directory / "1000.jsonl")
+    assert any(fault.path == "1000.jsonl" for fault in verify(copy.directory, KEY.public).faults)
+
+
+def test_a_compressed_segment_that_is_damaged(fresh: Fresh) -> None:
+    for number in fresh("compressed").numbers:
+        data = fresh("compressed").paths[number].read_bytes()
+        choose = random.Random(number)
+        cuts = [data[:size] for size in (0, 5, 12, len(data) // 2, len(data) - 9, len(data) - 1)]
+        flips = [flipped(data, choose.randrange(20, len(data))) for _ in range(20)]
+        for damaged in [*cuts, *flips, b"junk", data + b"junk", data + data]:
+            path = fresh("compressed").paths[number]
+            path.chmod(0o640)
+            path.write_bytes(damaged)
+            named(verify(path.parent, KEY.public), path.name, most=10)
+
+
+def test_compressed_and_as_it_was_and_not_the_same(fresh: Fresh) -> None:
+    import gzip
+
+    copy = fresh("signed")
+    path = copy.paths[copy.numbers[1]]
+    twin = path.with_name(path.name + ".gz")
+    twin.write_bytes(gzip.compress(path.read_bytes()))
+    assert verify(copy.directory, KEY.public).faults == []
+    for data in (gzip.compress(path.read_bytes() + b"\n"), gzip.compress(path.read_bytes())[:-3], b""):
+        twin.write_bytes(data)
+        named(verify(copy.directory, KEY.public), twin.name, most=1)
+
+
+# Who forges knows how it is done.
+
+
+@pytest.mark.parametrize("kind", ["signed", "compressed", "growing", "unsigned", "chain"])
+def test_a_record_is_forged_and_the_chain_made_anew(fresh: Fresh, kind: str) -> None:
+    for number, index in list(places(fresh(kind)))[::3]:
+        for how in ("segment", "next", "all"):
+            copy = fresh(kind)
+            copy.forge(number, index, changed)
+            if how == "all":
+                copy.chain_from(number)
+            else:
+                last = copy.chain(number)
+                behind = [each for each in copy.numbers if each > number]
+                if how == "next" and behind:
+                    copy.chain(behind[0], last)
+            is_unsealed = number == copy.numbers[-1] and (
+                kind == "chain" or (kind == "growing" and index >= len(copy.segments[number]) - 4)
+            )
+            report = look(copy, kind)
+            if is_unsealed or (kind == "chain" and how == "all"):
+                assert not report.faults
+            else:
+                assert blamed(report, most=5)
+
+
+@pytest.mark.parametrize("signer", [None, STRANGER, NEXT_KEY])
+def test_everything_is_sealed_again(fresh: Fresh, signer: object) -> None:
+    """Only who knows the key, or has noted a seal, can tell."""
+    for number in fresh("signed").numbers:
+        copy = fresh("signed")
+        noted = copy.last_seal
+        copy.forge(number, copy.begin(number), changed)
+        copy.without_seals()
+        copy.chain_from(copy.numbers[0])
+        if signer is None:
+            del copy.manifest[0]
+            copy.manifest = [
+                line.replace(b'"entry":%d,' % (i + 2), b'"entry":%d,' % (i + 1), 1)
+                for i, line in enumerate(copy.manifest)
+            ]
+        copy.seal_anew(signer)  # type: ignore[arg-type]
+        copy.save()
+        assert verify(copy.directory).faults == []
+        assert blamed(verify(copy.directory, KEY.public), most=1)[0].path == MANIFEST_NAME
+        assert blamed(verify(copy.directory, None, [noted]), most=1)[0].path == MANIFEST_NAME
+
+
+@pytest.mark.parametrize("signer", [None, STRANGER, NEXT_KEY])
+@pytest.mark.parametrize("is_introduced", [False, True])
+def test_the_rest_is_sealed_again(fresh: Fresh, signer: object, is_introduced: bool) -> None:
+    """The entries before the change are left as they are; those behind it are signed with another key, or with none."""
+    for since in range(1, len(fresh("signed").manifest)):
+        copy = fresh("signed")
+        number = copy.numbers[-1]
+        copy.forge(number, copy.begin(number), changed)
+        copy.chain_from(number)
+        rest = copy.manifest[since:]
+        del copy.manifest[since:]
+        if is_introduced and isinstance(signer, type(KEY)):
+            copy.add_entry(signer, kind="key", public=signer.public.text)
+        copy.manifest += rest
+        copy.seal_anew(signer, since)  # type: ignore[arg-type]
+        copy.save()
+        for key in (None, KEY.public):
+            assert any(fault.path == MANIFEST_NAME for fault in verify(copy.directory, key).faults)
+
+
+@pytest.mark.parametrize("signer", [None, STRANGER, KEY])
+def test_an_older_segment_is_sealed_again(fresh: Fresh, signer: object) -> None:
+    """Not even who has the key can do that behind its closed seal."""
+    for number in fresh("signed").numbers:
+        copy = fresh("signed")
+        copy.forge(number, copy.begin(number), changed)
+        copy.chain_from(number)
+        copy.add_entry(signer, **copy.seal_of(number))  # type: ignore[arg-type]
+        named(look(copy, "signed"), MANIFEST_NAME, len(copy.manifest), most=6)
+
+
+def handed_over(directory: Path) -> House:
+    house = House(directory, key=KEY)
+    house.boot()
+    house.go_on(6)
+    house.stop()
+    house.hand_over(NEXT_KEY)
+    house.boot()
+    house.go_on(6)
+    house.stop()
+    return house
+
+
+def test_a_newer_key_seals_old_records_again(tmp_path: Path) -> None:
+    """It is rightly in force, and yet does not vouch for what the key before it sealed."""
+    directory = handed_over(tmp_path / "journal").directory
+    for key in (KEY.public, NEXT_KEY.public):
+        assert verify(directory, key).faults == []
+    assert verify(directory, STRANGER.public).faults
+    copy = Copy(shutil.copytree(directory, tmp_path / "again"))
+    copy.forge(1, copy.begin(1), changed)
+    copy.chain_from(1)
+    copy.add_entry(NEXT_KEY, **copy.seal_of(1))
+    copy.save()
+    assert "segment 1 is sealed again after it was closed" in verify(copy.directory, KEY.public).faults[0].message
+    copy = Copy(shutil.copytree(directory, tmp_path / "from the beginning"))
+    copy.forge(1, copy.begin(1), changed)
+    copy.without_seals()
+    copy.chain_from(1)
+    copy.manifest = [line for line in copy.manifest if b'"kind":"key"' not in line or KEY.public.text.encode() in line]
+    copy.manifest = [
+        line.replace(b'"entry":', b'"was":', 1).replace(b'{"v":2,', b'{"v":2,"entry":%d,' % number, 1)
+        for number, line in enumerate(copy.manifest, 1)
+    ]
+    copy.seal_anew(NEXT_KEY)
+    copy.save()
+    assert verify(copy.directory, KEY.public).faults
+
+
+# The manifest.
+
+
+def gone(copy: Copy) -> None:
+    copy.manifest = []
+
+
+def reordered(copy: Copy) -> None:
+    copy.manifest[2], copy.manifest[3] = copy.manifest[3], copy.manifest[2]
+
+
+def one_dropped(copy: Copy) -> None:
+    del copy.manifest[3]
+
+
+def first_dropped(copy: Copy) -> None:
+    del copy.manifest[0]
+
+
+def one_repeated(copy: Copy) -> None:
+    copy.manifest.insert(3, copy.manifest[3])
+
+
+def junk(copy: Copy) -> None:
+    copy.manifest.insert(3, b"junk\n")
+
+
+def signature_gone(copy: Copy) -> None:
+    copy.manifest[3] = copy.manifest[3].partition(b',"key":')[0] + b"}\n"
+
+
+@pytest.mark.parametrize("mutate", [gone, reordered, one_dropped, first_dropped, one_repeated, junk, signature_gone])
+@pytest.mark.parametrize("kind", ["signed", "growing", "compressed", "unsigned"])
+def test_the_manifest(fresh: Fresh, kind: str, mutate: Callable[[Copy], None]) -> None:
+    copy = fresh(kind)
+    before = list(copy.manifest)
+    mutate(copy)
+    if copy.manifest == before or (mutate is signature_gone and kind == "unsigned"):
+        return
+    assert any(fault.path == MANIFEST_NAME for fault in look(copy, kind).faults)
+
+
+@pytest.mark.parametrize("kind", ["signed", "unsigned", "growing"])
+def test_the_end_of_the_manifest_is_cut_off(fresh: Fresh, kind: str) -> None:
+    """While the segments stay: noticed, unless all that is cut off are seals of the last segment behind its first."""
+    copy = fresh(kind)
+    last = copy.numbers[-1]
+    needed = sum(b'"segment":%d,' % last not in line for line in copy.manifest) + 1
+    for kept in range(len(copy.manifest)):
+        copy = fresh(kind)
+        noted = copy.last_seal
+        del copy.manifest[kept:]
+        faults = look(copy, kind).faults
+        assert bool(faults) == (kept < needed), (kept, faults)
+        assert verify(copy.directory, trusted(kind), [noted]).faults
+        assert kind == "growing" or verify(copy.directory, trusted(kind), to_the_end=True).faults
+
+
+def cut_back(copy: Copy, kept: int) -> None:
+    """To what it was like when the manifest had ``kept`` entries."""
+    import json
+
+    del copy.manifest[kept:]
+    sizes = {}
+    for line in copy.manifest:
+        members = json.loads(line)
+        if members["kind"] == "seal":
+            sizes[members["segment"]] = members["bytes"]
+    for number in copy.numbers:
+        if number in sizes:
+            data = b"".join(copy.segments[number])[: sizes[number]]
+            copy.segments[number] = data.splitlines(keepends=True)
+        else:
+            del copy.segments[number]
+
+
+@pytest.mark.parametrize("kind", ["signed", "unsigned", "compressed"])
+def test_cut_off_to_what_it_was_like_once(fresh: Fresh, kind: str) -> None:
+    """This cannot be noticed, but by who has noted a seal; not even when the server goes on from there."""
+    for kept in range(2, len(fresh(kind).manifest)):
+        copy = fresh(kind)
+        noted = copy.last_seal
+        cut_back(copy, kept)
+        assert look(copy, kind).faults == []
+        assert verify(copy.directory, trusted(kind), to_the_end=True).faults == []
+        assert [fault.path for fault in verify(copy.directory, trusted(kind), [noted]).faults] == [MANIFEST_NAME]
+        house = House(copy.directory, key=None if kind == "unsigned" else KEY)
+        for path in list_segments(copy.directory):
+            path.chmod(0o640)
+        house.boot()
+        house.go_on(3)
+        house.stop()
+        assert verify(copy.directory, trusted(kind), to_the_end=True).faults == []
+        assert [fault.path for fault in verify(copy.directory, trusted(kind), [noted]).faults] == [MANIFEST_NAME]
+
+
+def test_what_is_not_sealed_can_be_made_up(fresh: Fresh) -> None:
+    """So it is said how far the seals go."""
+    copy = fresh("growing")
+    last = copy.numbers[-1]
+    copy.forge(last, len(copy.segments[last]) - 3, changed)
+    copy.chain(last)
+    report = look(copy, "growing")
+    assert report.faults == []
+    assert (
+        f"records {report.sealed_seq + 1} to {report.last_seq}, behind record {report.sealed_seq} of "
+        in report.notes[-1]
+    )
+    assert verify(copy.directory, KEY.public, to_the_end=True).faults[0].seq == report.sealed_seq + 1

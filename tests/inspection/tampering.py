@@ -1,0 +1,161 @@
+"""What somebody does to a journal who can write to its directory, and knows how it is made."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+from bussrv.journal.chain import START, line_hash
+from bussrv.journal.keys import PrivateKey, sign_line, split_signature
+from bussrv.journal.manifest import MANIFEST_NAME
+from bussrv.journal.segment import COMPRESSED_SUFFIX, first_seq, list_segments
+
+_PREV = re.compile(rb'"prev":"[0-9a-f]{64}"')
+_PREVIOUS = re.compile(rb'"previous":\{[^}]*\}')
+_SEAL = re.compile(rb'"seal":"[0-9a-f]{64}"')
+
+
+class Copy:
+    """A copy of a journal, to be tampered with.
+
+    :ivar segments: the lines of each, by number.
+    :ivar manifest: its lines.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.manifest_path = directory / MANIFEST_NAME
+        self.paths = {first_seq(path): path for path in list_segments(directory)}
+        self.segments = {number: _read(path).splitlines(keepends=True) for number, path in self.paths.items()}
+        self.manifest: list[bytes] = []
+        if self.manifest_path.exists():
+            self.manifest = self.manifest_path.read_bytes().splitlines(keepends=True)
+        self._last = self.manifest[-1] if self.manifest else b""
+
+    @property
+    def numbers(self) -> list[int]:
+        return sorted(self.segments)
+
+    @property
+    def last_seal(self) -> str:
+        """The hash of the last line of the manifest as it was."""
+        return line_hash(self._last)
+
+    def name(self, number: int) -> str:
+        return self.paths[number].name
+
+    def begin(self, number: int) -> int:
+        """The index of the first record of a segment among its lines."""
+        return next(i for i, line in enumerate(self.segments[number]) if b',"seq":' in line[:120])
+
+    def record(self, number: int, index: int) -> int:
+        """The seq of the record that a line is."""
+        return int(json.loads(self.segments[number][index])["seq"])
+
+    def save(self) -> None:
+        for number, path in self.paths.items():
+            if number in self.segments:
+                write(path, b"".join(self.segments[number]))
+            else:
+                path.unlink(missing_ok=True)
+        if self.manifest:
+            self.manifest_path.write_bytes(b"".join(self.manifest))
+        else:
+            self.manifest_path.unlink(missing_ok=True)
+
+    def forge(self, number: int, index: int, change: Callable[[bytes], bytes]) -> None:
+        self.segments[number][index] = change(self.segments[number][index])
+
+    def chain(self, number: int, prev: str | None = None) -> str:
+        """Let the lines of a segment hold each other's hashes. :returns: that of the last one."""
+        lines, last = self.segments[number], prev
+        for index, line in enumerate(lines):
+            if last is not None:
+                lines[index] = _PREV.sub(b'"prev":"%b"' % last.encode(), line, count=1)
+            last = line_hash(lines[index])
+        return last or START
+
+    def chain_from(self, number: int) -> None:
+        """The same from a segment to the end, with the headers that say what the one before is like."""
+        last: str | None = None
+        before: int | None = None
+        for each in [each for each in self.numbers if each >= number]:
+            if before is not None:
+                data = b"".join(self.segments[before])
+                said = {"segment": before, "bytes": len(data), "digest": sha256(data).hexdigest()}
+                text = b'"previous":' + json.dumps(said, separators=(",", ":")).encode()
+                self.segments[each][0] = _PREVIOUS.sub(text, self.segments[each][0])
+            last = self.chain(each, last)
+            before = each
+
+    def without_seals(self) -> None:
+        """Let no header refer to a seal."""
+        for each in self.numbers:
+            self.forge(each, 0, lambda line: _SEAL.sub(b"", line).replace(b",,", b",").replace(b",}", b"}"))
+
+    def seal_anew(self, key: PrivateKey | None, since: int = 0) -> None:
+        """Write the manifest again from line ``since`` on, so that it fits the segments: signed, or without a key."""
+        last = line_hash(self.manifest[since - 1]) if since else START
+        for index in range(since, len(self.manifest)):
+            members = json.loads(split_signature(self.manifest[index].removesuffix(b"\n"))[0])
+            members.pop("key", None)
+            members["prev"] = last
+            data = b"".join(self.segments.get(members.get("segment"), []))
+            if members["kind"] == "seal" and data:
+                members["bytes"] = len(data) if members["closed"] else min(members["bytes"], len(data))
+                members["digest"] = sha256(data[: members["bytes"]]).hexdigest()
+            if members["kind"] == "key" and key is not None:
+                members["public"] = key.public.text
+            self.manifest[index] = entry_line(members, key)
+            last = line_hash(self.manifest[index])
+
+    def add_entry(self, key: PrivateKey | None, **members: object) -> None:
+        """An entry behind the others, numbered and chained as it should be."""
+        number, last = len(self.manifest) + 1, line_hash(self.manifest[-1]) if self.manifest else START
+        time = "2027-01-15T09:00:00.000000Z"
+        self.manifest.append(
+            entry_line({"v": 2, "prev": last, "entry": number, "time": time, "server": "hall", **members}, key)
+        )
+
+    def seal_of(self, number: int) -> dict[str, object]:
+        """What a closed seal says of a segment as it is now."""
+        lines = self.segments[number]
+        first, last = json.loads(lines[self.begin(number)]), json.loads(lines[-1])
+        data = b"".join(lines)
+        return {
+            "kind": "seal", "segment": number, "closed": True, "bytes": len(data), "digest": sha256(data).hexdigest(),
+            "records": last["seq"] - first["seq"] + 1, "first_seq": first["seq"], "last_seq": last["seq"],
+            "first_time": first["time"], "last_time": last["time"],
+        }  # fmt: skip
+
+
+def entry_line(members: dict[str, object], key: PrivateKey | None) -> bytes:
+    """A line of a manifest."""
+    if key is not None:
+        members = {**members, "key": key.public.fingerprint}
+    line = json.dumps(members, separators=(",", ":")).encode()
+    return (line if key is None else sign_line(line, key)) + b"\n"
+
+
+def _read(path: Path) -> bytes:
+    data = path.read_bytes()
+    return gzip.decompress(data) if path.name.endswith(COMPRESSED_SUFFIX) else data
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a segment, compressed if its name says so."""
+    path.unlink(missing_ok=True)
+    path.write_bytes(gzip.compress(data, mtime=0) if path.name.endswith(COMPRESSED_SUFFIX) else data)
+
+
+def changed(line: bytes) -> bytes:
+    """A line that says something else, and is still one of a journal."""
+    return re.sub(rb'"mono":([0-9]+)', lambda found: b'"mono":%d' % (int(found[1]) + 1), line, count=1)
+
+
+def flipped(line: bytes, index: int) -> bytes:
+    return line[:index] + bytes([line[index] ^ 1]) + line[index + 1 :]
