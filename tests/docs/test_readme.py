@@ -64,6 +64,12 @@ def test_looking_at_the_journal(server: RunningServer, tmp_path: Path) -> None:
     assert re.search(r'"event":"(server\.started|session\.opened|service\.registered)"', shown)
 
 
+def test_checking_the_journal_of_a_running_server(server: RunningServer, tmp_path: Path) -> None:
+    said = shell(as_run_here(command_with("journal verify"), server), tmp_path).stdout.splitlines()
+    assert said[-2].startswith("whole")
+    assert '"services":{' in said[-1]
+
+
 def test_the_audit_of_a_running_server(server: RunningServer, tmp_path: Path) -> None:
     audited = shell(as_run_here(command_with("bussrv audit"), server), tmp_path)
     assert audited.returncode == 0, audited.stderr
