@@ -62,75 +62,97 @@ def parse_moment(text: str) -> Moment:
 def snapshots(directory: Path, moments: Sequence[Moment]) -> list[Snapshot]:
     """The registry of a journal at each of ``moments``, in their order.
 
-    The journal is read once, from the last segment on that begins before the first of them.
+    The journal is read once, from the last segment on that begins before the first of them. Where the clock was set
+    back, a time came twice: then it is looked for in the first segment whose successor begins later.
 
     :raises JournalError: if the journal is damaged as far as it takes, or does not reach as far back or forth.
     """
     paths = segments(directory)
-    past = _Past(directory, _since(paths, moments))
-    waiting = set(moments)
+    begins = {each: _begin(paths, each) for each in moments}
+    past = _Past(directory, paths[min(begins.values()) :])
+    for each, index in begins.items():
+        past.wait_for(each, first_seq(paths[index]))
     for record in past.records():
-        past.take(each for each in waiting if each.is_before(record))
-        past.apply(record)
-        past.take(each for each in waiting if each.seq == record.seq)
-        waiting -= past.taken.keys()
-        if not waiting:
+        past.pass_record(record)
+        if not past.waiting:
             break
-    past.end(waiting)
+    past.end()
     return [past.taken[each] for each in moments]
 
 
-def _since(paths: Sequence[Path], moments: Sequence[Moment]) -> Sequence[Path]:
-    """The segments to read for ``moments``: those since the last one that begins before all of them.
-
-    Where the clock was set back, an earlier segment may begin later; so they are looked at from the first one on.
-    """
-    begin = len(paths) - 1
-    for moment in moments:
-        if moment.seq is not None:
-            begin = min(begin, max(0, bisect_right(paths, moment.seq + 1, key=first_seq) - 1))
-        elif moment.time is not None:
-            later = (index for index, path in enumerate(paths) if read_header(path).time > moment.time)
-            begin = min(begin, max(0, next(later, len(paths)) - 1))
-    return paths[begin:]
+def _begin(paths: Sequence[Path], moment: Moment) -> int:
+    """The index of the segment to look for a moment from: the one before the first that begins behind it."""
+    behind = len(paths)
+    if moment.seq is not None:
+        behind = bisect_right(paths, moment.seq + 1, key=first_seq)
+    elif moment.time is not None:
+        behind = next((index for index, path in enumerate(paths) if read_header(path).time > moment.time), behind)
+    return max(0, behind - 1)
 
 
 class _Past:
     """A registry that is folded from the snapshot of a segment on.
 
+    :ivar waiting: moments that have not been passed, each with the record from which on it is looked for.
     :ivar taken: what it was like, at the moments that have been passed.
     """
 
     def __init__(self, directory: Path, paths: Sequence[Path]) -> None:
+        self.waiting: dict[Moment, int] = {}
         self.taken: dict[Moment, Snapshot] = {}
         self._directory = directory
         self._paths = paths
         self._fold = RegistryFold()
         self._first = first_seq(paths[0])
+        self._begun = read_header(paths[0]).time
         self._seq = self._first - 1
 
+    def wait_for(self, moment: Moment, since: int) -> None:
+        """Take a moment when it comes.
+
+        :param since: the record from which on it is looked for.
+        :raises JournalError: if it is before the beginning of the journal.
+        """
+        if since == self._first > 1 and moment.seq is not None and moment.seq < since - 1:
+            raise self._too_early(moment)
+        self.waiting[moment] = since
+
     def records(self) -> Iterator[Record]:
+        """What is behind the snapshot."""
         return read_segments(self._paths, self._fold.take)
 
-    def apply(self, record: Record) -> None:
-        if record.seq == self._first > 1 and self.taken:
-            moment = next(iter(self.taken))
-            if moment.seq != self._first - 1:
-                raise JournalError(
-                    f"the journal {self._directory} begins with record {record.seq} of {format_time(record.time)}; "
-                    f"{moment} is before that"
-                )
+    def _too_early(self, moment: Moment) -> JournalError:
+        return JournalError(
+            f"the journal {self._directory} begins with record {self._first}, at {format_time(self._begun)}; "
+            f"{moment} is before that"
+        )
+
+    def pass_record(self, record: Record) -> None:
+        """Take the moments before a record, and apply it.
+
+        :raises JournalError: if one of them is before the beginning of the journal.
+        """
+        passed = [each for each, since in self.waiting.items() if record.seq >= since and each.is_before(record)]
+        if record.seq == self._first > 1:
+            for each in passed:
+                if each.time is not None and each.time < self._begun:
+                    raise self._too_early(each)
+        self._take(passed)
         self._fold.apply(record.event, record.time)
         self._seq = record.seq
+        self._take(each for each in self.waiting if each.seq == record.seq)
 
-    def take(self, moments: Iterable[Moment]) -> None:
-        for each in moments:
-            if each not in self.taken:
-                self.taken[each] = snapshot(self._seq, self._fold.state)
+    def _take(self, moments: Iterable[Moment]) -> None:
+        for each in list(moments):
+            self.taken[each] = snapshot(self._seq, self._fold.state)
+            del self.waiting[each]
 
-    def end(self, moments: Iterable[Moment]) -> None:
-        """There is no record behind those that were applied."""
-        for each in moments:
+    def end(self) -> None:
+        """There is no record behind those that were passed.
+
+        :raises JournalError: if one of the moments that are waited for is behind them.
+        """
+        for each in self.waiting:
             if each.seq is not None and each.seq != self._seq:
                 raise JournalError(f"the journal {self._directory} ends with record {self._seq}, before {each}")
-            self.take([each])
+        self._take(self.waiting)

@@ -20,7 +20,8 @@ from bussrv.journal.sealing import MARKER, Sealer
 from bussrv.journal.segment import list_segments
 from bussrv.journal.upkeep import Policy, Upkeep
 from bussrv.registry.fold import RegistryFold
-from bussrv.registry.snapshot import Snapshot, snapshot
+from bussrv.registry.snapshot import snapshot
+from bussrv.registry.state import RegistryState
 from tests.journal.support import FakeClock
 
 KEY = PrivateKey(b"1" * 32)
@@ -117,7 +118,8 @@ class House:
         self.clock = FakeClock()
         self.traffic = Traffic(seed)
         self.records: list[Record] = []
-        self.states: list[Snapshot] = []
+        self.states = [snapshot(0, RegistryState())]
+        self._followed = RegistryState()
         self.writer: BatchWriter | None = None
         self._upkeep: Upkeep | None = None
         self._seals = seals
@@ -164,8 +166,6 @@ class House:
         )
         if self._upkeep is not None:
             self._upkeep.begin()
-        if self._remembers and not self.states:
-            self.states.append(snapshot(0, self.fold.state))
         self.write(ev.ServerStarted(version="1"))
 
     def write(self, *events: Event) -> None:
@@ -186,13 +186,9 @@ class House:
             self._remember(written)
 
     def _remember(self, written: list[Record]) -> None:
-        state = RegistryFold()
-        # The fold of the writer is behind all of them, so it is followed here, record by record.
-        state.state = self._followed if self.states[-1].seq else self.fold.state.__class__()
         for record in written:
-            state.state.apply(record.event, record.time)
-            self.states.append(snapshot(record.seq, state.state))
-        self._followed = state.state
+            self._followed.apply(record.event, record.time)
+            self.states.append(snapshot(record.seq, self._followed))
 
     def look(self) -> None:
         if self._upkeep is not None:

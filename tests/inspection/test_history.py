@@ -1,6 +1,9 @@
 """The registry at every moment is what the records up to it say, folded by hand."""
 
+import itertools
 import json
+import random
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,9 +16,14 @@ from bussrv.errors import JournalError
 from bussrv.events import Event
 from bussrv.inspection.difference import Difference, difference, encode, lines
 from bussrv.inspection.history import END, Moment, parse_moment, snapshots
+from bussrv.journal.batch import Rotation
+from bussrv.journal.reading import read_header
 from bussrv.journal.record import Record, parse_time
+from bussrv.journal.segment import first_seq, list_segments
+from bussrv.journal.upkeep import Policy
 from bussrv.registry.snapshot import Snapshot, snapshot
 from bussrv.registry.state import RegistryState
+from tests.inspection.journals import House, small_snapshots
 from tests.inspection.test_reading import numbered, write
 from tests.registry.test_state import histories
 
@@ -61,7 +69,9 @@ def test_the_state_at_a_time_is_before_the_first_record_that_is_later(events: li
     with TemporaryDirectory() as name:
         wanted = folds(journal(Path(name), events, times))
         for time in range(11):
-            until = next((index for index, each in enumerate(times) if each > time), len(times))
+            half = len(times) // 2
+            since = half if max(times[0], times[half]) <= time else 0
+            until = next((index for index in range(since, len(times)) if times[index] > time), len(times))
             assert snapshots(Path(name), [Moment(time=time)]) == [wanted[until]]
 
 
@@ -117,12 +127,13 @@ def test_beyond_the_end(tmp_path: Path) -> None:
     assert snapshots(tmp_path, [Moment(time=99 * STEP)])[0].seq == 3
 
 
-@pytest.mark.parametrize("moment", [Moment(seq=0), Moment(seq=3), Moment(time=3 * STEP)])
+@pytest.mark.parametrize("moment", [Moment(seq=0), Moment(seq=2), Moment(time=3 * STEP)])
 def test_before_the_beginning_of_a_journal_whose_old_segments_were_moved_away(tmp_path: Path, moment: Moment) -> None:
     write(tmp_path, numbered(4, 5))
-    with pytest.raises(JournalError, match=r"begins with record 4 of 1970-01-01T00:00:04.000000Z; .* is before that"):
+    with pytest.raises(JournalError, match=r"begins with record 4, at 1970-01-01T00:00:04.000000Z; .* is before that"):
         snapshots(tmp_path, [moment])
-    assert snapshots(tmp_path, [Moment(seq=4)])[0].seq == 4
+    for moment, seq in ((Moment(seq=3), 3), (Moment(time=4 * STEP), 4), (Moment(seq=4), 4)):
+        assert snapshots(tmp_path, [moment])[0].seq == seq
 
 
 def test_damage_behind_the_moment_does_not_matter(tmp_path: Path) -> None:
@@ -130,5 +141,75 @@ def test_damage_behind_the_moment_does_not_matter(tmp_path: Path) -> None:
     with path.open("ab") as file:
         file.write(b"junk\n")
     assert snapshots(tmp_path, [Moment(seq=3)])[0].seq == 3
-    with pytest.raises(JournalError, match="line 4"):
+    with pytest.raises(JournalError, match="line 5"):
         snapshots(tmp_path, [END])
+
+
+# A journal of many boots and segments, some of them compressed; the clock is set back now and then.
+
+SECOND = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> House:
+    house = House(
+        tmp_path_factory.mktemp("long") / "journal",
+        policy=Policy(compress=True),
+        rotation=Rotation(bytes=40_000, age=1e6),
+        remembers=True,
+        seed=3,
+    )
+    choose = random.Random(5)
+    with small_snapshots(1000):
+        for boot in range(8):
+            house.boot()
+            house.go_on(380, batch=4)
+            if boot % 3 == 0:
+                house.crash()
+            else:
+                house.stop()
+            if boot % 2:
+                house.clock.now_utc -= choose.randrange(200) * SECOND
+    return house
+
+
+def at(house: House, headers: list[tuple[int, int]], time: int) -> Snapshot:
+    """What the registry was like, by what was kept while it was written.
+
+    :param headers: the first record of each segment, and when it was begun.
+    """
+    behind = next((index for index, (_, begun) in enumerate(headers) if begun > time), len(headers))
+    since = headers[max(0, behind - 1)][0]
+    found = (each.seq - 1 for each in house.records[since - 1 :] if each.time > time)
+    return house.states[next(found, len(house.records))]
+
+
+def test_the_registry_at_a_thousand_moments(long: House) -> None:
+    assert len(long.records) > 3000
+    paths = list_segments(long.directory)
+    headers = [(first_seq(path), read_header(path).time) for path in paths]
+    assert len(paths) > 20
+    assert any(later[1] < earlier[1] for earlier, later in itertools.pairwise(headers))
+    choose = random.Random(7)
+    times = [each.time for each in long.records]
+    by_seq = [Moment(seq=choose.randrange(len(long.states))) for _ in range(500)]
+    by_time = [Moment(time=choose.randint(min(times) - SECOND, max(times) + SECOND)) for _ in range(500)]
+    assert snapshots(long.directory, by_seq) == [long.states[each.seq or 0] for each in by_seq]
+    assert snapshots(long.directory, by_time) == [at(long, headers, each.time or 0) for each in by_time]
+    for moment in (*by_seq[:40], *by_time[:40]):
+        wanted = long.states[moment.seq] if moment.time is None else at(long, headers, moment.time)
+        assert snapshots(long.directory, [moment]) == [wanted]
+
+
+def test_no_more_is_read_than_it_takes(long: House, tmp_path: Path) -> None:
+    directory = shutil.copytree(long.directory, tmp_path / "journal")
+    paths = list_segments(directory)
+    for path in (*paths[:5], *paths[7:]):
+        path.unlink()
+    first, end = first_seq(paths[5]), first_seq(paths[7])
+    moments = [Moment(seq=seq) for seq in range(first - 1, end)]
+    assert snapshots(directory, moments) == long.states[first - 1 : end]
+    with pytest.raises(JournalError, match=f"begins with record {first}, at "):
+        snapshots(directory, [Moment(seq=first - 2)])
+    with pytest.raises(JournalError, match=f"ends with record {end - 1}, before record {end}"):
+        snapshots(directory, [Moment(seq=end)])

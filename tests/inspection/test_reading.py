@@ -1,5 +1,6 @@
 """A journal read from outside: whole, from its end, and while it is written."""
 
+import gzip
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -8,13 +9,16 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from bussrv import events as ev
 from bussrv.errors import JournalError
 from bussrv.journal import reading
+from bussrv.journal.chain import START
 from bussrv.journal.reading import Line, follow, read_end, read_journal
 from bussrv.journal.record import Record, encode
 from bussrv.journal.segment import segment_name
+from tests.journal.support import chained
 
 
 def numbered(first: int, last: int, actor: str = "ann") -> list[Record]:
@@ -25,10 +29,15 @@ def numbered(first: int, last: int, actor: str = "ann") -> list[Record]:
 
 
 def write(directory: Path, *segments: list[Record]) -> list[Path]:
-    paths = [directory / segment_name(each[0].seq) for each in segments]
-    for path, each in zip(paths, segments, strict=True):
-        path.write_bytes(b"".join(map(encode, each)))
-    return paths
+    """A chained journal of these segments, without seals."""
+    directory.parent.mkdir(exist_ok=True)
+    chained(directory, *segments)
+    return [directory / segment_name(each[0].seq) for each in segments]
+
+
+def lines_of(directory: Path, *segments: list[Record]) -> list[list[bytes]]:
+    """The lines of such a journal, to be put elsewhere bit by bit."""
+    return [path.read_bytes().splitlines(keepends=True) for path in write(directory / "whole", *segments)]
 
 
 def append(path: Path, text: bytes) -> None:
@@ -49,7 +58,7 @@ def test_the_end_is_the_end_of_the_whole(sizes: list[int], count: int, first: in
             seq += size
         write(Path(name), *segments)
         every = list(read_journal(Path(name)))
-        assert every == [each for segment in segments for each in segment]
+        assert [replace(each, prev=START) for each in every] == [each for segment in segments for each in segment]
         found, reader = read_end(Path(name), count, lambda record: record.seq % step == 0)
         reader.close()
         wanted = [each for each in every if each.seq % step == 0]
@@ -72,9 +81,10 @@ def test_an_unfinished_line_is_no_record(tmp_path: Path) -> None:
     assert [each.seq for each in read_journal(tmp_path)] == [1, 2]
 
 
-def test_an_empty_segment_is_passed_over(tmp_path: Path) -> None:
+def test_a_segment_without_records_is_passed_over(tmp_path: Path) -> None:
+    _, header = lines_of(tmp_path, numbered(1, 2), numbered(3, 3))
     write(tmp_path, numbered(1, 2))
-    (tmp_path / segment_name(3)).touch()
+    (tmp_path / segment_name(3)).write_bytes(header[0])
     assert [each.seq for each in read_journal(tmp_path)] == [1, 2]
 
 
@@ -87,7 +97,7 @@ def refusal(directory: Path) -> str:
 def test_what_is_no_record_is_named(tmp_path: Path) -> None:
     (path,) = write(tmp_path, numbered(1, 2))
     append(path, b"junk\n")
-    assert refusal(tmp_path).startswith(f"{path}, line 3: not a journal record")
+    assert refusal(tmp_path).startswith(f"{path}, line 4: not a journal record")
 
 
 def test_a_record_that_is_missing_is_named(tmp_path: Path) -> None:
@@ -126,32 +136,58 @@ class Writing:
 
 def test_following_waits_for_the_end_of_a_line(tmp_path: Path) -> None:
     (path,) = write(tmp_path, numbered(1, 2))
-    text = encode(numbered(3, 3)[0])
+    text = lines_of(tmp_path, numbered(1, 3))[0][-1]
     writing = Writing(tmp_path, lambda: append(path, text[:20]), lambda: append(path, text[20:]))
     assert writing.next(1) == [3]
 
 
 def test_following_goes_on_in_the_segments_behind(tmp_path: Path) -> None:
-    (path,) = write(tmp_path, numbered(1, 2))
+    first, second, third = lines_of(tmp_path, numbered(1, 3), numbered(4, 5), numbered(6, 8))
+    path, behind, last = (tmp_path / segment_name(seq) for seq in (1, 4, 6))
+    path.write_bytes(b"".join(first[:-1]))
 
     def go_on() -> None:
-        append(path, encode(numbered(3, 3)[0]))
-        write(tmp_path, numbered(4, 5), numbered(6, 7))
+        append(path, first[-1])
+        behind.write_bytes(b"".join(second))
+        last.write_bytes(b"".join(third[:-1]))
 
-    writing = Writing(tmp_path, go_on, lambda: append(tmp_path / segment_name(6), encode(numbered(8, 8)[0])))
+    writing = Writing(tmp_path, go_on, lambda: append(last, third[-1]))
+    assert writing.next(6) == [3, 4, 5, 6, 7, 8]
+
+
+def test_following_a_segment_that_is_compressed_and_removed_meanwhile(tmp_path: Path) -> None:
+    first, second, third = lines_of(tmp_path, numbered(1, 3), numbered(4, 5), numbered(6, 8))
+    path, behind, last = (tmp_path / segment_name(seq) for seq in (1, 4, 6))
+    path.write_bytes(b"".join(first[:-1]))
+
+    def compress() -> None:
+        append(path, first[-1])
+        path.with_name(path.name + ".gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+
+    def go_on() -> None:
+        behind.write_bytes(b"".join(second))
+
+    def remove() -> None:
+        for each in tmp_path.glob("*.jsonl*"):
+            each.unlink()
+        last.write_bytes(b"".join(third))
+
+    writing = Writing(tmp_path, compress, go_on, remove)
     assert writing.next(6) == [3, 4, 5, 6, 7, 8]
 
 
 def test_following_a_batch_that_is_cut_off_and_written_again(tmp_path: Path) -> None:
-    (path,) = write(tmp_path, numbered(1, 2))
-    size = path.stat().st_size
+    ((*lines, third, fourth),) = lines_of(tmp_path / "a", numbered(1, 4))
+    again = lines_of(tmp_path / "b", numbered(1, 2), numbered(3, 5, "bob"))[1]
+    path = tmp_path / segment_name(1)
+    path.write_bytes(b"".join(lines))
 
     def cut_off() -> None:
-        with path.open("r+b") as file:
-            file.truncate(size)
-        write(tmp_path, numbered(3, 5, "bob"))
+        path.write_bytes(b"".join(lines))
+        (tmp_path / segment_name(3)).write_bytes(b"".join(again))
 
-    writing = Writing(tmp_path, lambda: append(path, b"".join(map(encode, numbered(3, 4)))), cut_off)
+    writing = Writing(tmp_path, lambda: append(path, third + fourth), cut_off)
     assert writing.next(5) == [3, 4, 3, 4, 5]
 
 
