@@ -92,16 +92,19 @@ class End(Struct, frozen=True):
     hash: str
 
 
+def _unreadable(path: Path, line: int, seq: int, error: Exception) -> JournalError:
+    """Says which file the system could not read, or which line could not be decompressed."""
+    if isinstance(error, GARBLED):
+        return BadLine(path, line, seq, f"it cannot be decompressed: {error}")
+    return JournalError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}")
+
+
 @contextmanager
-def _reading(path: Path, line: int = 1, seq: int | None = None) -> Iterator[None]:
-    """Say which file the system could not read, or which line could not be decompressed."""
+def _reading(path: Path) -> Iterator[None]:
     try:
         yield
-    except GARBLED as error:
-        what = f"it cannot be decompressed: {error}"
-        raise BadLine(path, line, first_seq(path) if seq is None else seq, what) from error
-    except OSError as error:
-        raise JournalError(f"cannot read {path}: {error.strerror or error}") from error
+    except (OSError, *GARBLED) as error:
+        raise _unreadable(path, 1, first_seq(path), error) from error
 
 
 class SegmentReader:
@@ -188,8 +191,10 @@ class SegmentReader:
         return text
 
     def _readline(self) -> bytes:
-        with _reading(self.path, self.line + 1, self.next_seq):
+        try:
             text = self._file.readline(MAX_LINE)
+        except (OSError, *GARBLED) as error:
+            raise _unreadable(self.path, self.line + 1, self.next_seq, error) from error
         if len(text) == MAX_LINE:
             self.line += 1
             raise self._damage("not a journal record: the line is too long")
