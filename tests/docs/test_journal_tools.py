@@ -40,7 +40,9 @@ def test_every_command_is_shown_and_no_other() -> None:
 def test_every_option_is_on_the_page(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["journal", command, "--help"])
-    options = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", capsys.readouterr().out)) - {"-h", "--help"}
+    *_, listed = re.split(r"^[a-z]*options[a-z]*:\n", capsys.readouterr().out, flags=re.MULTILINE)
+    heads = re.findall(r"^  (-.*?)(?:  .*)?$", listed, re.MULTILINE)
+    options = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", " ".join(heads))) - {"-h", "--help"}
     for option in options:
         assert re.search(rf"[`\s]{option}\b", page(PAGE)), option
 
