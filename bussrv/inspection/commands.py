@@ -8,10 +8,13 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from bussrv.events import EVENTS_BY_NAME, event_name
 from bussrv.inspection import difference as differences
 from bussrv.inspection import forgetting, proof
 from bussrv.inspection.history import END, Moment, parse_moment, snapshots
+from bussrv.inspection.names import Names
 from bussrv.inspection.words import record_line, wants_colours, write
 from bussrv.journal.reading import Keep, Line, follow, read_end
 from bussrv.journal.record import Record
@@ -22,32 +25,43 @@ POLL_SECONDS = 0.2
 
 DIFFERENT = 1
 
+TAIL = """
+Show the last records of a journal, one on a line: when, its number, what happened, to whom. The filters go first: -n
+counts what they leave. Colours only on a terminal.
+"""
+
+STATE = """
+Show the sessions, services and subscriptions that there were at a moment, as JSON: behind a record, or before the first
+record that is later than a time. What was removed by retention cannot be looked at.
+"""
+
+DIFF = """
+Show which sessions, services and subscriptions came, went or changed between two moments. Exit status: 0 nothing
+differs, 1 something does, 2 the journal could not be read.
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the commands take."""
     commands = parser.add_subparsers(dest="journal_command", metavar="COMMAND", required=True)
-    _add_tail(commands.add_parser("tail", help="the last records", description="Show the last records of a journal."))
-    _add_state(commands.add_parser("state", help="the registry at a moment", description="The registry, as JSON."))
+    _add_tail(commands.add_parser("tail", help="the last records", description=TAIL))
+    _add_state(commands.add_parser("state", help="the registry at a moment", description=STATE))
     _add_diff(
         commands.add_parser(
             "diff",
             help="what differs between two moments",
-            description="Exit status: 0 nothing differs, 1 something does, 2 the journal could not be read.",
+            description=DIFF,
         )
     )
     proof.add_verify(
         commands.add_parser(
             "verify",
             help="is it what its server wrote",
-            description="Exit status: 0 it is, 1 something was changed or is missing, 2 it could not be read.",
+            description=proof.VERIFY,
         )
     )
-    proof.add_seal(
-        commands.add_parser("seal", help="seal what is not sealed yet", description="Seal everything there is.")
-    )
-    proof.add_keygen(
-        commands.add_parser("keygen", help="make a key for seals", description="Make a key that seals are signed with.")
-    )
+    proof.add_seal(commands.add_parser("seal", help="seal what is not sealed yet", description=proof.SEAL))
+    proof.add_keygen(commands.add_parser("keygen", help="make a key for seals", description=proof.KEYGEN))
     forgetting.add_arguments(commands.add_parser("forget", help=forgetting.SUMMARY, description=forgetting.DESCRIPTION))
 
 
@@ -59,7 +73,9 @@ def _add_tail(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--service", metavar="NAME", help="only those about this service")
     parser.add_argument("--event", metavar="NAME[,NAME]", type=_events, help="only these events")
     parser.add_argument("--protocol", metavar="NAME", help="only those of this wire format")
-    parser.add_argument("--json", action="store_true", help="the lines as they stand in the journal")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--json", action="store_true", help="the lines as they stand in the journal")
+    _add_pseudonyms(shown)
     parser.set_defaults(do=tail)
 
 
@@ -68,6 +84,7 @@ def _add_state(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--at", metavar="TIME|SEQ", type=_moment, default=END, help="when, or behind which record; by default the end"
     )
+    _add_pseudonyms(parser)
     parser.set_defaults(do=state)
 
 
@@ -81,6 +98,12 @@ def _add_diff(parser: argparse.ArgumentParser) -> None:
 
 def _add_directory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", metavar="DIR", type=Path, help="the journal directory")
+
+
+def _add_pseudonyms(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--pseudonyms", metavar="KEYFILE", type=Path, help="show the names and addresses that it leads to"
+    )
 
 
 def _count(text: str) -> int:
@@ -108,10 +131,16 @@ def tail(arguments: argparse.Namespace) -> int:
     """Show the last records; with ``-f`` those to come as well."""
     in_colours = wants_colours(sys.stdout)
 
+    names = None if arguments.pseudonyms is None else Names(arguments.pseudonyms)
+
     def show(lines: Iterable[Line]) -> None:
         for line in lines:
             if keep(line.record):
-                write(line.text if arguments.json else f"{record_line(line.record, in_colours)}\n".encode())
+                write(line.text if arguments.json else f"{in_words(line.record)}\n".encode())
+
+    def in_words(record: Record) -> str:
+        shown = record if names is None else replace(record, event=names.reveal(record.event))
+        return record_line(shown, in_colours)
 
     keep = _filter(arguments)
     found, reader = read_end(arguments.directory, arguments.count, keep)
@@ -144,7 +173,10 @@ def _filter(arguments: argparse.Namespace) -> Keep:
 
 def state(arguments: argparse.Namespace) -> int:
     """Show the registry at a moment."""
+    names = None if arguments.pseudonyms is None else Names(arguments.pseudonyms)
     (found,) = snapshots(arguments.directory, [arguments.at])
+    if names is not None:
+        found = replace(found, sessions=[names.reveal(each) for each in found.sessions])
     write(snapshot.encode(found) + b"\n")
     return 0
 

@@ -23,6 +23,25 @@ from bussrv.journal.verify import Report, verify
 from bussrv.journal.walk import Fault
 
 FAULTY = 1
+
+VERIFY = """
+Say whether a journal, or a copy of one, is what its server wrote, and name every line, record and seal that is not.
+Without --public-key that shows what happened by mistake; who can write to the directory can make everything anew. With
+it, what is sealed cannot be changed; with --includes, nothing up to that seal can be cut off either. Exit status: 0
+it is, 1 something was changed or is missing, 2 it could not be read.
+"""
+
+SEAL = """
+Seal everything that a journal holds: a running server is asked to end its segment, and does so within seconds; without
+a server it is done here, with --key if the seals are signed.
+"""
+
+KEYGEN = """
+Make a key that seals are signed with: a private one for the server (--journal-key), which has to lie outside the
+journal directory, and a public one for who verifies. Nothing is ever written over. With --replaces and --of, the key of
+a journal hands over to the new one, while no server is running.
+"""
+
 SEAL_TIMEOUT = 10.0
 """How many seconds a running server may take to seal its journal."""
 

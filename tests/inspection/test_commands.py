@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from bussrv import events as ev
-from bussrv.cli.main import main
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
 from bussrv.inspection import commands
@@ -21,6 +20,7 @@ from bussrv.journal.segment import list_segments, segment_name
 from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
 from tests.audit.commands import BUSSRV, ROOT, run
+from tests.inspection.shell import Shell
 from tests.inspection.test_reading import write
 
 VECTORS = ROOT.joinpath("tests", "vectors", "journal.jsonl").read_bytes().splitlines(keepends=True)
@@ -38,28 +38,6 @@ def lines(journal: Path) -> list[bytes]:
     """Those of the records."""
     found = [line for path in list_segments(journal) for line in path.read_bytes().splitlines(keepends=True)]
     return [line for line in found if b',"seq":' in line[:120]]
-
-
-class Shell:
-    """Runs ``bussrv journal`` in this process."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
-
-    def run(self, *arguments: object) -> tuple[int, str, str]:
-        status = main(["journal", *map(str, arguments)])
-        return (status, *self._capsys.readouterr())
-
-    def wrong(self, *arguments: object) -> str:
-        """What it says of a wrong command line."""
-        with pytest.raises(SystemExit, match="2"):
-            main(["journal", *map(str, arguments)])
-        return self._capsys.readouterr().err
-
-
-@pytest.fixture
-def shell(capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(capsys)
 
 
 def test_tail_shows_the_last_ten(shell: Shell, journal: Path) -> None:

@@ -1,0 +1,24 @@
+"""``bussrv journal``, run in the process of the test."""
+
+from __future__ import annotations
+
+import pytest
+
+from bussrv.cli.main import main
+
+
+class Shell:
+    """Runs ``bussrv journal`` in this process."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def run(self, *arguments: object) -> tuple[int, str, str]:
+        status = main(["journal", *map(str, arguments)])
+        return (status, *self._capsys.readouterr())
+
+    def wrong(self, *arguments: object) -> str:
+        """What it says of a wrong command line."""
+        with pytest.raises(SystemExit, match="2"):
+            main(["journal", *map(str, arguments)])
+        return self._capsys.readouterr().err
