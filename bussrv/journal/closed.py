@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from bussrv.errors import JournalError
 from bussrv.journal.files import FILES, SEALED, Files
@@ -14,6 +14,7 @@ from bussrv.journal.segment import COMPRESSED_SUFFIX, GARBLED, NEW_SUFFIX, SUFFI
 
 _BLOCK = 1 << 18
 _LEVEL = 6
+_GZIP = 16 + zlib.MAX_WBITS
 
 
 def make_read_only(path: Path, files: Files = FILES) -> None:
@@ -63,31 +64,18 @@ def _digest_inside(copy: Path) -> str | None:
 
 
 def _write_compressed(path: Path, target: Path, files: Files) -> None:
+    # Not gzip.GzipFile: one that could not write its first bytes writes its last ones when it is collected, to what has
+    # its descriptor by then, such as a segment. Without name and time, too, the same segment gives the same bytes.
+    packer = zlib.compressobj(_LEVEL, wbits=_GZIP)
     descriptor = files.create(target)
     try:
-        sink = cast("BinaryIO", _Sink(descriptor, files))
-        # Without name and time: the same segment gives the same bytes.
-        with path.open("rb") as source, gzip.GzipFile("", "wb", _LEVEL, sink, mtime=0) as packed:
+        with path.open("rb") as source:
             while block := source.read(_BLOCK):
-                packed.write(block)
+                files.write(descriptor, packer.compress(block))
+        files.write(descriptor, packer.flush())
         files.sync(descriptor)
     finally:
         files.close(descriptor)
-
-
-class _Sink:
-    """A descriptor, as gzip wants to write to it."""
-
-    def __init__(self, descriptor: int, files: Files) -> None:
-        self._descriptor = descriptor
-        self._files = files
-
-    def write(self, data: bytes) -> int:
-        self._files.write(self._descriptor, data)
-        return len(data)
-
-    def flush(self) -> None:
-        """Nothing is kept back."""
 
 
 def remove(directory: Path, segment: int, files: Files = FILES) -> None:

@@ -20,15 +20,12 @@ from twisted.logger import Logger
 from bussrv.clock import Clock
 from bussrv.errors import JournalError
 from bussrv.journal import closed
-from bussrv.journal.batch import BatchWriter
+from bussrv.journal.batch import PULSE, BatchWriter
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.manifest import Manifest, Seal
 from bussrv.journal.retention import Later, Retention
 from bussrv.journal.sealing import MARKER, Sealer, in_words
 from bussrv.journal.segment import Extent, first_seq, is_compressed, is_there, list_segments, segment_name
-
-PULSE = 1.0
-"""Seconds between two looks at what is due."""
 
 log = Logger()
 

@@ -34,7 +34,7 @@ KILLS = 50
 SIDE_BY_SIDE = 2
 PATIENCE = 20.0
 TORN = 0.3
-"""How often a line is left unfinished, as by a machine that is gone with the process; the process alone hardly does so."""
+"""How often a line is left unfinished, as by a machine that went down, too; the process alone hardly ever does so."""
 
 UNFINISHED = b'{"v":2,"prev":"' + b"0" * 64 + b'","seq":'
 
