@@ -44,6 +44,7 @@ BESIDE: Table = {
     "bussrv.client": ("bussrv.errors", "bussrv.values", "bussrv.wire"),
     "bussrv.audit": (*BASE, "bussrv.journal.record", "bussrv.journal.segment"),
     "bussrv.inspection": (*BASE, "bussrv.clock", "bussrv.journal", "bussrv.registry"),
+    "bussrv.synth": (*BASE, "bussrv.interfaces", "bussrv.journal", "bussrv.registry"),
     "bussrv.cli": ("bussrv",),
     "bussrv.demo": (*BASE, "bussrv.wire", "bussrv.journal.reading", "bussrv.client", "bussrv.cli", "bussrv.testing"),
     "bussrv.testing": ("bussrv",),

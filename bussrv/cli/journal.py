@@ -23,8 +23,10 @@ BROKEN_PIPE = 128 + signal.SIGPIPE
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
     from bussrv.inspection import commands
+    from bussrv.synth import command as synth
 
-    commands.add_arguments(parser)
+    subcommands = commands.add_arguments(parser)
+    synth.add_arguments(subcommands.add_parser("synth", help=synth.SUMMARY, description=synth.DESCRIPTION))
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -41,8 +42,12 @@ differs, 1 something does, 2 the journal could not be read.
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the commands take."""
+Subcommands = Any
+"""What :meth:`argparse.ArgumentParser.add_subparsers` returns; its class is not public."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> Subcommands:
+    """Declare what the commands take. :returns: where further commands are added."""
     commands = parser.add_subparsers(dest="journal_command", metavar="COMMAND", required=True)
     _add_tail(commands.add_parser("tail", help="the last records", description=TAIL))
     _add_state(commands.add_parser("state", help="the registry at a moment", description=STATE))
@@ -63,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     proof.add_seal(commands.add_parser("seal", help="seal what is not sealed yet", description=proof.SEAL))
     proof.add_keygen(commands.add_parser("keygen", help="make a key for seals", description=proof.KEYGEN))
     forgetting.add_arguments(commands.add_parser("forget", help=forgetting.SUMMARY, description=forgetting.DESCRIPTION))
+    return commands
 
 
 def _add_tail(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,144 @@
+"""A journal of a :class:`~bussrv.synth.world.World`, written with the code that a server writes its own with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from bussrv.journal.batch import BatchWriter, Entry, Rotation, make_entry
+from bussrv.journal.files import Files
+from bussrv.journal.keys import PrivateKey
+from bussrv.journal.manifest import MANIFEST_NAME, read_manifest
+from bussrv.journal.record import Stamped
+from bussrv.journal.recovery import recover
+from bussrv.journal.sealing import Sealer
+from bussrv.journal.upkeep import Policy, Upkeep
+from bussrv.registry.fold import RegistryFold
+from bussrv.synth.faults import Distortion, Fault
+from bussrv.synth.world import UPTIME, World
+
+BEGIN = 1_793_491_200_000_000
+"""When the first boot is: 2026-11-01, UTC microseconds."""
+
+EACH = 3
+"""How often each kind of fault is put in."""
+
+_BATCH = 500
+
+
+class _Unsynced(Files):
+    """Files that are not made durable: who made up a journal can make it up again."""
+
+    def sync(self, descriptor: int) -> None:
+        pass
+
+    def sync_directory(self, directory: Path) -> None:
+        pass
+
+
+def write_journal(
+    directory: Path,
+    *,
+    events: int,
+    seed: int = 0,
+    server: str = "hall",
+    begin: int = BEGIN,
+    key: PrivateKey | None = None,
+    compress: bool = False,
+    rotation: Rotation | None = None,
+    faults: Sequence[str] = (),
+    uptime: float = UPTIME,
+) -> list[Fault]:
+    """Write a journal.
+
+    :param directory: is made; must not hold a journal.
+    :param events: how many records there are to be, or a few more.
+    :param begin: when the first boot is, UTC microseconds.
+    :param uptime: after how long the server crashes, as a median, in microseconds.
+    :param faults: kinds of :data:`bussrv.synth.faults.KINDS` to put in, ``EACH`` times each.
+    :returns: what was put in.
+    :raises JournalError: if there is a journal already.
+    :raises OSError: if it cannot be written.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    keeper = _Keeper(directory, key, Policy(compress=compress), rotation or Rotation())
+    distortion = Distortion(faults, EACH, events, seed, keeper.write)
+    keeper.world = World(server, seed, begin, distortion.write, uptime)
+    keeper.world.run(events)
+    keeper.close()
+    return distortion.faults
+
+
+class _Keeper:
+    """Writes what a world says, each boot as a server of its own would."""
+
+    world: World
+
+    def __init__(
+        self,
+        directory: Path,
+        key: PrivateKey | None,
+        policy: Policy,
+        rotation: Rotation,
+    ) -> None:
+        self._directory = directory
+        self._key = key
+        self._policy = policy
+        self._rotation = rotation
+        self._files = _Unsynced()
+        self._entries: list[Entry] = []
+        self._boot = ""
+        self._writer: BatchWriter | None = None
+        self._upkeep: Upkeep | None = None
+
+    def write(self, stamped: Sequence[Stamped]) -> None:
+        if self.world.boot != self._boot:
+            self._commit()
+            self._begin_boot()
+        self._entries.append(make_entry(stamped))
+        if len(self._entries) >= _BATCH:
+            self._commit()
+
+    def close(self) -> None:
+        self._commit()
+        if self._writer is not None and self._upkeep is not None:
+            self._writer.close()
+            self._upkeep.look(self._writer, at_end=True)
+
+    def _commit(self) -> None:
+        if self._writer is None or self._upkeep is None:
+            return
+        self._writer.commit(self._entries)
+        self._entries = []
+        self._upkeep.look(self._writer)
+
+    def _begin_boot(self) -> None:
+        """After a crash, go by what is on the disk."""
+        self._boot = self.world.boot
+        fold = RegistryFold()
+        recovered = recover(self._directory, fold, self._files)
+        manifest = read_manifest(self._directory / MANIFEST_NAME)
+        clock, server = self.world.clock, self.world.server
+        sealer = Sealer(self._directory, server, manifest=manifest, key=self._key, clock=clock, files=self._files)
+        self._upkeep = Upkeep(
+            self._directory,
+            sealer,
+            manifest=manifest,
+            unsealed=recovered.unsealed,
+            policy=self._policy,
+            clock=clock,
+            later=lambda action: action(),
+            files=self._files,
+        )
+        self._writer = BatchWriter(
+            self._directory,
+            server,
+            self._boot,
+            recovered=recovered,
+            fold=fold,
+            sync="off",
+            clock=clock,
+            rotation=self._rotation,
+            last_seal=lambda: sealer.last_hash,
+            files=self._files,
+        )

@@ -1,0 +1,323 @@
+"""Days of a server that never ran: clients come and go, provide and want services, misbehave; servers link and crash.
+
+What they do goes through a real registry, so whatever its rules forbid does not happen. Everything comes from one
+random generator and a simulated clock: the same seed gives the same days.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import count
+from random import Random
+
+from twisted.internet.defer import Deferred, succeed
+from zope.interface import implementer
+
+from bussrv import events as ev
+from bussrv.errors import Refused
+from bussrv.interfaces import IJournal
+from bussrv.journal.record import Record, Stamped
+from bussrv.registry.registry import Identity, Registry
+from bussrv.registry.state import SERVER_ROLE, RegistryState, Session
+from bussrv.values import Interest, ModeInterest, RuleInterest, Traffic
+from bussrv.version import VERSION
+
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+
+DAILY = 250_000
+"""About how many events a server writes a day."""
+
+UPTIME = 20.0 * HOUR
+
+_EVENTS_PER_CLIENT = 9.0
+_FORMATS = {
+    "business": "tcp 127.0.0.1:7891",
+    "inbus": "udp 127.0.0.1:7222",
+    "objects": "tcp 127.0.0.1:7890",
+    "spp": "tcp 127.0.0.1:3002",
+}
+_INTERESTS: tuple[Interest, ...] = (
+    ModeInterest(),
+    ModeInterest("no_echo", ("text/*",)),
+    RuleInterest(("*", "!image/*")),
+)
+_PLACES = ("hall", "cellar", "attic", "kitchen", "garden", "gate", "lab", "office")
+_THINGS = ("tv", "radio", "door", "light", "clock", "meter", "camera", "lock")
+
+Write = Callable[[Sequence[Stamped]], None]
+
+
+class SimulatedClock:
+    """Stands still until the world moves it. Microseconds."""
+
+    def __init__(self, utc: int) -> None:
+        self.now = utc
+        self.booted = utc
+
+    def utc(self) -> int:
+        """UTC in microseconds since 1970."""
+        return self.now
+
+    def mono(self) -> int:
+        """Microseconds since the server was booted."""
+        return self.now - self.booted
+
+
+@implementer(IJournal)
+class _Journal:
+    """Hands on what the registry writes. Everything is durable at once."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+
+    def append(self, stamped: Sequence[Stamped]) -> Deferred[list[Record]]:
+        self._write(stamped)
+        return succeed([])
+
+    def note(self, stamped: Stamped) -> None:
+        self._write([stamped])
+
+    def follow(self, follower: Callable[[list[Record]], None]) -> None:
+        """Nobody follows."""
+
+    def close(self) -> Deferred[None]:
+        return succeed(None)
+
+
+class World:
+    """A server, its clients and its time.
+
+    :param begin: when the first boot is, UTC microseconds.
+    :param write: is given the events, stamped, in order.
+    :param uptime: after how long the server crashes, as a median, in microseconds.
+    :ivar boot: the id of the present boot; whoever writes a record needs it.
+    :ivar written: how many events there were.
+    """
+
+    def __init__(self, server: str, seed: int, begin: int, write: Write, uptime: float = UPTIME) -> None:
+        self.server = server
+        self.boot = ""
+        self.written = 0
+        self.clock = SimulatedClock(begin)
+        self._random = Random(f"{server} {seed}")
+        self._write_on = write
+        self._uptime = uptime
+        self._due: list[tuple[int, int, Callable[[], None]]] = []
+        self._order = count()
+        self._ids = count(1)
+        self._state = RegistryState()
+        self._registry = Registry(_Journal(self._write), self.clock, self._new_id, server_id=server, boot="")
+        self._services = [f"{thing}/{place}" for thing in _THINGS for place in _PLACES]
+        self._users = [f"user{number:03d}" for number in range(120)]
+        self._hosts = [f"10.0.{number // 200}.{number % 200 + 1}" for number in range(400)]
+
+    def run(self, events: int) -> None:
+        """Live until there are so many events or a few more, and stop in an orderly way."""
+        self._start()
+        while self.written < events - len(self._state.sessions):
+            due, _, action = heapq.heappop(self._due)
+            # While the server was away or waited for its disk, some of it came to be due.
+            self.clock.now = max(self.clock.now, due)
+            action()
+        self._stop()
+
+    # Time.
+
+    def _after(self, micros: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self._due, (self.clock.now + max(1, int(micros)), next(self._order), action))
+
+    def _soon(self) -> float:
+        return self._random.expovariate(1.0) * 0.8 * SECOND
+
+    def _lasting(self, median: float) -> float:
+        """A duration: mostly near the median, sometimes very much longer."""
+        return median * math.exp(self._random.gauss(0.0, 1.1))
+
+    def _busyness(self) -> float:
+        """From 0.25 at night to 1.75 in the early afternoon."""
+        hour = (self.clock.now // HOUR) % 24
+        return 1.0 + 0.75 * math.cos((hour - 14) / 24 * 2 * math.pi)
+
+    # The server.
+
+    def _write(self, stamped: Sequence[Stamped]) -> None:
+        self.written += len(stamped)
+        self._write_on(stamped)
+
+    def _new_id(self) -> str:
+        return f"{next(self._ids):06x}{self._random.getrandbits(72):018x}"
+
+    def _start(self) -> None:
+        self.boot = f"{self._random.getrandbits(48):012x}"
+        self.clock.booted = self.clock.now - self._random.randrange(HOUR)
+        self._due.clear()
+        self._registry = Registry(
+            _Journal(self._write), self.clock, self._new_id, server_id=self.server, boot=self.boot, state=self._state
+        )
+        self._registry.note(ev.ServerStarted(version=VERSION, formats=_FORMATS))
+        self._after(self._soon(), self._arrive)
+        self._after(self._lasting(self._uptime), self._crash)
+        self._after(self._lasting(3 * HOUR), self._degrade)
+        self._after(self._lasting(2 * HOUR), self._link)
+        self._after(self._lasting(MINUTE), self._stranger)
+
+    def _crash(self) -> None:
+        """The server is gone without a word, and back a while later."""
+        self.clock.now += int(self._lasting(40 * SECOND))
+        lost = [each for each in self._state.sessions.values() if not each.persistent]
+        self._start()
+        self._registry.note(ev.ServerRecovered(sessions_closed=len(lost), torn_bytes=self._random.choice([0, 0, 117])))
+        for session in lost:
+            self._registry.close_session(session.id, "server-crashed", Traffic())
+        for session in tuple(self._state.sessions.values()):
+            self._after(self._lasting(30 * MINUTE), partial(self._expire, session.id))
+
+    def _stop(self) -> None:
+        for session in tuple(self._state.sessions.values()):
+            if not session.persistent:
+                self._leave(session.id, "server-stopped")
+        self._registry.note(ev.ServerStopped())
+
+    def _degrade(self) -> None:
+        """The disk fails for a moment; sessions that were lost meanwhile are journaled when it works again."""
+        self._registry.note(ev.JournalDegraded(message="[Errno 28] No space left on device"))
+        for session in self._random.sample(self._clients("objects"), min(3, len(self._clients("objects")))):
+            self._leave(session.id, "client-closed")
+        self.clock.now += int(self._lasting(5 * SECOND))
+        self._registry.note(ev.JournalRestored(refused=self._random.randrange(20)))
+        self._after(self._lasting(30 * HOUR), self._degrade)
+
+    # Clients.
+
+    def _arrive(self) -> None:
+        kinds = (self._member, self._member, self._member, self._business, self._watcher, self._device)
+        self._random.choice(kinds)()
+        rate = DAILY / _EVENTS_PER_CLIENT / (24 * HOUR) * self._busyness()
+        self._after(self._random.expovariate(rate), self._arrive)
+
+    def _peer(self) -> str:
+        return f"{self._random.choice(self._hosts)}:{self._random.randrange(32_768, 61_000)}"
+
+    def _clients(self, protocol: str) -> list[Session]:
+        return [each for each in self._state.sessions.values() if each.protocol == protocol and each.home is None]
+
+    def _member(self, protocol: str = "objects") -> None:
+        session = self._registry.open_session(protocol, self._peer())
+        actor = self._random.choice([None, self._random.choice(self._users)])
+        interest = self._random.choice(_INTERESTS)
+        name = self._random.choice(["screen", "script", "gateway", "panel"])
+        identity = Identity(session_id=session.id, actor=actor, name=name, vocabulary=protocol)
+        self._registry.identify(identity, interest)
+        for service in self._random.sample(self._services, self._random.choice([0, 0, 1, 1, 2, 3])):
+            self._after(self._soon(), partial(self._provide, session.id, service))
+        self._after(self._lasting(15 * MINUTE), partial(self._leave, session.id, "client-closed"))
+
+    def _business(self) -> None:
+        self._member("business")
+
+    def _provide(self, session_id: str, service: str) -> None:
+        if session_id in self._state.sessions:
+            self._registry.register_service(session_id, service)
+            flaps = self._random.random() < 0.15
+            self._after(
+                self._lasting(MINUTE if flaps else 20 * MINUTE), partial(self._unprovide, session_id, service, flaps)
+            )
+
+    def _unprovide(self, session_id: str, service: str, flaps: bool) -> None:
+        if service in self._state.provided_by(session_id):
+            self._registry.unregister_service(session_id, service)
+            if flaps:
+                self._after(self._lasting(20 * SECOND), partial(self._provide, session_id, service))
+
+    def _watcher(self) -> None:
+        session = self._registry.open_session("spp", self._peer())
+        for service in self._random.sample(self._services, self._random.randrange(1, 5)):
+            self._after(self._soon(), partial(self._watch, session.id, service))
+        self._after(self._lasting(25 * MINUTE), partial(self._leave, session.id, "client-closed"))
+
+    def _watch(self, session_id: str, service: str) -> None:
+        if session_id not in self._state.sessions:
+            return
+        if service in self._state.services:
+            self._registry.subscribe(session_id, service)
+        else:
+            self._registry.refuse_subscription(session_id, service, "no-such-service")
+
+    def _device(self) -> None:
+        """An Inbus subscriber: it has no connection, renews its lease, and is one day heard of no more."""
+        session = self._registry.open_session("inbus", self._peer(), persistent=True)
+        service = self._random.choice(self._services)
+        self._registry.subscribe(session.id, service, {"version": self._random.choice([1, 2])})
+        self._after(15 * MINUTE, partial(self._renew, session.id, service))
+
+    def _renew(self, session_id: str, service: str) -> None:
+        if session_id not in self._state.sessions:
+            return
+        if self._random.random() < 0.2:
+            self._after(HOUR, partial(self._expire, session_id))
+            return
+        self._registry.subscribe(session_id, service)
+        self._after(15 * MINUTE, partial(self._renew, session_id, service))
+
+    def _expire(self, session_id: str) -> None:
+        for service in tuple(self._state.subscriptions.get(session_id, ())):
+            self._registry.lose_subscription(session_id, str(service), "lease-expired")
+        self._leave(session_id, "lease-expired")
+
+    def _leave(self, session_id: str, reason: str) -> None:
+        draw = self._random.randrange
+        objects_in, objects_out = draw(200), draw(3000)
+        traffic = Traffic(objects_in, objects_out, objects_in * draw(80, 900), objects_out * draw(80, 900))
+        self._registry.close_session(session_id, reason, traffic)
+
+    # Strangers, and other servers.
+
+    def _stranger(self) -> None:
+        peer = self._peer()
+        for _ in range(self._random.choice([1, 1, 2, 8])):
+            session = self._registry.open_session("spp", peer)
+            actor = self._random.choice(self._users)
+            self._registry.note_from_stranger(
+                ev.AuthFailed(session=session.id, peer=peer, actor=actor, protocol="spp", reason="bad-credentials")
+            )
+            self._leave(session.id, "bad-credentials")
+        if self._random.random() < 0.3:
+            refused = ev.LimitReached(
+                limit="max-sessions-per-address",
+                value=20_000,
+                protocol="objects",
+                peer=peer,
+                reason="too-many-sessions",
+            )
+            self._registry.note_from_stranger(refused)
+        self._after(self._lasting(20 * MINUTE), self._stranger)
+
+    def _link(self) -> None:
+        """Another server is linked for a while, and its clients are known here."""
+        session = self._registry.open_session("objects", self._peer())
+        home = f"{self._random.choice(_PLACES)}-server"
+        linked = self._registry.identify(
+            Identity(session_id=session.id, routing_id=home, role=SERVER_ROLE, vocabulary="objects"), ModeInterest()
+        )
+        linked.addErrback(lambda failure: failure.trap(Refused) and None)
+        known = list(self._known_over(home, session.peer))
+        self._after(self._lasting(HOUR), partial(self._unlink, session.id, known))
+        self._after(self._lasting(4 * HOUR), self._link)
+
+    def _known_over(self, home: str, peer: str) -> Iterator[str]:
+        for _ in range(self._random.randrange(2, 30)):
+            far_id, _ = self._registry.open_far(home, "objects", self._new_id(), peer)
+            self._registry.identify(Identity(session_id=far_id), None)
+            if self._random.random() < 0.5:
+                self._registry.register_service(far_id, self._random.choice(self._services))
+            yield far_id
+
+    def _unlink(self, session_id: str, known: Sequence[str]) -> None:
+        self._leave(session_id, "client-closed")
+        for far_id in known:
+            self._registry.close_session(far_id, "link-down", Traffic())
