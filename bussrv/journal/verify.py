@@ -255,7 +255,7 @@ class _Verification:
         elif header.prev != before.last_hash:
             self._fault(
                 before.path,
-                "its last record was changed, or the header behind it",
+                f"its last record was changed, or the header of segment {header.segment}",
                 before.lines,
                 before.extent.last_seq,
             )

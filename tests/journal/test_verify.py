@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import random
 import shutil
 from collections.abc import Callable, Iterator
@@ -29,7 +31,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PATIENCE", 0.0)
 
 
-def make(directory: Path, kind: str) -> House:
+def make(directory: Path, kind: str, server: str = "hall") -> House:
     """A journal of four segments or five, over three boots; several snapshots have several parts."""
     house = House(
         directory,
@@ -37,6 +39,7 @@ def make(directory: Path, kind: str) -> House:
         seals=kind != "chain",
         policy=Policy(compress=kind == "compressed", seal_interval=2.0),
         seed=7,
+        server=server,
     )
     with small_snapshots(300):
         for boot in range(3):
@@ -111,14 +114,15 @@ def named(report: Report, name: str, line: int | None = None, seq: int | None = 
 
 @pytest.mark.parametrize("chunk", range(20))
 def test_no_false_alarm(tmp_path: Path, chunk: int) -> None:
-    for seed in range(chunk * 12, chunk * 12 + 12):
+    for seed in range(chunk * 10, chunk * 10 + 10):
         house = clean_journal(tmp_path / str(seed), seed)
         key = None if house.key is None else KEY.public
         report = verify(house.directory, key)
         assert (seed, report.faults) == (seed, [])
         assert report.last_seq == house.records[-1].seq
-        copy = shutil.copytree(house.directory, tmp_path / f"copy-{seed}")
-        assert verify(copy, key) == report
+        if seed % 3 == 0:
+            copy = shutil.copytree(house.directory, tmp_path / f"copy-{seed}")
+            assert verify(copy, key) == report
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -271,7 +275,8 @@ LINE_MUTATIONS = [
 @pytest.mark.parametrize("kind", ["signed", "growing", "chain"])
 @pytest.mark.parametrize("mutate", LINE_MUTATIONS)
 def test_records(fresh: Fresh, kind: str, mutate: Callable[[Copy, int, int], None]) -> None:
-    for number, index in list(places(fresh(kind))):
+    step = 1 if kind == "signed" else 3
+    for number, index in list(places(fresh(kind)))[LINE_MUTATIONS.index(mutate) % step :: step]:
         copy = fresh(kind)
         original = list(copy.segments[number])
         seq = copy.record(number, index)
@@ -316,8 +321,6 @@ def test_a_segment_is_gone(fresh: Fresh, kind: str) -> None:
     for number in fresh(kind).numbers:
         copy = fresh(kind)
         del copy.segments[number]
-        if kind == "chain" and number == copy.paths and max(copy.paths):
-            continue
         report = look(copy, kind)
         if kind == "chain" and number == max(copy.paths):
             assert not report.faults
@@ -329,23 +332,23 @@ def test_a_segment_is_gone(fresh: Fresh, kind: str) -> None:
             assert "it is missing, with the records" in fault.message
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["signed", "growing", "chain"])
 def test_a_segment_is_cut(fresh: Fresh, kind: str) -> None:
     """At each line, and in the middle of each."""
     for number in fresh(kind).numbers:
         for index in range(len(fresh(kind).segments[number])):
-            for kept in (0, 50):
+            for kept in (0, 50)[: 1 + index % 2]:
                 copy = fresh(kind)
                 lines = copy.segments[number]
                 copy.segments[number] = [*lines[:index], lines[index][:kept]]
                 report = look(copy, kind)
                 if number == copy.numbers[-1] and (kind == "chain" or (kind == "growing" and index >= len(lines) - 4)):
-                    assert not report.faults or index < copy_begin(lines)
+                    assert not report.faults or index < begin_of(lines)
                 else:
                     named(report, copy.name(number), most=4)
 
 
-def copy_begin(lines: list[bytes]) -> int:
+def begin_of(lines: list[bytes]) -> int:
     return next(index for index, line in enumerate(lines) if b',"seq":' in line[:120])
 
 
@@ -378,20 +381,17 @@ def test_two_segments_change_places(fresh: Fresh, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_segment_of_another_server(fresh: Fresh, tmp_path: Path, kind: str) -> None:
-    stranger = make(tmp_path / "stranger", "chain")
-    stranger_copy = Copy(stranger.directory)
-    for number in fresh(kind).numbers[:-1]:
+    stranger = Copy(make(tmp_path / "stranger", kind, server="loft").directory)
+    assert stranger.numbers == fresh(kind).numbers
+    for number in stranger.numbers:
         copy = fresh(kind)
-        lines = stranger_copy.segments[number]
-        copy.segments[number] = [line.replace(b'"hall', b'"loft') for line in lines]
-        stranger_again = Copy(stranger.directory)
-        stranger_again.segments = {number: copy.segments[number]}
-        stranger_again.chain(number)
-        if kind == "chain" and number == copy.numbers[0]:
-            # It goes as far as the header of the next one knows.
-            assert blamed(look(copy, kind))
-            continue
-        named(look(copy, kind), copy.name(number), most=4)
+        copy.segments[number] = stranger.segments[number]
+        report = look(copy, kind)
+        if kind == "chain" and number == copy.numbers[-1]:
+            # Without seals, nothing tells which of two segments that do not fit is the wrong one.
+            assert f"or the header of segment {number}" in blamed(report, most=1)[0].message
+        else:
+            named(report, copy.name(number), most=4)
 
 
 @pytest.mark.parametrize("kind", ["signed", "compressed", "unsigned", "growing"])
@@ -408,6 +408,32 @@ def test_a_file_that_nobody_sealed(fresh: Fresh, kind: str) -> None:
     assert any("nothing of it is sealed" in fault.message for fault in blamed(report, most=2))
     assert report.faults[-1].path == segment_name(number)
     assert report.faults[-1].seq == number
+
+
+@pytest.mark.parametrize("signer", [None, STRANGER])
+def test_a_file_that_a_stranger_sealed(fresh: Fresh, signer: object) -> None:
+    copy = fresh("signed")
+    again = House(copy.directory, seals=False)
+    again.boot()
+    again.stop()
+    copy = Copy(copy.directory)
+    copy.add_entry(signer, **copy.seal_of(copy.numbers[-1]))  # type: ignore[arg-type]
+    report = look(copy, "signed")
+    named(report, MANIFEST_NAME, len(copy.manifest))
+    named(report, copy.name(copy.numbers[-1]))
+
+
+@pytest.mark.parametrize("signer", [None, STRANGER])
+def test_a_removal_that_a_stranger_says_was_retention(fresh: Fresh, signer: object) -> None:
+    copy = fresh("signed")
+    number = copy.numbers[0]
+    seal = copy.seal_of(number)
+    said = {name: seal[name] for name in ("segment", "last_seq", "bytes", "digest")}
+    copy.add_entry(signer, kind="pruned", reason="age", **said)  # type: ignore[arg-type]
+    del copy.segments[number]
+    report = look(copy, "signed")
+    named(report, MANIFEST_NAME, len(copy.manifest))
+    named(report, copy.name(number))
 
 
 @pytest.mark.parametrize("kind", ["signed", "growing"])
@@ -430,7 +456,7 @@ def test_a_compressed_segment_that_is_damaged(fresh: Fresh) -> None:
         data = fresh("compressed").paths[number].read_bytes()
         choose = random.Random(number)
         cuts = [data[:size] for size in (0, 5, 12, len(data) // 2, len(data) - 9, len(data) - 1)]
-        flips = [flipped(data, choose.randrange(20, len(data))) for _ in range(20)]
+        flips = [flipped(data, choose.randrange(20, len(data))) for _ in range(10)]
         for damaged in [*cuts, *flips, b"junk", data + b"junk", data + data]:
             path = fresh("compressed").paths[number]
             path.chmod(0o640)
@@ -439,8 +465,6 @@ def test_a_compressed_segment_that_is_damaged(fresh: Fresh) -> None:
 
 
 def test_compressed_and_as_it_was_and_not_the_same(fresh: Fresh) -> None:
-    import gzip
-
     copy = fresh("signed")
     path = copy.paths[copy.numbers[1]]
     twin = path.with_name(path.name + ".gz")
@@ -628,8 +652,6 @@ def test_the_end_of_the_manifest_is_cut_off(fresh: Fresh, kind: str) -> None:
 
 def cut_back(copy: Copy, kept: int) -> None:
     """To what it was like when the manifest had ``kept`` entries."""
-    import json
-
     del copy.manifest[kept:]
     sizes = {}
     for line in copy.manifest:
