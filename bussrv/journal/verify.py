@@ -21,7 +21,7 @@ from msgspec import Struct
 from bussrv.errors import JournalError
 from bussrv.journal.header import Header
 from bussrv.journal.keys import PublicKey
-from bussrv.journal.manifest import MANIFEST_NAME, Manifest, Seal, read_manifest
+from bussrv.journal.manifest import MANIFEST_NAME, Seal, read_manifest
 from bussrv.journal.record import format_time
 from bussrv.journal.segment import (
     COMPRESSED_SUFFIX,
@@ -41,7 +41,7 @@ PATIENCE = 1.0
 """Seconds that a running server may take to seal what it has just begun or closed."""
 
 _POLL = 0.05
-_ATTEMPTS = 5
+_ATTEMPTS = 10
 
 
 class Report(Struct, kw_only=True):
@@ -87,22 +87,6 @@ def verify(
         raise JournalError(f"cannot read the journal directory {directory}: {error}") from error
 
 
-def _look(directory: Path, trusted: PublicKey | None) -> tuple[list[Path], Manifest]:
-    """The segments, and the manifest as it was while they were these, though a server may be writing.
-
-    :raises JournalError: if they cannot be read, or there is nothing.
-    """
-    paths = list_segments(directory)
-    for _ in range(_ATTEMPTS):
-        manifest = read_manifest(directory / MANIFEST_NAME, trusted)
-        before, paths = paths, list_segments(directory)
-        if [*map(first_seq, before)] == [*map(first_seq, paths)]:
-            break
-    if not paths and not manifest.entries and not (directory / MANIFEST_NAME).exists():
-        raise JournalError(f"{directory} holds no journal: there is no segment in it")
-    return paths, manifest
-
-
 class _Verification:
     """
     :ivar _unknown: seals that headers refer to, and that are not there, each with the first such segment.
@@ -110,14 +94,19 @@ class _Verification:
     """
 
     def __init__(self, directory: Path, trusted: PublicKey | None, includes: Sequence[str], to_the_end: bool) -> None:
-        self._paths, self._manifest = _look(directory, trusted)
+        # In this order: what a header refers to was in the manifest before the segment was there.
+        self._paths = list_segments(directory)
         self._manifest_path = directory / MANIFEST_NAME
+        self._manifest = read_manifest(self._manifest_path, trusted)
+        if not self._paths and not self._manifest_path.exists():
+            raise JournalError(f"{directory} holds no journal: there is no segment in it")
         self._trusted = trusted
         self._includes = includes
         self._to_the_end = to_the_end
         self._known = {entry.hash for entry in self._manifest.entries}
         self._unknown: dict[str, int] = {}
-        self._numbers = {first_seq(path) for path in self._paths}
+        # Another one may have been begun and sealed in between.
+        self._numbers = {first_seq(path) for path in (*self._paths, *list_segments(directory))}
         self._waits_until = time.monotonic() + PATIENCE
         self._report = Report(segments=len(self._paths))
 

@@ -18,7 +18,7 @@ import pytest
 from bussrv.cli.main import main
 from bussrv.inspection import proof
 from bussrv.journal import verify as module
-from bussrv.journal.batch import BatchWriter
+from bussrv.journal.batch import BatchWriter, Rotation
 from bussrv.journal.files import FILES
 from bussrv.journal.keys import generate, read_private, read_public
 from bussrv.journal.lock import JournalLock
@@ -224,13 +224,42 @@ def test_verify_begins_anew_when_retention_removes_what_it_reads(house: House, m
     assert (report.faults, report.first_seq) == ([], 11)
 
 
+def test_verify_while_a_server_writes(house: House, key: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Segments end, are compressed and are removed while it looks."""
+    monkeypatch.setattr(module, "PATIENCE", 20.0)
+    policy = Policy(compress=True, retain_bytes=12_000)
+    server = Server(house.directory, key, policy, Rotation(bytes=1500))
+    done = threading.Event()
+
+    def write() -> None:
+        while not done.is_set():
+            for _ in range(5):
+                server.journal.note(note("ann"))
+            done.wait(0.005)
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    try:
+        reports = [verify(house.directory, house.key.public)]
+        while len(reports) < 20 or reports[-1].first_seq == 1:
+            reports.append(verify(house.directory, house.key.public))
+    finally:
+        done.set()
+        writing.join()
+        server.close()
+    assert [report.faults for report in reports if report.faults] == []
+    assert verify(house.directory, house.key.public, to_the_end=True).faults == []
+
+
 # seal
 
 
 class Server:
     """A journal that is open for writing, in this process; the lock of the directory is held."""
 
-    def __init__(self, directory: Path, key: Path | None) -> None:
+    def __init__(
+        self, directory: Path, key: Path | None, policy: Policy | None = None, rotation: Rotation | None = None
+    ) -> None:
         self.reactor = FakeReactor()
         self._lock = JournalLock(directory)
         clock = FakeClock(mono=10**9)
@@ -240,12 +269,12 @@ class Server:
         private = None if key is None else read_private(key)
         sealer = Sealer(directory, "hall", manifest=manifest, key=private, clock=clock)
         upkeep = Upkeep(
-            directory, sealer, manifest=manifest, unsealed=recovered.unsealed, policy=Policy(), clock=clock,
+            directory, sealer, manifest=manifest, unsealed=recovered.unsealed, policy=policy or Policy(), clock=clock,
             later=lambda function: function(),
         )  # fmt: skip
         writer = BatchWriter(
             directory, "hall", "boot", recovered=recovered, fold=fold, sync="always", clock=clock,
-            last_seal=lambda: sealer.last_hash,
+            last_seal=lambda: sealer.last_hash, rotation=rotation or Rotation(),
         )  # fmt: skip
         self._ticking = threading.Event()
         self._clock = threading.Thread(target=self._tick, args=(clock,))
