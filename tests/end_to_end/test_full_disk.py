@@ -1,0 +1,118 @@
+"""A real server on a disk that is really full: what it cannot write down it refuses, and the rest goes on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from bussrv import events as ev
+from bussrv.client.objects import BusError, ObjectsClient
+from bussrv.journal.keys import generate
+from bussrv.journal.verify import verify
+from bussrv.testing.server import RunningServer
+from tests.end_to_end.journals import records
+from tests.end_to_end.linked import assert_journal_is_closed, tracebacks
+
+SIZE = "256k"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small disk")
+    directory = tmp_path / "small"
+    directory.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(directory)]
+    try:
+        mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no mount command")
+    if mounted.returncode:
+        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
+    yield directory
+    subprocess.run(["umount", "--lazy", str(directory)], check=True)
+
+
+def fill(directory: Path) -> Path:
+    """Take all the space that is left. :returns: the file that has it."""
+    ballast = directory / "ballast"
+    with suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while file.write(b"x" * 512):
+            pass
+    return ballast
+
+
+def await_line(server: RunningServer, text: str) -> None:
+    while not any(text in line for line in server.lines):
+        server.next_line()
+
+
+def register_until_refused(client: ObjectsClient, name: str) -> list[str]:
+    """What was registered before the disk was full: what is left of its last page takes a few more."""
+    registered: list[str] = []
+    try:
+        while True:
+            service = f"{name}.{len(registered)}"
+            client.register(service)
+            registered.append(service)
+    except BusError as refused:
+        assert refused.reason == "journal-unavailable"  # noqa: PT017
+    return registered
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--journal-segment-bytes", "4000", "--journal-compress"),
+        ("--journal-sync", "interval", "--journal-seal-interval", "0.1"),
+    ],
+)
+def test_changes_are_refused_objects_flow_and_it_heals_by_itself(
+    small_disk: Path, tmp_path: Path, options: Sequence[str]
+) -> None:
+    public, journal = generate(tmp_path / "key"), small_disk / "journal"
+    with RunningServer(journal, ("--services", "off", "--journal-key", str(tmp_path / "key"), *options)) as server:
+        connect: Callable[[], ObjectsClient] = lambda: ObjectsClient(port=server.port("objects"))  # noqa: E731
+        with connect() as ann, connect() as bob:
+            ann.subscribe(user="ann")
+            bob.subscribe(user="bob")
+            leaver = connect()
+            leaver.subscribe(user="leaver")
+            kept: list[str] = []
+            for number in range(2):
+                ballast = fill(small_disk)
+                kept += register_until_refused(ann, f"tv{number}")
+                ann.send({"event": "hello", "number": number})
+                bob.wait_for(lambda each: each.metadata.get("number") == number)  # noqa: B023
+                with pytest.raises(BusError, match="journal-unavailable"):
+                    bob.register("refused")
+                # A fact that is kept until it can be written.
+                leaver.close()
+                bob.send({"event": "hello", "number": number + 10})
+                ann.wait_for(lambda each: each.metadata.get("number") == number + 10)  # noqa: B023
+                server.lines.clear()
+                ballast.unlink()
+                await_line(server, "journal: can be written again")
+                bob.register(f"radio{number}")
+                kept.append(f"radio{number}")
+        assert server.stop() == 0
+        assert tracebacks(server) == []
+    found = records(journal)
+    events = [record.event for record in found]
+    assert [record.seq for record in found] == list(range(1, len(found) + 1))
+    assert [event.service for event in events if isinstance(event, ev.ServiceRegistered)] == kept
+    gaps = [type(event) for event in events if isinstance(event, (ev.JournalDegraded, ev.JournalRestored))]
+    assert gaps == [ev.JournalDegraded, ev.JournalRestored] * 2
+    degraded = [event.message for event in events if isinstance(event, ev.JournalDegraded)]
+    assert all("No space left on device" in each for each in degraded)
+    restored = [event.refused for event in events if isinstance(event, ev.JournalRestored)]
+    assert all(count >= 2 for count in restored)
+    assert_journal_is_closed(events)
+    report = verify(journal, public)
+    assert (report.faults, report.is_trusted, report.sealed_seq) == ([], True, report.last_seq)
