@@ -11,7 +11,7 @@ from tests.docs.commands import examples, prepare, says
 from tests.docs.pages import PAGES, blocks, page
 
 PAGE = "docs/journal-tools.md"
-COMMANDS = ("tail", "state", "diff", "verify", "seal", "keygen", "forget")
+COMMANDS = ("tail", "state", "diff", "verify", "seal", "keygen", "forget", "synth")
 
 FOUND_SOMETHING = re.compile(r"^(?:[+~-] |FAULT )", re.MULTILINE)
 """What a command with exit status 1 says."""
