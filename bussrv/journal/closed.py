@@ -17,6 +17,21 @@ _LEVEL = 6
 _GZIP = 16 + zlib.MAX_WBITS
 
 
+def sync(path: Path, files: Files = FILES) -> None:
+    """Return when a segment is on the disk, whoever wrote it and however; one that is missing is no business of this.
+
+    :raises OSError: if the disk fails.
+    """
+    try:
+        descriptor = files.reopen(path)
+    except FileNotFoundError:
+        return
+    try:
+        files.sync(descriptor)
+    finally:
+        files.close(descriptor)
+
+
 def make_read_only(path: Path, files: Files = FILES) -> None:
     """Let nobody write to a segment by mistake.
 

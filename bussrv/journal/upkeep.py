@@ -173,6 +173,9 @@ class Upkeep:
             self._seal_growing(writer)
 
     def _seal_closed(self, at_end: bool) -> None:
+        for extent in self._ended:
+            # That may have failed when it ended, or never have come to pass in an earlier boot.
+            closed.sync(self._directory / segment_name(extent.segment), self._files)
         for seal, seal_hash in self._sealer.seal(self._ended, closed=True):
             _tell(seal, seal_hash)
             self._closed[seal.segment] = seal

@@ -204,7 +204,7 @@ def test_what_is_sealed_is_synced_before(directory, sync):
     kept.writer.rotate()
     assert kept.disk.order[3:] == ["sync"]
     kept.upkeep.look(kept.writer)
-    assert kept.disk.order[4:] == [MANIFEST_NAME, "sync"]
+    assert kept.disk.order[4:] == ["sync", MANIFEST_NAME, "sync"]
     assert seals(directory) == [(1, 1, False), (1, 2, True)]
 
 
@@ -217,6 +217,44 @@ def test_what_cannot_be_synced_is_not_sealed(directory, sync):
         kept.upkeep.look(kept.writer)
     assert MANIFEST_NAME not in kept.disk.order
     assert len(said) == 1
+
+
+@pytest.mark.parametrize("sync", ["interval", "off"])
+def test_what_could_not_be_synced_when_it_ended_is_synced_before_it_is_sealed(directory, sync):
+    kept = Kept(directory, disk=Order(), sync=sync)
+    kept.writer.commit([fact("a")])
+    (directory / MARKER).touch()
+    kept.disk.failing = {"sync"}
+    kept.disk.order.clear()
+    with complaints():
+        kept.upkeep.look(kept.writer)
+        kept.idle(1)
+    assert kept.disk.order == []
+    kept.disk.failing = set()
+    kept.idle(1)
+    assert kept.disk.order == ["sync", MANIFEST_NAME, "sync"]
+    assert seals(directory) == [(1, 1, True)]
+    assert not (directory / MARKER).exists()
+
+
+def test_what_an_earlier_boot_did_not_sync_is_synced_before_it_is_sealed(directory):
+    crashed = Kept(directory, sync="off")
+    crashed.writer.commit([fact("a")])
+    kept = Kept(directory, disk=Order())
+    kept.disk.order.clear()
+    kept.upkeep.look(kept.writer)
+    assert kept.disk.order == ["sync", MANIFEST_NAME, "sync"]
+    assert seals(directory) == [(1, 1, True)]
+
+
+def test_a_segment_that_is_gone_before_it_is_sealed_is_missed(directory):
+    kept = Kept(directory)
+    kept.write("a")
+    kept.writer.rotate()
+    list_segments(directory)[0].unlink()
+    kept.idle(1)
+    assert seals(directory) == [(1, 1, False), (1, 1, True)]
+    assert [fault.message for fault in verify(directory).faults] != []
 
 
 # A manifest that cannot be written.
