@@ -9,11 +9,12 @@ import sys
 
 from bussrv.errors import JournalError
 
-SUMMARY = "look into a journal"
+SUMMARY = "look into a journal, verify it, seal it"
 
 DESCRIPTION = """
-Show the last records of a journal, the registry at any moment, or what differs between two moments. The journal is
-only read; a server may be writing it. Exit status: 0 done, 1 something differs (diff), 2 the journal could not be read.
+Show the last records of a journal, the registry at any moment, or what differs between two moments; verify a journal,
+seal it, make keys for that, forget people, make a journal up. A server may be writing it meanwhile. Exit status: 0
+done, 1 something differs, is wrong or is not there, 2 it could not be done.
 """
 
 UNREADABLE = 2

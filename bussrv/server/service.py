@@ -7,13 +7,14 @@ import secrets
 import signal
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import twisted
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, succeed
-from twisted.internet.error import CannotListenError
+from twisted.internet.error import CannotListenError, ReactorNotRunning
 from twisted.logger import Logger
 
 from bussrv import events as ev
@@ -210,7 +211,8 @@ def _stop_on_signals(reactor: Any) -> None:
 
 
 def _stop(reactor: Any) -> None:
-    if reactor.running:
+    # Being told again while it stops changes nothing.
+    with suppress(ReactorNotRunning):
         reactor.stop()
 
 
