@@ -10,6 +10,7 @@ A snapshot is one JSON text or more, none of them much larger than ``STATE_BYTES
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import msgspec
 from msgspec import Raw, Struct
@@ -19,6 +20,9 @@ from bussrv.registry.state import RegistryState, Session, Subscription
 
 STATE_BYTES = 1 << 18
 """A text of a snapshot ends when it has grown so large."""
+
+PORTION = 4096
+"""So many providers of a service are in one text."""
 
 
 class _State(Struct, omit_defaults=True):
@@ -65,14 +69,14 @@ class RegistryFold:
     def _states(self) -> Iterator[bytes]:
         texts, size = _Texts(), 0
         for kind, name, text in self._entries():
+            if size >= STATE_BYTES or (kind == "services" and name in texts.services):
+                yield _encode(texts)
+                texts, size = _Texts(), 0
             if kind == "services":
                 texts.services[name] = Raw(text)
             else:
                 getattr(texts, kind).append(Raw(text))
             size += len(name) + len(text)
-            if size >= STATE_BYTES:
-                yield _encode(texts)
-                texts, size = _Texts(), 0
         if size:
             yield _encode(texts)
 
@@ -81,6 +85,14 @@ class RegistryFold:
         for session in self.state.sessions.values():
             yield "sessions", "", _encode(session)
         for name, providers in self.state.services.items():
-            yield "services", name, _encode(providers)
+            for some in _portions(providers):
+                yield "services", name, _encode(some)
         for subscription in self.state.all_subscriptions():
             yield "subscriptions", "", _encode(subscription)
+
+
+def _portions(providers: dict[str, int]) -> Iterator[dict[str, int]]:
+    """A service that very many sessions provide is told of in several texts."""
+    left = iter(providers.items())
+    while some := dict(islice(left, PORTION)):
+        yield some

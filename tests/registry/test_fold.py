@@ -147,6 +147,23 @@ def test_a_large_registry_is_several_texts_of_bounded_size():
     assert answers(state) == answers(fold.state)
 
 
+def test_a_service_of_very_many_sessions_is_several_texts(monkeypatch):
+    monkeypatch.setattr(fold_module, "PORTION", 3)
+    fold = RegistryFold()
+    for number in range(10):
+        session = f"s{number}"
+        fold.apply(ev.SessionOpened(session=session, routing_id=session), number)
+        fold.apply(ev.ServiceRegistered(session=session, service="tv"), number)
+        fold.apply(ev.ServiceRegistered(session=session, service=f"tv {number}"), number)
+    states = fold.states()
+    assert max(len(json.loads(state).get("services", {}).get("tv", {})) for state in states) == 3
+    again = RegistryFold()
+    for state in states:
+        again.take(Raw(state))
+    assert again.state == fold.state
+    assert list(again.state.services["tv"]) == list(fold.state.services["tv"])
+
+
 @pytest.mark.parametrize(
     "text", [b"", b"[]", b"7", b"{", b'{"sessions":{}}', b'{"sessions":[{}]}', b'{"services":{"tv":{"s":"x"}}}']
 )
