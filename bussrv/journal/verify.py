@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -41,7 +40,6 @@ PATIENCE = 1.0
 """Seconds that a running server may take to seal what it has just begun or closed."""
 
 _POLL = 0.05
-_ATTEMPTS = 10
 
 
 class Report(Struct, kw_only=True):
@@ -78,10 +76,6 @@ def verify(
     :raises JournalError: if the journal cannot be read, or is none.
     """
     try:
-        for _ in range(_ATTEMPTS):
-            # What a running server removed meanwhile, the manifest says by now.
-            with suppress(FileNotFoundError):
-                return _Verification(directory, trusted, includes, to_the_end).run()
         return _Verification(directory, trusted, includes, to_the_end).run()
     except OSError as error:
         raise JournalError(f"cannot read the journal directory {directory}: {error}") from error
@@ -117,11 +111,22 @@ class _Verification:
         report.is_trusted = self._trusted is not None and not report.faults
         before: Walk | None = None
         for path in self._paths:
-            before = self._check_segment(path, before)
+            try:
+                before = self._check_segment(path, before)
+            except FileNotFoundError:
+                if not self._is_pruned_by_now(first_seq(path)):
+                    raise
+                report.segments -= 1
+                before = None
         self._check_references()
         self._check_present()
         self._check_other_files()
         return report
+
+    def _is_pruned_by_now(self, number: int) -> bool:
+        """Whether a running server removed a segment before it was read; it said so in the manifest."""
+        self._manifest.pruned.update(read_manifest(self._manifest_path, self._trusted).pruned)
+        return number in self._manifest.pruned
 
     def _fault(self, path: Path, message: str, line: int | None = None, seq: int | None = None) -> None:
         segment = None if path == self._manifest_path else first_seq(path)

@@ -205,7 +205,7 @@ def test_verify_waits_for_a_seal_that_is_being_made(house: House, monkeypatch: p
     monkeypatch.undo()
 
 
-def test_verify_begins_anew_when_retention_removes_what_it_reads(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verify_goes_on_behind_what_retention_removes_meanwhile(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     house._policy = Policy(retain_age=5.0)
     house.boot()
     house.go_on(3)
