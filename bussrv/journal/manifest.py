@@ -112,7 +112,7 @@ class Fault(Struct, frozen=True):
 class Manifest(Struct):
     """What :func:`read_manifest` found. ``seals`` and ``pruned`` hold only what was found without a fault of its own.
 
-    :ivar seals: the last seal of each segment.
+    :ivar seals: the last seal of each segment; ``all_seals`` has them all, in order.
     :ivar pruned: what was deleted, by segment.
     :ivar in_force: the key that the next entry must be signed with.
     :ivar last_hash: what the next entry has for ``prev``.
@@ -123,6 +123,7 @@ class Manifest(Struct):
     entries: list[Entry] = []
     faults: list[Fault] = []
     seals: dict[int, Seal] = {}
+    all_seals: dict[int, list[Seal]] = {}
     pruned: dict[int, Pruned] = {}
     in_force: PublicKey | None = None
     last_hash: str = START
@@ -247,6 +248,7 @@ class _Reader(Struct):
             yield wrong
         elif isinstance(body, Seal):
             found.seals[body.segment] = self.last = body
+            found.all_seals.setdefault(body.segment, []).append(body)
         elif isinstance(body, Pruned):
             found.pruned[body.segment] = body
 

@@ -24,8 +24,10 @@ from bussrv.journal.segment import (
     COMPRESSED_SUFFIX,
     GARBLED,
     NEW_SUFFIX,
+    Digests,
     Extent,
     digest_of,
+    digests_of,
     first_seq,
     is_compressed,
     list_segments,
@@ -122,8 +124,10 @@ class _Recovery:
         self._manifest = read_manifest(self._manifest_path)
         self._fold = fold
         self._files = files
-        self._headers = _since_salvage(paths)
-        self._paths = paths[-len(self._headers) :]
+        # What was about to be removed when a crash came is not missed, nor has it to be whole.
+        kept = [path for path in paths if first_seq(path) not in self._manifest.pruned]
+        self._headers = _since_salvage(kept)
+        self._paths = kept[-len(self._headers) :]
         self._overlong: dict[Path, int] = {}
 
     def run(self) -> Recovered:
@@ -131,7 +135,9 @@ class _Recovery:
         for path, successor, header in zip(self._paths, self._paths[1:], self._headers[1:], strict=False):
             self._check_segment(path, successor, header)
         *older, last = self._paths
-        self._check_seal(last)
+        with _named(last):
+            found = digests_of(last, [seal.bytes for seal in self._manifest.all_seals.get(first_seq(last), [])])
+        self._check_seals(last, found)
         extent, header, line = _measure(last, self._fold)
         torn = 0 if is_compressed(last) else len(torn_tail(last))
         if torn:
@@ -191,38 +197,35 @@ class _Recovery:
             _measure(successor, NO_FOLD)
             missing = number + 1 if expected is None else expected.segment
             raise _damaged(path.with_name(segment_name(missing)), 0, missing, "the segment is missing")
+        seals = self._manifest.all_seals.get(number, [])
         with _named(path):
-            size, digest = digest_of(path)
-            if size > expected.bytes and not self._is_closed(path):
-                # What a failing disk did not let go of; it was refused, and the next segment began without it.
-                self._overlong[path] = expected.bytes
-                size, digest = digest_of(path, expected.bytes)
-        seal = self._manifest.seals.get(number)
-        if seal is not None and (seal.bytes, seal.digest) != (size, digest):
-            self._check_seal(path)
+            found = digests_of(path, [expected.bytes, *(seal.bytes for seal in seals)])
+        size, digest = found.size, found.digest
+        if size > expected.bytes and not self._is_closed(path):
+            # What a failing disk did not let go of; it was refused, and the next segment began without it.
+            self._overlong[path] = size = expected.bytes
+            digest = found.beginnings[size]
+        self._check_seals(path, found)
         if expected != Previous(number, size, digest):
             _measure(path, NO_FOLD)
             _measure(successor, NO_FOLD)
             raise _damaged(path, 0, number, "it is not what it was when it was closed")
 
-    def _check_seal(self, path: Path) -> None:
-        """Hold a segment against its last seal, which may be of its beginning only."""
-        seal = self._manifest.seals.get(first_seq(path))
-        if seal is None:
-            return
-        with _named(path):
-            size, digest = digest_of(path, seal.bytes)
-            is_longer = seal.closed and digest_of(path)[0] > seal.bytes
-        if digest == seal.digest and not is_longer:
-            return
-        # If there is one, the line says more.
-        _measure(path, NO_FOLD)
-        if size < seal.bytes:
-            raise _damaged(path, 0, seal.last_seq, f"it was cut: {seal.bytes} bytes of it are sealed")
-        if digest != seal.digest:
-            raise _damaged(path, 0, seal.first_seq, "it is not what it was when it was sealed")
-        what = "it goes on behind its last record, where it was closed"
-        raise _damaged(path, 0, seal.segment + seal.records, what)
+    def _check_seals(self, path: Path, found: Digests) -> None:
+        """Hold a segment against its seals, most of which are of its beginning only."""
+        for seal in self._manifest.all_seals.get(first_seq(path), []):
+            digest = found.beginnings.get(seal.bytes)
+            is_longer = seal.closed and found.size > seal.bytes
+            if digest == seal.digest and not is_longer:
+                continue
+            # If there is one, the line says more.
+            _measure(path, NO_FOLD)
+            if digest is None:
+                raise _damaged(path, 0, seal.last_seq, f"it was cut: {seal.bytes} bytes of it are sealed")
+            if digest != seal.digest:
+                raise _damaged(path, 0, seal.first_seq, "it is not what it was when it was sealed")
+            what = "it goes on behind its last record, where it was closed"
+            raise _damaged(path, 0, seal.segment + seal.records, what)
 
 
 def _line_numbers(manifest: Path) -> dict[str, int]:

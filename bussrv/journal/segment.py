@@ -87,11 +87,45 @@ def is_there(directory: Path, number: int) -> bool:
 
 
 def open_segment(path: Path) -> BinaryIO:
-    """A segment, to be read from its beginning as it was before it was compressed.
+    """A segment, to be read from its beginning as it was before it was compressed, which it may be by now.
 
     :raises OSError: if it cannot be read; in what is compressed, reading raises that or one of ``GARBLED`` later, too.
     """
-    return cast("BinaryIO", gzip.open(path, "rb")) if is_compressed(path) else path.open("rb")
+    try:
+        return cast("BinaryIO", gzip.open(path, "rb")) if is_compressed(path) else path.open("rb")
+    except FileNotFoundError:
+        compressed = path.with_name(path.name.removesuffix(SUFFIX) + COMPRESSED_SUFFIX)
+        if is_compressed(path) or not compressed.exists():
+            raise
+        return cast("BinaryIO", gzip.open(compressed, "rb"))
+
+
+class Digests(Struct, frozen=True):
+    """The SHA-256 of a segment of ``size`` bytes, and of its beginnings, by their sizes, as far as it has so many."""
+
+    size: int
+    digest: str
+    beginnings: dict[int, str]
+
+
+def digests_of(path: Path, sizes: Iterable[int]) -> Digests:
+    """Read a segment once.
+
+    :param sizes: of the beginnings to look at.
+    :raises OSError: if it cannot be read; one of ``GARBLED`` if it is compressed and damaged.
+    """
+    hashed, count, beginnings = sha256(), 0, {}
+    with open_segment(path) as file:
+        for size in sorted(set(sizes)):
+            while count < size and (block := file.read(min(_BLOCK, size - count))):
+                hashed.update(block)
+                count += len(block)
+            if count == size:
+                beginnings[size] = hashed.hexdigest()
+        while block := file.read(_BLOCK):
+            hashed.update(block)
+            count += len(block)
+    return Digests(count, hashed.hexdigest(), beginnings)
 
 
 def digest_of(path: Path, size: int | None = None) -> tuple[int, str]:
