@@ -111,22 +111,22 @@ class _Verification:
         report.is_trusted = self._trusted is not None and not report.faults
         before: Walk | None = None
         for path in self._paths:
-            try:
-                before = self._check_segment(path, before)
-            except FileNotFoundError:
-                if not self._is_pruned_by_now(first_seq(path)):
-                    raise
-                report.segments -= 1
-                before = None
+            before = self._check_if_there(path, before)
         self._check_references()
         self._check_present()
         self._check_other_files()
         return report
 
-    def _is_pruned_by_now(self, number: int) -> bool:
-        """Whether a running server removed a segment before it was read; it said so in the manifest."""
-        self._manifest.pruned.update(read_manifest(self._manifest_path, self._trusted).pruned)
-        return number in self._manifest.pruned
+    def _check_if_there(self, path: Path, before: Walk | None) -> Walk | None:
+        try:
+            return self._check_segment(path, before)
+        except FileNotFoundError:
+            # A running server that removed it has said so in the manifest before.
+            self._manifest.pruned.update(read_manifest(self._manifest_path, self._trusted).pruned)
+            if first_seq(path) not in self._manifest.pruned:
+                raise
+            self._report.segments -= 1
+            return None
 
     def _fault(self, path: Path, message: str, line: int | None = None, seq: int | None = None) -> None:
         segment = None if path == self._manifest_path else first_seq(path)
