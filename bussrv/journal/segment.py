@@ -45,9 +45,13 @@ GARBLED = (gzip.BadGzipFile, EOFError, zlib.error)
 _BLOCK = 1 << 20
 
 
+DIGITS = 20
+"""So many digits a segment has in its name."""
+
+
 def segment_name(first_seq: int) -> str:
     """The file name of the segment that begins with record ``first_seq``."""
-    return f"{first_seq:020d}{SUFFIX}"
+    return f"{first_seq:0{DIGITS}d}{SUFFIX}"
 
 
 def first_seq(path: Path) -> int:
@@ -74,7 +78,7 @@ def list_segments(directory: Path) -> list[Path]:
     for suffix in (COMPRESSED_SUFFIX, SUFFIX):
         for name in names:
             number = name.removesuffix(suffix)
-            if number != name and number.isascii() and number.isdecimal():
+            if number != name and len(number) == DIGITS and number.isascii() and number.isdecimal():
                 found[int(number)] = directory / name
     return [found[number] for number in sorted(found)]
 

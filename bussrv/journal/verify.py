@@ -12,7 +12,7 @@ a segment at once, so a segment of which nothing is sealed is a fault where ther
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -24,6 +24,7 @@ from bussrv.journal.manifest import MANIFEST_NAME, Seal, read_manifest
 from bussrv.journal.record import format_time
 from bussrv.journal.segment import (
     COMPRESSED_SUFFIX,
+    DIGITS,
     GARBLED,
     SUFFIX,
     TORN_SUFFIX,
@@ -168,33 +169,33 @@ class _Verification:
 
     def _check_segment(self, path: Path, before: Walk | None) -> Walk:
         is_last = path == self._paths[-1]
-        seal = self._manifest.seals.get(first_seq(path))
-        found = _walk(path, seal)
-        if found.records and (seal is None or not (seal.closed or is_last)):
+        seals = self._manifest.all_seals.get(first_seq(path), [])
+        found = _walk(path, seals)
+        if found.records and not (seals and (seals[-1].closed or is_last)):
             later = self._await_seal(found.number, is_closed=not is_last)
-            if later is not None:
-                seal, found = later, _walk(path, later)
+            if later:
+                seals, found = later, _walk(path, later)
         self._report.faults += found.faults
         self._check_header(path, found.header, before)
-        if seal is None:
-            self._check_unsealed(path, found)
+        if seals:
+            self._check_seals(path, seals, found, is_last)
         else:
-            self._check_seal(path, seal, found, is_last)
+            self._check_unsealed(path, found)
         self._check_end(path, found, is_last)
         self._check_copy(path, found)
         self._count(found)
         return found
 
-    def _await_seal(self, number: int, *, is_closed: bool) -> Seal | None:
-        """The seal that a running server makes right now, if it does."""
+    def _await_seal(self, number: int, *, is_closed: bool) -> list[Seal]:
+        """The seals with the one that a running server makes right now, if it does."""
         while self._manifest.entries:
-            seal = read_manifest(self._manifest_path).seals.get(number)
-            if seal is not None and (seal.closed or not is_closed):
-                return seal
+            seals = read_manifest(self._manifest_path).all_seals.get(number, [])
+            if seals and (seals[-1].closed or not is_closed):
+                return seals
             if time.monotonic() >= self._waits_until:
-                return None
+                break
             time.sleep(_POLL)
-        return None
+        return []
 
     def _check_header(self, path: Path, header: Header | None, before: Walk | None) -> None:
         if header is None or header.segment != first_seq(path):
@@ -267,10 +268,15 @@ class _Verification:
                 seq=found.extent.first_seq,
             )
 
-    def _check_seal(self, path: Path, seal: Seal, found: Walk, is_last: bool) -> None:
-        if found.sealed_digest != seal.digest:
-            self._not_as_sealed(path, seal, found)
-            return
+    def _check_seals(self, path: Path, seals: Sequence[Seal], found: Walk, is_last: bool) -> None:
+        """Hold a segment against all its seals: the first one of a record holds what was there then."""
+        for seal in seals:
+            if found.beginnings.get(seal.bytes) != seal.digest:
+                self._not_as_sealed(path, seal, found)
+                return
+        self._check_last_seal(path, seals[-1], found, is_last)
+
+    def _check_last_seal(self, path: Path, seal: Seal, found: Walk, is_last: bool) -> None:
         self._report.sealed_seq = seal.last_seq
         if seal.closed and found.size > seal.bytes:
             self._fault(path, f"it goes on behind its closed seal, at byte {seal.bytes}", seq=_next(seal))
@@ -352,19 +358,16 @@ class _Verification:
             number, _, suffix = path.name.partition(".")
             if path.name.endswith(TORN_SUFFIX):
                 self._report.notes.append(f"{path.name}: {path.stat().st_size} bytes that a crash left unfinished")
-            elif f".{suffix}" in (SUFFIX, COMPRESSED_SUFFIX) and number.isdecimal() and len(number) != _DIGITS:
-                self._fault(path, f"the name of a segment has {_DIGITS} digits")
-
-
-_DIGITS = len(segment_name(1).partition(".")[0])
+            elif f".{suffix}" in (SUFFIX, COMPRESSED_SUFFIX) and number.isdecimal() and len(number) != DIGITS:
+                self._fault(path, f"the name of a segment has {DIGITS} digits")
 
 
 def _compressed(path: Path) -> Path:
     return path.with_name(path.name.removesuffix(SUFFIX) + COMPRESSED_SUFFIX)
 
 
-def _walk(path: Path, seal: Seal | None) -> Walk:
-    sealed = None if seal is None else seal.bytes
+def _walk(path: Path, seals: Iterable[Seal]) -> Walk:
+    sealed = [seal.bytes for seal in seals]
     try:
         return walk(path, sealed)
     except FileNotFoundError:

@@ -6,6 +6,7 @@ changed, unless the second one does not fit the third either: then it was the se
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 
@@ -44,7 +45,7 @@ class Walk(Struct, kw_only=True):
     :ivar header: its first line, if it is one.
     :ivar extent: how far its whole lines go; ``bytes`` and ``digest`` are the same.
     :ivar size: its size, an unfinished last line counted.
-    :ivar sealed_digest: the SHA-256 of as many bytes as were asked for; ``None`` if no line ends there.
+    :ivar beginnings: the SHA-256 of its beginnings that were asked for, by their sizes, if a line ends there.
     :ivar next_seq: the number behind that of its last record.
     :ivar last_hash: the hash of its last whole line, and ``lines`` the number of that line.
     """
@@ -55,7 +56,7 @@ class Walk(Struct, kw_only=True):
     header: Header | None
     extent: Extent
     size: int
-    sealed_digest: str | None
+    beginnings: dict[int, str]
     next_seq: int
     last_hash: str
     lines: int
@@ -76,10 +77,10 @@ class Walk(Struct, kw_only=True):
         return self.extent.digest
 
 
-def walk(path: Path, sealed: int | None = None) -> Walk:
+def walk(path: Path, sealed: Iterable[int] = ()) -> Walk:
     """Go through a segment.
 
-    :param sealed: how many bytes of it a seal is about.
+    :param sealed: how many bytes of it its seals are about.
     :raises OSError: if it cannot be read.
     """
     walker = _Walker(path, sealed)
@@ -122,11 +123,11 @@ class _Walker:
     :ivar _stray: the last record, if it does not stand where it should.
     """
 
-    def __init__(self, path: Path, sealed: int | None) -> None:
+    def __init__(self, path: Path, sealed: Iterable[int]) -> None:
         self._path = path
         self._number = first_seq(path)
-        self._sealed = sealed
-        self._sealed_digest: str | None = None
+        self._sealed = frozenset(sealed)
+        self._beginnings: dict[int, str] = {}
         self._faults: list[Fault] = []
         self._header: Header | None = None
         self._parts = 0
@@ -165,8 +166,8 @@ class _Walker:
             else:
                 self._bad_line("it is too long" if len(text) == MAX_LINE else "it has no end")
         self._is_within = not is_whole
-        if self._bytes == self._sealed and is_whole:
-            self._sealed_digest = self._digest.hexdigest()
+        if self._bytes in self._sealed and is_whole:
+            self._beginnings[self._bytes] = self._digest.hexdigest()
         return True
 
     def _pass_line(self, text: bytes) -> None:
@@ -208,7 +209,7 @@ class _Walker:
             header=self._header,
             extent=extent,
             size=self._bytes + self._torn,
-            sealed_digest=self._sealed_digest,
+            beginnings=self._beginnings,
             next_seq=self._seq + self._bad + 1,
             last_hash=self._last_hash,
             lines=self._here.line,

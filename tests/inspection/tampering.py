@@ -104,10 +104,11 @@ class Copy:
             members = json.loads(split_signature(self.manifest[index].removesuffix(b"\n"))[0])
             members.pop("key", None)
             members["prev"] = last
-            data = b"".join(self.segments.get(members.get("segment"), []))
-            if members["kind"] == "seal" and data:
-                members["bytes"] = len(data) if members["closed"] else min(members["bytes"], len(data))
-                members["digest"] = sha256(data[: members["bytes"]]).hexdigest()
+            lines = self.segments.get(members.get("segment"), [])
+            if members["kind"] == "seal" and lines:
+                until = None if members["closed"] else self.begin(members["segment"]) + members["records"]
+                data = b"".join(lines[:until])
+                members["bytes"], members["digest"] = len(data), sha256(data).hexdigest()
             if members["kind"] == "key" and key is not None:
                 members["public"] = key.public.text
             self.manifest[index] = entry_line(members, key)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from bussrv.journal import verify as module
+from bussrv.journal.chain import line_hash
 from bussrv.journal.keys import PublicKey
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.segment import list_segments, segment_name
@@ -521,6 +522,25 @@ def test_everything_is_sealed_again(fresh: Fresh, signer: object) -> None:
         assert verify(copy.directory).faults == []
         assert blamed(verify(copy.directory, KEY.public), most=1)[0].path == MANIFEST_NAME
         assert blamed(verify(copy.directory, None, [noted]), most=1)[0].path == MANIFEST_NAME
+
+
+@pytest.mark.parametrize("kind", ["signed", "growing"])
+def test_what_was_sealed_once_stays_sealed(fresh: Fresh, kind: str) -> None:
+    """Not even who has the key can change what a seal was about and keep the seal, however later seals fit."""
+    tried = 0
+    for index, line in enumerate(fresh(kind).manifest):
+        seal = json.loads(line)
+        if seal["kind"] != "seal":
+            continue
+        tried += 1
+        copy = fresh(kind)
+        number = seal["segment"]
+        copy.forge(number, copy.begin(number), changed)
+        copy.chain_from(number)
+        copy.seal_anew(KEY, since=index + 1)
+        copy.save()
+        assert blamed(verify(copy.directory, None, [line_hash(line)]), most=3)
+    assert tried > 3
 
 
 @pytest.mark.parametrize("signer", [None, STRANGER, NEXT_KEY])
