@@ -22,6 +22,7 @@ Run as ``python bench/journal.py``, with ``--quick`` for a first look.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import tempfile
 import time
@@ -43,9 +44,12 @@ from bussrv.clock import SystemClock
 from bussrv.events import ServiceRegistered
 from bussrv.journal.batch import BatchWriter, make_entry
 from bussrv.journal.files import FILES, Files
+from bussrv.journal.manifest import Manifest
 from bussrv.journal.memory import MemoryJournal
 from bussrv.journal.record import Record, Stamped, encode
 from bussrv.journal.recovery import Recovered
+from bussrv.journal.sealing import Sealer
+from bussrv.journal.upkeep import Policy, Upkeep
 from bussrv.journal.writer import FileJournal
 from bussrv.registry.fold import RegistryFold
 from bussrv.server.collector import tune_collector
@@ -122,6 +126,23 @@ def make_writer(directory: Path, files: Files = FILES) -> BatchWriter:
     )
 
 
+def make_journal(directory: Path, files: Files = FILES) -> FileJournal:
+    """The journal as the server opens it, seals and all; without a key."""
+    clock, manifest = SystemClock(), Manifest()
+    sealer = Sealer(directory, "bench", manifest=manifest, key=None, clock=clock, files=files)
+    upkeep = Upkeep(
+        directory,
+        sealer,
+        manifest=manifest,
+        unsealed=(),
+        policy=Policy(),
+        clock=clock,
+        later=lambda action: action(),
+        files=files,
+    )
+    return FileJournal(make_writer(directory, files), reactor, upkeep)
+
+
 def make_line(seq: int, stamped: Stamped) -> str:
     """What the journal would write of an event, without newline."""
     return encode(Record(seq, stamped.time, stamped.mono, "bench", BOOT, stamped.event)).decode()[:-1]
@@ -165,7 +186,7 @@ class Run:
     async def _closed(self, sessions: int) -> None:
         seconds = self._plan.closed
         files = CountingFiles()
-        journal = FileJournal(make_writer(self._new_directory(), files), reactor)
+        journal = make_journal(self._new_directory(), files)
         ours = await closed_loop(journal, sessions, seconds)
         await journal.close()
         self.results.add((CLOSED, sessions, OURS), Figures(ours.rate, ours.p50, ours.p99, files.lines_per_sync))
@@ -190,7 +211,7 @@ class Run:
 
     async def _open(self, rate: int) -> None:
         seconds = self._plan.open
-        journal = FileJournal(make_writer(self._new_directory()), reactor)
+        journal = make_journal(self._new_directory())
         self.results.add((OPEN, rate, OURS), await open_loop(journal, OPEN_SESSIONS, rate, seconds))
         await journal.close()
         for name, grouped in ((SQLITE_EACH, False), (SQLITE_GROUPED, True)):
@@ -204,6 +225,8 @@ class Run:
             self.results.add((OPEN, rate, DISK), syncs_as_asked(self._directory, self._line, rate, seconds))
 
     def _new_directory(self) -> Path:
+        # What the measurement before left is not for this one to clear away.
+        gc.collect()
         path = self._directory / str(next(self._numbers))
         path.mkdir()
         return path
