@@ -6,15 +6,15 @@ On the same disk in the same run, in rounds that take turns, medians of all roun
   can do.
 - ``closed loop``: so many sessions, each with one change on its way. The registry with the journal (``--journal-sync
   always``); the same registry with SQLite in the place of the journal, a transaction for each change, or (the journal's
-  own way) one for all that queued up meanwhile; Redis with as many connections and one command on its way on each.
+  own way) one for all that queued up meanwhile; the same registry with Redis (``appendfsync always``) in its place,
+  over one connection; and Redis without a registry, with as many connections and one command on its way on each.
 - ``bare``: without a registry, a reactor or connections: so many records written together, one batch after the other.
   The journal's writer, SQLite in one thread, and Redis with so many commands pipelined on one connection.
 - ``open loop``: so many changes a second are asked for by another process, for 1,000 sessions at random moments; a
   change waits from the moment at which it is asked for until whoever asked is told.
 
-SQLite and Redis write the same line, but need not chain it to the one before. Only Redis has connections, and only
-Redis has no registry to keep. "no journal" is the registry with a journal in memory, "write+sync" the disk and nothing
-else: what of a figure is not the journal's.
+SQLite and Redis write the same line, but need not chain it to the one before. "no journal" is the registry with a
+journal in memory, "write+sync" the disk and nothing else: what of a figure is not the journal's.
 
 Run as ``python bench/journal.py``, with ``--quick`` for a first look.
 """
@@ -60,7 +60,8 @@ OURS = "bussrv"
 SQLITE_EACH = "SQLite, one transaction each"
 SQLITE_GROUPED = "SQLite, grouped"
 REDIS = "Redis"
-OTHERS = (SQLITE_EACH, SQLITE_GROUPED, REDIS)
+REDIS_ALONE = "Redis, without registry"
+OTHERS = (SQLITE_EACH, SQLITE_GROUPED, REDIS, REDIS_ALONE)
 NO_JOURNAL = "no journal"
 DISK = "write+sync"
 SYSTEMS = (OURS, *OTHERS, NO_JOURNAL, DISK)
@@ -195,7 +196,11 @@ class Run:
             self.results.add((CLOSED, sessions, name), await closed_loop(sqlite, sessions, seconds))
             await sqlite.close()
         if self._redis is not None:
-            self.results.add((CLOSED, sessions, REDIS), self._redis.closed_loop(sessions, 1, seconds))
+            gc.collect()
+            journal = await self._redis.as_journal(reactor, make_line)
+            self.results.add((CLOSED, sessions, REDIS), await closed_loop(journal, sessions, seconds))
+            await journal.close()
+            self.results.add((CLOSED, sessions, REDIS_ALONE), self._redis.closed_loop(sessions, 1, seconds))
         if sessions == 1:
             self.results.add((CLOSED, sessions, NO_JOURNAL), without_journal(seconds))
 
@@ -207,7 +212,7 @@ class Run:
         sqlite = journal_sqlite.bare(directory, make_change(), make_line, together, seconds)
         self.results.add((BARE, together, SQLITE_GROUPED), sqlite)
         if self._redis is not None:
-            self.results.add((BARE, together, REDIS), self._redis.closed_loop(1, together, seconds))
+            self.results.add((BARE, together, REDIS_ALONE), self._redis.closed_loop(1, together, seconds))
 
     async def _open(self, rate: int) -> None:
         seconds = self._plan.open
@@ -219,7 +224,11 @@ class Run:
             self.results.add((OPEN, rate, name), await open_loop(sqlite, OPEN_SESSIONS, rate, seconds))
             await sqlite.close()
         if self._redis is not None:
-            self.results.add((OPEN, rate, REDIS), self._redis.open_loop(OPEN_SESSIONS, rate, seconds))
+            gc.collect()
+            journal = await self._redis.as_journal(reactor, make_line)
+            self.results.add((OPEN, rate, REDIS), await open_loop(journal, OPEN_SESSIONS, rate, seconds))
+            await journal.close()
+            self.results.add((OPEN, rate, REDIS_ALONE), self._redis.open_loop(OPEN_SESSIONS, rate, seconds))
         self.results.add((OPEN, rate, NO_JOURNAL), await open_loop(MemoryJournal(), OPEN_SESSIONS, rate, seconds))
         if rate <= BAR_RATE:
             self.results.add((OPEN, rate, DISK), syncs_as_asked(self._directory, self._line, rate, seconds))

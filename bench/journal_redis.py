@@ -1,7 +1,7 @@
 """Redis beside the journal: an append-only file with ``appendfsync always``, and the same line pushed to a list.
 
-The closed loop is driven by ``redis-benchmark``, a C program; the open one from here, which at 10,000 changes a second
-takes a fraction of a CPU.
+Alone, its closed loop is driven by ``redis-benchmark``, a C program, and the open one from here, which at 10,000
+changes a second takes a fraction of a CPU. Or it stands behind the registry, in the place of the journal.
 """
 
 from __future__ import annotations
@@ -13,13 +13,23 @@ import socket
 import subprocess
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 from journal_figures import Figures, figures
 from journal_pacer import pacer, read_moments
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import UNIXClientEndpoint, connectProtocol
+from twisted.internet.protocol import Protocol, connectionDone
+from zope.interface import implementer
+
+from bussrv.interfaces import IJournal
+from bussrv.journal.record import Record, Stamped
+
+Encode = Callable[[int, Stamped], str]
 
 START_TIME = 10.0
 """Seconds within which it has to answer."""
@@ -90,6 +100,13 @@ class Redis:
                         connection.sendall(push)
             return figures(latencies, time.perf_counter() - first)
 
+    async def as_journal(self, reactor: Any, encode: Encode) -> RedisJournal:
+        """In the place of the journal, behind the same registry."""
+        self._command(b"UNLINK", b"journal")
+        journal = RedisJournal(encode)
+        await connectProtocol(UNIXClientEndpoint(reactor, str(self._path)), journal)
+        return journal
+
     def _connect(self) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(str(self._path))
@@ -103,6 +120,50 @@ class Redis:
 
 def _encode(*words: bytes) -> bytes:
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
+
+
+@implementer(IJournal)
+class RedisJournal(Protocol):
+    """Pushes lines to a list, over one connection on which everything that is asked for meanwhile is on its way."""
+
+    def __init__(self, encode: Encode) -> None:
+        self._encode = encode
+        self._seq = 0
+        self._unanswered: deque[Deferred[list[Record]] | None] = deque()
+        self._closed: Deferred[None] = Deferred()
+
+    def append(self, stamped: Sequence[Stamped]) -> Deferred[list[Record]]:
+        done: Deferred[list[Record]] = Deferred()
+        self._push(stamped, done)
+        return done
+
+    def note(self, stamped: Stamped) -> None:
+        self._push([stamped], None)
+
+    def follow(self, follower: Callable[[list[Record]], None]) -> None:
+        """Nobody is told."""
+
+    def close(self) -> Deferred[None]:
+        self.transport.loseConnection()
+        return self._closed
+
+    def _push(self, stamped: Sequence[Stamped], done: Deferred[list[Record]] | None) -> None:
+        lines = []
+        for each in stamped:
+            self._seq += 1
+            lines.append(self._encode(self._seq, each).encode())
+        self.transport.write(_encode(b"RPUSH", b"journal", *lines))
+        self._unanswered.append(done)
+
+    def dataReceived(self, data: bytes) -> None:
+        # Each answer is the length of the list, on a line.
+        for _ in range(data.count(b"\n")):
+            done = self._unanswered.popleft()
+            if done is not None:
+                done.callback([])
+
+    def connectionLost(self, reason: Any = connectionDone) -> None:
+        self._closed.callback(None)
 
 
 @contextmanager
