@@ -3,6 +3,7 @@ import re
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
@@ -17,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bussrv.errors import JournalError
-from bussrv.journal import keys
 from bussrv.journal.keys import PrivateKey, PublicKey, generate, public_path, read_private, read_public
 
 KEY = PrivateKey(bytes(range(32)))
@@ -116,10 +116,10 @@ def test_a_link_that_leads_nowhere_is_not_followed(path):
     assert [entry.name for entry in path.parent.iterdir()] == ["hall.key"]
 
 
-@pytest.mark.parametrize("name", ["fsync", "link", "fchmod"])
+@pytest.mark.parametrize(("of", "name"), [(os, "fsync"), (Path, "hardlink_to"), (os, "fchmod")])
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_disk_that_fails_leaves_nothing(path, monkeypatch, name, number):
-    real, calls = getattr(os, name), []
+def test_a_disk_that_fails_leaves_nothing(path, monkeypatch, of, name, number):
+    real, calls = getattr(of, name), []
 
     def failing(*args, **options):
         calls.append(args)
@@ -127,7 +127,7 @@ def test_a_disk_that_fails_leaves_nothing(path, monkeypatch, name, number):
             raise OSError(5, "Input/output error")
         return real(*args, **options)
 
-    monkeypatch.setattr(keys.os, name, failing)
+    monkeypatch.setattr(of, name, failing)
     with pytest.raises(JournalError, match=r"cannot make the key .*hall\.key: Input/output error"):
         generate(path)
     assert list(path.parent.iterdir()) == []
