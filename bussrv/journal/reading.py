@@ -293,14 +293,15 @@ def read_journal(directory: Path) -> Iterator[Record]:
 def read_end(directory: Path, count: int, keep: Keep) -> tuple[list[Line], SegmentReader]:
     """The last ``count`` lines with records that are to ``keep``, and the reader of the last segment, to go on from.
 
-    Segments are looked at from the last one back, and no more of them than it takes.
+    Segments are looked at from the last one back, and no more of them than it takes. What a salvage left behind is not
+    looked at: it is known to be damaged.
 
     :raises JournalError: as :func:`read_journal`, for the segments that were looked at.
     """
     *older, last = segments(directory)
-    reader = SegmentReader(last)
+    before = reader = SegmentReader(last)
     found = deque((line for line in reader.read() if keep(line.record)), maxlen=count)
-    while older and len(found) < count:
+    while older and len(found) < count and before.header.salvaged is None:
         before = SegmentReader(older.pop())
         try:
             wanted = count - len(found)

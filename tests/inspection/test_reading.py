@@ -88,6 +88,16 @@ def test_a_segment_without_records_is_passed_over(tmp_path: Path) -> None:
     assert [each.seq for each in read_journal(tmp_path)] == [1, 2]
 
 
+def test_what_a_salvage_left_behind_is_not_looked_at() -> None:
+    directory = Path(__file__).parents[2] / "docs" / "journal-format" / "salvaged"
+    with pytest.raises(JournalError):
+        list(read_journal(directory))
+    lines, reader = read_end(directory, 1000, lambda record: True)
+    reader.close()
+    assert reader.header.salvaged is not None
+    assert seqs(lines) == list(range(reader.header.segment, reader.next_seq))
+
+
 def refusal(directory: Path) -> str:
     with pytest.raises(JournalError) as caught:
         list(read_journal(directory))
