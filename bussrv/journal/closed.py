@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bussrv.errors import JournalError
 from bussrv.journal.files import FILES, SEALED, Files
-from bussrv.journal.segment import COMPRESSED_SUFFIX, GARBLED, NEW_SUFFIX, SUFFIX, segment_name
+from bussrv.journal.segment import GARBLED, NEW_SUFFIX, compressed_path, segment_name
 
 _BLOCK = 1 << 18
 _LEVEL = 6
@@ -48,7 +48,7 @@ def compress(path: Path, digest: str, files: Files = FILES) -> Path:
     :raises JournalError: if the copy does not say the same.
     :raises OSError: if the disk fails. The segment or its copy is there.
     """
-    target = path.with_name(path.name.removesuffix(SUFFIX) + COMPRESSED_SUFFIX)
+    target = compressed_path(path)
     new = target.with_name(target.name + NEW_SUFFIX)
     try:
         _write_compressed(path, new, files)
@@ -100,7 +100,7 @@ def remove(directory: Path, segment: int, files: Files = FILES) -> None:
     """
     plain = directory / segment_name(segment)
     files.remove(plain)
-    files.remove(plain.with_name(plain.name.removesuffix(SUFFIX) + COMPRESSED_SUFFIX))
+    files.remove(compressed_path(plain))
     files.sync_directory(directory)
 
 

@@ -28,6 +28,7 @@ from bussrv.journal.segment import (
     Extent,
     digest_of,
     digests_of,
+    extent_of,
     first_seq,
     is_compressed,
     list_segments,
@@ -263,21 +264,9 @@ def _measure(path: Path, fold: Fold) -> tuple[Extent, Header, Line | None]:
             size = reader.position
         finally:
             reader.close()
-    size, digest = digest_of(path, size)
     number = reader.header.segment
-    if first is None or line is None:
-        return Extent(segment=number, bytes=size, digest=digest), reader.header, None
-    extent = Extent(
-        segment=number,
-        bytes=size,
-        digest=digest,
-        records=reader.next_seq - number,
-        first_seq=first.record.seq,
-        last_seq=line.record.seq,
-        first_time=first.record.time,
-        last_time=line.record.time,
-    )
-    return extent, reader.header, line
+    begin, end = (None if each is None else each.record for each in (first, line))
+    return extent_of(number, digest_of(path, size), reader.next_seq - number, begin, end), reader.header, line
 
 
 @contextmanager

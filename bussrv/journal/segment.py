@@ -24,9 +24,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from bussrv.errors import JournalError
 from bussrv.journal.chain import line_hash
@@ -59,6 +60,11 @@ def first_seq(path: Path) -> int:
     return int(path.name.partition(".")[0])
 
 
+def compressed_path(path: Path) -> Path:
+    """Where a segment is, or would be, when it is compressed."""
+    return path.with_name(path.name.removesuffix(SUFFIX) + COMPRESSED_SUFFIX)
+
+
 def is_compressed(path: Path) -> bool:
     """Whether a segment is compressed."""
     return path.name.endswith(COMPRESSED_SUFFIX)
@@ -87,7 +93,7 @@ def is_there(directory: Path, number: int) -> bool:
     """Whether there is a segment of that number, compressed or not."""
     plain = directory / segment_name(number)
     # In this order: while one is compressed, the copy is there before it is removed.
-    return plain.exists() or plain.with_name(plain.name.removesuffix(SUFFIX) + COMPRESSED_SUFFIX).exists()
+    return plain.exists() or compressed_path(plain).exists()
 
 
 def open_segment(path: Path) -> BinaryIO:
@@ -98,7 +104,7 @@ def open_segment(path: Path) -> BinaryIO:
     try:
         return cast("BinaryIO", gzip.open(path, "rb")) if is_compressed(path) else path.open("rb")
     except FileNotFoundError:
-        compressed = path.with_name(path.name.removesuffix(SUFFIX) + COMPRESSED_SUFFIX)
+        compressed = compressed_path(path)
         if is_compressed(path) or not compressed.exists():
             raise
         return cast("BinaryIO", gzip.open(compressed, "rb"))
@@ -121,14 +127,10 @@ def digests_of(path: Path, sizes: Iterable[int]) -> Digests:
     hashed, count, beginnings = sha256(), 0, {}
     with open_segment(path) as file:
         for size in sorted(set(sizes)):
-            while count < size and (block := file.read(min(_BLOCK, size - count))):
-                hashed.update(block)
-                count += len(block)
+            count += _hash_on(hashed, file, size - count)
             if count == size:
                 beginnings[size] = hashed.hexdigest()
-        while block := file.read(_BLOCK):
-            hashed.update(block)
-            count += len(block)
+        count += _hash_on(hashed, file)
     return Digests(count, hashed.hexdigest(), beginnings)
 
 
@@ -138,12 +140,19 @@ def digest_of(path: Path, size: int | None = None) -> tuple[int, str]:
     :param size: look at the first ``size`` bytes only.
     :raises OSError: if it cannot be read; one of ``GARBLED`` if it is compressed and damaged.
     """
-    hashed, count = sha256(), 0
+    hashed = sha256()
     with open_segment(path) as file:
-        while block := file.read(_BLOCK if size is None else min(_BLOCK, size - count)):
-            hashed.update(block)
-            count += len(block)
+        count = _hash_on(hashed, file, size)
     return count, hashed.hexdigest()
+
+
+def _hash_on(hashed: Any, file: BinaryIO, most: int | None = None) -> int:
+    """Take in what comes next, ``most`` bytes of it at the most. :returns: how many these were."""
+    count = 0
+    while block := file.read(_BLOCK if most is None else min(_BLOCK, most - count)):
+        hashed.update(block)
+        count += len(block)
+    return count
 
 
 def torn_tail(path: Path) -> bytes:
@@ -224,6 +233,19 @@ class Extent(Struct, frozen=True, kw_only=True):
         return Previous(self.segment, self.bytes, self.digest)
 
 
+def extent_of(segment: int, whole: tuple[int, str], records: int, first: Record | None, last: Record | None) -> Extent:
+    """The extent of a segment.
+
+    :param whole: its size and its digest.
+    :param first: the first of so many ``records``, and ``last`` the last, if there are any.
+    """
+    size, digest = whole
+    extent = Extent(segment=segment, bytes=size, digest=digest, records=records)
+    if first is None or last is None:
+        return extent
+    return replace(extent, first_seq=first.seq, last_seq=last.seq, first_time=first.time, last_time=last.time)
+
+
 class Measure:
     """The extent of a segment, as it grows.
 
@@ -265,17 +287,7 @@ class Measure:
 
     def extent(self) -> Extent:
         """How far it goes now."""
-        first, last = self._first, self._last
-        return Extent(
-            segment=self._segment,
-            bytes=self._bytes,
-            digest=self._digest.hexdigest(),
-            records=self._records,
-            first_seq=None if first is None else first.seq,
-            last_seq=None if last is None else last.seq,
-            first_time=None if first is None else first.time,
-            last_time=None if last is None else last.time,
-        )
+        return extent_of(self._segment, (self._bytes, self._digest.hexdigest()), self._records, self._first, self._last)
 
 
 class SegmentFile:

@@ -29,6 +29,7 @@ from bussrv.journal.segment import (
     SUFFIX,
     TORN_SUFFIX,
     Extent,
+    compressed_path,
     digest_of,
     first_seq,
     is_compressed,
@@ -320,7 +321,7 @@ class _Verification:
 
     def _check_copy(self, path: Path, found: Walk) -> None:
         """While a segment is compressed, it is there twice."""
-        copy = _compressed(path)
+        copy = compressed_path(path)
         if is_compressed(path) or not copy.exists():
             return
         try:
@@ -362,18 +363,8 @@ class _Verification:
                 self._fault(path, f"the name of a segment has {DIGITS} digits")
 
 
-def _compressed(path: Path) -> Path:
-    return path.with_name(path.name.removesuffix(SUFFIX) + COMPRESSED_SUFFIX)
-
-
 def _walk(path: Path, seals: Iterable[Seal]) -> Walk:
-    sealed = [seal.bytes for seal in seals]
-    try:
-        return walk(path, sealed)
-    except FileNotFoundError:
-        if is_compressed(path):
-            raise
-        return walk(_compressed(path), sealed)
+    return walk(path, [seal.bytes for seal in seals])
 
 
 def _next(seal: Seal) -> int:

@@ -17,7 +17,7 @@ from bussrv.journal.chain import line_hash
 from bussrv.journal.header import Header, Part, decode_header, decode_part
 from bussrv.journal.reading import MAX_LINE
 from bussrv.journal.record import Record, decode
-from bussrv.journal.segment import GARBLED, Extent, first_seq, is_compressed, open_segment
+from bussrv.journal.segment import GARBLED, Extent, extent_of, first_seq, is_compressed, open_segment
 
 _KIND_WITHIN = 120
 """In how many bytes of a line it shows whether it is a part of a snapshot or a record."""
@@ -191,17 +191,8 @@ class _Walker:
             self._fault("its header is not whole" if self._torn else "it is empty")
         if not self._records:
             self._check_parts()
-        first_record, last = self._first, self._last
-        extent = Extent(
-            segment=self._number,
-            bytes=self._bytes,
-            digest=self._digest.hexdigest(),
-            records=self._records,
-            first_seq=None if first_record is None else first_record.seq,
-            last_seq=None if last is None else last.seq,
-            first_time=None if first_record is None else first_record.time,
-            last_time=None if last is None else last.time,
-        )
+        whole = self._bytes, self._digest.hexdigest()
+        extent = extent_of(self._number, whole, self._records, self._first, self._last)
         return Walk(
             path=self._path,
             number=self._number,
