@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,34 +14,15 @@ from bussrv.journal.verify import verify
 from bussrv.testing.server import RunningServer
 from tests.end_to_end.journals import records
 from tests.end_to_end.linked import assert_journal_is_closed, tracebacks
+from tests.small_disk import fill, small_disk
 
 SIZE = "256k"
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    if os.geteuid() != 0:
-        pytest.skip("only root can mount a small disk")
-    directory = tmp_path / "small"
-    directory.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(directory)]
-    try:
-        mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no mount command")
-    if mounted.returncode:
-        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
-    yield directory
-    subprocess.run(["umount", "--lazy", str(directory)], check=True)
-
-
-def fill(directory: Path) -> Path:
-    """Take all the space that is left. :returns: the file that has it."""
-    ballast = directory / "ballast"
-    with suppress(OSError), ballast.open("wb", buffering=0) as file:
-        while file.write(b"x" * 512):
-            pass
-    return ballast
+@pytest.fixture(name="small_disk")
+def a_small_disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "small", SIZE) as directory:
+        yield directory
 
 
 def await_line(server: RunningServer, text: str) -> None:

@@ -3,7 +3,6 @@
 import errno
 import os
 import shutil
-import subprocess
 from contextlib import suppress
 
 import pytest
@@ -32,6 +31,7 @@ from tests.journal.support import (
     stamp,
     writer,
 )
+from tests.small_disk import fill, small_disk
 
 
 def refused(reactor, deferred, said="the journal cannot be written"):
@@ -487,31 +487,17 @@ def test_a_second_server_that_took_a_directory_that_was_made_again_is_left_alone
 # A disk that is really full.
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    if os.geteuid() != 0:
-        pytest.skip("only root can mount a small disk")
-    directory = tmp_path / "small"
-    directory.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(directory)]
-    try:
-        mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no mount command")
-    if mounted.returncode:
-        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
-    yield directory
-    subprocess.run(["umount", "--lazy", str(directory)], check=True)
+@pytest.fixture(name="small_disk")
+def a_small_disk(tmp_path):
+    with small_disk(tmp_path / "small", "64k") as directory:
+        yield directory
 
 
 def test_a_full_disk(small_disk, reactor):
     """No stand-in for the disk here."""
     journal = FileJournal(writer(small_disk), reactor)
     reactor.wait(journal.append(REGISTERED))
-    ballast = small_disk / "ballast"
-    with suppress(OSError), ballast.open("wb", buffering=0) as file:
-        while file.write(b"x" * 512):
-            pass
+    ballast = fill(small_disk)
     # What is left of the last page of the segment takes a few records more.
     failures = []
     filling = [journal.append([note("x" * 500)]).addErrback(failures.append) for _ in range(20)]
