@@ -76,7 +76,11 @@ def records_of(journals: DataFrame) -> DataFrame:
     :param journals: what :func:`read_journals` returns.
     """
     return journals.where((F.col("kind") == RECORD) & F.col("problem").isNull()).select(
-        *[name for name in RECORD_SCHEMA.names if name != CORRUPT], "file", "segment_first", "moment"
+        *[name for name in RECORD_SCHEMA.names if name not in {"v", "prev", CORRUPT}],
+        "file",
+        "segment_first",
+        "moment",
+        F.lit(False).alias("given"),
     )
 
 
