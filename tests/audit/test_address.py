@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from bussrv.addresses import format_address
+from bussrv.audit.address import address_of
+from tests.audit.oracles import address as oracle
+
+CASES = {
+    None: None,
+    "192.0.2.1:5": "192.0.2.1",
+    "192.0.2.1": "192.0.2.1",
+    "[::1]:7": "::1",
+    "[::1]": "::1",
+    "::1": "::1",
+    "fe80::1": "fe80::1",
+    "fe80::1%eth0": "fe80::1%eth0",
+    "[fe80::1%eth0]:51234": "fe80::1%eth0",
+    "[::ffff:192.0.2.1]:5": "::ffff:192.0.2.1",
+    "~b06d2f8813c4a97e50d1f2c8:51234": "~b06d2f8813c4a97e50d1f2c8",
+    "~b06d2f8813c4a97e50d1f2c8": "~b06d2f8813c4a97e50d1f2c8",
+    "/run/bussrv.sock": "/run/bussrv.sock",
+    "": "",
+}
+
+
+def test_a_peer_is_told_without_its_port(spark: SparkSession) -> None:
+    peers = spark.createDataFrame([(peer,) for peer in CASES], "peer string")
+    told = peers.select("peer", address_of(F.col("peer")).alias("address")).collect()
+    assert {row["peer"]: row["address"] for row in told} == CASES
+
+
+@pytest.mark.parametrize("peer", CASES)
+def test_the_oracle_says_the_same(peer: str | None) -> None:
+    assert oracle.address_of(peer) == CASES[peer]
+
+
+@given(st.ip_addresses().map(str), st.integers(0, 65535))
+def test_the_oracle_undoes_what_the_server_writes(host: str, port: int) -> None:
+    assert oracle.address_of(format_address(host, port)) == host
+    assert oracle.address_of(host) == host
