@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
 from bussrv import events as ev
+from bussrv.clock import Clock
 from bussrv.events import Event
 from bussrv.journal.batch import BatchWriter, Rotation, make_entry
 from bussrv.journal.files import Files
@@ -97,6 +98,7 @@ class House:
     """A server that writes a journal, boot after boot.
 
     :param seals: ``False``: it has no manifest, only the chain.
+    :param clock: stands still but for what is written with :meth:`write`, unless another one is given.
     :ivar records: everything that was written.
     :ivar states: the registry before the first record, and behind each; with ``remembers``.
     """
@@ -112,10 +114,11 @@ class House:
         seed: int = 0,
         server: str = "hall",
         remembers: bool = False,
+        clock: Clock | None = None,
     ) -> None:
         self.directory = directory
         self.key = key
-        self.clock = FakeClock()
+        self.clock = clock or FakeClock()
         self.traffic = Traffic(seed)
         self.records: list[Record] = []
         self.states = [snapshot(0, RegistryState())]
@@ -131,10 +134,14 @@ class House:
         directory.mkdir(exist_ok=True)
 
     def boot(self) -> None:
+        self._boots += 1
+        self.begin(f"{self._server}-{self._boots}")
+        self.write(ev.ServerStarted(version="1"))
+
+    def begin(self, boot: str) -> None:
+        """A boot of that id, of which nothing is written yet."""
         self.fold = RegistryFold()
         recovered = recover(self.directory, self.fold, HASTY)
-        self._boots += 1
-        boot = f"{self._server}-{self._boots}"
         options = {}
         if self._seals:
             manifest = read_manifest(self.directory / MANIFEST_NAME)
@@ -166,7 +173,6 @@ class House:
         )
         if self._upkeep is not None:
             self._upkeep.begin()
-        self.write(ev.ServerStarted(version="1"))
 
     def write(self, *events: Event) -> None:
         """One batch, and a look at what is due."""
@@ -179,6 +185,10 @@ class House:
         for event in events:
             self.clock.advance(0.25)
             stamped.append(Stamped(self.clock.utc(), self.clock.mono(), event))
+        self.commit(stamped)
+
+    def commit(self, stamped: Sequence[Stamped]) -> None:
+        """One batch of what has happened."""
         entries = self.writer.commit([make_entry([each]) for each in stamped])
         written = [record for entry in entries for record in entry.records]
         self.records += written
@@ -211,6 +221,10 @@ class House:
 
     def stop(self) -> None:
         self.write(ev.ServerStopped())
+        self.close()
+
+    def close(self) -> None:
+        """Nothing more is written."""
         self.writer.close()
         if self._upkeep is not None:
             self._upkeep.look(self.writer, at_end=True)

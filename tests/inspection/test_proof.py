@@ -33,8 +33,8 @@ from bussrv.registry.fold import RegistryFold
 from tests.audit.commands import BUSSRV, ROOT
 from tests.inspection.journals import House
 from tests.inspection.shell import Shell
-from tests.inspection.tampering import Copy, changed
 from tests.journal.support import FakeClock, FakeReactor, note
+from tests.tampering import Copy, changed
 
 
 @pytest.fixture(autouse=True)

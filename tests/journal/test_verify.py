@@ -20,7 +20,26 @@ from bussrv.journal.upkeep import Policy
 from bussrv.journal.verify import Report, verify
 from bussrv.journal.walk import Fault
 from tests.inspection.journals import KEY, NEXT_KEY, STRANGER, House, clean_journal, small_snapshots
-from tests.inspection.tampering import Copy, changed, flipped
+from tests.tampering import (
+    Copy,
+    changed,
+    drop,
+    flipped,
+    join,
+    move_to_another,
+    move_to_the_beginning,
+    move_to_the_end,
+    overwrite,
+    part,
+    put_in_another,
+    put_in_junk,
+    put_in_nothing,
+    put_in_one_that_fits,
+    repeat,
+    repeat_later,
+    say_the_same_otherwise,
+    swap,
+)
 
 KINDS = ("signed", "growing", "unsigned", "chain", "compressed")
 
@@ -195,76 +214,6 @@ def test_bytes_all_over_a_line(fresh: Fresh, which: str) -> None:
 
 
 # Lines that are dropped, repeated, put in, or moved.
-
-
-def drop(copy: Copy, number: int, index: int) -> None:
-    del copy.segments[number][index]
-
-
-def repeat(copy: Copy, number: int, index: int) -> None:
-    copy.segments[number].insert(index, copy.segments[number][index])
-
-
-def repeat_later(copy: Copy, number: int, index: int) -> None:
-    copy.segments[number].append(copy.segments[number][index])
-
-
-def swap(copy: Copy, number: int, index: int) -> None:
-    lines = copy.segments[number]
-    other = index + 1 if index + 1 < len(lines) else index - 1
-    lines[index], lines[other] = lines[other], lines[index]
-
-
-def move_to_the_end(copy: Copy, number: int, index: int) -> None:
-    line = copy.segments[number].pop(index)
-    copy.segments[number].insert(
-        len(copy.segments[number]) - 1 if index + 1 < len(copy.segments[number]) else index - 1, line
-    )
-
-
-def move_to_the_beginning(copy: Copy, number: int, index: int) -> None:
-    begin = copy.begin(number)
-    line = copy.segments[number].pop(index)
-    copy.segments[number].insert(begin if index > begin else begin + 1, line)
-
-
-def move_to_another(copy: Copy, number: int, index: int) -> None:
-    other = next(each for each in copy.numbers if each != number)
-    copy.segments[other].insert(copy.begin(other) + 2, copy.segments[number].pop(index))
-
-
-def put_in_another(copy: Copy, number: int, index: int) -> None:
-    other = copy.numbers[-1] if number != copy.numbers[-1] else copy.numbers[0]
-    copy.segments[number].insert(index, copy.segments[other][-1])
-
-
-def put_in_junk(copy: Copy, number: int, index: int) -> None:
-    copy.segments[number].insert(index, b"junk\n")
-
-
-def put_in_nothing(copy: Copy, number: int, index: int) -> None:
-    copy.segments[number].insert(index, b"\n")
-
-
-def put_in_one_that_fits(copy: Copy, number: int, index: int) -> None:
-    copy.segments[number].insert(index, changed(copy.segments[number][index]))
-
-
-def overwrite(copy: Copy, number: int, index: int) -> None:
-    copy.segments[number][index] = copy.segments[number][index][:30] + b"\n"
-
-
-def join(copy: Copy, number: int, index: int) -> None:
-    copy.segments[number][index] = copy.segments[number][index].rstrip(b"\n") + b" "
-
-
-def part(copy: Copy, number: int, index: int) -> None:
-    line = copy.segments[number][index]
-    copy.segments[number][index] = line[:100] + b"\n" + line[100:]
-
-
-def say_the_same_otherwise(copy: Copy, number: int, index: int) -> None:
-    copy.segments[number][index] = copy.segments[number][index].replace(b'":', b'": ')
 
 
 LINE_MUTATIONS = [

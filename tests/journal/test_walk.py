@@ -12,8 +12,8 @@ from bussrv.journal import walk as module
 from bussrv.journal.record import Record
 from bussrv.journal.segment import segment_name
 from bussrv.journal.walk import walk
-from tests.inspection.tampering import changed
 from tests.journal.support import chained
+from tests.tampering import changed
 
 Change = Callable[[list[bytes]], object]
 

@@ -41,6 +41,11 @@ class Copy:
         return sorted(self.segments)
 
     @property
+    def server(self) -> str:
+        """Whose journal it is."""
+        return str(json.loads(self.segments[self.numbers[-1]][0])["server"])
+
+    @property
     def last_seal(self) -> str:
         """The hash of the last line of the manifest as it was."""
         return line_hash(self._last)
@@ -118,9 +123,8 @@ class Copy:
         """An entry behind the others, numbered and chained as it should be."""
         number, last = len(self.manifest) + 1, line_hash(self.manifest[-1]) if self.manifest else START
         time = "2027-01-15T09:00:00.000000Z"
-        self.manifest.append(
-            entry_line({"v": 2, "prev": last, "entry": number, "time": time, "server": "hall", **members}, key)
-        )
+        said = {"v": 2, "prev": last, "entry": number, "time": time, "server": self.server, **members}
+        self.manifest.append(entry_line(said, key))
 
     def seal_of(self, number: int) -> dict[str, object]:
         """What a closed seal says of a segment as it is now."""
@@ -160,3 +164,76 @@ def changed(line: bytes) -> bytes:
 
 def flipped(line: bytes, index: int) -> bytes:
     return line[:index] + bytes([line[index] ^ 1]) + line[index + 1 :]
+
+
+# What is done to one line, a record or another one.
+
+
+def drop(copy: Copy, number: int, index: int) -> None:
+    del copy.segments[number][index]
+
+
+def repeat(copy: Copy, number: int, index: int) -> None:
+    copy.segments[number].insert(index, copy.segments[number][index])
+
+
+def repeat_later(copy: Copy, number: int, index: int) -> None:
+    copy.segments[number].append(copy.segments[number][index])
+
+
+def swap(copy: Copy, number: int, index: int) -> None:
+    lines = copy.segments[number]
+    other = index + 1 if index + 1 < len(lines) else index - 1
+    lines[index], lines[other] = lines[other], lines[index]
+
+
+def move_to_the_end(copy: Copy, number: int, index: int) -> None:
+    line = copy.segments[number].pop(index)
+    copy.segments[number].insert(
+        len(copy.segments[number]) - 1 if index + 1 < len(copy.segments[number]) else index - 1, line
+    )
+
+
+def move_to_the_beginning(copy: Copy, number: int, index: int) -> None:
+    begin = copy.begin(number)
+    line = copy.segments[number].pop(index)
+    copy.segments[number].insert(begin if index > begin else begin + 1, line)
+
+
+def move_to_another(copy: Copy, number: int, index: int) -> None:
+    other = next(each for each in copy.numbers if each != number)
+    copy.segments[other].insert(copy.begin(other) + 2, copy.segments[number].pop(index))
+
+
+def put_in_another(copy: Copy, number: int, index: int) -> None:
+    other = copy.numbers[-1] if number != copy.numbers[-1] else copy.numbers[0]
+    copy.segments[number].insert(index, copy.segments[other][-1])
+
+
+def put_in_junk(copy: Copy, number: int, index: int) -> None:
+    copy.segments[number].insert(index, b"junk\n")
+
+
+def put_in_nothing(copy: Copy, number: int, index: int) -> None:
+    copy.segments[number].insert(index, b"\n")
+
+
+def put_in_one_that_fits(copy: Copy, number: int, index: int) -> None:
+    copy.segments[number].insert(index, changed(copy.segments[number][index]))
+
+
+def overwrite(copy: Copy, number: int, index: int) -> None:
+    copy.segments[number][index] = copy.segments[number][index][:30] + b"\n"
+
+
+def join(copy: Copy, number: int, index: int) -> None:
+    copy.segments[number][index] = copy.segments[number][index].rstrip(b"\n") + b" "
+
+
+def part(copy: Copy, number: int, index: int) -> None:
+    line = copy.segments[number][index]
+    copy.segments[number][index] = line[:100] + b"\n" + line[100:]
+
+
+def say_the_same_otherwise(copy: Copy, number: int, index: int) -> None:
+    copy.segments[number][index] = copy.segments[number][index].replace(b'":', b'": ')
