@@ -1,0 +1,292 @@
+"""How fast the audit is, what memory it takes, and what others need for the same answers.
+
+For each number of events the journals of four servers are made up (kept in ``--work`` for the next run), and read into
+the memory of the system before each measurement: a disk that is read for the first time would be all that is measured
+(``--cold`` measures that as well). Every measurement is a process of its own; rounds take turns, medians of all rounds:
+
+- ``audit, new events``: nothing is known of the journals.
+- ``audit, known events``: the same journals once more, so that what was read is in Parquet already.
+- ``Python``: a plain pass over the lines, with a fast JSON decoder; it checks the chain as well.
+- ``DuckDB`` and ``Polars``, if they are installed (``pip install duckdb polars``): from JSON, and DuckDB from Parquet.
+
+The others answer a few of the questions that the audit answers (``audit_answers.py`` lists them); their answers have to
+be the same, or the exit status is 1. Spark's start is told apart, and is in no other figure. Memory is the peak of the
+resident memory.
+
+Run as ``python bench/audit.py``, with ``--quick`` for a first look.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import audit_spark
+from audit_answers import Answers, differences, missing
+from audit_child import AUDIT, DUCKDB, POLARS, PYTHON
+from audit_journals import Made, cool, make_journals, warm
+from audit_meter import Phase
+from journal_figures import facts
+
+Key = tuple[int, str]
+"""The number of events, and what was measured."""
+
+NEW, KNOWN, COLD = "audit, new events", "audit, known events", "audit, new events, cold"
+START = audit_spark.START
+
+FULL = (1_000_000, 10_000_000, 30_000_000)
+QUICK = (100_000,)
+
+BAR_NEW = 200_000
+BAR_KNOWN = 1_000_000
+BAR_FROM = 1_000_000
+"""Bars are about so many events and more; with less, what is measured is how Spark warms up."""
+
+BAR_LINEAR = 1.2
+"""How much more an event may cost among more events."""
+
+BAR_MEMORY = 1.25
+"""How much more memory may be taken for more events."""
+
+
+@dataclass
+class Results:
+    """Every measurement of a run.
+
+    :ivar records: how many there are, by how many were asked for.
+    :ivar wrong: answers that differ, and measurements that failed.
+    """
+
+    rounds: dict[Key, list[Phase]] = field(default_factory=dict)
+    made: dict[int, Made] = field(default_factory=dict)
+    records: dict[int, int] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, events: int, name: str, measured: Phase) -> None:
+        """Take one more round into account."""
+        self.rounds.setdefault((events, name), []).append(measured)
+
+    def note(self, text: str) -> None:
+        """Something to know of the figures; said once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def rate(self, key: Key) -> float:
+        """How many events a second."""
+        row = self.median(key)
+        assert row is not None
+        return self.records[key[0]] / row.seconds
+
+    def median(self, key: Key) -> Phase | None:
+        """The median of each figure; ``None``: was not measured."""
+        if key not in self.rounds:
+            return None
+        rounds = self.rounds[key]
+        numbers = {
+            name: statistics.median(getattr(each, name) for each in rounds)
+            for name in ("seconds", "cpu", "python", "java")
+        }
+        return Phase(key[1], **numbers)
+
+
+class Run:
+    """The measurements of one run of this program."""
+
+    def __init__(self, work: Path, others: Sequence[str], *, cold: bool) -> None:
+        self._work = work
+        self._others = others
+        self._cold = cold
+        self.results = Results()
+
+    def all_rounds(self, events: Sequence[int], rounds: int) -> None:
+        """Measure everything."""
+        for number in events:
+            made = self.results.made[number] = make_journals(self._work, number)
+            print(f"{number:,} events: {made.bytes / 1e6:,.0f} MB, made up in {made.seconds:,.1f} s", flush=True)
+            for _ in range(rounds):
+                self._round(number, made)
+
+    def _round(self, events: int, made: Made) -> None:
+        with tempfile.TemporaryDirectory(dir=self._work, prefix="round-") as temporary:
+            checkpoint = Path(temporary, "checkpoint") if audit_spark.can_go_on() else None
+            answers = self._audit(events, NEW, made, Path(temporary, "new"), checkpoint)
+            self.results.records[events] = sum(records for records, _ in answers["records"].values())
+            if checkpoint is None:
+                self.results.note("the audit has no checkpoints yet: known events were not measured")
+            else:
+                again = self._audit(events, KNOWN, made, Path(temporary, "known"), checkpoint)
+                self._compare(events, KNOWN, answers, again)
+        if self._cold:
+            with tempfile.TemporaryDirectory(dir=self._work, prefix="round-") as temporary:
+                self._compare(events, COLD, answers, self._audit(events, COLD, made, Path(temporary, "cold"), None))
+        # What the audit does not say, the first of the others that does says.
+        expected = answers
+        for name in self._others:
+            with tempfile.TemporaryDirectory(dir=self._work, prefix="round-") as temporary:
+                expected = {**self._other(events, name, made, Path(temporary, "work"), expected), **expected}
+        for name in missing(answers):
+            self.results.note(f"the audit has no table for {name}: only the others were compared")
+
+    def _audit(self, events: int, name: str, made: Made, work: Path, checkpoint: Path | None) -> Answers:
+        said = self._measure(AUDIT, made, work, cold=name == COLD, checkpoint=checkpoint and str(checkpoint))
+        for phase in (Phase(**each) for each in said["phases"]):
+            if phase.name == START:
+                self.results.add(events, START, phase)
+            else:
+                self.results.add(events, name if phase.name == audit_spark.WHOLE else f"{name}: {phase.name}", phase)
+        return said["answers"]
+
+    def _other(self, events: int, name: str, made: Made, work: Path, expected: Answers) -> Answers:
+        try:
+            said = self._measure(name, made, work)
+        except subprocess.CalledProcessError as error:
+            self.results.wrong.append(f"{events:,} events, {name}: failed with {error.returncode}")
+            return {}
+        for phase in (Phase(**each) for each in said["phases"]):
+            self.results.add(events, f"{name}, {phase.name}", phase)
+        self._compare(events, name, expected, said["answers"])
+        return said["answers"]
+
+    def _compare(self, events: int, name: str, expected: Answers, found: Answers) -> None:
+        self.results.wrong += [f"{events:,} events, {name}: {each}" for each in differences(found, expected)]
+
+    def _measure(self, what: str, made: Made, work: Path, *, cold: bool = False, **more: Any) -> dict[str, Any]:
+        work.mkdir()
+        directories = [Path(each) for each in made.directories]
+        if cold:
+            cool(directories)
+        else:
+            warm(directories)
+        result = work / "result.json"
+        task = {"what": what, "journals": made.directories, "work": str(work), "result": str(result), **more}
+        command = [sys.executable, str(Path(__file__).with_name("audit_child.py")), json.dumps(task)]
+        subprocess.run(command, check=True)
+        said: dict[str, Any] = json.loads(result.read_text())
+        took = ", ".join(f"{each['name']} {each['seconds']:.1f} s" for each in said["phases"])
+        print(f"  {what}: {took}", flush=True)
+        return said
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Something that should hold. :ivar ratio: at least 1 where it does."""
+
+    what: str
+    ratio: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether it does."""
+        return self.ratio >= 1
+
+
+def bars(results: Results) -> Iterator[Bar]:
+    """What should hold, as far as it was measured."""
+    numbers = [events for events in sorted(results.made) if events >= BAR_FROM]
+    for name, least in ((NEW, BAR_NEW), (KNOWN, BAR_KNOWN)):
+        measured = {events: row for events in numbers if (row := results.median((events, name)))}
+        for events in measured:
+            yield Bar(f"{name}, {events:,}: {least:,} a second", results.rate((events, name)) / least)
+        for (fewer, small), (more, large) in pairwise(measured.items()):
+            cost = results.rate((fewer, name)) / results.rate((more, name))
+            yield Bar(f"{name}, {more:,}: an event costs what it does of {fewer:,} ({cost:.2f})", BAR_LINEAR / cost)
+            memory = (large.java + large.python) / (small.java + small.python)
+            yield Bar(f"{name}, {more:,}: as much memory as for {fewer:,} ({memory:.2f})", BAR_MEMORY / memory)
+
+
+def print_table(results: Results) -> None:
+    """One row for each kind of measurement; the last column is how much faster the audit of new events is."""
+    print(f"\n{'':<46}{'events/s':>12}{'s':>9}{'CPU s':>9}{'Python MB':>11}{'Java MB':>9}{'audit is':>10}")
+    before = None
+    for events, name in results.rounds:
+        if before not in (None, events):
+            print()
+        before = events
+        row, ours = results.median((events, name)), results.median((events, NEW))
+        assert row is not None
+        assert ours is not None
+        rate = "" if name == START else f"{results.rate((events, name)):,.0f}"
+        is_other = name.startswith((PYTHON, DUCKDB, POLARS))
+        faster = f"{row.seconds / ours.seconds:.2f} x" if is_other else ""
+        memory = f"{row.python / 1e6:>11,.0f}{row.java / 1e6:>9,.0f}" if row.python else ""
+        print(f"{f'{events:,}, {name}':<46}{rate:>12}{row.seconds:>9.1f}{row.cpu:>9.1f}{memory:<20}{faster:>10}")
+
+
+def as_json(machine: dict[str, str], results: Results, found: Sequence[Bar]) -> dict[str, Any]:
+    """Everything, each round of it; times in seconds, memory in bytes."""
+    rows = []
+    for (events, name), rounds in results.rounds.items():
+        median = results.median((events, name))
+        assert median is not None
+        rate = None if name == START else results.rate((events, name))
+        rows.append({"events": events, "rate": rate, **asdict(median), "rounds": [asdict(each) for each in rounds]})
+    return {
+        "machine": machine,
+        "journals": {events: asdict(made) for events, made in results.made.items()},
+        "rows": rows,
+        "wrong": results.wrong,
+        "notes": results.notes,
+        "bars": [{**asdict(bar), "holds": bar.holds} for bar in found],
+    }
+
+
+def read_command_line() -> argparse.Namespace:
+    """What is to be measured, and where."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--events", type=int, nargs="+", help=f"how many [{' '.join(map(str, FULL))}]")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK[0]} events, one round")
+    parser.add_argument("--cold", action="store_true", help="also audit journals that have to be read from the disk")
+    parser.add_argument("--alone", action="store_true", help="the audit only, and nothing to compare it with")
+    parser.add_argument(
+        "--work", type=Path, help="where journals are kept; takes 450 bytes an event, and as much again"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there, too")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Read the command line, measure, print. :returns: 1 if an answer differs, else 0."""
+    options = read_command_line()
+    installed = {each: importlib.util.find_spec(each.lower()) is not None for each in (DUCKDB, POLARS)}
+    with tempfile.TemporaryDirectory(prefix="bench-audit-") as temporary:
+        work = (options.work or Path(temporary)).resolve()
+        work.mkdir(parents=True, exist_ok=True)
+        machine = facts(work)
+        for name, value in machine.items():
+            print(f"{name}: {value}")
+        others = [] if options.alone else [PYTHON, *(name for name in installed if installed[name])]
+        run = Run(work, others, cold=options.cold)
+        for name in installed:
+            if not installed[name]:
+                run.results.note(f"{name} is not installed: left out")
+        run.all_rounds(options.events or (QUICK if options.quick else FULL), 1 if options.quick else options.rounds)
+    results, found = run.results, list(bars(run.results))
+    print_table(results)
+    print()
+    for bar in found:
+        print(f"{'holds' if bar.holds else 'MISSED':<8}{bar.ratio:>7.2f}  {bar.what}")
+    for text in results.notes:
+        print(f"note    {text}")
+    for text in results.wrong:
+        print(f"WRONG   {text}")
+    if not results.wrong and others:
+        print("all answers are the same")
+    if options.json is not None:
+        options.json.write_text(json.dumps(as_json(machine, results, found), indent=1) + "\n")
+    return 1 if results.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,101 @@
+"""What a program costs, with the processes it started: time, CPU and memory of each phase, from ``/proc``.
+
+The system keeps the peak of each process; it is reset when a phase begins, so no sampling can miss one.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+RESET_PEAK = "5"
+"""What ``/proc/PID/clear_refs`` takes that for."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What one phase cost.
+
+    :ivar seconds: from its beginning to its end.
+    :ivar cpu: seconds of all processes together.
+    :ivar python: the peak of the resident memory of all that is not Java, in bytes; of several processes the sum of
+        their peaks.
+    :ivar java: the same of Java; 0 without one.
+    """
+
+    name: str
+    seconds: float
+    cpu: float
+    python: int
+    java: int
+
+
+class Meter:
+    """Measures this process and those that it started. :ivar phases: those that are over."""
+
+    def __init__(self) -> None:
+        self.phases: list[Phase] = []
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Measure what is done inside."""
+        for process in _family():
+            with suppress(OSError):
+                (process / "clear_refs").write_text(RESET_PEAK)
+        cpu, begin = _cpu(), time.perf_counter()
+        yield
+        seconds, family = time.perf_counter() - begin, _family()
+        peaks = {process: _peak(process) for process in family}
+        java = sum(peak for process, peak in peaks.items() if _is_java(process))
+        self.phases.append(Phase(name, seconds, _cpu() - cpu, sum(peaks.values()) - java, java))
+
+    def add(self, name: str, seconds: float) -> None:
+        """Take in what a part of a phase took, as the program says itself; what else it cost is not known."""
+        self.phases.append(Phase(name, seconds, 0.0, 0, 0))
+
+
+def _family() -> list[Path]:
+    """Our process and those below it, as directories of ``/proc``."""
+    parents: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        fields = _fields(path)
+        if fields:
+            parents[int(path.name)] = int(fields[1])
+    found = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return [Path("/proc", str(pid)) for pid in found]
+
+
+def _fields(process: Path) -> list[str]:
+    """What ``stat`` says behind the name of the program; nothing if the process is gone."""
+    try:
+        return (process / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _cpu() -> float:
+    """Seconds of CPU so far, those of children that ended among them."""
+    return sum(sum(map(int, _fields(process)[11:15])) for process in _family()) / TICKS
+
+
+def _peak(process: Path) -> int:
+    try:
+        lines = (process / "status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
+
+
+def _is_java(process: Path) -> bool:
+    try:
+        return (process / "comm").read_text().strip() == "java"
+    except OSError:
+        return False

@@ -1,0 +1,106 @@
+"""The audit itself, called as the command calls it, and its answers, read from the tables that it wrote."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from audit_answers import Answers, as_answer
+from audit_journals import segments_of
+from audit_meter import Meter
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+START = "Spark's start"
+WHOLE = "audit"
+
+TABLES: dict[str, tuple[str, int, str]] = {
+    "records": (
+        "events",
+        4,
+        "SELECT server, event, protocol, outcome, sum(records), sum(suppressed) FROM {table} GROUP BY 1, 2, 3, 4",
+    ),
+    "refusals": (
+        "refusals",
+        3,
+        "SELECT server, event, reason, sum(records), sum(suppressed) FROM {table} GROUP BY 1, 2, 3",
+    ),
+    "sessions": (
+        "sessions",
+        2,
+        """
+        SELECT server, protocol, count(opened), count_if(state = 'closed'), count_if(state = 'open')
+        FROM {table} WHERE home IS NULL GROUP BY 1, 2
+        """,
+    ),
+    "traffic": (
+        "sessions",
+        2,
+        """
+        SELECT server, protocol, sum(objects_in), sum(objects_out), sum(bytes_in), sum(bytes_out)
+        FROM {table} GROUP BY 1, 2
+        """,
+    ),
+    "peak": ("concurrency", 2, "SELECT server, protocol, max(sessions) FROM {table} GROUP BY 1, 2"),
+    "provided": ("services", 2, "SELECT server, service, round(provided_seconds * 1000000) FROM {table}"),
+    "numbers": (
+        "findings",
+        1,
+        "SELECT server, count(*) FROM {table} WHERE kind IN ('seq-gap', 'seq-duplicate') GROUP BY 1",
+    ),
+    "chain": (
+        "findings",
+        1,
+        "SELECT '', count(*) FROM {table} WHERE kind IN ('broken-chain', 'broken-link') GROUP BY 1",
+    ),
+}
+"""For each answer the table that has it, how many columns are its key, and the query."""
+
+
+def can_go_on() -> bool:
+    """Whether the audit knows checkpoints, so that one can go on from another."""
+    from bussrv.audit.job import audit
+
+    return "checkpoint" in inspect.signature(audit).parameters
+
+
+def call_audit(spark: SparkSession, directories: list[Path], out: Path, checkpoint: Path | None, meter: Meter) -> None:
+    """The one place that calls it. Phases of its own go to ``meter`` as soon as it tells of them."""
+    from bussrv.audit.job import audit
+
+    options: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
+    with meter.phase(WHOLE):
+        audit(spark, directories, out, **options)
+
+
+def run(directories: list[Path], out: Path, checkpoint: Path | None, meter: Meter) -> Answers:
+    """Start Spark, audit, stop it.
+
+    :param checkpoint: where it goes on from, and what it leaves for the next one.
+    """
+    with meter.phase(START):
+        from bussrv.audit.job import SMALL
+        from bussrv.audit.session import spark_session
+
+        size = sum(path.stat().st_size for path in segments_of(directories))
+        session = spark_session(quick_start=size <= SMALL)
+        spark = session.__enter__()
+    try:
+        call_audit(spark, directories, out, checkpoint, meter)
+        return read_answers(spark, out)
+    finally:
+        session.__exit__(None, None, None)
+
+
+def read_answers(spark: SparkSession, out: Path) -> Answers:
+    """What the tables say; nothing of those that are not there."""
+    answers: Answers = {}
+    for name, (table, keys, query) in TABLES.items():
+        path = out / "tables" / table
+        if path.exists():
+            spark.read.parquet(f"file://{path}").createOrReplaceTempView(table)
+            found = spark.sql(query.format(table=table)).collect()
+            answers[name] = as_answer([tuple(row) for row in found], keys)
+    return answers
