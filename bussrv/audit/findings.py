@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from msgspec import Struct
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 SEVERITIES = ("error", "warning", "notice")
@@ -17,6 +18,9 @@ KINDS: dict[str, str] = {
     "unreadable-segment": "error",
     "broken-chain": "error",
     "broken-link": "error",
+    "broken-seal": "error",
+    "bad-manifest": "error",
+    "segment-missing": "error",
     "journal-salvaged": "warning",
     "seq-gap": "error",
     "seq-duplicate": "error",
@@ -26,8 +30,27 @@ KINDS: dict[str, str] = {
     "session-never-closed": "error",
     "session-closed-twice": "error",
     "session-closed-unopened": "error",
+    "session-record-before-opening": "error",
+    "session-record-after-end": "error",
+    "session-miscounted": "error",
+    "session-duration-wrong": "error",
+    "boot-not-started": "error",
+    "boot-started-twice": "error",
+    "boot-interleaved": "error",
+    "boot-record-after-stop": "error",
+    "boot-not-recovered": "error",
+    "boot-miscounted": "error",
+    "clock-backwards": "error",
     # The registry is the same with or without such a record.
     "service-not-registered": "warning",
+    "service-registered-twice": "warning",
+    "service-never-unregistered": "warning",
+    "subscription-not-added": "warning",
+    "subscription-added-twice": "warning",
+    # Whoever may set the clock of the machine can do that without touching the journal.
+    "time-backwards": "warning",
+    # A start that was broken off before its first record leaves it behind.
+    "boot-recovered-after-stop": "notice",
 }
 """Every kind of finding, and how severe it is."""
 
@@ -36,6 +59,7 @@ FINDING: dict[str, str] = {
     "kind": "string",
     "server": "string",
     "boot": "string",
+    "segment": "bigint",
     "first_seq": "bigint",
     "last_seq": "bigint",
     "session": "string",
@@ -45,6 +69,29 @@ FINDING: dict[str, str] = {
     "message": "string",
 }
 """The columns of the findings table and their types. NULL where one does not apply."""
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """A finding that was made without Spark; its fields are columns of ``FINDING``."""
+
+    kind: str
+    message: str
+    server: str | None = None
+    boot: str | None = None
+    segment: int | None = None
+    first_seq: int | None = None
+    last_seq: int | None = None
+    file: str | None = None
+    line: int | None = None
+
+
+_FIELDS = Finding.__struct_fields__
+
+
+def made_here(spark: SparkSession, findings: Iterable[Finding]) -> DataFrame:
+    """Findings that were made without Spark, as :func:`as_findings` returns them."""
+    rows = [tuple(getattr(each, name) for name in _FIELDS) for each in findings]
+    return as_findings(spark.createDataFrame(rows, ", ".join(f"{name} {FINDING[name]}" for name in _FIELDS)))
 
 
 def as_findings(rows: DataFrame) -> DataFrame:

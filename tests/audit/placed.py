@@ -1,0 +1,85 @@
+"""The sound records of journals, each with the segment that it is in, and as the audit is given them."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Raw
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import BooleanType, LongType, StructType
+
+from bussrv import events as ev
+from bussrv.audit.schema import CORRUPT, RECORD_SCHEMA
+from bussrv.errors import JournalError
+from bussrv.journal import header
+from bussrv.journal.record import Record, decode, encode
+from bussrv.journal.segment import first_seq, is_compressed, list_segments
+from bussrv.registry.fold import RegistryFold
+from bussrv.registry.state import RegistryState
+from tests.audit.oracles.consistency import Placed
+
+
+def placed(journal: Path) -> list[Placed]:
+    """What can be read of a journal."""
+    found = []
+    for path in list_segments(journal):
+        for line in _lines(path):
+            with suppress(JournalError):
+                found.append(Placed(decode(line), first_seq(path)))
+    return found
+
+
+def given(journal: Path) -> list[Record]:
+    """What the registry was before the first record of a journal, as the audit puts it into records."""
+    begin, fold, parts = placed(journal)[0].record, RegistryFold(), []
+    for line in _lines(list_segments(journal)[0]):
+        with suppress(JournalError):
+            parts.append(header.decode_part(line))
+    for part in parts:
+        fold.take(Raw(bytes(part.state)))
+    return list(_records(fold.state, begin))
+
+
+def _lines(path: Path) -> list[bytes]:
+    text = gzip.decompress(path.read_bytes()) if is_compressed(path) else path.read_bytes()
+    return text.split(b"\n")[:-1]
+
+
+def _records(state: RegistryState, begin: Record) -> Iterable[Record]:
+    def record(mono: int, moment: int, event: ev.Event) -> Record:
+        return Record(begin.seq - 1, moment, mono, begin.server, begin.boot, event)
+
+    for each in state.sessions.values():
+        about = each.about()
+        yield record(0, each.opened, ev.SessionOpened(persistent=each.persistent, home=each.home, **about))
+        yield record(1, each.opened, ev.SessionIdentified(routing_ids=each.routing_ids, **about))
+    for service, providers in state.services.items():
+        for session, moment in providers.items():
+            yield record(2, moment, ev.ServiceRegistered(session=session, service=service))
+    for each in state.all_subscriptions():
+        yield record(3, each.added, ev.SubscriptionAdded(session=each.session, service=each.service))
+
+
+def records_frame(
+    spark: SparkSession, directory: Path, some: Sequence[Placed], before: Sequence[Record] = (), parts: int = 3
+) -> DataFrame:
+    """The DataFrame ``records`` of the audit.
+
+    :param directory: where there is room for what Spark reads.
+    :param before: what was given.
+    :param parts: into how many partitions the records are dealt out.
+    """
+    schema = StructType(list(RECORD_SCHEMA)).add("segment_first", LongType()).add("given", BooleanType())
+    lines = [_line(record, segment, "false") for record, segment in some] + [_line(each, 0, "true") for each in before]
+    path = directory / "records.json"
+    path.write_bytes(b"".join(lines))
+    records = spark.read.schema(schema).json(str(path)).repartition(parts)
+    return records.withColumn("moment", F.col("time").cast("timestamp")).drop("v", "prev", "time", CORRUPT)
+
+
+def _line(record: Record, segment: int, is_given: str) -> bytes:
+    return encode(record).rstrip()[:-1] + f',"segment_first":{segment},"given":{is_given}}}\n'.encode()
