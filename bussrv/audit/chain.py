@@ -1,128 +1,124 @@
-"""Does every line hold the hash of the one before it, and every header what the segment before it was?
+"""Every line of a segment with its place: which ones are bad, and which do not hold the hash of the line before them.
 
-Without a key, who can write to a journal can also make all this fit again; what only seals can show is not asked here.
+To number lines and to look at each with the one before it, they have to be sorted. So this is done only for segments of
+which it is known that something is wrong (:mod:`bussrv.audit.extents`).
 """
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.findings import as_findings, words
-from bussrv.audit.load import HEADER, PART, RECORD
+from bussrv.audit.load import EXCERPT, HEADER, PART, RECORD, hash_of, judged
+from bussrv.audit.segments import file_of, number_of
 from bussrv.audit.snapshot import Snapshot
 
 
-def line_findings(places: DataFrame) -> DataFrame:
-    """Each line that does not hold the hash of the line before it, within a segment.
+def places_of(text: DataFrame, snapshot: Snapshot) -> DataFrame:
+    """Every line with its place: ``file`` and ``line``, its number, ``hash`` and ``hash_before``, the hash of the line
+    before it. A header or part that is sound as such, but stands where it does not belong, has its ``problem`` here.
 
-    A bad line is not asked for the hash, but has one; so it is found out by the line behind it, too, if it was changed.
-
-    :param places: what :func:`bussrv.audit.load.places_of` returns.
+    :param text: what :func:`bussrv.audit.segments.read_text` returns.
     """
-    part = words("part ", F.col("head.part"), " of the snapshot")
-    which = F.when(F.col("kind") == RECORD, words("record ", F.col("seq"))).otherwise(part)
-    message = words(which, " does not hold the hash of the line before it; that line, or this one, was changed")
-    broken = places.where(F.col("problem").isNull() & (F.col("prev") != F.col("hash_before")))
+    in_file = Window.partitionBy("taken").orderBy("block", "position")
+    lines = judged(text.withColumn("position", F.monotonically_increasing_id())).withColumn("hash", hash_of("raw"))
+    placed = lines.select(
+        *("taken", "kind", "part", "parts", "prev", "problem", "server", "boot", "seq"),
+        F.left(F.make_valid_utf8("raw"), F.lit(EXCERPT + 1)).alias("raw"),
+        F.row_number().over(in_file).cast("bigint").alias("line"),
+        F.lag("hash").over(in_file).alias("hash_before"),
+        F.lag("seq").over(in_file).alias("seq_before"),
+        F.first(F.struct("kind", "problem")).over(in_file).alias("first"),
+    )
+    return (
+        placed.withColumn("problem", F.coalesce("problem", _misplaced()))
+        .withColumn("file", file_of(snapshot, F.col("taken")))
+        .withColumn("segment", number_of(F.col("taken")))
+        .drop("first")
+    )
+
+
+def _misplaced() -> Column:
+    is_header, is_part = F.col("kind") == HEADER, F.col("kind") == PART
+    behind_header = (F.col("first.kind") == HEADER) & F.col("first.problem").isNull()
+    return (
+        F.when(is_header & (F.col("line") > 1), F.lit("not in the first line"))
+        .when(is_part & ~behind_header, F.lit("without a header"))
+        .when(is_part & (F.col("part") != F.col("line") - 1), words("part ", F.col("part"), " in its place"))
+    )
+
+
+def bad_line_findings(places: DataFrame) -> DataFrame:
+    """Each line that is not what it should be.
+
+    :param places: what :func:`places_of` returns.
+    """
+    shown = F.col("raw")
+    excerpt = F.when(F.length(shown) > EXCERPT, words(F.left(shown, F.lit(EXCERPT)), "…")).otherwise(shown)
+    message = words("no ", F.col("kind"), ", ", F.col("problem"), ": ", excerpt)
+    bad = places.where(F.col("problem").isNotNull())
     return as_findings(
-        broken.select(
-            *("server", "boot", "file", "line"),
-            F.col("seq").alias("first_seq"),
-            F.col("seq").alias("last_seq"),
-            F.lit("broken-chain").alias("kind"),
+        bad.select(
+            *("segment", "file", "line"),
+            F.when(F.col("kind") == RECORD, F.col("seq_before") + 1).alias("first_seq"),
+            F.lit("bad-line").alias("kind"),
             message.alias("message"),
         )
     )
 
 
-def segments(spark: SparkSession, snapshot: Snapshot, places: DataFrame) -> DataFrame:
-    """Each segment: ``file``, ``server`` and ``boot``; its ``header``, NULL if the first line is not a sound one;
-    ``parts``, how many parts of its snapshot are there; ``is_unknown``, whether it cannot be read, or its first line is
-    a bad one; and ``before``: ``number``, ``bytes``, ``digest`` and ``last_hash`` of the segment before it.
-
-    :param places: what :func:`bussrv.audit.load.places_of` returns.
-    """
-    rows = [
-        (each.taken, each.taken.partition("/")[0], str(each.path), each.number, each.bytes, each.digest)
-        for each in snapshot.segments
-    ]
-    columns = "taken string, journal string, file string, number bigint, bytes bigint, digest string"
-    is_first, is_sound = F.col("line") == 1, F.col("problem").isNull()
-    header = F.when(is_first & is_sound & (F.col("kind") == HEADER), F.struct("prev", "server", "boot", "head"))
-    read = places.groupBy("taken").agg(
-        F.any_value(header, ignoreNulls=True).alias("header"),
-        F.bool_or(is_first & ~is_sound).alias("is_unknown"),
-        F.count_if(is_sound & (F.col("kind") == PART)).alias("parts"),
-        F.max_by("hash", "line").alias("last_hash"),
-    )
-    unreadable = [each.taken for each in snapshot.segments if each.unreadable is not None]
-    before = F.lag(F.struct("number", "bytes", "digest", "last_hash")).over(
-        Window.partitionBy("journal").orderBy("number")
-    )
-    return (
-        spark.createDataFrame(rows, columns)
-        .join(read, on="taken", how="left")
-        .withColumn("before", before)
-        .select(
-            *("file", "header.server", "header.boot", "header", "parts", "before"),
-            (F.coalesce("is_unknown", F.lit(False)) | F.col("taken").isin(unreadable)).alias("is_unknown"),
-        )
-    )
-
-
-def link_findings(segments: DataFrame) -> DataFrame:
-    """Each segment whose header does not fit the segment before it. What was there before the first one is not known:
-    old segments may be gone. The header of a salvaged journal begins a new chain.
-
-    :param segments: what :func:`segments` returns.
-    """
-    previous, before = F.col("header.head.previous"), F.col("before")
-    is_other = (previous["bytes"] != before["bytes"]) | (previous["digest"] != before["digest"])
-    is_changed = before["digest"].isNotNull() & is_other
-    no_header, new_chain = F.col("header").isNull(), F.col("header.head.salvaged").isNotNull()
-    message = (
-        F.when(no_header & ~F.col("is_unknown"), F.lit("the segment does not begin with a header"))
-        .when(no_header | new_chain | before.isNull(), F.lit(None))
-        .when(previous.isNull(), F.lit("the header says that there is no segment before this one, but there is"))
-        .when(
-            previous["segment"] != before["number"],
-            words("the segment should follow segment ", previous["segment"], ", not segment ", before["number"]),
-        )
-        .when(
-            F.col("header.prev") != before["last_hash"],
-            F.lit("the header does not hold the hash of the last line of the segment before it"),
-        )
-        .when(is_changed, F.lit("the segment before this one is not what it was when it was closed"))
-    )
-    return _about_headers(segments.withColumn("message", message).where("message IS NOT NULL"), "broken-link")
-
-
-def part_findings(segments: DataFrame) -> DataFrame:
+def part_findings(places: DataFrame) -> DataFrame:
     """Each header whose snapshot is not there as it says.
 
-    :param segments: what :func:`segments` returns.
+    :param places: what :func:`places_of` returns.
     """
-    said = F.col("header.head.parts")
-    message = words("no header, its snapshot has ", said, " parts, and ", F.col("parts"), " are there")
-    return _about_headers(segments.where(said != F.col("parts")).withColumn("message", message), "bad-line")
-
-
-def salvage_findings(segments: DataFrame) -> DataFrame:
-    """Each header with which a server began a new chain behind damage.
-
-    :param segments: what :func:`segments` returns.
-    """
-    damage = F.col("header.head.salvaged")
-    place = words("segment ", damage["segment"], ", line ", damage["line"], ": ", damage["reason"])
-    message = words("the server went on behind damage in ", place)
-    found = segments.where(damage.isNotNull()).withColumn("message", message)
-    return _about_headers(found, "journal-salvaged", damage["seq"])
-
-
-def _about_headers(found: DataFrame, kind: str, seq: Column | None = None) -> DataFrame:
-    numbers = [] if seq is None else [seq.alias("first_seq"), seq.alias("last_seq")]
+    is_sound = F.col("problem").isNull()
+    header = F.when(is_sound & (F.col("kind") == HEADER), F.struct("server", "boot", "parts"))
+    counted = places.groupBy("file", "segment").agg(
+        F.any_value(header, ignoreNulls=True).alias("header"),
+        F.count_if(is_sound & (F.col("kind") == PART)).alias("there"),
+    )
+    message = words("no header, its snapshot has ", F.col("header.parts"), " parts, and ", F.col("there"), " are there")
     return as_findings(
-        found.select(
-            *("server", "boot", "file", "message"), F.lit(1).alias("line"), F.lit(kind).alias("kind"), *numbers
+        counted.where(F.col("header.parts") != F.col("there")).select(
+            *("header.server", "header.boot", "segment", "file"),
+            F.lit(1).alias("line"),
+            F.lit("bad-line").alias("kind"),
+            message.alias("message"),
+        )
+    )
+
+
+def line_findings(places: DataFrame) -> DataFrame:
+    """Each place in a segment where a line does not hold the hash of the line before it.
+
+    Where two such places follow each other, the line between them was changed. A bad line is not asked for the hash,
+    but has one; so it is found out by the line behind it, too, if it was changed.
+
+    :param places: what :func:`places_of` returns.
+    """
+    in_file = Window.partitionBy("file").orderBy("line")
+    is_broken = F.coalesce(F.col("problem").isNull() & (F.col("prev") != F.col("hash_before")), F.lit(False))
+    near = places.withColumn("is_broken", is_broken).select(
+        "*",
+        F.coalesce(F.lag("is_broken").over(in_file), F.lit(False)).alias("before_too"),
+        F.coalesce(F.lead("is_broken").over(in_file), F.lit(False)).alias("next_too"),
+    )
+    part = words("part ", F.col("part"), " of the snapshot")
+    which = F.when(F.col("kind") == RECORD, words("record ", F.col("seq"))).otherwise(part)
+    message = F.when(
+        F.col("next_too"), words(which, " was changed, or put in: it does not fit the lines before and behind it")
+    ).otherwise(
+        words(which, " does not hold the hash of the line before it: that was changed, or lines were put in or taken out")
+    )
+    first = F.when(F.col("next_too"), F.col("seq")).otherwise(F.coalesce("seq_before", "seq"))
+    return as_findings(
+        near.where(F.col("is_broken") & (F.col("next_too") | ~F.col("before_too"))).select(
+            *("server", "boot", "segment", "file", "line"),
+            first.alias("first_seq"),
+            F.col("seq").alias("last_seq"),
+            F.lit("broken-chain").alias("kind"),
+            message.alias("message"),
         )
     )

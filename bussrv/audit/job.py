@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from bussrv.audit.output import check_output, publish, writing
-from bussrv.audit.snapshot import Snapshot, take_snapshot
 from bussrv.errors import BussrvError
+from bussrv.journal.keys import PublicKey, read_public
+from bussrv.journal.moments import parse_instant
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from bussrv.audit.progress import Progress
 
 DEFAULT_OUT = "bussrv-audit"
 
@@ -29,9 +32,30 @@ CLEAN = 0
 FINDINGS = 1
 NOT_JUDGED = 2
 
+SEVERITIES = ("error", "warning", "notice")
+
 
 class AuditFailed(BussrvError):
     """The audit cannot say anything about the journals. The message says why."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be audited.
+
+    :ivar journals: directories of this machine, of running servers too, or URLs of what Spark can read.
+    :ivar since, until: what the tables are to be about, UTC microseconds since 1970.
+    :ivar trusted: the key that seals have to be led back to.
+    :ivar checkpoint: a directory in which to keep what was read, so that the next audit reads only what is new.
+    :ivar shared: a directory that all machines see on which Spark runs, if these are several.
+    """
+
+    journals: Sequence[str]
+    since: int | None = None
+    until: int | None = None
+    trusted: PublicKey | None = None
+    checkpoint: Path | None = None
+    shared: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -52,79 +76,114 @@ class Verdict:
         """Whether there are neither errors nor warnings."""
         return bool(self.summary["verdict"] == "clean")
 
+    def fails(self, severity: str) -> bool:
+        """Whether there are findings of this severity, or worse ones."""
+        counts = self.summary["severities"]
+        return any(counts[each] for each in SEVERITIES[: SEVERITIES.index(severity) + 1])
 
-def audit(spark: SparkSession, journals: Sequence[Path], out: Path) -> Verdict:
+
+def audit(
+    spark: SparkSession,
+    journals: Sequence[Path | str],
+    out: Path,
+    *,
+    since: int | None = None,
+    until: int | None = None,
+    trusted: PublicKey | None = None,
+    checkpoint: Path | None = None,
+    progress: Progress | None = None,
+) -> Verdict:
     """Audit journals.
 
-    :param spark: runs on this machine, and stays the caller's.
-    :param journals: the directories of one or more journals, of running servers too.
-    :param out: the directory for tables and summary; an earlier audit in it is replaced.
+    :param spark: stays the caller's. It has to see the journals, ``out`` and ``checkpoint``.
+    :param journals: directories of one or more journals, of running servers too, or URLs of what Spark can read.
+    :param out: the directory for tables, summary and report; an earlier audit in it is replaced.
+    :param since, until: what the tables are to be about, UTC microseconds since 1970.
+    :param trusted: the key that seals have to be led back to.
+    :param checkpoint: a directory in which what is read is kept, so that the next audit reads only what is new.
+    :param progress: is told of each phase.
     :raises bussrv.errors.JournalError: if one of ``journals`` is no journal or holds no record, or if a segment goes
         away meanwhile.
     :raises bussrv.audit.output.OutputRefused: if ``out`` is somebody else's.
     :raises OSError: if ``out`` cannot be written.
     """
-    out = out.resolve()
-    check_output(out)
-    with take_snapshot(journals) as snapshot:
-        return _examine(spark, snapshot, out)
+    request = Request([str(each) for each in journals], since, until, trusted, checkpoint)
+    return _examine(spark, request, out.resolve(), progress)
 
 
-def _examine(spark: SparkSession, snapshot: Snapshot, out: Path) -> Verdict:
-    from bussrv.audit import activity, chain, consistency, integrity, report
-    from bussrv.audit.findings import union
-    from bussrv.audit.load import bad_lines, places_of, read_journals, records_of
+def _examine(spark: SparkSession, request: Request, out: Path, progress: Progress | None) -> Verdict:
+    from bussrv.audit import html, report
+    from bussrv.audit.ingest import ingest
+    from bussrv.audit.period import Period
+    from bussrv.audit.progress import Progress as Silent
+    from bussrv.audit.sources import take_snapshot
     from bussrv.audit.store import Store
+    from bussrv.audit.tables import make_tables
 
+    progress = progress or Silent()
+    period = Period(request.since, request.until)
     with writing(out) as place:
         store = Store(spark, place)
-        try:
-            lines = store.keep("lines", read_journals(spark, snapshot))
-        finally:
-            snapshot.check()
-        places = store.keep("places", places_of(lines))
-        segments = chain.segments(spark, snapshot, places)
-        records = records_of(lines)
-        boots = store.keep("boots", activity.boots(records))
-        servers = activity.servers(boots)
-        histories = store.keep("histories", activity.session_histories(records))
-        provisions = store.keep("provisions", activity.provisions(records))
-        findings = union(
-            [
-                integrity.bad_line_findings(bad_lines(places)),
-                integrity.torn_tail_findings(spark, snapshot),
-                integrity.unreadable_findings(spark, snapshot),
-                chain.line_findings(places),
-                chain.link_findings(segments),
-                chain.part_findings(segments),
-                chain.salvage_findings(segments),
-                integrity.gap_findings(records),
-                integrity.duplicate_findings(records),
-                consistency.session_findings(histories, boots),
-                consistency.service_findings(provisions, boots),
-            ]
-        )
-        tables = {
-            "findings": store.keep("findings", findings.coalesce(1)),
-            "sessions": store.keep("sessions", activity.sessions(histories)),
-            "services": store.keep("services", activity.services(provisions, servers)),
-            "events": store.keep("events", activity.events(records)),
-        }
-        summary = report.summarize(tables, servers, len(snapshot.segments))
+        with take_snapshot(
+            spark,
+            request.journals,
+            trusted=request.trusted,
+            since=request.since,
+            until=request.until,
+            parent=request.shared,
+        ) as snapshot:
+            read = ingest(spark, snapshot, store, progress)
+            keys = [journal.manifest.in_force for journal in snapshot.journals]
+            tables = make_tables(read, period, store, progress)
+        with progress.phase("summary"):
+            summary = report.summarize(tables, keys, request.trusted)
         path = publish(out, place, tuple(tables), summary)
     return Verdict(summary, path, report.in_words(summary))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    parser.add_argument("journals", nargs="+", type=Path, metavar="JOURNAL", help="a journal directory")
+    parser.add_argument("journals", nargs="+", metavar="JOURNAL", help="a journal directory, or its URL")
     parser.add_argument(
         "--out",
         type=Path,
         default=Path(DEFAULT_OUT),
         metavar="DIR",
-        help="where tables and summary.json go; an earlier audit there is replaced [default: ./%(default)s]",
+        help="where tables, report and summary go; an earlier audit there is replaced [default: ./%(default)s]",
     )
+    parser.add_argument(
+        "--since",
+        type=_moment,
+        metavar="TIME",
+        help="leave out of the tables what was before, such as 2026-11-21T14:02:03Z",
+    )
+    parser.add_argument("--until", type=_moment, metavar="TIME", help="leave out what was then or later")
+    parser.add_argument(
+        "--checkpoint",
+        type=Path,
+        metavar="DIR",
+        help="keep there what was read, so that the next audit of these journals reads only what is new",
+    )
+    parser.add_argument(
+        "--fail-on",
+        choices=SEVERITIES,
+        default="warning",
+        metavar="SEVERITY",
+        help="exit with 1 if there are findings that severe: error, warning or notice [default: %(default)s]",
+    )
+    parser.add_argument(
+        "--public-key", type=Path, metavar="FILE", help="the key that the seals have to be led back to"
+    )
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--master", default="local[*]", metavar="URL", help="where Spark runs [default: %(default)s]")
+    where.add_argument("--remote", metavar="URL", help="a Spark Connect server, such as sc://spark.example:15002")
+
+
+def _moment(text: str) -> int:
+    try:
+        return parse_instant(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -133,13 +192,13 @@ def run(arguments: argparse.Namespace) -> int:
     :returns: the exit status: ``CLEAN``, ``FINDINGS`` or ``NOT_JUDGED``.
     """
     try:
-        verdict = _audit_alone(arguments.journals, arguments.out.resolve())
+        verdict = _audit_alone(arguments)
     except BussrvError as error:
         return _not_judged(str(error))
     except OSError as error:
         return _not_judged(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     _say(sys.stdout, f"{verdict.text}\n{verdict.path}")
-    return CLEAN if verdict.is_clean else FINDINGS
+    return FINDINGS if verdict.fails(arguments.fail_on) else CLEAN
 
 
 def _not_judged(why: str) -> int:
@@ -153,21 +212,46 @@ def _say(stream: TextIO, text: str) -> None:
     stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
 
 
-def _audit_alone(journals: Sequence[Path], out: Path) -> Verdict:
+def _audit_alone(arguments: argparse.Namespace) -> Verdict:
+    out = arguments.out.resolve()
     check_output(out)
-    with take_snapshot(journals) as snapshot:
+    trusted = None if arguments.public_key is None else read_public(arguments.public_key)
+    try:
+        from bussrv.audit.session import remote_session, spark_session
+    except ImportError as error:
+        raise AuditFailed(f"the audit needs PySpark ({error}): pip install 'bussrv[audit]'") from error
+    from bussrv.audit.sources import size_of
+
+    size = size_of(arguments.journals)
+    several = arguments.remote is not None or not arguments.master.startswith("local")
+    request = Request(
+        arguments.journals,
+        arguments.since,
+        arguments.until,
+        trusted,
+        arguments.checkpoint and arguments.checkpoint.resolve(),
+        out.parent if several else None,
+    )
+    quick_start = size is not None and size <= SMALL
+    opened = (
+        spark_session(arguments.master, quick_start=quick_start)
+        if arguments.remote is None
+        else remote_session(arguments.remote)
+    )
+    with opened as spark:
         try:
-            from bussrv.audit.session import spark_session
-        except ImportError as error:
-            raise AuditFailed(f"the audit needs PySpark ({error}): pip install 'bussrv[audit]'") from error
-        with spark_session(quick_start=snapshot.size <= SMALL) as spark:
-            try:
-                return _examine(spark, snapshot, out)
-            except Exception as error:
-                if type(error).__module__.partition(".")[0] not in {"pyspark", "py4j"}:
-                    raise
-                first_line = str(error).strip().partition("\n")[0]
-                raise AuditFailed(f"Spark failed: {first_line}") from error
+            return _examine(spark, request, out, _progress(spark))
+        except Exception as error:
+            if type(error).__module__.partition(".")[0] not in {"pyspark", "py4j", "grpc"}:
+                raise
+            first_line = str(error).strip().partition("\n")[0]
+            raise AuditFailed(f"Spark failed: {first_line}") from error
+
+
+def _progress(spark: SparkSession) -> Progress | None:
+    from bussrv.audit.progress import Bars
+
+    return Bars(spark) if sys.stderr.isatty() else None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -6,12 +6,12 @@ about blank lines, about whatever stands behind the first value of a line, and a
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.findings import words
-from bussrv.audit.schema import CORRUPT, HEAD, LINE_SCHEMA, RECORD_SCHEMA, REQUIRED, STAMP
-from bussrv.audit.snapshot import Snapshot
+from bussrv.audit.schema import CORRUPT, LINE_SCHEMA, RECORD_FIELDS, REQUIRED, STAMP
+from bussrv.audit.segments import number_of
 from bussrv.journal.record import SCHEMA_VERSION
 
 OUTCOMES = ("ok", "refused", "failed")
@@ -20,6 +20,10 @@ EXCERPT = 160
 """How many characters of a bad line are shown."""
 
 _TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$"
+
+# Its only closing brace ends the line: what was read as an object is then all that is there. Most lines are like that,
+# and looking is cheaper than parsing them once more.
+_ENDS_ONCE = r"^[^}]*\}\s*$"
 
 # Strict JSON, as the server reads it.
 _JSON_OPTIONS = {
@@ -36,6 +40,11 @@ _EVENTS_WITH = {
 RECORD, HEADER, PART = "record", "header", "part of a snapshot"
 """The kinds of lines. What cannot be told to be one of the others counts as a record."""
 
+_OF_LINES = (
+    *("taken", "block", "position", "kind", "parts", "part"),
+    *("moment", "link", "back", "problem", "raw"),
+)
+
 _NEEDED = {
     RECORD: tuple(STAMP),
     HEADER: ("v", "prev", "segment", "parts", "time", "server", "boot"),
@@ -47,108 +56,57 @@ _NEEDED_BY = {
 }
 
 
-def read_journals(spark: SparkSession, snapshot: Snapshot) -> DataFrame:
-    """Every line of the journals: ``RECORD_SCHEMA`` without the corrupt record, and
+def lines_of(text: DataFrame) -> DataFrame:
+    """Every line: ``RECORD_FIELDS``, and
 
-    - ``file`` and ``segment_first``: the segment and the number in its name; ``taken``: where the snapshot has it,
-    - ``block`` and ``position``: sort the lines of one segment,
-    - ``kind``: ``RECORD``, ``HEADER`` or ``PART``; ``head``: what is in ``HEAD``, but for the state, unless a record,
-    - ``moment``: ``time`` as a timestamp,
-    - ``hash``: the SHA-256 of the line,
+    - ``taken``: the segment; ``block`` and ``position``: sort the lines of one, and consecutive lines of a block have
+      consecutive positions,
+    - ``kind``: ``RECORD``, ``HEADER`` or ``PART``; ``parts`` and ``part`` of the latter two,
+    - ``moment``: its time as a timestamp,
+    - ``link`` and ``back``: 64-bit hashes of its SHA-256 and of what it says the SHA-256 of the line before it is,
     - ``problem``: why the line is not what its kind should be; NULL if it is,
-    - ``raw``: the beginning of its text; NULL of a sound record.
+    - ``raw``: the beginning of its text; NULL unless there is a problem.
+
+    :param text: what :func:`bussrv.audit.segments.read_text` returns.
     """
-    head = F.struct(*[name for name in HEAD if name != "state"])
     shown = F.left(F.make_valid_utf8("raw"), F.lit(EXCERPT + 1))
-    is_plain = (F.col("kind") == RECORD) & F.col("problem").isNull()
     return (
-        _judged(_lines(spark, snapshot))
-        .withColumn("hash", F.sha2(F.col("raw").cast("binary"), 256))
-        .withColumn("raw", F.when(~is_plain, shown))
-        .withColumn("head", F.when(F.col("kind") != RECORD, head))
-        .drop(*HEAD, CORRUPT)
+        judged(text.withColumn("position", F.monotonically_increasing_id()))
+        .withColumn("link", F.xxhash64(hash_of("raw")))
+        .withColumn("back", F.xxhash64("prev"))
+        .withColumn("raw", F.when(F.col("problem").isNotNull(), shown))
+        .select(*RECORD_FIELDS, *_OF_LINES)
     )
 
 
-def records_of(journals: DataFrame) -> DataFrame:
-    """The lines that are records.
+def hash_of(line: str) -> Column:
+    """The SHA-256 of a line, as the next one holds it."""
+    return F.sha2(F.col(line).cast("binary"), 256)
 
-    :param journals: what :func:`read_journals` returns.
+
+def records_of(lines: DataFrame) -> DataFrame:
+    """The lines that are records: ``RECORD_FIELDS``, ``moment``, ``segment_first``: the number in the name of the
+    segment, and ``given``: false.
+
+    :param lines: what :func:`lines_of` returns.
     """
-    return journals.where((F.col("kind") == RECORD) & F.col("problem").isNull()).select(
-        *[name for name in RECORD_SCHEMA.names if name not in {"v", "prev", CORRUPT}],
-        "file",
-        "segment_first",
-        "moment",
-        F.lit(False).alias("given"),
+    return lines.where((F.col("kind") == RECORD) & F.col("problem").isNull()).select(
+        *RECORD_FIELDS, "moment", number_of(F.col("taken")).alias("segment_first"), F.lit(False).alias("given")
     )
 
 
-def places_of(journals: DataFrame) -> DataFrame:
-    """Every line with its place: ``line``, its number, and ``hash_before``, the hash of the line before it. A header or
-    part that is sound as such, but stands where it does not belong, has its ``problem`` here.
+def judged(lines: DataFrame) -> DataFrame:
+    """Lines with their fields, their ``kind``, and the ``problem`` if they are not what that should be.
 
-    :param journals: what :func:`read_journals` returns.
+    :param lines: ``raw`` and ``taken`` among its columns.
     """
-    in_file = Window.partitionBy("taken").orderBy("block", "position")
-    columns = ("taken", "file", "segment_first", "kind", "head", "prev", "hash", "problem", "raw")
-    placed = journals.select(
-        *columns,
-        *("server", "boot", "seq"),
-        F.row_number().over(in_file).cast("bigint").alias("line"),
-        F.lag("hash").over(in_file).alias("hash_before"),
-        F.first(F.struct("kind", "problem")).over(in_file).alias("first"),
-    )
-    return placed.withColumn("problem", F.coalesce("problem", _misplaced())).drop("first")
-
-
-def _misplaced() -> Column:
-    is_header, is_part = F.col("kind") == HEADER, F.col("kind") == PART
-    behind_header = (F.col("first.kind") == HEADER) & F.col("first.problem").isNull()
-    return (
-        F.when(is_header & (F.col("line") > 1), F.lit("not in the first line"))
-        .when(is_part & ~behind_header, F.lit("without a header"))
-        .when(is_part & (F.col("head.part") != F.col("line") - 1), words("part ", F.col("head.part"), " in its place"))
-    )
-
-
-def bad_lines(places: DataFrame) -> DataFrame:
-    """The lines that are not what they should be: ``file``, ``line`` (its number), ``kind``, ``problem`` and ``raw``
-    (the beginning of its text).
-
-    :param places: what :func:`places_of` returns.
-    """
-    return places.where(F.col("problem").isNotNull()).select("file", "line", "kind", "problem", "raw")
-
-
-def _lines(spark: SparkSession, snapshot: Snapshot) -> DataFrame:
-    """Lines as text, with where they stand."""
-    text = spark.read.text(f"file://{snapshot.root}", lineSep="\n", recursiveFileLookup=True)
-    directories = F.array(*[F.lit(str(directory)) for directory in snapshot.journals])
-    taken = F.regexp_extract("_metadata.file_path", r"\d+/\d+\.jsonl(\.gz)?$", 0)
-    name = F.substring_index(taken, "/", -1)
-    return text.select(
-        F.col("value").alias("raw"),
-        taken.alias("taken"),
-        F.concat_ws("/", F.get(directories, F.substring_index(taken, "/", 1).cast("int")), name).alias("file"),
-        F.substring_index(name, ".", 1).try_cast("bigint").alias("segment_first"),
-        F.col("_metadata.file_block_start").alias("block"),
-        F.monotonically_increasing_id().alias("position"),
-    )
-
-
-def _judged(lines: DataFrame) -> DataFrame:
-    """Lines with their fields, their ``kind``, and the ``problem`` if they are not what that should be."""
     parsed = lines.withColumn("fields", F.from_json("raw", LINE_SCHEMA, _JSON_OPTIONS))
     values = F.json_array_length(F.concat(F.lit("["), F.col("raw"), F.lit("]")))
-    fields = parsed.select(
-        *lines.columns,
-        "fields.*",
-        F.is_valid_utf8("raw").alias("is_utf8"),
-        (F.coalesce(values, F.lit(0)) == 1).alias("is_one_value"),
-    )
+    fields = parsed.select(*lines.columns, "fields.*", F.is_valid_utf8("raw").alias("is_utf8"))
+    is_one = F.col(CORRUPT).isNull() & F.col("raw").rlike(_ENDS_ONCE)
     return (
-        fields.withColumn("moment", F.when(F.col("time").rlike(_TIME), F.col("time").try_cast("timestamp")))
+        fields.withColumn("is_one_value", F.when(is_one, F.lit(True)).otherwise(F.coalesce(values, F.lit(0)) == 1))
+        .withColumn("moment", F.when(F.col("time").rlike(_TIME), F.col("time").try_cast("timestamp")))
         .withColumn("kind", _kind())
         .withColumn("problem", _problem())
         .drop("is_utf8", "is_one_value")
@@ -211,5 +169,5 @@ def _problems_of_heads() -> list[tuple[Column, Column]]:
     return [
         *of_header,
         ((F.col("kind") == PART) & ~F.col("state").startswith("{"), F.lit("with a malformed state")),
-        (of_segment != F.col("segment_first"), words("of segment ", of_segment)),
+        (of_segment != number_of(F.col("taken")), words("of segment ", of_segment)),
     ]

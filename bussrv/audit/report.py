@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.findings import KINDS, SEVERITIES, in_order
 from bussrv.audit.output import SUMMARY
+from bussrv.journal.keys import PublicKey
+from bussrv.journal.record import format_time
 from bussrv.version import VERSION
 
-FORMAT = 1
+FORMAT = 2
 """The version of what ``summary.json`` looks like."""
 
 MOST_LISTED = 100
@@ -22,30 +25,51 @@ MOST_SHOWN = 10
 """How many findings the text shows."""
 
 
-def summarize(tables: Mapping[str, DataFrame], servers: DataFrame, segments: int) -> dict[str, Any]:
+def summarize(
+    tables: Mapping[str, DataFrame], keys: Sequence[PublicKey | None], trusted: PublicKey | None
+) -> dict[str, Any]:
     """What ``summary.json`` holds; the documentation describes it.
 
-    :param tables: findings, sessions, services and events.
-    :param servers: what :func:`bussrv.audit.activity.servers` returns.
-    :param segments: how many segments were read.
+    :param keys: the key in force of each journal.
+    :param trusted: the key that they had to be led back to.
     """
     kinds = _number_by(tables["findings"], "kind", F.count("*"))
     severities = {each: sum(kinds.get(kind, 0) for kind in KINDS if KINDS[kind] == each) for each in SEVERITIES}
-    known = [row.asDict() for row in servers.orderBy("server").collect()]
+    servers = [_told(row) for row in tables["servers"].orderBy("server").collect()]
     return {
         "format": FORMAT,
         "version": VERSION,
         "verdict": "findings" if severities["error"] or severities["warning"] else "clean",
         "severities": severities,
         "kinds": {kind: kinds[kind] for kind in KINDS if kind in kinds},
-        "segments": segments,
-        "records": sum(server["records"] for server in known),
-        "boots": sum(server["boots"] for server in known),
-        "servers": known,
+        "seals": _seals(tables["segments"], keys, trusted),
+        "segments": tables["segments"].count(),
+        "records": sum(server["records"] for server in servers),
+        "boots": sum(server["boots"] for server in servers),
+        "servers": servers,
         "sessions": _sessions(tables["sessions"]),
         "services": _services(tables["services"]),
         "events": _number_by(tables["events"], "event", F.sum("records")),
-        "findings": [row.asDict() for row in in_order(tables["findings"]).limit(MOST_LISTED).collect()],
+        "findings": [_told(row) for row in in_order(tables["findings"]).limit(MOST_LISTED).collect()],
+    }
+
+
+def _told(row: Row) -> dict[str, Any]:
+    return {name: _in_json(value) for name, value in row.asDict().items()}
+
+
+def _in_json(value: Any) -> Any:
+    """Spark gives timestamps as naive ones, in the time zone of this machine."""
+    return format_time(round(value.timestamp() * 1_000_000)) if isinstance(value, datetime) else value
+
+
+def _seals(segments: DataFrame, keys: Sequence[PublicKey | None], trusted: PublicKey | None) -> dict[str, Any]:
+    (row,) = segments.agg(F.count_if(F.col("sealed") != "none").alias("sealed"), F.count_if("vouched").alias("vouched")).collect()
+    return {
+        "sealed": row["sealed"],
+        "vouched": row["vouched"],
+        "keys": sorted({key.fingerprint for key in keys if key is not None}),
+        "trusted": None if trusted is None else trusted.fingerprint,
     }
 
 
@@ -84,7 +108,7 @@ def _activity_lines(summary: Mapping[str, Any]) -> Iterator[str]:
         boots = _many(server["boots"], "boot") + (f", {server['crashes']} crashed" if server["crashes"] else "")
         yield (
             f"  server {server['server']}: records {server['first_seq']} to {server['last_seq']}, "
-            f"{server['first_time']} to {server['last_time']}, {boots}"
+            f"{server['first_moment']} to {server['last_moment']}, {boots}"
         )
     if len(summary["servers"]) > MOST_SHOWN:
         yield f"  and {_many(len(summary['servers']) - MOST_SHOWN, 'more server')}"

@@ -93,6 +93,9 @@ def _record_schema() -> StructType:
 RECORD_SCHEMA = _record_schema()
 """The stamp, the fields of all events, and ``CORRUPT``."""
 
+RECORD_FIELDS = tuple(name for name in RECORD_SCHEMA.names if name not in {"v", "prev", "time", CORRUPT})
+"""What is kept of records. Their time is kept as a timestamp."""
+
 HEAD: dict[str, DataType] = {
     "parts": LongType(),
     "previous": StructType().add("segment", LongType()).add("bytes", LongType()).add("digest", StringType()),

@@ -20,6 +20,9 @@ from bussrv.errors import BussrvError
 
 OLDEST_JAVA = 17
 
+HEAP = "2g"
+"""The memory of Spark when it runs on this machine alone. What does not fit goes to the disk."""
+
 # Java then compiles once, fast, instead of twice. Small audits are over before the better code would have paid off.
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -49,6 +52,27 @@ def spark_session(master: str = "local[*]", *, quick_start: bool = False) -> Ite
 
 
 @contextmanager
+def remote_session(url: str) -> Iterator[SparkSession]:
+    """A session of a Spark Connect server, stopped afterwards.
+
+    :param url: ``sc://host:port``.
+    :raises SparkUnavailable: if there is no such server, or what it takes to speak to it is not installed.
+    """
+    try:
+        spark = SparkSession.builder.remote(url).getOrCreate()
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    except ImportError as error:
+        raise SparkUnavailable(f"Spark Connect needs more packages ({error}): pip install 'bussrv[connect]'") from error
+    except Exception as error:
+        first_line = str(error).strip().partition("\n")[0]
+        raise SparkUnavailable(f"there is no Spark Connect server at {url}: {first_line}") from error
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
 def _quiet_py4j() -> Iterator[None]:
     """Keep Py4J from logging, in nobody's name, a traceback of the call to Java that an interrupt breaks off."""
     root = logging.getLogger()
@@ -75,6 +99,7 @@ def _start(master: str, scratch: Path, quick_start: bool) -> SparkContext:
         # More make each step of a small audit slower than its work; what does not fit into memory goes to the disk.
         "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.driver.memory": HEAP,
     }
     if quick_start:
         settings["spark.driver.extraJavaOptions"] = _QUICK_START

@@ -8,79 +8,125 @@ are put in one directory, where Spark finds them under names that it cannot misr
     0/00000000000000000813.jsonl
     1/00000000000000000001.jsonl       the second one
 
+A journal that is somewhere else than in a directory of this machine (``s3a://…``, ``hdfs://…``) is read in place, as a
+copy that nobody writes to; see :mod:`bussrv.audit.remote`.
+
 A running server may compress or remove a segment that is linked to; :meth:`Snapshot.check` tells.
 """
 
 from __future__ import annotations
 
-import gzip
 import os
 import shutil
 import tempfile
-import zlib
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bussrv.errors import JournalError
-from bussrv.journal.segment import digest_of, first_seq, is_compressed, list_segments, torn_tail
+from bussrv.journal.keys import PublicKey
+from bussrv.journal.manifest import MANIFEST_NAME, Manifest, read_manifest
+from bussrv.journal.segment import first_seq, is_compressed, list_segments, torn_tail
+
+PATIENCE = 1.0
+"""Seconds that a running server may take to seal what it has just begun or closed."""
+
+_POLL = 0.05
+
+Choice = Callable[[Sequence[Path]], Sequence[Path]]
+"""Picks those of the segments of a journal that are audited."""
 
 
 @dataclass(frozen=True)
 class Segment:
     """A segment of a journal.
 
-    :ivar path: where it is.
-    :ivar taken: its name in the snapshot.
+    :ivar file: where it is.
+    :ivar taken: its name in the snapshot: the index of the journal, a slash, the name of the file.
     :ivar number: the number in its name.
-    :ivar bytes: its size, before it was compressed.
-    :ivar digest: the SHA-256 of these bytes; ``None`` if it may still grow, or is unreadable.
-    :ivar unreadable: why it cannot be decompressed. It is not in the snapshot then.
+    :ivar bytes: the size of the file.
+    :ivar stamp: differs when the file is another one, or was written to.
     """
 
-    path: Path
+    file: str
     taken: str
     number: int
     bytes: int
-    digest: str | None = None
-    unreadable: str | None = None
+    stamp: str
 
 
 @dataclass(frozen=True)
 class TornTail:
     """What a segment ends in instead of a newline: an unfinished record, which the server does not read either.
 
-    :ivar path: the segment.
+    :ivar file: the segment.
+    :ivar number: the number in its name.
     :ivar line: the number of that line.
     :ivar size: its size in bytes.
     :ivar last: whether it is the last segment of its journal, which a crash or a running server may leave so.
     """
 
-    path: Path
+    file: str
+    number: int
     line: int
     size: int
     last: bool
 
 
 @dataclass(frozen=True)
-class Snapshot:
-    """Journals as they were at one moment.
+class Journal:
+    """A journal as it was at one moment.
 
-    :ivar root: holds one directory for each journal, named by its index in ``journals``.
-    :ivar journals: their own directories.
-    :ivar segments: their segments, those of a journal in order.
+    :ivar location: its directory, as it was named.
+    :ivar root: the directory that holds its segments under their names in the snapshot; of a journal that is read in
+        place, the URL of its directory, as Spark writes it.
+    :ivar segments: those that are audited, in order.
+    :ivar numbers: of all segments that are there, audited or not.
+    :ivar manifest: what is said of them; read before the segments were, so that they hold what is sealed in it.
+    :ivar late: a newer manifest, when a running server had not sealed something yet.
     :ivar torn_tails: what was left out.
     """
 
-    root: Path
-    journals: tuple[Path, ...]
+    location: str
+    root: str
     segments: tuple[Segment, ...]
-    torn_tails: tuple[TornTail, ...]
+    numbers: frozenset[int]
+    manifest: Manifest
+    late: Manifest
+    torn_tails: tuple[TornTail, ...] = ()
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is read in place."""
+        return "://" in self.root
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Journals as they were at one moment.
+
+    :ivar journals: one or more; the index of each is part of the names of its segments.
+    :ivar local: where the snapshot is on this machine.
+    """
+
+    journals: tuple[Journal, ...]
+    local: Path = field(default_factory=Path)
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """All segments, those of a journal in order."""
+        return tuple(segment for journal in self.journals for segment in journal.segments)
+
+    @property
+    def torn_tails(self) -> tuple[TornTail, ...]:
+        """All that was left out."""
+        return tuple(tail for journal in self.journals for tail in journal.torn_tails)
 
     @property
     def size(self) -> int:
-        """How large the segments are together, in bytes, before they were compressed."""
+        """How large the segments are together, in bytes, as they are stored."""
         return sum(segment.bytes for segment in self.segments)
 
     def check(self) -> None:
@@ -88,63 +134,88 @@ class Snapshot:
 
         :raises JournalError: names what is not.
         """
-        for segment in self.segments:
-            if segment.unreadable is None and not (self.root / segment.taken).exists():
-                raise JournalError(
-                    f"{segment.path} went away while it was read, for the server compressed or removed it: try again"
-                )
+        for journal in self.journals:
+            for segment in journal.segments:
+                if not journal.is_remote and not Path(journal.root, segment.taken).exists():
+                    raise JournalError(
+                        f"{segment.file} went away while it was read, for the server compressed or removed it: "
+                        "try again"
+                    )
 
 
 @contextmanager
-def take_snapshot(journals: Sequence[Path]) -> Iterator[Snapshot]:
-    """A snapshot of journal directories; it is gone afterwards. A directory that is named twice is taken once.
+def scratch(parent: Path | None = None) -> Iterator[Path]:
+    """A directory for a snapshot, gone afterwards.
 
-    Every byte is read for it once.
-
-    :raises JournalError: if one of them is no journal, holds no record, or cannot be read.
+    :param parent: where; with Spark on several machines, a directory that all of them see.
     """
-    directories = tuple(dict.fromkeys(path.resolve() for path in journals))
-    with tempfile.TemporaryDirectory(prefix="bussrv-audit-") as scratch:
-        root = Path(scratch)
-        segments: list[Segment] = []
-        torn_tails: list[TornTail] = []
-        for index, directory in enumerate(directories):
-            (root / str(index)).mkdir()
-            paths = list_segments(directory)
-            try:
-                taken = [_take(path, root, f"{index}/{path.name}", last=path == paths[-1]) for path in paths]
-                for segment in taken:
-                    torn_tails += _cut_torn_tail(segment, root / segment.taken, last=segment is taken[-1])
-                if not any(segment.unreadable or (root / segment.taken).stat().st_size for segment in taken):
-                    raise JournalError(f"{directory} holds no journal records")
-            except OSError as error:
-                raise JournalError(f"cannot read the segment {error.filename}: {error.strerror}") from error
-            segments += taken
-        yield Snapshot(root, directories, tuple(segments), tuple(torn_tails))
+    with tempfile.TemporaryDirectory(prefix="bussrv-audit-", dir=parent) as name:
+        yield Path(name)
+
+
+def take_journal(directory: Path, index: int, root: Path, trusted: PublicKey | None, choice: Choice | None) -> Journal:
+    """Take a journal directory of this machine into the snapshot at ``root``.
+
+    :param choice: picks the segments that are audited; ``None``: all.
+    :raises JournalError: if it is no journal, holds no record, or cannot be read.
+    """
+    paths = list_segments(directory)
+    manifest = read_manifest(directory / MANIFEST_NAME, trusted)
+    if not paths:
+        raise JournalError(f"{directory} holds no journal records")
+    chosen = paths if choice is None else choice(paths)
+    (root / str(index)).mkdir()
+    segments, torn_tails = [], []
+    try:
+        for path in chosen:
+            taken = f"{index}/{path.name}"
+            segments.append(_take(path, root, taken, last=path == paths[-1]))
+            torn_tails += _cut_torn_tail(segments[-1], root / taken, path, last=path == paths[-1])
+        if not any((root / segment.taken).stat().st_size for segment in segments):
+            raise JournalError(f"{directory} holds no journal records")
+    except OSError as error:
+        raise JournalError(f"cannot read the segment {error.filename}: {error.strerror}") from error
+    late = _await_seals(directory, manifest, paths, trusted)
+    numbers = frozenset(first_seq(path) for path in (*paths, *list_segments(directory)))
+    return Journal(str(directory), str(root), tuple(segments), numbers, manifest, late, tuple(torn_tails))
 
 
 def _take(path: Path, root: Path, taken: str, last: bool) -> Segment:
     """Put a segment into the snapshot."""
-    number = first_seq(path)
+    with path.open("rb") as file:
+        about = os.fstat(file.fileno())
     if last and not is_compressed(path):
-        size = Path(shutil.copyfile(path, root / taken)).stat().st_size
-        return Segment(path, taken, number, size)
-    try:
-        size, digest = digest_of(path)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        return Segment(path, taken, number, 0, unreadable=str(error))
-    (root / taken).symlink_to(path)
-    return Segment(path, taken, number, size, digest)
+        shutil.copyfile(path, root / taken)
+    else:
+        (root / taken).symlink_to(path)
+    stamp = f"{about.st_ino} {about.st_size} {about.st_mtime_ns}"
+    return Segment(str(path), taken, first_seq(path), about.st_size, stamp)
 
 
-def _cut_torn_tail(segment: Segment, taken: Path, last: bool) -> Iterator[TornTail]:
+def _cut_torn_tail(segment: Segment, taken: Path, path: Path, last: bool) -> Iterator[TornTail]:
     """Leave the unfinished record that a segment may end in out of the snapshot."""
     tail = b"" if is_compressed(taken) else torn_tail(taken)
     if not tail:
         return
     if taken.is_symlink():
         taken.unlink()
-        shutil.copyfile(segment.path, taken)
+        shutil.copyfile(path, taken)
     os.truncate(taken, taken.stat().st_size - len(tail))
     with taken.open("rb") as file:
-        yield TornTail(segment.path, sum(1 for _ in file) + 1, len(tail), last)
+        yield TornTail(segment.file, segment.number, sum(1 for _ in file) + 1, len(tail), last)
+
+
+def _await_seals(
+    directory: Path, manifest: Manifest, paths: Sequence[Path], trusted: PublicKey | None
+) -> Manifest:
+    """The manifest with the seals that a running server makes right now, if it does."""
+    late, until = manifest, time.monotonic() + PATIENCE
+    while late.entries and not _is_sealed(late, paths) and time.monotonic() < until:
+        time.sleep(_POLL)
+        late = read_manifest(directory / MANIFEST_NAME, trusted)
+    return late
+
+
+def _is_sealed(manifest: Manifest, paths: Sequence[Path]) -> bool:
+    *closed, last = (manifest.seals.get(first_seq(path)) for path in paths)
+    return last is not None and all(seal is not None and seal.closed for seal in closed)

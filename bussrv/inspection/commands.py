@@ -14,9 +14,10 @@ from msgspec.structs import replace
 from bussrv.events import EVENTS_BY_NAME, event_name
 from bussrv.inspection import difference as differences
 from bussrv.inspection import forgetting, proof
-from bussrv.inspection.history import END, Moment, parse_moment, snapshots
+from bussrv.inspection.history import snapshots
 from bussrv.inspection.names import Names
 from bussrv.inspection.words import record_line, wants_colours, write
+from bussrv.journal.moments import END, Moment, parse_moment
 from bussrv.journal.reading import Keep, Line, follow, read_end
 from bussrv.journal.record import Record
 from bussrv.registry import snapshot

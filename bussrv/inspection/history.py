@@ -2,62 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from msgspec import Struct
-
 from bussrv.errors import JournalError
+from bussrv.journal.moments import Moment
 from bussrv.journal.reading import read_header, read_segments, segments
-from bussrv.journal.record import Record, format_time, parse_time
+from bussrv.journal.record import Record, format_time
 from bussrv.journal.segment import first_seq
 from bussrv.registry.fold import RegistryFold
 from bussrv.registry.snapshot import Snapshot, snapshot
-
-_TIME = re.compile(r"([0-9-]{10}T[0-9:]{8})(?:\.([0-9]{1,6}))?Z")
-
-
-class Moment(Struct, frozen=True):
-    """A place in a journal: behind record ``seq``, before the first record later than ``time``, or at its end.
-
-    :ivar time: UTC in microseconds since 1970.
-    """
-
-    seq: int | None = None
-    time: int | None = None
-
-    def is_before(self, record: Record) -> bool:
-        """Whether ``record`` is not part of it any more."""
-        if self.seq is not None:
-            return record.seq > self.seq
-        return self.time is not None and record.time > self.time
-
-    def __str__(self) -> str:
-        if self.seq is not None:
-            return f"record {self.seq}"
-        return "the end" if self.time is None else format_time(self.time)
-
-
-END = Moment()
-
-
-def parse_moment(text: str) -> Moment:
-    """The moment that a person names: the number of a record, or a time in UTC.
-
-    :raises ValueError: if it is neither.
-    """
-    if text.isdecimal() and text.isascii():
-        return Moment(seq=int(text))
-    found = _TIME.fullmatch(text)
-    seconds, fraction = found.groups("") if found else ("", "")
-    try:
-        return Moment(time=parse_time(f"{seconds}.{fraction:0<6}Z"))
-    except ValueError:
-        said = f"{text!r} is neither the number of a record nor a time such as 2026-11-21T14:02:03Z"
-        raise ValueError(said) from None
-
 
 def snapshots(directory: Path, moments: Sequence[Moment]) -> list[Snapshot]:
     """The registry of a journal at each of ``moments``, in their order.

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from bussrv.errors import JournalError
 from bussrv.events import Event
 from bussrv.inspection.difference import Difference, difference, encode, lines
-from bussrv.inspection.history import END, Moment, parse_moment, snapshots
+from bussrv.inspection.history import snapshots
 from bussrv.journal.batch import Rotation
+from bussrv.journal.moments import END, Moment, parse_moment
 from bussrv.journal.reading import read_header
 from bussrv.journal.record import Record, parse_time
 from bussrv.journal.segment import first_seq, list_segments

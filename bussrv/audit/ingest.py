@@ -1,0 +1,117 @@
+"""Journals are read: into a table of lines, and findings about everything but what the records say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain as chained
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
+
+from bussrv.audit import chain, headers, integrity, seals
+from bussrv.audit.extents import Extent, blocks_of, extents_of, servers_in_doubt
+from bussrv.audit.findings import Finding, made_here
+from bussrv.audit.load import lines_of, records_of
+from bussrv.audit.progress import Progress
+from bussrv.audit.segments import read_text
+from bussrv.audit.snapshot import Journal, Snapshot
+from bussrv.audit.store import Store
+from bussrv.audit.wholes import Whole, read_wholes
+from bussrv.journal.header import Header
+
+SEGMENT = (
+    "journal string, segment bigint, file string, server string, records bigint, first_seq bigint, last_seq bigint, "
+    "first_moment timestamp, last_moment timestamp, bytes bigint, sealed string, vouched boolean"
+)
+"""The columns of the table of segments."""
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """What came of reading journals.
+
+    :ivar records: see :func:`bussrv.audit.load.records_of`.
+    :ivar segments: the table of segments, with the columns of ``SEGMENT``.
+    :ivar findings: of each kind of check.
+    """
+
+    records: DataFrame
+    segments: DataFrame
+    findings: list[DataFrame]
+
+
+def ingest(spark: SparkSession, snapshot: Snapshot, store: Store, progress: Progress) -> Ingested:
+    """Read every line of a snapshot.
+
+    :raises bussrv.errors.JournalError: if a segment goes away meanwhile.
+    """
+    with progress.phase("digests"):
+        sizes = {taken: each for journal in snapshot.journals for taken, each in seals.sizes_of(journal).items()}
+        wholes = read_wholes(spark, snapshot, sizes)
+    with progress.phase("lines"):
+        try:
+            text = read_text(spark, snapshot).where(F.col("taken").isin([*wholes]))
+            lines = store.keep("lines", lines_of(text))
+        finally:
+            snapshot.check()
+    with progress.phase("segments"):
+        numbers = {each.taken: each.number for each in snapshot.segments if each.taken in wholes}
+        extents = extents_of(blocks_of(lines), numbers)
+        findings = [made_here(spark, _findings(snapshot, wholes))]
+        findings += _line_findings(spark, snapshot, store, extents)
+        records = records_of(lines)
+        findings += _number_findings(records, extents)
+        segments = spark.createDataFrame([*_rows(snapshot, wholes, extents)], SEGMENT)
+    return Ingested(records, segments, findings)
+
+
+def _findings(snapshot: Snapshot, wholes: Mapping[str, Whole]) -> Iterator[Finding]:
+    yield from integrity.torn_tail_findings(snapshot.torn_tails)
+    yield from integrity.unreadable_findings(each for each in snapshot.segments if each.taken not in wholes)
+    for journal in snapshot.journals:
+        known = headers.headers_of(journal, wholes)
+        yield from chained(
+            headers.link_findings(journal, known, wholes),
+            seals.manifest_findings(journal, known),
+            seals.seal_findings(journal, wholes, known),
+        )
+
+
+def _line_findings(
+    spark: SparkSession, snapshot: Snapshot, store: Store, extents: Mapping[str, Extent]
+) -> list[DataFrame]:
+    odd = [each.taken for each in extents.values() if not each.is_sound]
+    if not odd:
+        return []
+    places = store.keep("places", chain.places_of(read_text(spark, snapshot, only=odd), snapshot))
+    return [chain.bad_line_findings(places), chain.part_findings(places), chain.line_findings(places)]
+
+
+def _number_findings(records: DataFrame, extents: Mapping[str, Extent]) -> list[DataFrame]:
+    servers = servers_in_doubt(extents.values())
+    if servers is not None:
+        records = records.where(F.xxhash64("server").isin([*servers]))
+    return [] if servers == set() else [integrity.gap_findings(records), integrity.duplicate_findings(records)]
+
+
+def _rows(snapshot: Snapshot, wholes: Mapping[str, Whole], extents: Mapping[str, Extent]) -> Iterator[tuple[object, ...]]:
+    for journal in snapshot.journals:
+        known, vouched = headers.headers_of(journal, wholes), seals.vouched(journal, wholes)
+        for segment in journal.segments:
+            whole, header = wholes.get(segment.taken), known.get(segment.number)
+            extent = extents.get(segment.taken, Extent(segment.taken, segment.number, False))
+            yield (
+                *(journal.location, segment.number, segment.file, _server(header)),
+                *(extent.records, extent.first_seq, extent.last_seq, extent.first_moment, extent.last_moment),
+                *(None if whole is None else whole.size, _sealed(journal, segment.number), segment.taken in vouched),
+            )
+
+
+def _server(header: Header | None) -> str | None:
+    return None if header is None else header.server
+
+
+def _sealed(journal: Journal, number: int) -> str:
+    seal = journal.late.seals.get(number)
+    return "none" if seal is None else "closed" if seal.closed else "open"

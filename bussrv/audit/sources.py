@@ -1,0 +1,97 @@
+"""The journals that an audit is told of: directories of this machine, or URLs of what Spark can read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bussrv.audit.snapshot import Choice, Journal, Snapshot, scratch, take_journal
+from bussrv.errors import JournalError
+from bussrv.journal.keys import PublicKey
+from bussrv.journal.reading import read_header
+from bussrv.journal.segment import list_segments
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def is_url(location: str) -> bool:
+    """Whether a journal is named by a URL, and so not in a directory of this machine."""
+    return "://" in location
+
+
+def size_of(locations: Sequence[str]) -> int | None:
+    """How large journals are together, in bytes, as they are stored; ``None`` if some are not on this machine.
+
+    :raises JournalError: if one of them is no journal.
+    """
+    if any(is_url(each) for each in locations):
+        return None
+    return sum(path.stat().st_size for each in locations for path in list_segments(Path(each)))
+
+
+@contextmanager
+def take_snapshot(
+    spark: SparkSession,
+    locations: Sequence[str],
+    *,
+    trusted: PublicKey | None = None,
+    since: int | None = None,
+    until: int | None = None,
+    parent: Path | None = None,
+) -> Iterator[Snapshot]:
+    """A snapshot of journals; it is gone afterwards. A journal that is named twice is taken once.
+
+    :param trusted: the key that seals have to be led back to.
+    :param since, until: UTC microseconds; segments of which all is before or behind them are left out.
+    :param parent: where to put the snapshot; with Spark on several machines, a directory that all of them see.
+    :raises JournalError: if one of them is no journal, holds no record, or cannot be read.
+    """
+    from bussrv.audit.remote import take_remote
+
+    def choice(paths: Sequence[Path]) -> Sequence[Path]:
+        return choose(paths, since, until)
+
+    with scratch(parent) as root:
+        journals: list[Journal] = []
+        for index, location in enumerate(_distinct(locations)):
+            if is_url(location):
+                journals.append(take_remote(spark, location, index, root, trusted))
+            else:
+                journals.append(take_journal(Path(location), index, root, trusted, _or_all(choice, since, until)))
+        yield Snapshot(tuple(journals), root)
+
+
+def _or_all(choice: Choice, since: int | None, until: int | None) -> Choice | None:
+    return None if since is None and until is None else choice
+
+
+def _distinct(locations: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(each if is_url(each) else str(Path(each).resolve()) for each in locations))
+
+
+def choose(paths: Sequence[Path], since: int | None, until: int | None) -> Sequence[Path]:
+    """Those of the segments of a journal that may hold something of a period, by when they were begun.
+
+    Each holds what the registry was before it, so nothing before the one in which the period begins is needed.
+
+    :raises JournalError: if all of them were begun behind it.
+    """
+    times = [_begun(path) for path in paths]
+    end = len(paths)
+    while until is not None and end and (times[end - 1] or 0) >= until:
+        end -= 1
+    if not end:
+        raise JournalError(f"{paths[0].parent} holds no journal records before the end of the period")
+    later = (index for index in range(end) if since is not None and (times[index] or 0) > since)
+    begin = max(0, next(later, end if since is not None else 0) - 1)
+    return paths[begin:end]
+
+
+def _begun(path: Path) -> int | None:
+    try:
+        return read_header(path).time
+    except JournalError:
+        return None

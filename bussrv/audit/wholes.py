@@ -1,0 +1,136 @@
+"""Segments as a whole: their digests, and what links them, with built-in functions, in parallel.
+
+A segment is one value here, so this takes memory for as many segments as are read at once. One that is larger than
+``LARGEST`` is read on this machine instead, piece by piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
+from pyspark.sql.types import ArrayType, LongType, StringType, StructType
+
+from bussrv.audit.segments import read_text
+from bussrv.audit.snapshot import Segment, Snapshot
+from bussrv.errors import JournalError
+from bussrv.journal.chain import line_hash
+from bussrv.journal.segment import GARBLED, digests_of, is_compressed, open_segment
+
+LARGEST = 256 << 20
+"""The largest file, in bytes, that is read as one value. Segments are ended at 64 MiB, unless an option says so."""
+
+LARGEST_COMPRESSED = 32 << 20
+"""The same of one that is compressed, which is several times as large inside."""
+
+_BEGINNING = 1 << 16
+
+_SIZES = StructType().add("taken", StringType()).add("sizes", ArrayType(LongType()))
+
+
+class Whole(Struct, frozen=True):
+    """A segment as a whole, as it was before it was compressed.
+
+    :ivar size: in bytes.
+    :ivar digest: the SHA-256 of these.
+    :ivar beginnings: the SHA-256 of the beginnings that were asked for, by their size, as far as it is so long.
+    :ivar first_line: its first line, or the beginning of a very long one.
+    :ivar last_hash: the SHA-256 of its last line.
+    """
+
+    size: int
+    digest: str
+    beginnings: dict[int, str]
+    first_line: bytes
+    last_hash: str
+
+
+def read_wholes(spark: SparkSession, snapshot: Snapshot, sizes: Mapping[str, Sequence[int]]) -> dict[str, Whole]:
+    """What each segment is as a whole, by its name in the snapshot. One that cannot be decompressed is missing.
+
+    :param sizes: of the beginnings to look at.
+    :raises JournalError: if one is too large, and not on this machine.
+    """
+    large = [each for each in snapshot.segments if _is_large(each)]
+    found = {}
+    if len(large) < len(snapshot.segments):
+        found = _read_small(spark, snapshot, sizes, [each.taken for each in large])
+    for segment in large:
+        whole = _read_large(snapshot, segment, sizes.get(segment.taken, ()))
+        if whole is not None:
+            found[segment.taken] = whole
+    return found
+
+
+def why_unreadable(segment: Segment) -> str:
+    """Why a segment cannot be decompressed, in the words of the system."""
+    if "://" not in segment.file:
+        try:
+            digests_of(Path(segment.file), ())
+        except (OSError, *GARBLED) as error:
+            return str(error)
+    return "it is not what it was when it was compressed"
+
+
+def _is_large(segment: Segment) -> bool:
+    return segment.bytes > (LARGEST_COMPRESSED if is_compressed(Path(segment.file)) else LARGEST)
+
+
+def _read_small(
+    spark: SparkSession, snapshot: Snapshot, sizes: Mapping[str, Sequence[int]], large: Sequence[str]
+) -> dict[str, Whole]:
+    wanted = spark.createDataFrame([(taken, [*each]) for taken, each in sizes.items()], _SIZES)
+    content = F.col("raw").cast("binary")
+    # The last line has its newline, unless the segment is empty.
+    last = F.substring_index("raw", "\n", -2).cast("binary")
+    rows = (
+        read_text(spark, snapshot, whole=True)
+        .where(~F.col("taken").isin([*large]))
+        .join(F.broadcast(wanted), on="taken", how="left")
+        .select(
+            "taken",
+            F.length(content).cast("bigint").alias("size"),
+            F.sha2(content, 256).alias("digest"),
+            _beginnings(content).alias("beginnings"),
+            F.substring(F.substring_index("raw", "\n", 1).cast("binary"), 1, _BEGINNING).alias("first_line"),
+            F.sha2(F.substring(last, F.lit(1), F.length(last) - 1), 256).alias("last_hash"),
+        )
+        .collect()
+    )
+    return {
+        row["taken"]: Whole(
+            row["size"],
+            row["digest"],
+            {each["size"]: each["digest"] for each in row["beginnings"] or ()},
+            bytes(row["first_line"]),
+            row["last_hash"],
+        )
+        for row in rows
+    }
+
+
+def _beginnings(content: Column) -> Column:
+    def digest(size: Column) -> Column:
+        return F.struct(size.alias("size"), F.sha2(F.substring(content, F.lit(1), size.cast("int")), 256).alias("digest"))
+
+    return F.transform(F.filter("sizes", lambda size: size <= F.length(content)), digest)
+
+
+def _read_large(snapshot: Snapshot, segment: Segment, sizes: Sequence[int]) -> Whole | None:
+    if "://" in segment.file:
+        raise JournalError(f"{segment.file} is too large ({segment.bytes} bytes): copy the journal to this machine")
+    path = snapshot.local / segment.taken
+    try:
+        digests = digests_of(path, sizes)
+        with open_segment(path) as file:
+            first_line = file.readline(_BEGINNING).removesuffix(b"\n")
+        with open_segment(path) as file:
+            last = b""
+            for last in file:
+                pass
+    except GARBLED:
+        return None
+    return Whole(digests.size, digests.digest, digests.beginnings, first_line, line_hash(last))
