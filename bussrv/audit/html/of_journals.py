@@ -1,0 +1,141 @@
+"""What was audited, whether it is sealed, and what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
+
+from bussrv.audit.findings import SEVERITIES
+from bussrv.audit.html import steps
+from bussrv.audit.html.asking import Tables, cut, first, listing, most_of, only_row, rows, total
+from bussrv.audit.html.axis import Axis, axis_between
+from bussrv.audit.html.model import Boot, Finding, Kind, Listing, Segment, Server, Signature, Vouching
+from bussrv.audit.period import Period
+
+MOST_FINDINGS = 200
+"""Of each severity."""
+
+MOST_KINDS = 100
+MOST_SERVERS = 12
+MOST_UNVOUCHED = 50
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What was looked at: the axis, and the totals of all servers."""
+
+    axis: Axis | None
+    servers: int
+    records: int
+    boots: int
+    crashes: int
+
+
+def scope(tables: Tables, period: Period) -> Scope:
+    """What was looked at."""
+    row = only_row(
+        tables["servers"].agg(
+            F.count("*").alias("servers"),
+            *map(total, ("records", "boots", "crashes")),
+            F.min(F.unix_micros("first_moment")).alias("begin"),
+            F.max(F.unix_micros("last_moment")).alias("end"),
+        )
+    )
+    begin, end = row.pop("begin"), row.pop("end")
+    begin = begin if period.since is None else max(begin, period.since)
+    end = end if period.until is None else min(end, period.until - 1)
+    is_something = row["servers"] and begin <= end
+    return Scope(axis_between(begin, end) if is_something else None, **row)
+
+
+def servers(tables: Tables, axis: Axis | None) -> Listing[Server]:
+    """The servers, and when they ran."""
+    known = listing(tables["servers"], Server, *first("server"), most=MOST_SERVERS)
+    if axis is None:
+        return known
+    named = {each.server: each for each in known.rows}
+    runs = tables["boots"].withColumn("what", cut(F.col("server"))).where(F.col("what").isin(*named))
+    times = runs.select("what", F.col("first_moment").alias("begin"), F.col("last_moment").alias("end"))
+    ran = steps.covered(times, axis)
+    seen = {each.server: (each.first_moment, each.last_moment) for each in known.rows}
+    shares = steps.shares(ran.collect(), axis, seen)
+    crashes: dict[str, dict[int, int]] = {each: {} for each in named}
+    crashed = runs.where("crashed").select("what", F.col("last_moment").alias("moment"))
+    for row in steps.counted(crashed, axis).orderBy("what", "step").collect():
+        crashes[row["what"]][row["step"]] = row["number"]
+    return Listing(
+        tuple(replace(each, ran=shares[each.server], crashed_in=crashes[each.server]) for each in known.rows),
+        known.total,
+    )
+
+
+def boots(tables: Tables) -> Listing[Boot]:
+    """The runs of the servers, those that crashed first, then the latest ones."""
+    return listing(tables["boots"], Boot, most_of("crashed"), most_of("first_moment"), *first("server", "boot"))
+
+
+def kinds(tables: Tables) -> tuple[Kind, ...]:
+    """The kinds of findings, and how many there are of each, in no order."""
+    counts = tables["findings"].groupBy("severity", "kind").agg(F.count("*").alias("number"))
+    return rows(counts, Kind, MOST_KINDS, *first("severity", "kind"))
+
+
+def findings(tables: Tables) -> tuple[Finding, ...]:
+    """The first findings of each severity. No kind takes the place of another: each has the same share of them."""
+    place = ("server", "segment", "first_seq", "file", "line", "session", "service", "boot", "message", "last_seq")
+    of_kind = Window.partitionBy("severity", "kind").orderBy(*first(*place))
+    of_severity = Window.partitionBy("severity").orderBy("number", "kind")
+    chosen = (
+        tables["findings"]
+        .where(F.col("severity").isin(*SEVERITIES))
+        .withColumn("number", F.row_number().over(of_kind))
+        .where(F.col("number") <= MOST_FINDINGS)
+        .withColumn("rank", F.row_number().over(of_severity))
+        .where(F.col("rank") <= MOST_FINDINGS)
+    )
+    return rows(chosen, Finding, MOST_FINDINGS * len(SEVERITIES), *first("severity", "kind", *place))
+
+
+def vouching(tables: Tables) -> Listing[Vouching]:
+    """The segments of each journal, and how many a seal vouches for."""
+    by_journal = _vouching(tables["segments"], "journal", "server")
+    doubtful = F.col("segments") - F.col("vouched")
+    return listing(by_journal, Vouching, doubtful.desc(), *first("journal", "server"))
+
+
+def vouched(tables: Tables) -> Vouching:
+    """The same of all journals together."""
+    everything = _vouching(tables["segments"].withColumn("journal", F.lit("")).withColumn("server", F.lit("")))
+    return Vouching(journal="", server=None, **only_row(everything))
+
+
+def _vouching(segments: DataFrame, *by: str) -> DataFrame:
+    return segments.groupBy(*by).agg(
+        F.count("*").alias("segments"),
+        *map(total, ("records", "bytes")),
+        F.count_if(F.col("sealed") == "closed").alias("closed"),
+        F.count_if(F.col("sealed") == "open").alias("open"),
+        F.count_if(F.coalesce("sealed", F.lit("none")) == "none").alias("unsealed"),
+        F.count_if("vouched").alias("vouched"),
+    )
+
+
+def unvouched(tables: Tables) -> Listing[Segment]:
+    """The segments that no seal vouches for."""
+    doubtful = tables["segments"].where(~F.coalesce("vouched", F.lit(False)))
+    return listing(doubtful, Segment, *first("server", "segment", "file"), most=MOST_UNVOUCHED)
+
+
+def signatures(summary: Mapping[str, Any]) -> tuple[Signature, ...] | None:
+    """Who signed, if the summary says so: ``signatures``, each with ``server``, ``key`` (its fingerprint) and
+    ``given``: whether that key was handed to the audit, and not merely found in the journal.
+    """
+    known = summary.get("signatures")
+    if known is None:
+        return None
+    return tuple(Signature(each["server"], each["key"], bool(each["given"])) for each in known[:MOST_SERVERS])

@@ -1,0 +1,85 @@
+"""What was provided, when it was not, and who waited for it."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
+
+from bussrv.audit.html import steps
+from bussrv.audit.html.asking import Tables, first, listing, most_of, only_row, rows
+from bussrv.audit.html.axis import Axis
+from bussrv.audit.html.model import Listing, Orphan, Service, ServiceTotals
+
+MOST_TROUBLED = 20
+MOST_USED = 10
+MOST_UNUSED = 30
+
+
+class _Picked(Service, frozen=True, kw_only=True):
+    """A service whose times are looked at. Names are cut, so it has a number."""
+
+    what: int
+    first_moment: int
+    last_moment: int
+
+
+def totals(tables: Tables) -> ServiceTotals:
+    """All services together."""
+    counts = tables["services"].agg(
+        F.count("*").alias("known"),
+        F.count_if("provided").alias("provided"),
+        F.count_if(F.col("outages") > 0).alias("interrupted"),
+        F.coalesce(F.sum("outages"), F.lit(0)).alias("outages"),
+        F.count_if("unused").alias("unused"),
+    )
+    return ServiceTotals(**only_row(counts))
+
+
+def uptimes(tables: Tables, axis: Axis | None) -> tuple[Service, ...]:
+    """The services that were in trouble most, then those that were used most, and when each was provided."""
+    if axis is None:
+        return ()
+    picked = _picked(tables)
+    of_these = tables["uptimes"].join(F.broadcast(picked.select("server", "service", "what")), on=["server", "service"])
+    covered = steps.covered(of_these.select("what", "begin", "end"), axis).collect()
+    moments = tables["servers"].select("server", "first_moment", "last_moment")
+    found = rows(picked.join(moments, on="server"), _Picked, MOST_TROUBLED + MOST_USED, F.col("what").asc())
+    shares = steps.shares(covered, axis, {each.what: (each.first_moment, each.last_moment) for each in found})
+    services = (Service(**{name: getattr(each, name) for name in Service.__struct_fields__}) for each in found)
+    return tuple(replace(service, uptime=shares[each.what]) for service, each in zip(services, found, strict=True))
+
+
+def _picked(tables: Tables) -> DataFrame:
+    """Some services, each with a number, ``what``, that says its place."""
+    names = first("server", "service")
+    troubled = (most_of("outages"), most_of("unprovided_seconds"), F.col("availability").asc_nulls_last(), *names)
+    used = (most_of("subscribers"), most_of("subscriptions"), *names)
+    services = tables["services"]
+    is_troubled = (F.col("outages") > 0) | (F.col("unprovided_seconds") > 0)
+    worst = services.where(is_troubled).orderBy(*troubled).limit(MOST_TROUBLED)
+    busiest = services.where(~is_troubled).orderBy(*used).limit(MOST_USED)
+    # One partition is as many rows as are shown.
+    in_order = Window.partitionBy(F.lit(0)).orderBy(is_troubled.desc(), *troubled[:-2], *used)
+    return worst.unionByName(busiest).withColumn("what", F.row_number().over(in_order))
+
+
+def flapping(tables: Tables) -> Listing[Service]:
+    """The services that were interrupted, most often first."""
+    interrupted = tables["services"].where(F.col("outages") > 0)
+    return listing(
+        interrupted, Service, most_of("outages"), most_of("longest_outage_seconds"), *first("server", "service")
+    )
+
+
+def orphans(tables: Tables) -> Listing[Orphan]:
+    """Who waited in vain, longest first."""
+    return listing(
+        tables["orphans"], Orphan, most_of("waited_seconds"), *first("server", "session", "service", "begin")
+    )
+
+
+def unused(tables: Tables) -> Listing[Service]:
+    """The services that nobody ever wanted by name, those that were provided longest first."""
+    nobody = tables["services"].where("unused")
+    return listing(nobody, Service, most_of("provided_seconds"), *first("server", "service"), most=MOST_UNUSED)

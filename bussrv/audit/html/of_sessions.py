@@ -1,0 +1,98 @@
+"""Who was there: sessions by wire format, how many at the same time, how they came and went, and who talked most."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from msgspec.structs import replace
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
+
+from bussrv.audit.html import steps
+from bussrv.audit.html.asking import Tables, cut, first, listing, most_of, only_row, total
+from bussrv.audit.html.axis import Axis
+from bussrv.audit.html.model import BANDS, Churn, Listing, Named, Protocol, Talker
+
+MOST_PROTOCOLS = 8
+MOST_REASONS = 12
+
+
+def _near(tables: Tables) -> DataFrame:
+    """The sessions of the servers themselves; others are told of in the journals of theirs."""
+    return tables["sessions"].where("home IS NULL")
+
+
+def protocols(tables: Tables, axis: Axis | None, servers: int) -> Listing[Protocol]:
+    """Each wire format, that with the most sessions first."""
+    counts = (
+        _near(tables)
+        .groupBy(cut(steps.protocol()).alias("protocol"))
+        .agg(
+            F.count("*").alias("sessions"),
+            F.count_if(F.col("state") == "closed").alias("closed"),
+            F.count_if(F.col("state") == "open").alias("open"),
+            F.count_if("persistent").alias("persistent"),
+            *map(total, ("objects_in", "objects_out", "bytes_in", "bytes_out")),
+        )
+    )
+    known = listing(counts, Protocol, most_of("sessions"), *first("protocol"), most=MOST_PROTOCOLS)
+    if axis is None or not known.rows:
+        return known
+    of_these = tables["concurrency"].withColumn("protocol", cut(steps.protocol()))
+    of_these = of_these.where(F.col("protocol").isin(*[each.protocol for each in known.rows]))
+    levels = steps.filled(steps.concurrency(of_these, axis, servers == 1).collect(), axis)
+    nothing = (0,) * axis.steps
+    found = ((each, *levels.get(each.protocol, (nothing, nothing))) for each in known.rows)
+    return Listing(tuple(replace(each, most=most, last=last) for each, most, last in found), known.total)
+
+
+def far_sessions(tables: Tables) -> int:
+    """How many sessions of other servers were known over links."""
+    return tables["sessions"].where("home IS NOT NULL").count()
+
+
+def churn(tables: Tables, axis: Axis | None) -> Churn:
+    """How many came and went in each step."""
+    if axis is None:
+        return Churn()
+    near = _near(tables)
+    moments = [near.select(F.lit(what).alias("what"), F.col(what).alias("moment")) for what in ("opened", "closed")]
+    found = steps.counted(reduce(DataFrame.unionAll, moments), axis).collect()
+    numbers = {(row["what"], row["step"]): row["number"] for row in found}
+    opened, closed = (
+        tuple(numbers.get((what, step), 0) for step in range(axis.steps)) for what in ("opened", "closed")
+    )
+    return Churn(opened, closed)
+
+
+def durations(tables: Tables) -> tuple[int, ...]:
+    """How many sessions that ended lasted how long: one number for each of ``BANDS``, and one for those behind it."""
+    ended = _near(tables).where(F.col("duration_seconds").isNotNull())
+    row = only_row(ended.agg(*[F.count_if(_is_in_band(band)).alias(str(band)) for band in range(len(BANDS) + 1)]))
+    return tuple(row.values())
+
+
+def _is_in_band(band: int) -> Column:
+    seconds = F.col("duration_seconds")
+    is_long_enough = seconds >= BANDS[band - 1] if band else F.lit(True)
+    return is_long_enough & (seconds < BANDS[band]) if band < len(BANDS) else is_long_enough
+
+
+def closings(tables: Tables) -> Listing[Named]:
+    """Why sessions ended."""
+    ended = _near(tables).where(F.col("state") == "closed")
+    counts = ended.groupBy(F.col("reason").alias("name")).agg(F.count("*").alias("number"))
+    return listing(counts, Named, most_of("number"), *first("name"), most=MOST_REASONS)
+
+
+def talkers(tables: Tables) -> Listing[Talker]:
+    """Who sent and received most."""
+    who = first("server", "protocol", "routing_id", "actor", "address")
+    volume, objects = F.col("bytes_in") + F.col("bytes_out"), F.col("objects_in") + F.col("objects_out")
+    return listing(tables["talkers"], Talker, volume.desc_nulls_last(), objects.desc_nulls_last(), *who)
+
+
+def talked_bytes(tables: Tables) -> int:
+    """What all of them sent and received."""
+    both = only_row(tables["talkers"].agg(total("bytes_in"), total("bytes_out")))
+    return int(both["bytes_in"] + both["bytes_out"])
