@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.period import timestamp
 from bussrv.audit.presence import place, present
+from bussrv.journal.moments import Moment
 
 CAME, WENT, CHANGED = "came", "went", "changed"
 
@@ -26,16 +26,6 @@ REPLAYED = (
 """The events that change a registry."""
 
 _IDENTITY = ("routing_ids", "actor", "name", "role", "vocabulary")
-
-
-@dataclass(frozen=True)
-class Moment:
-    """Behind record ``seq``, before the first record that is later than ``time`` (UTC microseconds since 1970), or,
-    without either, behind the last record.
-    """
-
-    seq: int | None = None
-    time: int | None = None
 
 
 class Registry(NamedTuple):
@@ -69,6 +59,19 @@ def registry_at(records: DataFrame, moment: Moment) -> Registry:
     return Registry(_sessions(alive), _services(alive), _subscriptions(alive))
 
 
+def beginnings(records: DataFrame) -> DataFrame:
+    """Where the records of each server begin and end: ``server, first_seq, first_moment, last_seq``."""
+    return (
+        records.where(~F.col("given"))
+        .groupBy("server")
+        .agg(
+            F.min("seq").alias("first_seq"),
+            F.min_by("moment", place()).alias("first_moment"),
+            F.max("seq").alias("last_seq"),
+        )
+    )
+
+
 def up_to(records: DataFrame, moment: Moment) -> DataFrame:
     """The records that a moment is behind."""
     if moment.seq is not None:
@@ -95,9 +98,7 @@ def difference(before: Registry, after: Registry) -> Registry:
     return Registry(
         _changes(before.sessions, after.sessions, ("server", "session"), sessions),
         _changes(before.services, after.services, ("server", "service", "session"), []),
-        _changes(
-            before.subscriptions, after.subscriptions, ("server", "session", "service"), ["interest", "options"]
-        ),
+        _changes(before.subscriptions, after.subscriptions, ("server", "session", "service"), ["interest", "options"]),
     )
 
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bussrv.cli import audit, journal, spp_user
+from bussrv.cli import audit, journal, replay, spp_user
 from bussrv.version import VERSION
 
 INTERRUPTED = 130
@@ -31,6 +31,7 @@ class Command:
 COMMANDS: dict[str, Command] = {
     "audit": Command(audit.SUMMARY, audit.DESCRIPTION, audit.add_arguments, audit.run),
     "journal": Command(journal.SUMMARY, journal.DESCRIPTION, journal.add_arguments, journal.run),
+    "replay": Command(replay.SUMMARY, replay.DESCRIPTION, replay.add_arguments, replay.run),
     "spp-user": Command(spp_user.SUMMARY, spp_user.DESCRIPTION, spp_user.add_arguments, spp_user.run),
 }
 
