@@ -110,7 +110,9 @@ def line_findings(places: DataFrame) -> DataFrame:
     message = F.when(
         F.col("next_too"), words(which, " was changed, or put in: it does not fit the lines before and behind it")
     ).otherwise(
-        words(which, " does not hold the hash of the line before it: that was changed, or lines were put in or taken out")
+        words(
+            which, " does not hold the hash of the line before it: that was changed, or lines were put in or taken out"
+        )
     )
     first = F.when(F.col("next_too"), F.col("seq")).otherwise(F.coalesce("seq_before", "seq"))
     return as_findings(

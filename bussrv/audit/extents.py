@@ -10,7 +10,6 @@ whoever does not make changes fit on purpose; that is what digests and seals are
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from itertools import pairwise
 
 from msgspec import Struct
@@ -26,6 +25,7 @@ class Block(Struct, frozen=True):
     :ivar server: a hash of the id of the server; ``None`` when it holds records of several.
     :ivar chain: what is left of the hashes of its lines; 0 in a sound chain.
     :ivar first_back: what its first line says of the line before it, and ``last_link`` what its last line is.
+    :ivar first_moment, last_moment: UTC microseconds since 1970.
     :ivar lowest: the least difference between the number of a record and its position, and ``highest`` the greatest.
     :ivar lowest_part, highest_part: the same of header and parts, of which the header counts as part 0.
     """
@@ -40,8 +40,8 @@ class Block(Struct, frozen=True):
     announced: int | None
     first_seq: int | None
     last_seq: int | None
-    first_moment: datetime | None
-    last_moment: datetime | None
+    first_moment: int | None
+    last_moment: int | None
     server: int | None
     chain: int
     first_back: int
@@ -66,20 +66,20 @@ class Extent(Struct, frozen=True):
     records: int = 0
     first_seq: int | None = None
     last_seq: int | None = None
-    first_moment: datetime | None = None
-    last_moment: datetime | None = None
+    first_moment: int | None = None
+    last_moment: int | None = None
     server: int | None = None
 
 
-def blocks_of(lines: DataFrame) -> list[Block]:
-    """What was read at once, in order.
+def blocks_of(lines: DataFrame) -> dict[str, list[Block]]:
+    """What was read at once of each segment, in order.
 
     :param lines: what :func:`bussrv.audit.load.lines_of` returns.
     """
     is_sound = F.col("problem").isNull()
     is_record, is_header, is_part = (is_sound & (F.col("kind") == kind) for kind in (RECORD, HEADER, PART))
     seq, position = F.when(is_record, F.col("seq")), F.col("position")
-    server = F.when(is_record, F.xxhash64("server"))
+    server, moment = F.when(is_record, F.xxhash64("server")), F.when(is_record, F.unix_micros("moment"))
     offset, part_offset = seq - position, F.when(is_header, 0).when(is_part, F.col("part")) - position
     rows = (
         lines.groupBy("taken", "block")
@@ -92,8 +92,8 @@ def blocks_of(lines: DataFrame) -> list[Block]:
             F.max(F.when(is_header, F.col("parts"))).alias("announced"),
             F.min(seq).alias("first_seq"),
             F.max(seq).alias("last_seq"),
-            F.min(F.when(is_record, F.col("moment"))).alias("first_moment"),
-            F.max(F.when(is_record, F.col("moment"))).alias("last_moment"),
+            F.min(moment).alias("first_moment"),
+            F.max(moment).alias("last_moment"),
             F.min(server).alias("one"),
             F.max(server).alias("other"),
             F.bit_xor(F.col("link").bitwiseXOR(F.col("back"))).alias("chain"),
@@ -109,18 +109,19 @@ def blocks_of(lines: DataFrame) -> list[Block]:
         .select(*Block.__struct_fields__)
         .collect()
     )
-    return sorted((Block(*row) for row in rows), key=lambda each: (each.taken, each.block))
+    found: dict[str, list[Block]] = {}
+    for block in sorted((Block(*row) for row in rows), key=lambda each: each.block):
+        found.setdefault(block.taken, []).append(block)
+    return found
 
 
-def extents_of(blocks: Iterable[Block], numbers: Mapping[str, int]) -> dict[str, Extent]:
+def extents_of(blocks: Mapping[str, Sequence[Block]], numbers: Mapping[str, int]) -> dict[str, Extent]:
     """What each segment holds, by its name in the snapshot.
 
-    :param numbers: the number in the name of each segment, by its name in the snapshot.
+    :param blocks: by the name of the segment, too.
+    :param numbers: the number in the name of each segment.
     """
-    by_segment: dict[str, list[Block]] = {taken: [] for taken in numbers}
-    for block in blocks:
-        by_segment[block.taken].append(block)
-    return {taken: _extent(taken, numbers[taken], found) for taken, found in by_segment.items()}
+    return {taken: _extent(taken, number, blocks.get(taken, ())) for taken, number in numbers.items()}
 
 
 def _extent(taken: str, number: int, blocks: Sequence[Block]) -> Extent:

@@ -30,9 +30,7 @@ def _header(whole: Whole | None) -> Header | None:
         return None
 
 
-def link_findings(
-    journal: Journal, headers: Mapping[int, Header], wholes: Mapping[str, Whole]
-) -> Iterator[Finding]:
+def link_findings(journal: Journal, headers: Mapping[int, Header], wholes: Mapping[str, Whole]) -> Iterator[Finding]:
     """Each segment that is not what the next one says, or does not say what it should.
 
     What was before the first one is only asked where a manifest says what was removed.
@@ -85,7 +83,9 @@ def _link(
             message = f"the header says that there is no segment before this one, but there is segment {before.number}"
             yield _finding("broken-link", segment, header, message)
         elif header.segment != 1 or header.prev != START:
-            message = f"the header says that there is no segment before this one, yet it begins with record {header.segment}"
+            message = (
+                f"the header says that there is no segment before this one, yet it begins with record {header.segment}"
+            )
             yield _finding("broken-link", segment, header, message)
     elif before is None or before.number != previous.segment:
         yield from _gap(journal, segment, header, previous, before)

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from functools import reduce
 from itertools import chain as chained
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit import chain, headers, integrity, seals
+from bussrv.audit.checkpoint import Checkpoint
 from bussrv.audit.extents import Extent, blocks_of, extents_of, servers_in_doubt
 from bussrv.audit.findings import Finding, made_here
+from bussrv.audit.given import first_segments, given
 from bussrv.audit.load import lines_of, records_of
 from bussrv.audit.progress import Progress
 from bussrv.audit.segments import read_text
-from bussrv.audit.snapshot import Journal, Snapshot
+from bussrv.audit.snapshot import Journal, Segment, Snapshot
 from bussrv.audit.store import Store
 from bussrv.audit.wholes import Whole, read_wholes
 from bussrv.journal.header import Header
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 SEGMENT = (
     "journal string, segment bigint, file string, server string, records bigint, first_seq bigint, last_seq bigint, "
@@ -41,29 +47,63 @@ class Ingested:
     findings: list[DataFrame]
 
 
-def ingest(spark: SparkSession, snapshot: Snapshot, store: Store, progress: Progress) -> Ingested:
+def ingest(
+    spark: SparkSession, snapshot: Snapshot, store: Store, progress: Progress, checkpoint: Checkpoint | None = None
+) -> Ingested:
     """Read every line of a snapshot.
 
+    :param checkpoint: what was read before, and is not read again.
     :raises bussrv.errors.JournalError: if a segment goes away meanwhile.
     """
+    kept = {} if checkpoint is None else checkpoint.kept(snapshot.segments)
     with progress.phase("digests"):
         sizes = {taken: each for journal in snapshot.journals for taken, each in seals.sizes_of(journal).items()}
-        wholes = read_wholes(spark, snapshot, sizes)
+        fresh = [each for each in snapshot.segments if each.taken not in kept]
+        wholes = read_wholes(spark, snapshot, fresh, sizes)
     with progress.phase("lines"):
         try:
-            text = read_text(spark, snapshot).where(F.col("taken").isin([*wholes]))
-            lines = store.keep("lines", lines_of(text))
+            if checkpoint is not None:
+                kept |= checkpoint.recognize(fresh, wholes)
+                kept |= checkpoint.add(spark, snapshot, _to_keep(snapshot, checkpoint, wholes, kept), wholes)
+            rest = [taken for taken in wholes if taken not in kept]
+            tables = [] if not rest else [store.keep("lines", lines_of(_text(spark, snapshot, rest)))]
         finally:
             snapshot.check()
     with progress.phase("segments"):
+        blocks = {taken: each.blocks for taken, each in kept.items()}
+        blocks |= blocks_of(tables[0]) if tables else {}
+        wholes |= {taken: each.whole for taken, each in kept.items()}
+        if checkpoint is not None:
+            checkpoint.save()
+            old = checkpoint.lines(spark, kept)
+            tables += [] if old is None else [old]
         numbers = {each.taken: each.number for each in snapshot.segments if each.taken in wholes}
-        extents = extents_of(blocks_of(lines), numbers)
+        extents = extents_of(blocks, numbers)
         findings = [made_here(spark, _findings(snapshot, wholes))]
         findings += _line_findings(spark, snapshot, store, extents)
-        records = records_of(lines)
+        records = records_of(reduce(DataFrame.unionByName, tables))
         findings += _number_findings(records, extents)
+        first = first_segments(snapshot, _headers(snapshot, wholes))
+        before = given(spark, snapshot, first, records)
+        if before is not None:
+            records = records.unionByName(store.keep("given", before))
         segments = spark.createDataFrame([*_rows(snapshot, wholes, extents)], SEGMENT)
     return Ingested(records, segments, findings)
+
+
+def _to_keep(
+    snapshot: Snapshot, checkpoint: Checkpoint, wholes: Mapping[str, Whole], kept: Container[str]
+) -> list[Segment]:
+    vouched = {taken for journal in snapshot.journals for taken in seals.vouched(journal, wholes)}
+    return [
+        each
+        for each in snapshot.segments
+        if each.taken in vouched and each.taken not in kept and checkpoint.is_new(each)
+    ]
+
+
+def _text(spark: SparkSession, snapshot: Snapshot, taken: Sequence[str]) -> DataFrame:
+    return read_text(spark, snapshot, only=None if len(taken) == len(snapshot.segments) else taken)
 
 
 def _findings(snapshot: Snapshot, wholes: Mapping[str, Whole]) -> Iterator[Finding]:
@@ -76,6 +116,10 @@ def _findings(snapshot: Snapshot, wholes: Mapping[str, Whole]) -> Iterator[Findi
             seals.manifest_findings(journal, known),
             seals.seal_findings(journal, wholes, known),
         )
+
+
+def _headers(snapshot: Snapshot, wholes: Mapping[str, Whole]) -> list[dict[int, Header]]:
+    return [headers.headers_of(journal, wholes) for journal in snapshot.journals]
 
 
 def _line_findings(
@@ -95,7 +139,9 @@ def _number_findings(records: DataFrame, extents: Mapping[str, Extent]) -> list[
     return [] if servers == set() else [integrity.gap_findings(records), integrity.duplicate_findings(records)]
 
 
-def _rows(snapshot: Snapshot, wholes: Mapping[str, Whole], extents: Mapping[str, Extent]) -> Iterator[tuple[object, ...]]:
+def _rows(
+    snapshot: Snapshot, wholes: Mapping[str, Whole], extents: Mapping[str, Extent]
+) -> Iterator[tuple[object, ...]]:
     for journal in snapshot.journals:
         known, vouched = headers.headers_of(journal, wholes), seals.vouched(journal, wholes)
         for segment in journal.segments:
@@ -103,9 +149,14 @@ def _rows(snapshot: Snapshot, wholes: Mapping[str, Whole], extents: Mapping[str,
             extent = extents.get(segment.taken, Extent(segment.taken, segment.number, False))
             yield (
                 *(journal.location, segment.number, segment.file, _server(header)),
-                *(extent.records, extent.first_seq, extent.last_seq, extent.first_moment, extent.last_moment),
+                *(extent.records, extent.first_seq, extent.last_seq),
+                *(_timestamp(extent.first_moment), _timestamp(extent.last_moment)),
                 *(None if whole is None else whole.size, _sealed(journal, segment.number), segment.taken in vouched),
             )
+
+
+def _timestamp(micros: int | None) -> datetime | None:
+    return None if micros is None else _EPOCH + timedelta(microseconds=micros)
 
 
 def _server(header: Header | None) -> str | None:

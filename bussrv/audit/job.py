@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -112,7 +113,8 @@ def audit(
 
 
 def _examine(spark: SparkSession, request: Request, out: Path, progress: Progress | None) -> Verdict:
-    from bussrv.audit import html, report
+    from bussrv.audit import report
+    from bussrv.audit.checkpoint import opened
     from bussrv.audit.ingest import ingest
     from bussrv.audit.period import Period
     from bussrv.audit.progress import Progress as Silent
@@ -122,8 +124,10 @@ def _examine(spark: SparkSession, request: Request, out: Path, progress: Progres
 
     progress = progress or Silent()
     period = Period(request.since, request.until)
-    with writing(out) as place:
+    with ExitStack() as stack:
+        place = stack.enter_context(writing(out))
         store = Store(spark, place)
+        checkpoint = None if request.checkpoint is None else stack.enter_context(opened(request.checkpoint))
         with take_snapshot(
             spark,
             request.journals,
@@ -131,8 +135,9 @@ def _examine(spark: SparkSession, request: Request, out: Path, progress: Progres
             since=request.since,
             until=request.until,
             parent=request.shared,
+            index_of=None if checkpoint is None else checkpoint.index_of,
         ) as snapshot:
-            read = ingest(spark, snapshot, store, progress)
+            read = ingest(spark, snapshot, store, progress, checkpoint)
             keys = [journal.manifest.in_force for journal in snapshot.journals]
             tables = make_tables(read, period, store, progress)
         with progress.phase("summary"):
@@ -171,9 +176,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SEVERITY",
         help="exit with 1 if there are findings that severe: error, warning or notice [default: %(default)s]",
     )
-    parser.add_argument(
-        "--public-key", type=Path, metavar="FILE", help="the key that the seals have to be led back to"
-    )
+    parser.add_argument("--public-key", type=Path, metavar="FILE", help="the key that the seals have to be led back to")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--master", default="local[*]", metavar="URL", help="where Spark runs [default: %(default)s]")
     where.add_argument("--remote", metavar="URL", help="a Spark Connect server, such as sc://spark.example:15002")

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.segments import literal
-from bussrv.audit.snapshot import Journal, Segment
+from bussrv.audit.snapshot import Journal, Segment, taken_as
 from bussrv.errors import JournalError
 from bussrv.journal.keys import PublicKey
 from bussrv.journal.manifest import MANIFEST_NAME, read_manifest
@@ -28,7 +28,9 @@ def take_remote(spark: SparkSession, url: str, index: int, root: Path, trusted: 
     try:
         files = spark.read.format("binaryFile").load(literal(url))
         path = F.col("_metadata.file_path")
-        rows = files.select(path.alias("path"), "length", F.col("modificationTime").cast("string").alias("time")).collect()
+        rows = files.select(
+            path.alias("path"), "length", F.col("modificationTime").cast("string").alias("time")
+        ).collect()
         manifests = files.where(path.endswith(f"/{MANIFEST_NAME}")).select("content").collect()
     except PySparkException as error:
         first_line = str(error).strip().partition("\n")[0]
@@ -42,13 +44,13 @@ def take_remote(spark: SparkSession, url: str, index: int, root: Path, trusted: 
             number = int(name.partition(".")[0])
             stamp = f"{row['length']} {row['time']}"
             # In this order the one that is not compressed comes last, and counts.
-            found[number] = Segment(row["path"], f"{index}/{name}", number, row["length"], stamp)
+            found[number] = Segment(row["path"], taken_as(index, number), number, row["length"], stamp)
     if not found:
         raise JournalError(f"{url} holds no journal records")
     segments = tuple(found[number] for number in sorted(found))
     manifest = read_manifest(manifest_path, trusted)
     parent = segments[0].file.rpartition("/")[0]
-    return Journal(url, parent, segments, frozenset(found), manifest, manifest)
+    return Journal(index, url, parent, segments, frozenset(found), manifest, manifest)
 
 
 def _is_segment(name: str) -> bool:

@@ -64,7 +64,9 @@ def _in_json(value: Any) -> Any:
 
 
 def _seals(segments: DataFrame, keys: Sequence[PublicKey | None], trusted: PublicKey | None) -> dict[str, Any]:
-    (row,) = segments.agg(F.count_if(F.col("sealed") != "none").alias("sealed"), F.count_if("vouched").alias("vouched")).collect()
+    (row,) = segments.agg(
+        F.count_if(F.col("sealed") != "none").alias("sealed"), F.count_if("vouched").alias("vouched")
+    ).collect()
     return {
         "sealed": row["sealed"],
         "vouched": row["vouched"],

@@ -34,9 +34,10 @@ def vouched(journal: Journal, wholes: Mapping[str, Whole]) -> set[str]:
     found = set()
     for segment in journal.segments:
         seal, whole = journal.late.seals.get(segment.number), wholes.get(segment.taken)
-        if seal is not None and seal.closed and whole is not None:
-            if (seal.bytes, seal.digest) == (whole.size, whole.digest):
-                found.add(segment.taken)
+        if seal is None or whole is None or not seal.closed:
+            continue
+        if (seal.bytes, seal.digest) == (whole.size, whole.digest):
+            found.add(segment.taken)
     return found
 
 
@@ -45,9 +46,7 @@ def manifest_findings(journal: Journal, headers: Mapping[int, Header]) -> Iterat
     file = f"{journal.location.rstrip('/')}/{MANIFEST_NAME}"
     server = next((header.server for header in headers.values()), None)
     for fault in journal.manifest.faults:
-        yield Finding(
-            kind="bad-manifest", message=fault.message, server=server, file=file, line=fault.line or None
-        )
+        yield Finding(kind="bad-manifest", message=fault.message, server=server, file=file, line=fault.line or None)
     known = {entry.hash for entry in journal.late.entries}
     unknown = [number for number, header in headers.items() if header.seal is not None and header.seal not in known]
     if unknown:

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.snapshot import Journal, Snapshot
+from bussrv.journal.segment import COMPRESSED_SUFFIX, SUFFIX
 
 _PATTERN_CHARACTER = re.compile(r"[\\\[\]{}*?]")
 
@@ -34,6 +35,14 @@ def read_text(
     options = {"wholetext": True} if whole else {"lineSep": "\n"}
     reader = spark.read.option("ignoreCorruptFiles", True)
     text = reader.text(_paths(snapshot, only), recursiveFileLookup=True, pathGlobFilter=_NAMES, **options)
+    return located(text, snapshot)
+
+
+def located(text: DataFrame, snapshot: Snapshot) -> DataFrame:
+    """Text as :func:`read_text` returns it.
+
+    :param text: as Spark reads it from the files of a snapshot, or from others of their names.
+    """
     return text.select(
         F.col("value").alias("raw"), _taken(snapshot).alias("taken"), F.col("_metadata.file_block_start").alias("block")
     )
@@ -41,17 +50,19 @@ def read_text(
 
 def file_of(snapshot: Snapshot, taken: Column) -> Column:
     """Where the segment of that name in the snapshot is."""
-    locations = F.array(*[F.lit(journal.location.rstrip("/")) for journal in snapshot.journals])
-    return F.concat_ws("/", F.get(locations, F.substring_index(taken, "/", 1).cast("int")), name_of(taken))
+    by_index = {journal.index: journal.location.rstrip("/") for journal in snapshot.journals}
+    locations = F.array(*[F.lit(by_index.get(index)) for index in range(max(by_index) + 1)])
+    compressed = [segment.taken for segment in snapshot.segments if segment.is_compressed]
+    suffix = F.when(taken.isin(compressed), COMPRESSED_SUFFIX).otherwise(SUFFIX)
+    return F.concat(F.get(locations, F.substring_index(taken, "/", 1).cast("int")), F.lit("/"), _digits(taken), suffix)
 
 
 def number_of(taken: Column) -> Column:
     """The number in the name of a segment."""
-    return F.substring_index(name_of(taken), ".", 1).try_cast("bigint")
+    return _digits(taken).try_cast("bigint")
 
 
-def name_of(taken: Column) -> Column:
-    """The name of the file of a segment."""
+def _digits(taken: Column) -> Column:
     return F.substring_index(taken, "/", -1)
 
 
@@ -64,20 +75,19 @@ def _paths(snapshot: Snapshot, only: Sequence[str] | None) -> list[str]:
         if journal.is_remote:
             paths += [each.file for each in wanted]
         elif only is not None:
-            paths += [f"file://{snapshot.local / each.taken}" for each in wanted]
+            paths += [f"file://{each.path_in(snapshot.local)}" for each in wanted]
     return [literal(path) for path in paths]
 
 
 def _taken(snapshot: Snapshot) -> Column:
     path = F.col("_metadata.file_path")
-    taken = F.regexp_extract(path, r"\d+/\d+\.jsonl(\.gz)?$", 0)
-    for index, journal in enumerate(snapshot.journals):
+    digits = F.regexp_extract(path, r"(\d+)\.jsonl(\.gz)?$", 1)
+    index = F.regexp_extract(path, r"(\d+)/\d+\.jsonl(\.gz)?$", 1)
+    for journal in snapshot.journals:
         if journal.is_remote:
-            name = F.substring_index(path, "/", -1)
-            taken = F.when(path == F.concat(F.lit(_parent(journal)), name), F.concat(F.lit(f"{index}/"), name)).otherwise(
-                taken
-            )
-    return taken
+            is_there = F.regexp_extract(path, r"^(.*/)[^/]*$", 1) == _parent(journal)
+            index = F.when(is_there, str(journal.index)).otherwise(index)
+    return F.concat(index, F.lit("/"), digits)
 
 
 def _parent(journal: Journal) -> str:

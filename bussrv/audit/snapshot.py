@@ -8,6 +8,8 @@ are put in one directory, where Spark finds them under names that it cannot misr
     0/00000000000000000813.jsonl
     1/00000000000000000001.jsonl       the second one
 
+A segment *is taken* as ``0/00000000000000000001``, whether it is compressed or not.
+
 A journal that is somewhere else than in a directory of this machine (``s3a://…``, ``hdfs://…``) is read in place, as a
 copy that nobody writes to; see :mod:`bussrv.audit.remote`.
 
@@ -28,7 +30,7 @@ from pathlib import Path
 from bussrv.errors import JournalError
 from bussrv.journal.keys import PublicKey
 from bussrv.journal.manifest import MANIFEST_NAME, Manifest, read_manifest
-from bussrv.journal.segment import first_seq, is_compressed, list_segments, torn_tail
+from bussrv.journal.segment import COMPRESSED_SUFFIX, DIGITS, SUFFIX, first_seq, list_segments, torn_tail
 
 PATIENCE = 1.0
 """Seconds that a running server may take to seal what it has just begun or closed."""
@@ -44,7 +46,7 @@ class Segment:
     """A segment of a journal.
 
     :ivar file: where it is.
-    :ivar taken: its name in the snapshot: the index of the journal, a slash, the name of the file.
+    :ivar taken: its name in the snapshot: the index of the journal, a slash, its number in 20 digits.
     :ivar number: the number in its name.
     :ivar bytes: the size of the file.
     :ivar stamp: differs when the file is another one, or was written to.
@@ -55,6 +57,15 @@ class Segment:
     number: int
     bytes: int
     stamp: str
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether it is compressed."""
+        return self.file.endswith(COMPRESSED_SUFFIX)
+
+    def path_in(self, root: Path) -> Path:
+        """Where it is in the snapshot at ``root``."""
+        return root / (self.taken + (COMPRESSED_SUFFIX if self.is_compressed else SUFFIX))
 
 
 @dataclass(frozen=True)
@@ -79,6 +90,7 @@ class TornTail:
 class Journal:
     """A journal as it was at one moment.
 
+    :ivar index: what the names of its segments begin with.
     :ivar location: its directory, as it was named.
     :ivar root: the directory that holds its segments under their names in the snapshot; of a journal that is read in
         place, the URL of its directory, as Spark writes it.
@@ -89,6 +101,7 @@ class Journal:
     :ivar torn_tails: what was left out.
     """
 
+    index: int
     location: str
     root: str
     segments: tuple[Segment, ...]
@@ -107,7 +120,7 @@ class Journal:
 class Snapshot:
     """Journals as they were at one moment.
 
-    :ivar journals: one or more; the index of each is part of the names of its segments.
+    :ivar journals: one or more.
     :ivar local: where the snapshot is on this machine.
     """
 
@@ -136,7 +149,7 @@ class Snapshot:
         """
         for journal in self.journals:
             for segment in journal.segments:
-                if not journal.is_remote and not Path(journal.root, segment.taken).exists():
+                if not journal.is_remote and not segment.path_in(Path(journal.root)).exists():
                     raise JournalError(
                         f"{segment.file} went away while it was read, for the server compressed or removed it: "
                         "try again"
@@ -165,36 +178,43 @@ def take_journal(directory: Path, index: int, root: Path, trusted: PublicKey | N
         raise JournalError(f"{directory} holds no journal records")
     chosen = paths if choice is None else choice(paths)
     (root / str(index)).mkdir()
-    segments, torn_tails = [], []
+    segments: list[Segment] = []
+    torn_tails: list[TornTail] = []
     try:
         for path in chosen:
-            taken = f"{index}/{path.name}"
-            segments.append(_take(path, root, taken, last=path == paths[-1]))
-            torn_tails += _cut_torn_tail(segments[-1], root / taken, path, last=path == paths[-1])
-        if not any((root / segment.taken).stat().st_size for segment in segments):
+            segments.append(_take(path, root, index, last=path == paths[-1]))
+            torn_tails += _cut_torn_tail(segments[-1], segments[-1].path_in(root), path, last=path == paths[-1])
+        if not any(segment.path_in(root).stat().st_size for segment in segments):
             raise JournalError(f"{directory} holds no journal records")
     except OSError as error:
         raise JournalError(f"cannot read the segment {error.filename}: {error.strerror}") from error
     late = _await_seals(directory, manifest, paths, trusted)
     numbers = frozenset(first_seq(path) for path in (*paths, *list_segments(directory)))
-    return Journal(str(directory), str(root), tuple(segments), numbers, manifest, late, tuple(torn_tails))
+    return Journal(index, str(directory), str(root), tuple(segments), numbers, manifest, late, tuple(torn_tails))
 
 
-def _take(path: Path, root: Path, taken: str, last: bool) -> Segment:
+def _take(path: Path, root: Path, index: int, last: bool) -> Segment:
     """Put a segment into the snapshot."""
     with path.open("rb") as file:
         about = os.fstat(file.fileno())
-    if last and not is_compressed(path):
-        shutil.copyfile(path, root / taken)
-    else:
-        (root / taken).symlink_to(path)
+    number = first_seq(path)
     stamp = f"{about.st_ino} {about.st_size} {about.st_mtime_ns}"
-    return Segment(str(path), taken, first_seq(path), about.st_size, stamp)
+    segment = Segment(str(path), taken_as(index, number), number, about.st_size, stamp)
+    if last and not segment.is_compressed:
+        shutil.copyfile(path, segment.path_in(root))
+    else:
+        segment.path_in(root).symlink_to(path)
+    return segment
+
+
+def taken_as(index: int, number: int) -> str:
+    """The name of a segment in a snapshot."""
+    return f"{index}/{number:0{DIGITS}d}"
 
 
 def _cut_torn_tail(segment: Segment, taken: Path, path: Path, last: bool) -> Iterator[TornTail]:
     """Leave the unfinished record that a segment may end in out of the snapshot."""
-    tail = b"" if is_compressed(taken) else torn_tail(taken)
+    tail = b"" if segment.is_compressed else torn_tail(taken)
     if not tail:
         return
     if taken.is_symlink():
@@ -205,9 +225,7 @@ def _cut_torn_tail(segment: Segment, taken: Path, path: Path, last: bool) -> Ite
         yield TornTail(segment.file, segment.number, sum(1 for _ in file) + 1, len(tail), last)
 
 
-def _await_seals(
-    directory: Path, manifest: Manifest, paths: Sequence[Path], trusted: PublicKey | None
-) -> Manifest:
+def _await_seals(directory: Path, manifest: Manifest, paths: Sequence[Path], trusted: PublicKey | None) -> Manifest:
     """The manifest with the seals that a running server makes right now, if it does."""
     late, until = manifest, time.monotonic() + PATIENCE
     while late.entries and not _is_sealed(late, paths) and time.monotonic() < until:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,12 +41,14 @@ def take_snapshot(
     since: int | None = None,
     until: int | None = None,
     parent: Path | None = None,
+    index_of: Callable[[str], int] | None = None,
 ) -> Iterator[Snapshot]:
     """A snapshot of journals; it is gone afterwards. A journal that is named twice is taken once.
 
     :param trusted: the key that seals have to be led back to.
     :param since, until: UTC microseconds; segments of which all is before or behind them are left out.
     :param parent: where to put the snapshot; with Spark on several machines, a directory that all of them see.
+    :param index_of: the index of a journal; ``None``: they are counted.
     :raises JournalError: if one of them is no journal, holds no record, or cannot be read.
     """
     from bussrv.audit.remote import take_remote
@@ -56,7 +58,8 @@ def take_snapshot(
 
     with scratch(parent) as root:
         journals: list[Journal] = []
-        for index, location in enumerate(_distinct(locations)):
+        for place, location in enumerate(_distinct(locations)):
+            index = place if index_of is None else index_of(location)
             if is_url(location):
                 journals.append(take_remote(spark, location, index, root, trusted))
             else:

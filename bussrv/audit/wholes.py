@@ -6,6 +6,7 @@ A segment is one value here, so this takes memory for as many segments as are re
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from bussrv.audit.segments import read_text
 from bussrv.audit.snapshot import Segment, Snapshot
 from bussrv.errors import JournalError
 from bussrv.journal.chain import line_hash
-from bussrv.journal.segment import GARBLED, digests_of, is_compressed, open_segment
+from bussrv.journal.segment import GARBLED, digests_of, open_segment
 
 LARGEST = 256 << 20
 """The largest file, in bytes, that is read as one value. Segments are ended at 64 MiB, unless an option says so."""
@@ -48,16 +49,18 @@ class Whole(Struct, frozen=True):
     last_hash: str
 
 
-def read_wholes(spark: SparkSession, snapshot: Snapshot, sizes: Mapping[str, Sequence[int]]) -> dict[str, Whole]:
-    """What each segment is as a whole, by its name in the snapshot. One that cannot be decompressed is missing.
+def read_wholes(
+    spark: SparkSession, snapshot: Snapshot, segments: Sequence[Segment], sizes: Mapping[str, Sequence[int]]
+) -> dict[str, Whole]:
+    """What each of some segments is as a whole, by its name in the snapshot; nothing of one that is garbled.
 
     :param sizes: of the beginnings to look at.
     :raises JournalError: if one is too large, and not on this machine.
     """
-    large = [each for each in snapshot.segments if _is_large(each)]
+    large = [each for each in segments if _is_large(each)]
     found = {}
-    if len(large) < len(snapshot.segments):
-        found = _read_small(spark, snapshot, sizes, [each.taken for each in large])
+    if small := [each.taken for each in segments if not _is_large(each)]:
+        found = _read_small(spark, snapshot, sizes, None if len(small) == len(snapshot.segments) else small)
     for segment in large:
         whole = _read_large(snapshot, segment, sizes.get(segment.taken, ()))
         if whole is not None:
@@ -76,19 +79,18 @@ def why_unreadable(segment: Segment) -> str:
 
 
 def _is_large(segment: Segment) -> bool:
-    return segment.bytes > (LARGEST_COMPRESSED if is_compressed(Path(segment.file)) else LARGEST)
+    return segment.bytes > (LARGEST_COMPRESSED if segment.is_compressed else LARGEST)
 
 
 def _read_small(
-    spark: SparkSession, snapshot: Snapshot, sizes: Mapping[str, Sequence[int]], large: Sequence[str]
+    spark: SparkSession, snapshot: Snapshot, sizes: Mapping[str, Sequence[int]], only: Sequence[str] | None
 ) -> dict[str, Whole]:
     wanted = spark.createDataFrame([(taken, [*each]) for taken, each in sizes.items()], _SIZES)
     content = F.col("raw").cast("binary")
     # The last line has its newline, unless the segment is empty.
     last = F.substring_index("raw", "\n", -2).cast("binary")
     rows = (
-        read_text(spark, snapshot, whole=True)
-        .where(~F.col("taken").isin([*large]))
+        read_text(spark, snapshot, whole=True, only=only)
         .join(F.broadcast(wanted), on="taken", how="left")
         .select(
             "taken",
@@ -114,7 +116,9 @@ def _read_small(
 
 def _beginnings(content: Column) -> Column:
     def digest(size: Column) -> Column:
-        return F.struct(size.alias("size"), F.sha2(F.substring(content, F.lit(1), size.cast("int")), 256).alias("digest"))
+        return F.struct(
+            size.alias("size"), F.sha2(F.substring(content, F.lit(1), size.cast("int")), 256).alias("digest")
+        )
 
     return F.transform(F.filter("sizes", lambda size: size <= F.length(content)), digest)
 
@@ -122,15 +126,13 @@ def _beginnings(content: Column) -> Column:
 def _read_large(snapshot: Snapshot, segment: Segment, sizes: Sequence[int]) -> Whole | None:
     if "://" in segment.file:
         raise JournalError(f"{segment.file} is too large ({segment.bytes} bytes): copy the journal to this machine")
-    path = snapshot.local / segment.taken
+    path = segment.path_in(snapshot.local)
     try:
         digests = digests_of(path, sizes)
         with open_segment(path) as file:
             first_line = file.readline(_BEGINNING).removesuffix(b"\n")
         with open_segment(path) as file:
-            last = b""
-            for last in file:
-                pass
+            (last,) = deque(file, maxlen=1) or [b""]
     except GARBLED:
         return None
     return Whole(digests.size, digests.digest, digests.beginnings, first_line, line_hash(last))
