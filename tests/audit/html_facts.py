@@ -277,7 +277,9 @@ def _facts(
         closings=Listing(
             tuple(
                 model.Named(reason, 2000 // (at + 1) ** 2)
-                for at, reason in enumerate(("client-closed", "connection-lost", "server-crashed", "slow-consumer", None))
+                for at, reason in enumerate(
+                    ("client-closed", "connection-lost", "server-crashed", "slow-consumer", None)
+                )
             ),
             5,
         ),

@@ -7,16 +7,18 @@ from itertools import groupby
 
 from bussrv.audit.html import text
 from bussrv.audit.html.axis import DAY, Axis
-from bussrv.audit.html.markup import Html, element, html
+from bussrv.audit.html.markup import Content, Html, element, html
 
 _HIGHEST = 97.0
 _LEAST_NOTCH = 0.15
+_MANY_DAYS = 2
 
 
-def curves(axis: Axis, most: Sequence[int], last: Sequence[int], label: str) -> Html:
+def curves(axis: Axis, most: Sequence[int], last: Sequence[int], label: str, *, is_last: bool = True) -> Html:
     """The most in each step as a line, and what there was at its end as an area.
 
     :param label: what there is to see, in words.
+    :param is_last: whether it is the last one of several, below which the times stand.
     """
     scale = max(most, default=0) or 1
     shapes = (
@@ -25,7 +27,8 @@ def curves(axis: Axis, most: Sequence[int], last: Sequence[int], label: str) -> 
         element("path", class_="line", d=_line([value / scale for value in most])),
     )
     values = f"{_joined(most)};{_joined(last)}"
-    return plot(axis, shapes, label, values, "at most;at the end", top=text.number(max(most, default=0)), bottom="0")
+    names, top = "at most;at the end", text.number(max(most, default=0))
+    return plot(axis, shapes, label, values, names, top=top, bottom="0", has_times=is_last)
 
 
 def mirrored(axis: Axis, above: Sequence[int], below: Sequence[int], label: str, names: tuple[str, str]) -> Html:
@@ -38,8 +41,8 @@ def mirrored(axis: Axis, above: Sequence[int], below: Sequence[int], label: str,
         element("path", class_="middle", d=f"M0 50H{axis.steps}"),
     )
     values = f"{_joined(above)};{_joined(below)}"
-    edges = {"top": f"{most:,} {names[0]}", "bottom": f"{most:,} {names[1]}"}
-    return plot(axis, shapes, label, values, ";".join(names), class_="mirrored", **edges)
+    top, bottom = (html(element("span", text.number(most)), element("small", each)) for each in names)
+    return plot(axis, shapes, label, values, ";".join(names), top=top, bottom=bottom, class_="mirrored")
 
 
 def lane(axis: Axis, shares: Sequence[float | None], label: str, marks: Html | None = None) -> Html:
@@ -79,12 +82,21 @@ def marks(axis: Axis, counts: dict[int, int], glyph: str) -> Html:
 
 
 def plot(
-    axis: Axis, shapes: Sequence[Html], label: str, values: str, names: str, *, top: str, bottom: str, class_: str = ""
+    axis: Axis,
+    shapes: Sequence[Html],
+    label: str,
+    values: str,
+    names: str,
+    *,
+    top: Content,
+    bottom: Content,
+    class_: str = "",
+    has_times: bool = True,
 ) -> Html:
     """A chart over the axis, with its times below it."""
     drawn = element("div", _svg(axis, html(shapes), label), class_="plot", data_values=values, data_names=names)
-    edges = element("div", element("span", top), element("span", bottom), class_="edges", aria_hidden="true")
-    return element("div", edges, drawn, times(axis), class_=f"chart {class_}".strip())
+    edges = element("div", element("div", top), element("div", bottom), class_="edges", aria_hidden="true")
+    return element("div", edges, drawn, times(axis) if has_times else None, class_=f"chart {class_}".strip())
 
 
 def grid(axis: Axis) -> Html:
@@ -97,18 +109,19 @@ def grid(axis: Axis) -> Html:
 def times(axis: Axis) -> Html:
     """The times, and the day where a new one begins."""
     width, _, ticks = axis.ticks()
-    written, day_before = [], ""
-    for tick in ticks:
-        day = text.day(tick)
-        clock = text.clock(tick, width) if width < DAY else day.rpartition(" ")[0]
-        below = day if width < DAY else day.rpartition(" ")[2]
+    written, day_before, days = [], "", len({text.day(tick) for tick in ticks})
+    for at, tick in enumerate(ticks):
+        date, _, year = text.day(tick).rpartition(" ")
+        clock, below = (text.clock(tick, width), date) if width < DAY else (date, year)
         shown = below if below != day_before else None
         day_before = below
         place = axis.place(tick)
         # What stands at an edge must not stick out.
-        edge = " start" if place < 0.04 else " end" if place > 0.93 else ""
+        edge = " start" if place < 0.06 else " end" if place > 0.94 else ""
+        # Narrow screens leave out some of them.
+        minor = " minor" if (not shown if days > _MANY_DAYS else at % 2 and not shown) else ""
         content = (clock, element("small", shown) if shown else None)
-        written.append(element("span", *content, class_=f"tick{edge}", style=f"left:{100 * place:.2f}%"))
+        written.append(element("span", *content, class_=f"tick{edge}{minor}", style=f"left:{100 * place:.2f}%"))
     return element("div", *written, class_="times", aria_hidden="true")
 
 

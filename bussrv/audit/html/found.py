@@ -74,7 +74,7 @@ def _kind(kind: str, number: int, shown: Sequence[Finding]) -> Html:
         "details",
         element("summary", heading),
         element("p", meaning, class_="meaning") if meaning else None,
-        table(f"{title}: where", _columns(shown), shown, class_="findings") if shown else None,
+        table(f"{title}: where", _columns(shown), shown, class_="findings full") if shown else None,
         element("p", rest, element("code", "findings"), ".", class_="more") if more > 0 else None,
         open=True,
         class_="kind",
@@ -85,7 +85,7 @@ def _columns(shown: Sequence[Finding]) -> list[Column[Finding]]:
     """Only those that say something."""
     columns: list[Column[Finding]] = [
         Column("Place", place, lambda each: each.first_seq, "place", is_head=True),
-        Column("What", lambda each: name(each.message, 300), None, "wide"),
+        Column("What", lambda each: name(each.message, 255), None, "wide"),
         Column("Service", lambda each: name(each.service, 60), lambda each: plain(each.service), "name"),
         Column("Session", lambda each: name(each.session, 60), lambda each: plain(each.session), "name"),
         Column("Server", lambda each: name(each.server, 40), lambda each: plain(each.server), "name"),
@@ -106,10 +106,11 @@ def place(finding: Finding) -> Html:
         where = "–" if finding.segment is None else f"{finding.segment}"
     else:
         where = f"{'?' if finding.segment is None else finding.segment}:{first}{until}"
-    file = PurePosixPath(finding.file).name if finding.file else None
+    # The number of the segment names its file already.
+    file = PurePosixPath(finding.file).name if finding.file and finding.segment is None else None
     line = "" if finding.line is None else f"{', ' if file else ''}line {finding.line}"
     below = element("small", name(file, 60) if file else None, line) if file or line else None
-    return html(element("code", where), below)
+    return html(element("code", where, title=plain(finding.file, 255) if finding.file else None), below)
 
 
 def seals(facts: Facts) -> Iterator[Html]:

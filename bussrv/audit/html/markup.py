@@ -14,7 +14,8 @@ LONGEST = 120
 
 _MOST_MARKS = 3
 _JOINER = "\u200d"
-_VOID = frozenset({"br", "link", "meta", "path", "rect", "line"})
+_VOID = frozenset({"br", "link", "meta"})
+_SHAPES = frozenset({"path"})
 
 
 class Html(str):
@@ -43,6 +44,8 @@ def element(name: str, /, *content: Content, **attributes: str | int | float | b
     )
     if name in _VOID:
         return Html(f"<{name}{written}>")
+    if name in _SHAPES:
+        return Html(f"<{name}{written}/>")
     return Html(f"<{name}{written}>{html(*content)}</{name}>")
 
 
@@ -70,8 +73,11 @@ def name(text: str | None, longest: int = LONGEST) -> Html:
     if not text.strip():
         return element("span", "(empty)" if not text else f"({len(text)} blank characters)", class_="none")
     cut = text[:longest]
-    shown = html(element("span", code, class_="odd") if (code := _code(cut, at)) else cut[at] for at in range(len(cut)))
-    more = element("span", f"… {len(text):,} characters", class_="none") if len(text) > longest else None
+    shown = html(
+        element("span", code, class_="odd") if (code := _code(cut, at)) else Html(escape(cut[at]))
+        for at in range(len(cut))
+    )
+    more = "…" if len(text) > longest else None
     return element("bdi", shown, more)
 
 

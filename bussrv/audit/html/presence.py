@@ -113,6 +113,9 @@ def clients(facts: Facts) -> Iterator[Html]:
 
 
 def _concurrency(axis: Axis, facts: Facts) -> Iterator[Html]:
+    drawn = [each for each in facts.protocols.rows if any(each.most)]
+    if not drawn:
+        return
     yield element("h3", "Open at the same time")
     yield element(
         "p",
@@ -120,15 +123,15 @@ def _concurrency(axis: Axis, facts: Facts) -> Iterator[Html]:
         "Nothing is sampled. Each wire format has a scale of its own.",
         class_="hint",
     )
-    for each in facts.protocols.rows:
-        most = max(each.most, default=0)
-        at = each.most.index(most) if most else 0
-        peak = f"at most {most:,}, first at about {text.moment(axis.starts(at))[:-3]}" if most else "never one"
+    for each in drawn:
+        most = max(each.most)
+        at = each.most.index(most)
+        peak = f"at most {most:,}, first at about {text.moment(axis.starts(at))[:-3]}"
         label = f"Open sessions of {plain(each.protocol, 40)}: {peak} UTC"
         yield element(
             "figure",
             element("figcaption", element("b", name(each.protocol, 40)), " ", element("span", peak)),
-            charts.curves(axis, each.most, each.last, label),
+            charts.curves(axis, each.most, each.last, label, is_last=each is drawn[-1]),
             class_="small",
         )
     names = [plain(each.protocol, 40) for each in facts.protocols.rows]
@@ -206,6 +209,8 @@ def _bars(title: str, rows: Sequence[Named], *, explained: bool = False) -> list
 
 def because(reason: str | None) -> Html:
     """A reason: its code, and what it means."""
+    if reason is None:
+        return element("span", "not said", class_="none")
     meaning = explain.reason(reason)
     return html(element("code", name(reason, 60)), element("small", meaning) if meaning else None)
 

@@ -20,8 +20,9 @@ html { -webkit-text-size-adjust:100%; scroll-padding-top:1rem }
 body {
   margin:0 auto; padding:0 1.5rem 3rem; max-width:76rem; background:var(--paper); color:var(--ink);
   font:1rem/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","Liberation Sans",sans-serif;
-  overflow-wrap:anywhere;
+  overflow-wrap:break-word;
 }
+bdi,code { overflow-wrap:anywhere }
 a { color:var(--accent); text-underline-offset:.15em }
 :focus-visible { outline:3px solid var(--accent); outline-offset:2px; border-radius:2px }
 .skip { position:absolute; left:-99rem }
@@ -59,6 +60,11 @@ h3 { font-size:1.0625rem; margin:2rem 0 .4rem }
 h1 {
   display:flex; gap:.6rem; align-items:center; font-size:2.5rem; line-height:1.1; letter-spacing:-.02em;
   color:var(--soft);
+}
+@media (min-width:62rem) {
+  .verdict { display:grid; grid-template-columns:minmax(0,1fr) auto; gap:0 3rem }
+  .verdict>* { grid-column:1 }
+  .verdict>.tiles { grid-column:2; grid-row:1/span 3; flex-direction:column; align-self:center; margin:0 }
 }
 h1 .icon { width:1em; height:1em }
 .error>h1,.severity.error>h3 { color:var(--error) }
@@ -106,11 +112,13 @@ summary { cursor:pointer }
 h4 { display:inline; font-size:1rem }
 h4 code { font-weight:400; color:var(--soft); margin:0 .35rem }
 .meaning { max-width:46rem; margin:.35rem 0 .5rem; color:var(--soft) }
-table { border-collapse:collapse; width:100%; font-size:.9063rem; margin:.25rem 0 .75rem }
+table { border-collapse:collapse; min-width:min(100%,40rem); max-width:100%; margin:.25rem 0 .75rem }
+table { font-size:.9063rem }
+.full { width:100% }
 caption { text-align:left; color:var(--soft); font-size:.875rem; padding:.1rem 0 .4rem; max-width:46rem }
 .findings caption { position:absolute; width:1px; height:1px; overflow:hidden; clip-path:inset(50%) }
 th,td {
-  text-align:left; vertical-align:top; padding:.38rem .9rem .38rem 0; border-bottom:1px solid var(--rule);
+  text-align:left; vertical-align:top; padding:.38rem 1.5rem .38rem 0; border-bottom:1px solid var(--rule);
   font-weight:400; max-width:26rem;
 }
 tr>:last-child { padding-right:0 }
@@ -119,7 +127,8 @@ thead th {
   white-space:nowrap;
 }
 thead button { font:inherit; color:inherit; background:none; border:0; padding:0; cursor:pointer }
-thead button::after { content:""; display:inline-block; width:.9em; text-align:center }
+thead button { position:relative }
+thead button::after { content:""; position:absolute; left:100%; padding-left:.15em }
 th[aria-sort=ascending] button::after { content:"\\2191" }
 th[aria-sort=descending] button::after { content:"\\2193" }
 thead button:hover { color:var(--ink); text-decoration:underline }
@@ -127,9 +136,12 @@ tbody th small,tbody td small { display:block }
 .number { text-align:right; font-variant-numeric:tabular-nums; white-space:nowrap }
 .when { white-space:nowrap; font-variant-numeric:tabular-nums }
 .place { white-space:nowrap }
-.place small { white-space:normal; max-width:15rem }
-td.name,th.name { min-width:5.5rem }
+.place small { white-space:normal }
+.findings .place { width:12rem }
+.place code { font-weight:600 }
+td.name,th.name { min-width:6.5rem }
 td.wide { min-width:11rem }
+.full td.wide { max-width:none }
 td.bar { width:24%; min-width:6rem; font-size:0; padding-top:.6rem }
 .part { display:inline-block; height:.8rem; min-width:2px; background:var(--one) }
 .part.two {
@@ -144,15 +156,17 @@ figcaption span { color:var(--soft) }
 .chart svg { height:5.5rem }
 .mirrored svg { height:8.5rem }
 svg { display:block; width:100% }
+.edges span,.edges small { display:block; line-height:1.15 }
 .edges {
   position:absolute; left:0; top:0; width:4rem; height:5.5rem; display:flex; flex-direction:column;
   justify-content:space-between; text-align:right; font-size:.8125rem; line-height:1; color:var(--soft);
   font-variant-numeric:tabular-nums;
 }
-.mirrored .edges { height:8.5rem; line-height:1.15 }
+.mirrored .edges { height:8.5rem }
 .plot { position:relative }
 .chart .plot { border-bottom:1px solid var(--soft) }
 .mirrored .plot { border:0 }
+.small { margin:.7rem 0 }
 .plot path { vector-effect:non-scaling-stroke }
 .grid { fill:none; stroke:var(--rule); stroke-width:1 }
 .area { fill:var(--one-soft) }
@@ -169,7 +183,7 @@ svg { display:block; width:100% }
 .tick.start { transform:none; text-align:left }
 .tick.end { transform:translateX(-100%); text-align:right }
 .lane { background:repeating-linear-gradient(135deg,var(--hatch) 0 1.5px,var(--hatch-bg) 1.5px 5px) }
-.lane svg { height:1.35rem }
+.lane svg { height:22px; shape-rendering:crispEdges }
 .there { fill:var(--there) }
 .blank { fill:var(--paper) }
 .lane { outline:1px solid var(--rule) }
@@ -188,12 +202,13 @@ tfoot td { border:0; padding-top:0 }
   margin-bottom:.2rem;
 }
 .cursor { position:absolute; top:0; bottom:0; width:1px; background:var(--ink); pointer-events:none }
+.finder label { display:flex; flex-wrap:wrap; align-items:center; gap:.3rem .75rem; flex:0 1 auto }
 .finder {
   display:flex; flex-wrap:wrap; align-items:center; gap:.5rem 1.25rem; margin:.5rem 0 1rem; font-size:.9375rem;
 }
 .finder input[type=search] {
   font:inherit; color:inherit; background:var(--panel); border:1px solid var(--soft); border-radius:4px;
-  padding:.3rem .6rem; width:min(22rem,100%);
+  padding:.3rem .6rem; width:22rem; max-width:100%;
 }
 .words { display:grid; grid-template-columns:repeat(auto-fit,minmax(min(100%,22rem),1fr)); gap:.6rem 2.5rem }
 .words dt { font-weight:600 }
@@ -211,29 +226,30 @@ footer p { max-width:46rem }
   .audited>:first-child { grid-column:1/-1 }
   nav ul { display:grid; grid-template-columns:1fr 1fr; gap:.1rem 1rem }
   .kind { padding-left:.7rem }
-  .rows,.rows tbody,.rows tr,.rows th,.rows td,.rows caption { display:block; max-width:none }
-  .rows thead { display:none }
-  .rows tr { padding:.55rem 0; border-bottom:1px solid var(--rule) }
-  .rows tbody th,.rows tbody td {
+  .cards,.cards tbody,.cards tr,.cards th,.cards td,.cards caption { display:block; max-width:none }
+  .cards thead { display:none }
+  .cards tr { padding:.55rem 0; border-bottom:1px solid var(--rule) }
+  .cards tbody th,.cards tbody td {
     border:0; padding:.08rem 0; text-align:left; white-space:normal; width:auto; min-width:0;
   }
-  .rows tbody th { font-weight:600 }
-  .rows tbody th small { font-weight:400 }
-  .rows td[data-label] { display:grid; grid-template-columns:7.5rem minmax(0,1fr); gap:0 .75rem }
-  .rows td[data-label]::before { content:attr(data-label); color:var(--soft); font-size:.8125rem; line-height:1.75 }
-  .rows td small { grid-column:2 }
-  .rows td.empty { display:none }
-  .rows td.wide { display:block }
-  .rows td.wide::before { display:none }
-  .rows td.bar { padding:.3rem 0 }
-  .rows td.lanes { display:block; padding:.35rem 0 .2rem }
-  .rows td.lanes::before { display:none }
-  .rows tfoot,.rows tfoot tr { display:block }
-  .rows tfoot td { display:none }
-  .rows tfoot td.lanes { display:block }
+  .cards tbody th { font-weight:600 }
+  .cards tbody th small { font-weight:400 }
+  .cards td[data-label] { display:grid; grid-template-columns:7.5rem minmax(0,1fr); gap:0 .75rem }
+  .cards td[data-label]::before { content:attr(data-label); color:var(--soft); font-size:.8125rem; line-height:1.75 }
+  .cards td small { grid-column:2 }
+  .cards td.empty { display:none }
+  .cards td.wide { display:block }
+  .cards td.wide::before { display:none }
+  .cards td.bar { padding:.3rem 0 }
+  .cards td.lanes { display:block; width:100%; padding:.35rem 0 .2rem }
+  .cards td.lanes::before { display:none }
+  .with-lanes td.number { display:inline-grid; grid-template-columns:auto auto; margin-right:1.5rem }
+  .cards tfoot,.cards tfoot tr { display:block }
+  .cards tfoot td { display:none }
+  .cards tfoot td.lanes { display:block }
   .chart { padding-left:0 }
   .edges { position:static; height:auto!important; width:auto; flex-direction:row; margin-bottom:.3rem }
-  .tick:nth-child(even) { display:none }
+  .tick.minor { display:none }
   .behind table { font-size:.875rem }
 }
 @media print {
@@ -259,7 +275,11 @@ footer p { max-width:46rem }
   tfoot { display:table-row-group }
   table { font-size:8.5pt }
   th,td { padding-right:.6rem }
-  .number,.when { white-space:normal }
+  .when { white-space:normal; min-width:4.6rem }
+  td.bar { width:16% }
+  thead button { display:contents }
+  thead button::after { display:none }
+  caption { break-inside:avoid }
   a { color:inherit; text-decoration:none }
   summary { list-style:none }
 }

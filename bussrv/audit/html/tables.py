@@ -12,6 +12,11 @@ from bussrv.audit.html.model import Listing
 
 T = TypeVar("T")
 
+_FEW = 3
+"""So many columns are a table on narrow screens, too."""
+
+_WIDE = ("bar", "lanes")
+
 
 @dataclass(frozen=True)
 class Column(Generic[T]):
@@ -75,14 +80,16 @@ def moment(micros: int | None) -> Html:
 
 
 def table(caption: str, columns: Sequence[Column[T]], rows: Sequence[T], *, class_: str = "") -> Html:
-    """A table. On narrow screens each row is a card, whose lines are named by ``data-label``."""
+    """A table. On narrow screens each row is a card, unless it is short, whose lines are named by ``data-label``."""
+    if any(each.kind in _WIDE for each in columns):
+        class_ = f"{class_} full"
     head = element("tr", *[element("th", each.title, scope="col", class_=each.kind or None) for each in columns])
     return element(
         "table",
         element("caption", caption),
         element("thead", head),
         element("tbody", *[element("tr", *[_cell(each, row) for each in columns]) for row in rows]),
-        class_=f"rows {class_}".strip(),
+        class_=" ".join(filter(None, ("rows", "cards" if len(columns) > _FEW else "", class_.strip()))),
     )
 
 

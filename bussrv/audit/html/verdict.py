@@ -68,7 +68,7 @@ def _reason(kind: str, found: dict[str, int]) -> str:
     if kind == "error":
         return (
             f"{text.many(found['error'], 'thing')} in these journals {'is' if found['error'] == 1 else 'are'} damaged, "
-            "missing or contradictory. What depends on them cannot be relied on; all else can."
+            "missing or contradictory. What depends on them cannot be relied on."
         )
     if kind == "warning":
         one = found["warning"] == 1
