@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -11,13 +13,14 @@ import msgspec
 from bussrv.errors import JournalError
 from bussrv.journal.keys import read_private
 from bussrv.journal.segment import list_segments
-from bussrv.synth.faults import KINDS
+from bussrv.synth import faults, scripts
 
 SUMMARY = "make up a journal"
 
 DESCRIPTION = """
 Write the journal of a server that never ran: some days of clients that come and go, as many records as are asked for,
-the same for the same seed. Faults are what no server writes; what was put in where is printed, one JSON object a line.
+the same for the same seed. Faults are what no server writes; attacks are what one has to live with. What was put in is
+printed, one JSON object a line.
 """
 
 ALL = "all"
@@ -31,9 +34,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--server", metavar="ID", default="hall", help="the id of the server (hall)")
     parser.add_argument("--key", metavar="FILE", type=Path, help="the private key that seals are signed with")
     parser.add_argument("--compress", action="store_true", help="compress closed segments")
-    parser.add_argument(
-        "--faults", metavar="KIND[,KIND]", type=_kinds, default=(), help=f"{ALL}, or some of: {', '.join(KINDS)}"
-    )
+    for option, what, kinds in (("--faults", "fault", faults.KINDS), ("--attacks", "attack", scripts.KINDS)):
+        parser.add_argument(
+            option,
+            metavar="KIND[,KIND]",
+            type=partial(_kinds, what, tuple(kinds)),
+            default=(),
+            help=f"{ALL}, or some of: {', '.join(kinds)}",
+        )
     parser.set_defaults(do=synth)
 
 
@@ -43,16 +51,16 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _kinds(text: str) -> tuple[str, ...]:
-    kinds = tuple(KINDS) if text == ALL else tuple(dict.fromkeys(text.split(",")))
+def _kinds(what: str, known: Sequence[str], text: str) -> tuple[str, ...]:
+    kinds = tuple(known) if text == ALL else tuple(dict.fromkeys(text.split(",")))
     for kind in kinds:
-        if kind not in KINDS:
-            raise argparse.ArgumentTypeError(f"there is no fault {kind!r}; there are {', '.join(KINDS)}")
+        if kind not in known:
+            raise argparse.ArgumentTypeError(f"there is no {what} {kind!r}; there are {', '.join(known)}")
     return kinds
 
 
 def synth(arguments: argparse.Namespace) -> int:
-    """Write it, and say what is wrong with it.
+    """Write it, and say what was put in.
 
     :raises JournalError: if there is a journal already, or it cannot be written.
     """
@@ -63,7 +71,7 @@ def synth(arguments: argparse.Namespace) -> int:
     if directory.exists() and list_segments(directory):
         raise JournalError(f"{directory} holds a journal already")
     try:
-        faults = write_journal(
+        made = write_journal(
             directory,
             events=arguments.events,
             seed=arguments.seed,
@@ -71,9 +79,10 @@ def synth(arguments: argparse.Namespace) -> int:
             key=None if arguments.key is None else read_private(arguments.key),
             compress=arguments.compress,
             faults=arguments.faults,
+            attacks=arguments.attacks,
         )
     except OSError as error:
         raise JournalError(f"cannot write {directory}: {error.strerror}") from error
-    for fault in faults:
-        sys.stdout.write(msgspec.json.encode(fault).decode() + "\n")
+    for each in made:
+        sys.stdout.write(msgspec.json.encode(each).decode() + "\n")
     return 0

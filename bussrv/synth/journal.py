@@ -14,6 +14,7 @@ from bussrv.journal.recovery import recover
 from bussrv.journal.sealing import Sealer
 from bussrv.journal.upkeep import Policy, Upkeep
 from bussrv.registry.fold import RegistryFold
+from bussrv.synth.attacker import Attack
 from bussrv.synth.faults import Distortion, Fault
 from bussrv.synth.world import UPTIME, World
 
@@ -48,7 +49,8 @@ def write_journal(
     rotation: Rotation | None = None,
     faults: Sequence[str] = (),
     uptime: float = UPTIME,
-) -> list[Fault]:
+    attacks: Sequence[str] = (),
+) -> list[Fault | Attack]:
     """Write a journal.
 
     :param directory: is made; must not hold a journal.
@@ -56,17 +58,19 @@ def write_journal(
     :param begin: when the first boot is, UTC microseconds.
     :param uptime: after how long the server crashes, as a median, in microseconds.
     :param faults: kinds of :data:`bussrv.synth.faults.KINDS` to put in, ``EACH`` times each.
-    :returns: what was put in.
+    :param attacks: kinds of :data:`bussrv.synth.scripts.KINDS`, each once among
+        :data:`bussrv.synth.attacks.PER_ATTACK` events and at least once.
+    :returns: what was put in: the faults, then the attacks. What these say was so before faults were put in.
     :raises JournalError: if there is a journal already.
     :raises OSError: if it cannot be written.
     """
     directory.mkdir(parents=True, exist_ok=True)
     keeper = _Keeper(directory, key, Policy(compress=compress), rotation or Rotation())
     distortion = Distortion(faults, EACH, events, seed, keeper.write)
-    keeper.world = World(server, seed, begin, distortion.write, uptime)
-    keeper.world.run(events)
+    keeper.world = World(server, seed, begin, distortion.write, uptime, attacks)
+    made = keeper.world.run(events)
     keeper.close()
-    return distortion.faults
+    return [*distortion.faults, *made]
 
 
 class _Keeper:

@@ -22,6 +22,8 @@ from bussrv.interfaces import IJournal
 from bussrv.journal.record import Record, Stamped
 from bussrv.registry.registry import Identity, Registry
 from bussrv.registry.state import SERVER_ROLE, RegistryState, Session
+from bussrv.synth.attacker import Attack
+from bussrv.synth.attacks import Attacks
 from bussrv.values import Interest, ModeInterest, RuleInterest, Traffic
 from bussrv.version import VERSION
 
@@ -95,40 +97,62 @@ class World:
     :param begin: when the first boot is, UTC microseconds.
     :param write: is given the events, stamped, in order.
     :param uptime: after how long the server crashes, as a median, in microseconds.
+    :param attacks: kinds of :data:`bussrv.synth.scripts.KINDS` that there are to be.
     :ivar boot: the id of the present boot; whoever writes a record needs it.
     :ivar written: how many events there were.
+    :ivar registry: that of the present boot.
+    :ivar state: what is in it.
     """
 
-    def __init__(self, server: str, seed: int, begin: int, write: Write, uptime: float = UPTIME) -> None:
+    def __init__(
+        self,
+        server: str,
+        seed: int,
+        begin: int,
+        write: Write,
+        uptime: float = UPTIME,
+        attacks: Sequence[str] = (),
+    ) -> None:
         self.server = server
         self.boot = ""
         self.written = 0
         self.clock = SimulatedClock(begin)
+        self._seed = seed
+        self._kinds = attacks
+        self._attacks: Attacks | None = None
         self._random = Random(f"{server} {seed}")
         self._write_on = write
         self._uptime = uptime
         self._due: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
         self._ids = count(1)
-        self._state = RegistryState()
-        self._registry = Registry(_Journal(self._write), self.clock, self._new_id, server_id=server, boot="")
+        self.state = RegistryState()
+        self.registry = Registry(_Journal(self._write), self.clock, self._new_id, server_id=server, boot="")
         self._services = [f"{thing}/{place}" for thing in _THINGS for place in _PLACES]
         self._users = [f"user{number:03d}" for number in range(120)]
         self._hosts = [f"10.0.{number // 200}.{number % 200 + 1}" for number in range(400)]
 
-    def run(self, events: int) -> None:
-        """Live until there are so many events or a few more, and stop in an orderly way."""
+    def run(self, events: int) -> list[Attack]:
+        """Live until there are so many events or a few more, and stop in an orderly way.
+
+        :returns: the attacks that there were.
+        """
+        attacks = self._attacks = Attacks(self, self._kinds, events, self._seed) if self._kinds else None
         self._start()
-        while self.written < events - len(self._state.sessions):
+        while self.written < events - len(self.state.sessions):
             due, _, action = heapq.heappop(self._due)
             # While the server was away or waited for its disk, some of it came to be due.
             self.clock.now = max(self.clock.now, due)
             action()
+            if attacks is not None:
+                attacks.look()
         self._stop()
+        return [] if attacks is None else attacks.made
 
     # Time.
 
-    def _after(self, micros: float, action: Callable[[], None]) -> None:
+    def after(self, micros: float, action: Callable[[], None]) -> None:
+        """Have something done so much later, unless the server crashes before."""
         heapq.heappush(self._due, (self.clock.now + max(1, int(micros)), next(self._order), action))
 
     def _soon(self) -> float:
@@ -148,6 +172,8 @@ class World:
     def _write(self, stamped: Sequence[Stamped]) -> None:
         self.written += len(stamped)
         self._write_on(stamped)
+        if self._attacks is not None:
+            self._attacks.saw(stamped)
 
     def _new_id(self) -> str:
         return f"{next(self._ids):06x}{self._random.getrandbits(72):018x}"
@@ -156,41 +182,43 @@ class World:
         self.boot = f"{self._random.getrandbits(48):012x}"
         self.clock.booted = self.clock.now - self._random.randrange(HOUR)
         self._due.clear()
-        self._registry = Registry(
-            _Journal(self._write), self.clock, self._new_id, server_id=self.server, boot=self.boot, state=self._state
+        self.registry = Registry(
+            _Journal(self._write), self.clock, self._new_id, server_id=self.server, boot=self.boot, state=self.state
         )
-        self._registry.note(ev.ServerStarted(version=VERSION, formats=_FORMATS))
-        self._after(self._soon(), self._arrive)
-        self._after(self._lasting(self._uptime), self._crash)
-        self._after(self._lasting(3 * HOUR), self._degrade)
-        self._after(self._lasting(2 * HOUR), self._link)
-        self._after(self._lasting(MINUTE), self._stranger)
+        self.registry.note(ev.ServerStarted(version=VERSION, formats=_FORMATS))
+        self.after(self._soon(), self._arrive)
+        self.after(self._lasting(self._uptime), self.crash)
+        self.after(self._lasting(3 * HOUR), self._degrade)
+        self.after(self._lasting(2 * HOUR), self._link)
+        self.after(self._lasting(MINUTE), self._stranger)
 
-    def _crash(self) -> None:
+    def crash(self) -> None:
         """The server is gone without a word, and back a while later."""
         self.clock.now += int(self._lasting(40 * SECOND))
-        lost = [each for each in self._state.sessions.values() if not each.persistent]
+        lost = [each for each in self.state.sessions.values() if not each.persistent]
         self._start()
-        self._registry.note(ev.ServerRecovered(sessions_closed=len(lost), torn_bytes=self._random.choice([0, 0, 117])))
+        self.registry.note(ev.ServerRecovered(sessions_closed=len(lost), torn_bytes=self._random.choice([0, 0, 117])))
         for session in lost:
-            self._registry.close_session(session.id, "server-crashed", Traffic())
-        for session in tuple(self._state.sessions.values()):
-            self._after(self._lasting(30 * MINUTE), partial(self._expire, session.id))
+            self.registry.close_session(session.id, "server-crashed", Traffic())
+        for session in tuple(self.state.sessions.values()):
+            self.after(self._lasting(30 * MINUTE), partial(self.expire, session.id))
+        if self._attacks is not None:
+            self._attacks.resume()
 
     def _stop(self) -> None:
-        for session in tuple(self._state.sessions.values()):
+        for session in tuple(self.state.sessions.values()):
             if not session.persistent:
-                self._leave(session.id, "server-stopped")
-        self._registry.note(ev.ServerStopped())
+                self.leave(session.id, "server-stopped")
+        self.registry.note(ev.ServerStopped())
 
     def _degrade(self) -> None:
         """The disk fails for a moment; sessions that were lost meanwhile are journaled when it works again."""
-        self._registry.note(ev.JournalDegraded(message="[Errno 28] No space left on device"))
+        self.registry.note(ev.JournalDegraded(message="[Errno 28] No space left on device"))
         for session in self._random.sample(self._clients("objects"), min(3, len(self._clients("objects")))):
-            self._leave(session.id, "client-closed")
+            self.leave(session.id, "client-closed")
         self.clock.now += int(self._lasting(5 * SECOND))
-        self._registry.note(ev.JournalRestored(refused=self._random.randrange(20)))
-        self._after(self._lasting(30 * HOUR), self._degrade)
+        self.registry.note(ev.JournalRestored(refused=self._random.randrange(20)))
+        self.after(self._lasting(30 * HOUR), self._degrade)
 
     # Clients.
 
@@ -198,94 +226,102 @@ class World:
         kinds = (self._member, self._member, self._member, self._business, self._watcher, self._device)
         self._random.choice(kinds)()
         rate = DAILY / _EVENTS_PER_CLIENT / (24 * HOUR) * self._busyness()
-        self._after(self._random.expovariate(rate), self._arrive)
+        self.after(self._random.expovariate(rate), self._arrive)
 
     def _peer(self) -> str:
         return f"{self._random.choice(self._hosts)}:{self._random.randrange(32_768, 61_000)}"
 
     def _clients(self, protocol: str) -> list[Session]:
-        return [each for each in self._state.sessions.values() if each.protocol == protocol and each.home is None]
+        return [each for each in self.state.sessions.values() if each.protocol == protocol and each.home is None]
 
     def _member(self, protocol: str = "objects") -> None:
-        session = self._registry.open_session(protocol, self._peer())
+        session = self.registry.open_session(protocol, self._peer())
         actor = self._random.choice([None, self._random.choice(self._users)])
         interest = self._random.choice(_INTERESTS)
         name = self._random.choice(["screen", "script", "gateway", "panel"])
         identity = Identity(session_id=session.id, actor=actor, name=name, vocabulary=protocol)
-        self._registry.identify(identity, interest)
+        self.registry.identify(identity, interest)
         for service in self._random.sample(self._services, self._random.choice([0, 0, 1, 1, 2, 3])):
-            self._after(self._soon(), partial(self._provide, session.id, service))
-        self._after(self._lasting(15 * MINUTE), partial(self._leave, session.id, "client-closed"))
+            self.after(self._soon(), partial(self._provide, session.id, service))
+        self.after(self._lasting(15 * MINUTE), partial(self.leave, session.id, "client-closed"))
 
     def _business(self) -> None:
         self._member("business")
 
     def _provide(self, session_id: str, service: str) -> None:
-        if session_id in self._state.sessions:
-            self._registry.register_service(session_id, service)
+        if session_id in self.state.sessions:
+            self.registry.register_service(session_id, service)
             flaps = self._random.random() < 0.15
-            self._after(
+            self.after(
                 self._lasting(MINUTE if flaps else 20 * MINUTE), partial(self._unprovide, session_id, service, flaps)
             )
 
     def _unprovide(self, session_id: str, service: str, flaps: bool) -> None:
-        if service in self._state.provided_by(session_id):
-            self._registry.unregister_service(session_id, service)
+        if service in self.state.provided_by(session_id):
+            self.registry.unregister_service(session_id, service)
             if flaps:
-                self._after(self._lasting(20 * SECOND), partial(self._provide, session_id, service))
+                self.after(self._lasting(20 * SECOND), partial(self._provide, session_id, service))
 
     def _watcher(self) -> None:
-        session = self._registry.open_session("spp", self._peer())
+        session = self.registry.open_session("spp", self._peer())
         for service in self._random.sample(self._services, self._random.randrange(1, 5)):
-            self._after(self._soon(), partial(self._watch, session.id, service))
-        self._after(self._lasting(25 * MINUTE), partial(self._leave, session.id, "client-closed"))
+            self.after(self._soon(), partial(self._watch, session.id, service))
+        self.after(self._lasting(25 * MINUTE), partial(self.leave, session.id, "client-closed"))
 
     def _watch(self, session_id: str, service: str) -> None:
-        if session_id not in self._state.sessions:
+        if session_id not in self.state.sessions:
             return
-        if service in self._state.services:
-            self._registry.subscribe(session_id, service)
+        if service in self.state.services:
+            self.registry.subscribe(session_id, service)
         else:
-            self._registry.refuse_subscription(session_id, service, "no-such-service")
+            self.registry.refuse_subscription(session_id, service, "no-such-service")
 
     def _device(self) -> None:
         """An Inbus subscriber: it has no connection, renews its lease, and is one day heard of no more."""
-        session = self._registry.open_session("inbus", self._peer(), persistent=True)
+        session = self.registry.open_session("inbus", self._peer(), persistent=True)
         service = self._random.choice(self._services)
-        self._registry.subscribe(session.id, service, {"version": self._random.choice([1, 2])})
-        self._after(15 * MINUTE, partial(self._renew, session.id, service))
+        self.registry.subscribe(session.id, service, {"version": self._random.choice([1, 2])})
+        self.after(15 * MINUTE, partial(self._renew, session.id, service))
 
     def _renew(self, session_id: str, service: str) -> None:
-        if session_id not in self._state.sessions:
+        if session_id not in self.state.sessions:
             return
         if self._random.random() < 0.2:
-            self._after(HOUR, partial(self._expire, session_id))
+            self.after(HOUR, partial(self.expire, session_id))
             return
-        self._registry.subscribe(session_id, service)
-        self._after(15 * MINUTE, partial(self._renew, session_id, service))
+        self.registry.subscribe(session_id, service)
+        self.after(15 * MINUTE, partial(self._renew, session_id, service))
 
-    def _expire(self, session_id: str) -> None:
-        for service in tuple(self._state.subscriptions.get(session_id, ())):
-            self._registry.lose_subscription(session_id, str(service), "lease-expired")
-        self._leave(session_id, "lease-expired")
+    def expire(self, session_id: str) -> None:
+        """A lease runs out, and with it the session."""
+        for service in tuple(self.state.subscriptions.get(session_id, ())):
+            self.registry.lose_subscription(session_id, str(service), "lease-expired")
+        self.leave(session_id, "lease-expired")
 
-    def _leave(self, session_id: str, reason: str) -> None:
+    def leave(self, session_id: str, reason: str) -> None:
+        """A session ends, with whatever traffic it had."""
         draw = self._random.randrange
         objects_in, objects_out = draw(200), draw(3000)
         traffic = Traffic(objects_in, objects_out, objects_in * draw(80, 900), objects_out * draw(80, 900))
-        self._registry.close_session(session_id, reason, traffic)
+        self.registry.close_session(session_id, reason, traffic)
+
+    def identify(self, session_id: str, routing_id: str | None, role: str | None = None) -> None:
+        """A member of the object network says who it is, and wants everything."""
+        identity = Identity(session_id=session_id, routing_id=routing_id, role=role, vocabulary="objects")
+        asked = self.registry.identify(identity, ModeInterest())
+        asked.addErrback(lambda failure: failure.trap(Refused) and None)
 
     # Strangers, and other servers.
 
     def _stranger(self) -> None:
         peer = self._peer()
         for _ in range(self._random.choice([1, 1, 2, 8])):
-            session = self._registry.open_session("spp", peer)
+            session = self.registry.open_session("spp", peer)
             actor = self._random.choice(self._users)
-            self._registry.note_from_stranger(
+            self.registry.note_from_stranger(
                 ev.AuthFailed(session=session.id, peer=peer, actor=actor, protocol="spp", reason="bad-credentials")
             )
-            self._leave(session.id, "bad-credentials")
+            self.leave(session.id, "bad-credentials")
         if self._random.random() < 0.3:
             refused = ev.LimitReached(
                 limit="max-sessions-per-address",
@@ -294,30 +330,27 @@ class World:
                 peer=peer,
                 reason="too-many-sessions",
             )
-            self._registry.note_from_stranger(refused)
-        self._after(self._lasting(20 * MINUTE), self._stranger)
+            self.registry.note_from_stranger(refused)
+        self.after(self._lasting(20 * MINUTE), self._stranger)
 
     def _link(self) -> None:
         """Another server is linked for a while, and its clients are known here."""
-        session = self._registry.open_session("objects", self._peer())
+        session = self.registry.open_session("objects", self._peer())
         home = f"{self._random.choice(_PLACES)}-server"
-        linked = self._registry.identify(
-            Identity(session_id=session.id, routing_id=home, role=SERVER_ROLE, vocabulary="objects"), ModeInterest()
-        )
-        linked.addErrback(lambda failure: failure.trap(Refused) and None)
+        self.identify(session.id, home, SERVER_ROLE)
         known = list(self._known_over(home, session.peer))
-        self._after(self._lasting(HOUR), partial(self._unlink, session.id, known))
-        self._after(self._lasting(4 * HOUR), self._link)
+        self.after(self._lasting(HOUR), partial(self._unlink, session.id, known))
+        self.after(self._lasting(4 * HOUR), self._link)
 
     def _known_over(self, home: str, peer: str) -> Iterator[str]:
         for _ in range(self._random.randrange(2, 30)):
-            far_id, _ = self._registry.open_far(home, "objects", self._new_id(), peer)
-            self._registry.identify(Identity(session_id=far_id), None)
+            far_id, _ = self.registry.open_far(home, "objects", self._new_id(), peer)
+            self.registry.identify(Identity(session_id=far_id), None)
             if self._random.random() < 0.5:
-                self._registry.register_service(far_id, self._random.choice(self._services))
+                self.registry.register_service(far_id, self._random.choice(self._services))
             yield far_id
 
     def _unlink(self, session_id: str, known: Sequence[str]) -> None:
-        self._leave(session_id, "client-closed")
+        self.leave(session_id, "client-closed")
         for far_id in known:
-            self._registry.close_session(far_id, "link-down", Traffic())
+            self.registry.close_session(far_id, "link-down", Traffic())
