@@ -46,4 +46,4 @@ def rows(table: DataFrame) -> Rows:
 
 def in_order(some: Iterable[dict[str, Any]]) -> Rows:
     """Rows in an order that depends on nothing but what is in them."""
-    return sorted(some, key=lambda row: [(value is not None, str(value)) for value in row.values()])
+    return sorted(some, key=lambda row: [(row[name] is not None, str(row[name])) for name in sorted(row)])

@@ -23,8 +23,8 @@ MINUTE = 60_000_000
 HOUR = 60 * MINUTE
 ADDRESSES = ("192.0.2.1", "192.0.2.2")
 
-_SESSIONS = st.sampled_from(["a", "b"])
-_SERVICES = st.sampled_from(["tv", "radio"])
+_SESSIONS = st.sampled_from(["a", "a", "b"])
+_SERVICES = st.sampled_from(["tv", "tv", "radio"])
 _NEIGHBOURS = st.sampled_from(["attic", "barn"])
 _PEERS = st.sampled_from([None, *ADDRESSES, *(f"{host}:{port}" for host in ADDRESSES for port in (1, 2)), "[::1]:7"])
 _PROTOCOLS = st.sampled_from(["inbus", "inbus", "objects"])
@@ -40,15 +40,19 @@ _leased = partial(_made, session=_SESSIONS, service=_SERVICES, protocol=_PROTOCO
 _refused = partial(_made, session=_SESSIONS, peer=_PEERS, actor=st.sampled_from([None, "ann"]), suppressed=_SUPPRESSED)
 _REASONS = st.sampled_from([None, "lease-expired", "lease-expired", "inbus-unreachable"])
 
-EVENTS: st.SearchStrategy[ev.Event] = st.one_of(
-    _made(ev.LinkUp, routing_id=_NEIGHBOURS),
-    _made(ev.LinkUp, routing_id=_NEIGHBOURS),
-    _made(ev.LinkDown, routing_id=_NEIGHBOURS, reason=st.sampled_from(["client-closed", "replaced", None])),
+LEASES: st.SearchStrategy[ev.Event] = st.one_of(
     _leased(ev.SubscriptionAdded),
     _leased(ev.SubscriptionRenewed),
     _leased(ev.SubscriptionRemoved, reason=_REASONS),
     _leased(ev.ServiceRegistered),
     _leased(ev.ServiceUnregistered, reason=_REASONS),
+)
+EVENTS: st.SearchStrategy[ev.Event] = st.one_of(
+    _made(ev.LinkUp, routing_id=_NEIGHBOURS),
+    _made(ev.LinkUp, routing_id=_NEIGHBOURS),
+    _made(ev.LinkDown, routing_id=_NEIGHBOURS, reason=st.sampled_from(["client-closed", "replaced", None])),
+    LEASES,
+    LEASES,
     _refused(ev.AuthFailed, protocol="spp", reason="bad-credentials"),
     _refused(ev.ServiceRefused, protocol="objects", reason="reserved-name"),
     _refused(ev.SubscriptionRefused, protocol="spp", reason=st.sampled_from(["no-such-service", None])),
@@ -56,15 +60,15 @@ EVENTS: st.SearchStrategy[ev.Event] = st.one_of(
     _made(ev.ConfigReloaded),
     _made(ev.ServerStopped),
 )
-STEPS = st.one_of(EVENTS, EVENTS, EVENTS, st.just("start"), st.just("pause"), st.just("back"), st.just("again"))
 
 
-def draw(number: int) -> list[Record]:
+def draw(number: int, events: st.SearchStrategy[ev.Event] = EVENTS) -> list[Record]:
     """The records of so many servers, ``server0`` and so on."""
     drawn: list[list[Any]] = []
+    steps = st.one_of(events, events, events, st.sampled_from(["start", "pause", "back", "again"]))
 
     @settings(max_examples=number, database=None, phases=[Phase.generate])
-    @given(st.lists(STEPS, min_size=1, max_size=30))
+    @given(st.lists(steps, min_size=1, max_size=30))
     def collect(steps: list[Any]) -> None:
         drawn.append(steps)
 

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from bussrv.audit import talkers
+from tests.audit.frames import Rows, in_order, rows
+from tests.audit.journals import START
+from tests.audit.oracles import talkers as oracle
+
+SECOND = 1_000_000
+SCHEMA = (
+    "session string, server string, protocol string, routing_id string, actor string, address string, state string,"
+    "opened bigint, closed bigint, duration_seconds double, objects_in bigint, objects_out bigint, bytes_in bigint,"
+    "bytes_out bigint, home string"
+)
+COLUMNS = [column.split()[0] for column in SCHEMA.split(",")]
+
+
+def session(number: int, opened: float | None, closed: float | None, **fields: Any) -> dict[str, Any]:
+    """A session that came and went so many seconds after ``START``; not known when, or still there: ``None``."""
+    counted = dict.fromkeys(("objects_in", "objects_out", "bytes_in", "bytes_out"), None if closed is None else number)
+    return {
+        "session": f"hall-1.{number}",
+        "server": "hall",
+        "protocol": "objects",
+        "routing_id": "tv",
+        "actor": None,
+        "address": "192.0.2.1",
+        "state": "open" if closed is None else "closed",
+        "opened": None if opened is None else START + int(opened * SECOND),
+        "closed": None if closed is None else START + int(closed * SECOND),
+        "duration_seconds": None if closed is None or opened is None else float(closed - opened),
+        **counted,
+        "home": None,
+        **fields,
+    }
+
+
+def table(spark: SparkSession, sessions: Rows) -> DataFrame:
+    """The columns that count of the table of sessions, in several partitions."""
+    plain = spark.createDataFrame([tuple(each[name] for name in COLUMNS) for each in sessions], SCHEMA).repartition(3)
+    moments = {name: F.timestamp_micros(name) for name in ("opened", "closed")}
+    return plain.withColumns(moments)
+
+
+def test_talkers_are_told_apart_by_who_they_are(spark: SparkSession) -> None:
+    sessions = [
+        session(1, 0, 10.5),
+        session(2, 20, 30.25),
+        session(3, 40, None),
+        session(4, 0, 1, actor="ann"),
+        session(5, 0, 1, home="attic"),
+    ]
+    about = {"server": "hall", "protocol": "objects", "routing_id": "tv", "actor": None, "address": "192.0.2.1"}
+    counted = {"objects_in": 3, "objects_out": 3, "bytes_in": 3, "bytes_out": 3}
+    assert in_order(rows(talkers.talkers(table(spark, sessions)))) == [
+        {**about, "sessions": 3, "connected_seconds": 20.75, **counted},
+        {**about, "actor": "ann", "sessions": 1, "connected_seconds": 1.0, **dict.fromkeys(counted, 4)},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sessions", "overlaps"),
+    [
+        ([session(1, 0, 10), session(2, 10, 20)], None),
+        ([session(1, 0, 10.000001), session(2, 10, 20)], 1),
+        ([session(1, 0, None), session(2, 10, 20), session(3, 15, 25), session(4, 25, 30)], 2),
+        ([session(1, 0, 10), session(2, 5, 20, routing_id="radio")], None),
+        ([session(1, 0, 10), session(2, 5, 20, server="attic")], None),
+        ([session(1, 0, 10), session(2, 5, 20, home="attic")], None),
+        ([session(1, None, 10), session(2, 5, 20)], 1),
+        ([session(1, None, 10), session(2, None, 20)], None),
+    ],
+)
+def test_identities_are_routing_ids_that_several_had_at_once(
+    spark: SparkSession, sessions: Rows, overlaps: int | None
+) -> None:
+    found = rows(talkers.identities(table(spark, sessions)))
+    assert [row["overlaps"] for row in found] == ([] if overlaps is None else [overlaps])
+    assert found == oracle.identities(sessions)
+
+
+def test_an_identity_says_who_and_when(spark: SparkSession) -> None:
+    sessions = [session(1, 5, None, actor="ben", address=None), session(2, 7, 9, actor="ann"), session(3, 8, 12)]
+    assert rows(talkers.identities(table(spark, sessions))) == [
+        {
+            "server": "hall",
+            "routing_id": "tv",
+            "sessions": 3,
+            "addresses": ["192.0.2.1"],
+            "actors": ["ann", "ben"],
+            "first_moment": START + 5 * SECOND,
+            "last_moment": START + 12 * SECOND,
+            "overlaps": 2,
+        }
+    ]
+
+
+def drawn(number: int) -> Rows:
+    found: Rows = []
+    moments = st.one_of(st.none(), st.floats(0, 30, allow_nan=False).map(lambda seconds: round(seconds, 6)))
+    who = {
+        "routing_id": st.sampled_from([None, "tv", "radio", "door"]),
+        "server": st.sampled_from(["hall", "attic", "barn", "gate"]),
+        "actor": st.sampled_from([None, "ann", "ben"]),
+        "address": st.sampled_from([None, "192.0.2.1", "::1"]),
+        "home": st.sampled_from([None, None, None, "attic"]),
+    }
+
+    @settings(max_examples=number, database=None, phases=[Phase.generate])
+    @given(moments, moments, st.fixed_dictionaries(who))
+    def collect(opened: float | None, closed: float | None, fields: dict[str, Any]) -> None:
+        found.append(session(len(found), opened, closed, **fields))
+
+    collect()
+    return found
+
+
+@pytest.mark.parametrize("name", ["talkers", "identities"])
+def test_the_oracle_finds_the_same(spark: SparkSession, name: str) -> None:
+    sessions = drawn(300)
+    found = in_order(rows(getattr(talkers, name)(table(spark, sessions))))
+    assert found == in_order(getattr(oracle, name)(sessions))
+    assert len(found) > 5

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from bussrv import events as ev
+from bussrv.audit import trouble
+from bussrv.audit.period import Period
+from bussrv.journal.record import Record
+from tests.audit import plans, troubles
+from tests.audit.frames import frame, in_order, rows
+from tests.audit.journals import START, Writer
+from tests.audit.oracles import trouble as oracle
+
+ALWAYS = Period()
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+
+# A while into the journals, and a while before the end of some.
+SINCE = START + 4 * SECOND
+UNTIL = START + 5 * MINUTE
+
+
+def at(seconds: float, event: ev.Event, server: str = "hall") -> Record:
+    """A record so long after a full minute."""
+    seq = int(seconds * 1000) + 1
+    return Record(seq, START + int(seconds * SECOND), seq, server, f"{server}-1", event)
+
+
+def openings(first: int, number: int, peer: str | None = "192.0.2.1:{}", **fields: object) -> list[Record]:
+    """Sessions that are opened one after the other, each half a second after the one before."""
+    return [
+        at(first + each / 2, ev.SessionOpened(**{"peer": peer and peer.format(each), "protocol": "spp", **fields}))
+        for each in range(number)
+    ]
+
+
+def test_the_minutes_of_these_tests_are_those_of_the_clock() -> None:
+    assert START % MINUTE == 0
+
+
+def test_events_are_counted_by_day(spark: SparkSession, tmp_path: Path) -> None:
+    midnight = (START // (1440 * MINUTE) + 1) * 1440 * MINUTE
+    refused = ev.ServiceRefused(protocol="spp", suppressed=3)
+    records = [
+        Record(1, midnight - 1, 1, "hall", "hall-1", refused),
+        Record(2, midnight, 2, "hall", "hall-1", refused),
+        Record(3, midnight, 3, "hall", "hall-1", ev.ServiceRefused(protocol="spp")),
+        Record(4, midnight, 4, "hall", "hall-1", ev.ConfigReloaded()),
+    ]
+    table = trouble.events(frame(spark, tmp_path, records, [at(0, refused)]), ALWAYS)
+    about = {"server": "hall", "event": "service.refused", "outcome": "refused", "protocol": "spp"}
+    assert in_order(rows(table)) == in_order(
+        [
+            {**about, "records": 1, "suppressed": 3, "date": "2027-01-15"},
+            {**about, "records": 2, "suppressed": 3, "date": "2027-01-16"},
+            {**about, "event": "config.reloaded", "outcome": "ok", "protocol": None}
+            | {"records": 1, "suppressed": 0, "date": "2027-01-16"},
+        ]
+    )
+
+
+def test_refusals_say_to_whom_from_where_and_why(spark: SparkSession, tmp_path: Path) -> None:
+    failed = ev.AuthFailed(actor="ann", peer="[::1]:7", protocol="spp", reason="bad-credentials", suppressed=2)
+    limit = ev.LimitReached(limit="max-connects", value=3, reason="too-many-connects", peer="192.0.2.1:5")
+    records = [at(1, failed), at(2, failed), at(3, limit), at(4, ev.LinkDown(reason="client-closed"))]
+    table = trouble.refusals(frame(spark, tmp_path, records, [at(0, failed)]), ALWAYS)
+    nothing = dict.fromkeys(("reason", "limit", "actor", "address", "protocol"))
+    assert in_order(rows(table)) == in_order(
+        [
+            {
+                "server": "hall",
+                "event": "auth.failed",
+                **nothing,
+                "reason": "bad-credentials",
+                "actor": "ann",
+                "address": "::1",
+                "records": 2,
+                "suppressed": 4,
+                "date": "2027-01-15",
+                "protocol": "spp",
+                "first_moment": START + SECOND,
+                "last_moment": START + 2 * SECOND,
+            },
+            {
+                "server": "hall",
+                "event": "limit.reached",
+                **nothing,
+                "reason": "too-many-connects",
+                "limit": "max-connects",
+                "address": "192.0.2.1",
+                "records": 1,
+                "suppressed": 0,
+                "first_moment": START + 3 * SECOND,
+                "last_moment": START + 3 * SECOND,
+                "date": "2027-01-15",
+            },
+        ]
+    )
+
+
+def storm(begin: float, end: float, openings: int, peak: int) -> dict[str, object]:
+    about = {"server": "hall", "protocol": "spp", "address": "192.0.2.1"}
+    moments = {"begin": START + int(begin * SECOND), "end": START + int(end * SECOND)}
+    return {**about, **moments, "openings": openings, "peak": peak}
+
+
+@pytest.mark.parametrize(
+    ("records", "storms"),
+    [
+        pytest.param(openings(0, trouble.STORM - 1), [], id="one too few"),
+        pytest.param(openings(0, 10), [storm(0, 4.5, 10, 10)], id="just enough"),
+        pytest.param(openings(57, 12), [], id="enough, but in two minutes"),
+        pytest.param(openings(50, 32), [storm(50, 65.5, 32, 20)], id="two minutes in a row"),
+        pytest.param(
+            [*openings(0, 11), *openings(120, 10)],
+            [storm(0, 5, 11, 11), storm(120, 124.5, 10, 10)],
+            id="a minute between",
+        ),
+        pytest.param([*openings(0, 5), *openings(10, 5, "192.0.2.2:{}")], [], id="two addresses"),
+        pytest.param([*openings(0, 5), *openings(10, 5, protocol="objects")], [], id="two wire formats"),
+        pytest.param(openings(0, 20, home="attic"), [], id="sessions of another server"),
+        pytest.param(openings(0, 20, None), [], id="from nowhere"),
+    ],
+)
+def test_storms(spark: SparkSession, tmp_path: Path, records: list[Record], storms: list[dict[str, object]]) -> None:
+    given = openings(0, 9) if len(records) == trouble.STORM - 1 else []
+    table = rows(trouble.storms(frame(spark, tmp_path, records, given), ALWAYS))
+    assert in_order(table) == in_order(storms)
+    assert in_order(table) == in_order(oracle.storms(records))
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
+    """The records of many servers, made up and synthetic, and of one that many come back to."""
+    drawn = [each for number, plan in enumerate(plans.draw(30)) for each in plans.records(f"plan{number}", plan)]
+    stormy = Writer("stormy")
+    for number in range(400):
+        host = f"192.0.2.{number * number % 5}"
+        stormy.open(f"s.{number}", peer=f"{host}:{number}", protocol=("spp", "objects")[number % 7 == 0])
+    return [*drawn, *troubles.draw(100), *stormy.records, *troubles.synthetic(tmp_path_factory.mktemp("synthetic"))]
+
+
+@pytest.fixture(scope="module")
+def table_of_many(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, many: list[Record]) -> DataFrame:
+    return frame(spark, tmp_path_factory.mktemp("many"), many, openings(0, 20)).cache()
+
+
+@pytest.mark.parametrize(("since", "until"), [(None, None), (SINCE, None), (SINCE, UNTIL)])
+@pytest.mark.parametrize("name", ["events", "refusals", "storms"])
+def test_the_oracle_finds_the_same(
+    many: list[Record], table_of_many: DataFrame, name: str, since: int | None, until: int | None
+) -> None:
+    expected = in_order(getattr(oracle, name)(many, since, until))
+    assert in_order(rows(getattr(trouble, name)(table_of_many, Period(since, until)))) == expected
+    assert expected
