@@ -88,9 +88,8 @@ def causes(found: DataFrame, near: DataFrame) -> DataFrame:
 
 
 def explanations() -> list[Column]:
-    """What is said of causes: ``crashed_after`` and ``back_at`` where a crash is one, ``link`` and ``link_reason`` where
-    a lost link is, ``newcomer`` where another session is. From the columns of :func:`with_neighbours` and
-    :func:`boots`.
+    """What is said of causes, from the columns of :func:`with_neighbours` and :func:`boots`: ``crashed_after`` and
+    ``back_at`` of a crash, ``link`` and ``link_reason`` of a lost link, ``newcomer`` when another session came instead.
     """
     by_crash = (F.col("reason") == CRASHED) | F.col("event").isin(*_BOOTS)
     is_crash = by_crash & F.col("silent_since").isNotNull()

@@ -26,6 +26,8 @@ def present(records: DataFrame) -> DataFrame:
     lives = _lives(records)
     contested = _contested(lives)
     key = ["server", "session", "life"]
+    # Opening a session that is open already changes nothing.
+    names = (F.col("at") == F.col("begun")) | (F.col("event") == "session.identified")
     calm = (
         lives.join(contested, on=key, how="left_anti")
         .where(F.col("at") >= F.col("begun"))
@@ -33,7 +35,7 @@ def present(records: DataFrame) -> DataFrame:
         .agg(
             F.first("begun").alias("begun"),
             F.first("ended").alias("ended"),
-            F.max_by("routing_id", F.when(F.col("routing_id").isNotNull(), F.col("at"))).alias("routing_id"),
+            F.max_by("routing_id", F.when(names & F.col("routing_id").isNotNull(), F.col("at"))).alias("routing_id"),
         )
         .where(F.col("ended").isNull())
     )

@@ -23,7 +23,7 @@ def sentences(row: Row, word: Word) -> str:
 
 def duration(seconds: float) -> str:
     """A duration in words, as precise as it needs to be."""
-    if seconds < 60:
+    if seconds < 59.95:
         return f"{seconds:.3g} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:

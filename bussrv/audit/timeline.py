@@ -40,8 +40,8 @@ def timeline(records: DataFrame, name: str, keep: Keep, period: Period = _EVER) 
 
     - ``concern``: one of ``CONCERNS``,
     - ``who``, ``next_who``, ``newcomer_who``: what its session and the others that it names are known by,
-    - ``about``: the service that ``providers``, ``missing_since``, ``missing_until`` and ``next_session`` are about, see
-      :func:`bussrv.audit.turns.availability`,
+    - ``about``: the service that ``providers``, ``missing_since``, ``missing_until`` and ``next_session`` say something
+      of, see :func:`bussrv.audit.turns.availability`,
     - ``with_session``: of the end of a service or a subscription, whether its session ended with it,
     - ``crashed_after``, ``back_at``, ``link``, ``link_reason``, ``newcomer``: see
       :func:`bussrv.audit.causes.explanations`.

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bussrv.errors import BussrvError
 
@@ -30,6 +30,7 @@ DONE, FOUND, FAILED = 0, 1, 2
 BROKEN_PIPE = 128 + signal.SIGPIPE
 
 Row = dict[str, Any]
+Parsed = TypeVar("Parsed")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,7 +85,7 @@ def _time(text: str) -> int:
     return _parsed(parse_instant, text)
 
 
-def _parsed(parse: Callable[[str], Any], text: str) -> Any:
+def _parsed(parse: Callable[[str], Parsed], text: str) -> Parsed:
     try:
         return parse(text)
     except ValueError as error:
@@ -101,7 +102,7 @@ def _at(arguments: argparse.Namespace) -> int:
         (found,) = _registries(past.records, [arguments.moment])
         kinds = {name: _rows(table) for name, table in found._asdict().items()}
     if arguments.json:
-        _write_json(kinds)
+        _write_json({kind: [_with_values(row) for row in rows] for kind, rows in kinds.items()})
         return DONE
     _write(f"At {arguments.moment}:")
     for kind, rows in kinds.items():
@@ -129,7 +130,16 @@ def _diff(arguments: argparse.Namespace) -> int:
 
 
 def _changed(row: Row) -> Row:
-    return {"change": row["change"], "before": row["before"], "after": row["after"]}
+    sides = {side: row[side] and _with_values(row[side]) for side in ("before", "after")}
+    return {"change": row["change"], **sides}
+
+
+def _with_values(row: Row) -> Row:
+    """A row with values where it holds JSON."""
+    import msgspec
+
+    texts = {name: row[name] for name in ("interest", "options") if row.get(name) is not None}
+    return {**row, **{name: msgspec.json.decode(text) for name, text in texts.items()}}
 
 
 def _diff_lines(moments: Sequence[Moment], kinds: dict[str, list[Row]]) -> Iterator[str]:
