@@ -9,6 +9,8 @@ from msgspec import Struct
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
+from bussrv.audit.small import small_table
+
 SEVERITIES = ("error", "warning", "notice")
 """From worst to harmless. Notices alone leave a journal clean."""
 
@@ -91,7 +93,7 @@ _FIELDS = Finding.__struct_fields__
 def made_here(spark: SparkSession, findings: Iterable[Finding]) -> DataFrame:
     """Findings that were made without Spark, as :func:`as_findings` returns them."""
     rows = [tuple(getattr(each, name) for name in _FIELDS) for each in findings]
-    return as_findings(spark.createDataFrame(rows, ", ".join(f"{name} {FINDING[name]}" for name in _FIELDS)))
+    return as_findings(small_table(spark, rows, ", ".join(f"{name} {FINDING[name]}" for name in _FIELDS)))
 
 
 def as_findings(rows: DataFrame) -> DataFrame:

@@ -15,6 +15,7 @@ from pyspark.sql.types import DataType
 
 from bussrv.audit.load import PART, judged
 from bussrv.audit.segments import number_of, read_text
+from bussrv.audit.small import small_table
 from bussrv.audit.snapshot import Snapshot
 from bussrv.journal.header import Header
 
@@ -83,10 +84,10 @@ def _with_all(table: DataFrame, kinds: Mapping[str, DataType]) -> DataFrame:
 
 
 def _states(spark: SparkSession, snapshot: Snapshot, first: Mapping[str, Header]) -> DataFrame:
-    servers = spark.createDataFrame(
-        [(taken, header.server) for taken, header in first.items()], "taken string, by string"
-    )
-    parts = judged(read_text(spark, snapshot, only=[*first])).where(F.col("problem").isNull() & (F.col("kind") == PART))
+    rows = [(taken, header.server) for taken, header in first.items()]
+    servers = small_table(spark, rows, "taken string, by string")
+    lines = judged(read_text(spark, snapshot, only=[*first]))
+    parts = lines.where(F.col("problem").isNull() & (F.col("kind") == PART))
     return parts.join(F.broadcast(servers), on="taken").select(
         F.col("by").alias("server"),
         number_of(F.col("taken")).alias("segment_first"),

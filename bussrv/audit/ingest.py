@@ -19,6 +19,7 @@ from bussrv.audit.given import first_segments, given
 from bussrv.audit.load import lines_of, records_of
 from bussrv.audit.progress import Progress
 from bussrv.audit.segments import read_text
+from bussrv.audit.small import small_table
 from bussrv.audit.snapshot import Journal, Segment, Snapshot
 from bussrv.audit.store import Store
 from bussrv.audit.wholes import Whole, read_wholes
@@ -87,7 +88,7 @@ def ingest(
         before = given(spark, snapshot, first, records)
         if before is not None:
             records = records.unionByName(store.keep("given", before))
-        segments = spark.createDataFrame([*_rows(snapshot, wholes, extents)], SEGMENT)
+        segments = small_table(spark, _rows(snapshot, wholes, extents), SEGMENT)
     return Ingested(records, segments, findings)
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from msgspec import Struct
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
-from pyspark.sql.types import ArrayType, LongType, StringType, StructType
 
 from bussrv.audit.segments import read_text
+from bussrv.audit.small import small_table
 from bussrv.audit.snapshot import Segment, Snapshot
 from bussrv.errors import JournalError
 from bussrv.journal.chain import line_hash
@@ -29,7 +29,7 @@ LARGEST_COMPRESSED = 32 << 20
 
 _BEGINNING = 1 << 16
 
-_SIZES = StructType().add("taken", StringType()).add("sizes", ArrayType(LongType()))
+_SIZES = "taken string, sizes array<bigint>"
 
 
 class Whole(Struct, frozen=True):
@@ -85,7 +85,7 @@ def _is_large(segment: Segment) -> bool:
 def _read_small(
     spark: SparkSession, snapshot: Snapshot, sizes: Mapping[str, Sequence[int]], only: Sequence[str] | None
 ) -> dict[str, Whole]:
-    wanted = spark.createDataFrame([(taken, [*each]) for taken, each in sizes.items()], _SIZES)
+    wanted = small_table(spark, [(taken, [*each]) for taken, each in sizes.items()], _SIZES)
     content = F.col("raw").cast("binary")
     # The last line has its newline, unless the segment is empty.
     last = F.substring_index("raw", "\n", -2).cast("binary")
