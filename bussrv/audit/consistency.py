@@ -19,10 +19,9 @@ def findings(records: DataFrame, boots: DataFrame, period: Period) -> list[DataF
     :param boots: what :func:`bussrv.audit.boots.boots` returns.
     :param period: findings about earlier records are left out.
     """
-    histories = consistency_sessions.histories(records)
     return [
-        consistency_sessions.findings(histories, records, boots, period),
-        consistency_services.findings(records, histories, boots, period),
+        consistency_sessions.findings(records, boots, period),
+        consistency_services.findings(records, boots, period),
         consistency_boots.findings(records, boots, period),
         consistency_time.findings(records, boots, period),
     ]

@@ -29,24 +29,14 @@ _CODES = {
 _LEFT = "service-never-unregistered"
 
 
-def findings(records: DataFrame, histories: DataFrame, boots: DataFrame, period: Period) -> DataFrame:
-    """What is found about services and subscriptions.
-
-    :param histories: what :func:`bussrv.audit.consistency_sessions.histories` returns.
-    """
-    ends = histories.select(
-        "session",
-        "openings",
-        "first_closing",
-        "closed",
-        "closed_mono",
-    )
+def findings(records: DataFrame, boots: DataFrame, period: Period) -> DataFrame:
+    """What is found about services and subscriptions."""
     is_left = F.col("kind") == _LEFT
     is_in_time = F.col("first_closing").isNull() | (F.col("seq") <= F.col("first_closing"))
     # What a session did once it was closed is found as such.
     in_time = (
         _suspects(records)
-        .join(ends, on="session", how="inner")
+        .join(_ends(records), on="session", how="left")
         .where(F.when(is_left, F.col("first_closing") > F.col("seq")).otherwise(is_in_time))
     )
     placed = (
@@ -56,7 +46,9 @@ def findings(records: DataFrame, histories: DataFrame, boots: DataFrame, period:
         .withColumn("moment", F.when(is_left, F.col("closed")).otherwise(F.col("moment")))
         .withColumn("is_loss", is_left | F.col("is_loss"))
     )
-    judged = with_is_known(placed, boots).where(F.col("is_known") | (F.col("openings") > 0) | ~F.col("is_first"))
+    judged = with_is_known(placed, boots).where(
+        F.col("is_known") | F.coalesce(F.col("openings") > 0, F.lit(False)) | ~F.col("is_first")
+    )
     found = without_disk_failures(judged, disk_failures(records)).where(period.is_begun(F.col("moment")))
     return as_findings(
         with_servers(found, boots).select(
@@ -68,6 +60,22 @@ def findings(records: DataFrame, histories: DataFrame, boots: DataFrame, period:
             "first_seq",
             F.col("seq").alias("last_seq"),
             words("session ", F.col("session"), _what(is_left)).alias("message"),
+        )
+    )
+
+
+def _ends(records: DataFrame) -> DataFrame:
+    """Each session: how often it was opened, and when it was closed."""
+    opened, closed = happened("session.opened"), happened("session.closed")
+    return (
+        records.where(opened | closed)
+        .select("session", opened.alias("is_opening"), closed.alias("is_closing"), "seq", "mono", "moment")
+        .groupBy("session")
+        .agg(
+            F.count_if("is_opening").alias("openings"),
+            F.min(F.when(F.col("is_closing"), F.col("seq"))).alias("first_closing"),
+            F.max(F.when(F.col("is_closing"), F.col("moment"))).alias("closed"),
+            F.max(F.when(F.col("is_closing"), F.col("mono"))).alias("closed_mono"),
         )
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
@@ -23,6 +25,15 @@ TOLERANCE = 60 * 1_000_000
 """Microseconds. A server reads the clock for the duration right before it reads it for the record; a minute is for one
 that is set in between."""
 
+_STILL_OPEN = "session-never-closed"
+
+_IF_KNOWN = ("session-closed-unopened", "session-record-before-opening")
+"""Of a session without an opening these are found only if the journal must have it."""
+
+_OPENED, _CLOSED, _CHANGED = range(3)
+
+_PERSISTENT, _FAR, _GIVEN, _NEGATIVE, _UNEVEN, _CARRIED = (1 << bit for bit in range(6))
+
 _COUNTERS = ("objects_in", "objects_out", "bytes_in", "bytes_out")
 
 
@@ -31,60 +42,79 @@ def histories(records: DataFrame) -> DataFrame:
 
     All of them have a fixed width, so that Spark aggregates them without sorting.
     """
-    opened, closed, given = happened("session.opened"), happened("session.closed"), F.col("given")
-    changed = happened(*CHANGES) & ~given
+    steps = _steps(records)
+
+    def where(step: int, column: str) -> Column:
+        return F.when(F.col("step") == step, F.col(column))
+
+    return steps.groupBy("session").agg(
+        F.min("server_key").alias("server_key"),
+        F.count(where(_OPENED, "seq")).alias("openings"),
+        F.count(where(_CLOSED, "seq")).alias("closings"),
+        F.min(where(_OPENED, "seq")).alias("first_opening"),
+        F.max(where(_OPENED, "seq")).alias("last_opening"),
+        F.min(where(_CLOSED, "seq")).alias("first_closing"),
+        F.max(where(_CLOSED, "seq")).alias("last_closing"),
+        F.min(where(_CHANGED, "seq")).alias("first_change"),
+        F.max(where(_CHANGED, "seq")).alias("last_change"),
+        F.max(where(_OPENED, "at")).alias("opened"),
+        F.max(where(_CLOSED, "at")).alias("closed"),
+        F.max("at").alias("latest"),
+        F.max("duration").alias("duration"),
+        F.bit_or("flags").alias("flags"),
+    )
+
+
+def _steps(records: DataFrame) -> DataFrame:
+    """The records of sessions in numbers. What was given counts only as far as it opened a session."""
     count = {name: F.coalesce(F.col(name), F.lit(0)) for name in (*_COUNTERS, "duration")}
     # What a client sent may be less than an object; what it was sent never is.
     uneven = ((count["objects_out"] > 0) != (count["bytes_out"] > 0)) | (
         (count["objects_in"] > 0) & (count["bytes_in"] == 0)
     )
-    negative = F.least(*count.values()) < 0
-    carried = F.greatest(*[count[name] for name in _COUNTERS]) > 0
-
-    def where(condition: Column, column: str) -> Column:
-        return F.when(condition, F.col(column))
-
-    return (
-        records.where(F.col("session").isNotNull() & happened("session.opened", "session.closed", *CHANGES))
-        .groupBy("session")
-        .agg(
-            F.min(key_of("server")).alias("server_key"),
-            F.count_if(opened).alias("openings"),
-            F.count_if(closed).alias("closings"),
-            F.min(where(opened, "seq")).alias("first_opening"),
-            F.min(where(opened & ~given, "seq")).alias("first_opening_there"),
-            F.max(where(opened, "seq")).alias("last_opening"),
-            F.min(where(closed, "seq")).alias("first_closing"),
-            F.max(where(closed, "seq")).alias("last_closing"),
-            F.min(where(changed, "seq")).alias("first_change"),
-            F.max(where(changed, "seq")).alias("last_change"),
-            F.max(where(opened, "moment")).alias("opened"),
-            F.max(where(closed, "moment")).alias("closed"),
-            F.max(where(changed, "moment")).alias("changed"),
-            F.max(where(closed, "mono")).alias("closed_mono"),
-            F.max(where(closed, "duration")).alias("duration"),
-            F.bool_or(opened & F.coalesce("persistent", F.lit(False))).alias("persistent"),
-            F.bool_or(opened & F.col("home").isNotNull()).alias("far"),
-            F.bool_or(closed & negative).alias("negative"),
-            F.bool_or(closed & uneven).alias("uneven"),
-            F.bool_or(closed & carried).alias("carried"),
-        )
+    of_opening = {
+        _PERSISTENT: F.coalesce("persistent", F.lit(False)),
+        _FAR: F.col("home").isNotNull(),
+        _GIVEN: F.col("given"),
+    }
+    of_closing = {
+        _NEGATIVE: F.least(*count.values()) < 0,
+        _UNEVEN: uneven,
+        _CARRIED: F.greatest(*[count[name] for name in _COUNTERS]) > 0,
+    }
+    opened, closed = happened("session.opened"), happened("session.closed")
+    changed = happened(*CHANGES) & ~F.col("given")
+    return records.where(F.col("session").isNotNull() & (opened | closed | changed)).select(
+        "session",
+        key_of("server").alias("server_key"),
+        F.when(opened, _OPENED).when(closed, _CLOSED).otherwise(_CHANGED).alias("step"),
+        "seq",
+        F.unix_micros("moment").alias("at"),
+        "duration",
+        F.when(opened, _sum_of(of_opening)).when(closed, _sum_of(of_closing)).otherwise(0).alias("flags"),
     )
 
 
-def findings(histories: DataFrame, records: DataFrame, boots: DataFrame, period: Period) -> DataFrame:
-    """What is found about sessions.
+def _sum_of(flags: dict[int, Column]) -> Column:
+    return reduce(Column.bitwiseOR, [F.when(condition, flag).otherwise(0) for flag, condition in flags.items()])
 
-    :param histories: what :func:`histories` returns.
-    """
-    checks = F.array_compact(F.array(*_checks()))
-    suspects = histories.select("session", "server_key", F.explode(checks).alias("found"))
-    judged = with_is_known(suspects.select("session", "server_key", "found.*"), boots).where(
-        F.col("is_known") | ~F.col("if_known")
+
+def _has(flag: int) -> Column:
+    return F.col("flags").bitwiseAND(flag) != 0
+
+
+def findings(records: DataFrame, boots: DataFrame, period: Period) -> DataFrame:
+    """What is found about sessions. Those that were over before the period are left out."""
+    checks = _checks()
+    is_suspect = reduce(Column.__or__, [F.coalesce(condition, F.lit(False)) for condition, *_ in checks])
+    each = F.explode(F.array_compact(F.array(*[_found(*check) for check in checks])))
+    suspects = histories(records).where(is_suspect).select("session", "server_key", "latest", each.alias("found"))
+    judged = with_is_known(suspects.select("session", "server_key", "latest", "found.*"), boots).where(
+        F.col("is_known") | ~F.col("kind").isin(*_IF_KNOWN) | ~F.col("is_unopened")
     )
-    found = _without_those_still_open(judged, records, boots).where(period.is_begun(F.col("at")))
+    found = _without_those_still_open(judged, records, boots)
     return as_findings(
-        with_servers(found, boots).select(
+        with_servers(found.where(period.is_begun(F.timestamp_micros("latest"))), boots).select(
             "kind",
             "server",
             boot_of_session().alias("boot"),
@@ -96,121 +126,124 @@ def findings(histories: DataFrame, records: DataFrame, boots: DataFrame, period:
     )
 
 
-def _checks() -> list[Column]:
-    openings, closings = F.col("openings"), F.col("closings")
-    first_opening, first_closing = F.col("first_opening"), F.col("first_closing")
-    earliest = F.least("first_change", "first_closing")
-    latest = F.greatest("changed", "closed")
-    was_opened, was_closed = openings > 0, closings > 0
-    span = F.unix_micros("closed") - F.unix_micros("opened")
-    lasted = F.when(span < 0, 0).otherwise(span)
-    is_off = (F.col("duration") > lasted + TOLERANCE) | (F.col("duration") < lasted - TOLERANCE)
-    closing = ("first_closing", "last_closing", F.col("closed"))
-    return [
-        _check(
-            openings > 1,
-            "session-opened-twice",
-            (F.col("first_opening_there"), "last_opening", F.col("opened")),
-            words("was opened ", openings, " times"),
-        ),
-        _check(closings > 1, "session-closed-twice", closing, words("was closed ", closings, " times")),
-        _check(
-            ~was_opened & was_closed,
-            "session-closed-unopened",
-            ("first_closing", "first_closing", F.col("closed")),
-            F.lit("was closed, but never opened"),
-            if_known=True,
-        ),
-        _check(
-            was_opened & ~was_closed & ~F.col("persistent"),
-            _STILL_OPEN,
-            ("first_opening", "first_opening", F.col("opened")),
-            F.lit("was never closed, though its boot ended"),
-        ),
-        _check(
-            was_opened & (earliest < first_opening),
-            "session-record-before-opening",
-            (earliest, "first_opening", latest),
-            words("is named in record ", earliest, ", before it was opened in record ", first_opening),
-        ),
-        _check(
-            ~was_opened & ~was_closed & F.col("first_change").isNotNull(),
-            "session-record-before-opening",
-            ("first_change", "last_change", latest),
-            F.lit("was never opened, but something is said to have changed of it"),
-            if_known=True,
-        ),
-        _check(
-            was_closed & (F.col("last_change") > first_closing),
-            "session-record-after-end",
-            ("first_closing", "last_change", F.col("changed")),
-            words("was closed in record ", first_closing, ", but changed in record ", F.col("last_change")),
-        ),
-        _check(F.col("negative"), "session-miscounted", closing, F.lit("has a negative counter or duration")),
-        _check(
-            ~F.col("negative") & F.col("uneven"),
-            "session-miscounted",
-            closing,
-            F.lit("has bytes without objects, or objects without bytes"),
-        ),
-        _check(
-            ~F.col("negative") & ~F.col("uneven") & F.col("far") & F.col("carried"),
-            "session-miscounted",
-            closing,
-            F.lit("belongs to another server, but has counters here"),
-        ),
-        _check(
-            (openings == 1) & (closings == 1) & ~F.col("negative") & is_off,
-            "session-duration-wrong",
-            ("first_opening", "first_closing", F.col("closed")),
-            words("is said to have lasted ", _seconds("duration"), " s, but was open for ", _seconds(lasted), " s"),
-        ),
-    ]
+_Check = tuple[Column, str, Column, Column, Column]
+"""When something is found, its kind, the first and the last record that it is about, and what it is."""
 
 
-_STILL_OPEN = "session-never-closed"
-
-
-def _seconds(micros: str | Column) -> Column:
-    return F.round((F.col(micros) if isinstance(micros, str) else micros) / 1_000_000, 1)
-
-
-def _check(
-    condition: Column, kind: str, place: tuple[str | Column, str, Column], what: Column, *, if_known: bool = False
-) -> Column:
-    """What is found about a session if ``condition`` holds, else NULL.
-
-    :param place: the first and the last record that it is about, and when that was.
-    :param if_known: only if the journal must have the opening of the session.
-    """
-    first, last, at = place
+def _found(condition: Column, kind: str, first: Column, last: Column, what: Column) -> Column:
     return F.when(
         condition,
         F.struct(
             F.lit(kind).alias("kind"),
-            (F.col(first) if isinstance(first, str) else first).alias("first_seq"),
-            F.col(last).alias("last_seq"),
-            at.alias("at"),
+            first.alias("first_seq"),
+            last.alias("last_seq"),
             what.alias("what"),
-            F.lit(if_known).alias("if_known"),
+            (F.col("openings") == 0).alias("is_unopened"),
         ),
     )
+
+
+def _checks() -> list[_Check]:
+    openings, closings = F.col("openings"), F.col("closings")
+    first_opening, last_opening = F.col("first_opening"), F.col("last_opening")
+    first_closing, last_closing = F.col("first_closing"), F.col("last_closing")
+    first_change, last_change = F.col("first_change"), F.col("last_change")
+    was_opened, was_closed = openings > 0, closings > 0
+    earliest = F.least("first_change", "first_closing")
+    span = F.col("closed") - F.col("opened")
+    lasted = F.when(span < 0, 0).otherwise(span)
+    is_off = (F.col("duration") > lasted + TOLERANCE) | (F.col("duration") < lasted - TOLERANCE)
+    counted = ~_has(_NEGATIVE)
+    again = F.when(_has(_GIVEN), last_opening).otherwise(first_opening)
+    return [
+        (openings > 1, "session-opened-twice", again, last_opening, words("was opened ", openings, " times")),
+        (closings > 1, "session-closed-twice", first_closing, last_closing, words("was closed ", closings, " times")),
+        (
+            ~was_opened & was_closed,
+            "session-closed-unopened",
+            first_closing,
+            first_closing,
+            F.lit("was closed, but never opened"),
+        ),
+        (
+            was_opened & ~was_closed & ~_has(_PERSISTENT),
+            _STILL_OPEN,
+            first_opening,
+            first_opening,
+            F.lit("was never closed, though its boot ended"),
+        ),
+        (
+            was_opened & (earliest < first_opening),
+            "session-record-before-opening",
+            earliest,
+            first_opening,
+            words("is named in record ", earliest, ", before it was opened in record ", first_opening),
+        ),
+        (
+            ~was_opened & ~was_closed,
+            "session-record-before-opening",
+            first_change,
+            last_change,
+            F.lit("was never opened, but something is said to have changed of it"),
+        ),
+        (
+            was_closed & (last_change > first_closing),
+            "session-record-after-end",
+            first_closing,
+            last_change,
+            words("was closed in record ", first_closing, ", but changed in record ", last_change),
+        ),
+        (
+            _has(_NEGATIVE),
+            "session-miscounted",
+            first_closing,
+            last_closing,
+            F.lit("has a negative counter or duration"),
+        ),
+        (
+            counted & _has(_UNEVEN),
+            "session-miscounted",
+            first_closing,
+            last_closing,
+            F.lit("has bytes without objects, or objects without bytes"),
+        ),
+        (
+            counted & ~_has(_UNEVEN) & _has(_FAR) & _has(_CARRIED),
+            "session-miscounted",
+            first_closing,
+            last_closing,
+            F.lit("belongs to another server, but has counters here"),
+        ),
+        (
+            counted & (openings == 1) & (closings == 1) & is_off,
+            "session-duration-wrong",
+            first_opening,
+            first_closing,
+            words("is said to have lasted ", _seconds(F.col("duration")), " s, but was open ", _seconds(lasted), " s"),
+        ),
+    ]
+
+
+def _seconds(micros: Column) -> Column:
+    return F.round(micros / 1_000_000, 1)
 
 
 def _without_those_still_open(found: DataFrame, records: DataFrame, boots: DataFrame) -> DataFrame:
     """A session is only missed when its boot stopped, or a later one has closed all that was left open.
 
-    What was left open is closed before anything else happens; ``at`` becomes the end of the boot.
+    What was left open is closed before anything else happens; ``latest`` becomes the end of the boot.
     """
     over = _boots_over(records, boots).select(
-        F.col("boot").alias("over"), F.col("server_key").alias("over_at"), F.col("last_moment").alias("boot_ended")
+        F.col("boot").alias("over"),
+        F.col("server_key").alias("over_at"),
+        F.unix_micros("last_moment").alias("boot_ended"),
     )
     of_boot = (boot_of_session() == F.col("over")) & (F.col("server_key") == F.col("over_at"))
     is_open = F.col("kind") == _STILL_OPEN
     return (
         found.join(over, on=of_boot & is_open, how="left")
         .where(~is_open | F.col("over").isNotNull())
-        .withColumn("at", F.when(is_open, F.col("boot_ended")).otherwise(F.col("at")))
+        .withColumn("latest", F.when(is_open, F.col("boot_ended")).otherwise(F.col("latest")))
     )
 
 

@@ -2,38 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 from bussrv import events as ev
-from bussrv.journal.header import Damage
-from bussrv.journal.segment import list_segments
-from tests.audit.journals import Line, Writer, day, write_journal
+from tests.audit.case import Case, Expected
+from tests.audit.consistency_cases import CONSISTENCY_CASES
+from tests.audit.journals import Writer, day
 
-Expected = list[tuple[str, dict[str, Any]]]
-
-
-@dataclass
-class Case:
-    """A journal. It is named like its server; the segments are named in a row unless ``first_seqs`` says otherwise.
-
-    :ivar damage: what becomes of its segments, which it is given, once they are written.
-    """
-
-    expected: Expected
-    segments: Sequence[Sequence[Line]]
-    first_seqs: Sequence[int] | None = None
-    damage: Callable[..., object] | None = None
-    salvaged: Damage | None = None
-
-    def write(self, directory: Path) -> Path:
-        """Make it be there."""
-        write_journal(directory, *self.segments, first_seqs=self.first_seqs, salvaged=self.salvaged)
-        if self.damage is not None:
-            self.damage(*list_segments(directory))
-        return directory
+__all__ = ["CASES", "Case", "Expected"]
 
 
 def sound(server: str) -> Case:
@@ -122,6 +98,7 @@ def duplicates(server: str) -> Case:
             ("seq-duplicate", {"first_seq": 1, "last_seq": 1, "message": ": record 1 is there up to 2 times"}),
             ("seq-duplicate", {"first_seq": 5, "last_seq": 6, "message": ": records 5 to 6 are there up to 3 times"}),
             ("service-not-registered", {"first_seq": 6, "service": "tv", "session": f"{server}-1.1"}),
+            *[("subscription-added-twice", {"first_seq": 5, "service": "tv", "session": f"{server}-1.2"})] * 2,
         ],
         [text[:1], text[:6], [text[4], text[4], text[5]], text[6:]],
     )
@@ -142,6 +119,7 @@ def left_open(server: str) -> Case:
         [
             ("session-never-closed", {"session": f"{server}-1.1", "boot": f"{server}-1", "first_seq": 2}),
             ("session-never-closed", {"session": f"{server}-2.1", "boot": f"{server}-2", "message": message}),
+            ("boot-not-recovered", {"boot": f"{server}-3", "first_seq": 6, "last_seq": 6}),
         ],
         [writer.records],
     )
@@ -190,7 +168,7 @@ def unopened(server: str) -> Case:
 def unopened_in_a_complete_journal(server: str) -> Case:
     writer = Writer(server)
     writer.close(writer.id(1))
-    return Case([("session-closed-unopened", {"session": f"{server}-0.1", "boot": None})], [writer.records])
+    return Case([("session-closed-unopened", {"session": f"{server}-0.1", "boot": f"{server}-0"})], [writer.records])
 
 
 def unregistered(server: str) -> Case:
@@ -210,7 +188,7 @@ def unregistered(server: str) -> Case:
         [
             ("service-not-registered", {**place, "service": "tv", "first_seq": 5, "last_seq": 5}),
             ("service-not-registered", {**place, "service": "radio", "message": "radio, which it did not provide"}),
-            ("service-not-registered", {**place, "service": "tv", "first_seq": 9}),
+            ("session-record-after-end", {**place, "first_seq": 8, "last_seq": 9}),
         ],
         [writer.records],
     )
@@ -230,6 +208,7 @@ def kept_while_the_disk_failed(server: str) -> Case:
     writer.unregister(writer.id(2), "radio")
     writer.write(ev.JournalDegraded(message="no space left on device"))
     writer.start()
+    writer.write(ev.ServerRecovered(sessions_closed=1))
     writer.open(writer.id(1))
     writer.unregister(writer.id(1), "piano")
     writer.close(f"{server}-1.2", reason="server-crashed")
@@ -257,4 +236,5 @@ CASES: list[Callable[[str], Case]] = [
     unopened_in_a_complete_journal,
     unregistered,
     kept_while_the_disk_failed,
+    *CONSISTENCY_CASES,
 ]

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from bussrv import events as ev
 from bussrv.journal.record import Record, encode
 from bussrv.journal.segment import list_segments
-from tests.audit.journals import Line, Writer, chained, compress, write_lines
+from tests.audit.journals import STEP, Line, Writer, chained, compress, write_lines
 
 # What a server may write, sound or not: an event, a session (of whichever boot) and a service.
 KINDS_OF_STEPS = (
@@ -27,6 +28,15 @@ KINDS_OF_STEPS = (
     "limit",
     "degraded",
     "restored",
+    "recovered",
+    "subscribe",
+    "unsubscribe",
+    "renew",
+    "lose-service",
+    "lose-subscription",
+    "set-back",
+    "run-back",
+    "close-soundly",
 )
 STEPS = st.tuples(
     st.sampled_from((*KINDS_OF_STEPS, *("open", "close", "register") * 2)),
@@ -79,6 +89,13 @@ def records(server: str, plan: Plan) -> list[Record]:
     return writer.records
 
 
+def shift(writer: Writer, time: int = 0, mono: int = 0) -> None:
+    """A record with another stamp."""
+    writer.write(ev.ConfigReloaded())
+    last = writer.records[-1]
+    writer.records[-1] = replace(last, time=last.time + time, mono=last.mono + mono)
+
+
 def write_step(writer: Writer, kind: str, session: str, service: str) -> None:
     steps: dict[str, Callable[[], None]] = {
         "start": writer.start,
@@ -91,6 +108,17 @@ def write_step(writer: Writer, kind: str, session: str, service: str) -> None:
         "register": lambda: writer.register(session, service),
         "unregister": lambda: writer.unregister(session, service),
         "refuse": lambda: writer.write(ev.ServiceRefused(session=session, service=service, suppressed=2)),
+        "recovered": lambda: writer.write(ev.ServerRecovered(sessions_closed=writer.seq % 2)),
+        "subscribe": lambda: writer.write(ev.SubscriptionAdded(session=session, service=service)),
+        "unsubscribe": lambda: writer.write(ev.SubscriptionRemoved(session=session, service=service)),
+        "renew": lambda: writer.write(ev.SubscriptionRenewed(session=session, service=service)),
+        "lose-service": lambda: writer.write(ev.ServiceUnregistered(session=session, service=service, reason="lost")),
+        "lose-subscription": lambda: writer.write(
+            ev.SubscriptionRemoved(session=session, service=service, reason="lease-expired")
+        ),
+        "set-back": lambda: shift(writer, time=-writer.seq * STEP),
+        "run-back": lambda: shift(writer, mono=-writer.seq * STEP),
+        "close-soundly": lambda: writer.close(session, reason="server-crashed"),
         "degraded": lambda: writer.write(ev.JournalDegraded(message="disk full")),
         "restored": lambda: writer.write(ev.JournalRestored(refused=1)),
         "limit": lambda: writer.write(ev.LimitReached(limit="sessions", value=3, peer="192.0.2.9")),

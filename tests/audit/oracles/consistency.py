@@ -207,6 +207,8 @@ class Session:
         self.boot = session.rpartition(".")[0] or None
         self.opened = [each for each in records if isinstance(each.event, ev.SessionOpened)]
         self.closed = [each for each in records if isinstance(each.event, ev.SessionClosed)]
+        mine = [each for each in records if each in self.opened or not self.is_given(each)]
+        self.latest = max((each.time for each in mine), default=0)
         self.changes = [each for each in records if isinstance(each.event, CHANGES) and not self.is_given(each)]
 
     def is_given(self, record: Record) -> bool:
@@ -234,15 +236,13 @@ class Session:
 
     def openings(self) -> None:
         opened, closed = self.opened, self.closed
-        opened_at = max((each.time for each in opened), default=0)
-        closed_at = max((each.time for each in closed), default=0)
         if len(opened) > 1:
-            first = next(each for each in opened if not self.is_given(each))
-            self.find("session-opened-twice", opened_at, first.seq, opened[-1].seq)
+            first = opened[-1] if any(self.is_given(each) for each in opened) else opened[0]
+            self.find("session-opened-twice", self.latest, first.seq, opened[-1].seq)
         if len(closed) > 1:
-            self.find("session-closed-twice", closed_at, closed[0].seq, closed[-1].seq)
+            self.find("session-closed-twice", self.latest, closed[0].seq, closed[-1].seq)
         if closed and not opened and self.is_known:
-            self.find("session-closed-unopened", closed_at, closed[0].seq, closed[0].seq)
+            self.find("session-closed-unopened", self.latest, closed[0].seq, closed[0].seq)
         if opened and not closed and not any(each.event.persistent for each in opened):
             end = self.all.end_of(self.server, self.boot or "")
             if end is not None:
@@ -250,18 +250,15 @@ class Session:
 
     def beginning_and_end(self) -> None:
         opened, closed, changes = self.opened, self.closed, self.changes
-        latest = max((each.time for each in [*closed, *changes]), default=0)
         early = [each.seq for each in [*closed, *changes] if opened and each.seq < opened[0].seq]
         if early:
-            self.find("session-record-before-opening", latest, min(early), opened[0].seq)
+            self.find("session-record-before-opening", self.latest, min(early), opened[0].seq)
         elif changes and not opened and not closed and self.is_known:
-            self.find("session-record-before-opening", latest, changes[0].seq, changes[-1].seq)
+            self.find("session-record-before-opening", self.latest, changes[0].seq, changes[-1].seq)
         if closed and changes and changes[-1].seq > closed[0].seq:
-            at = max(each.time for each in changes)
-            self.find("session-record-after-end", at, closed[0].seq, changes[-1].seq)
+            self.find("session-record-after-end", self.latest, closed[0].seq, changes[-1].seq)
 
     def closing(self) -> None:
-        at = max(each.time for each in self.closed)
         is_far = any(each.event.home is not None for each in self.opened)
         said = [each.event for each in self.closed]
         negative = any(
@@ -273,11 +270,11 @@ class Session:
         )
         carried = any(max(each.objects_in, each.objects_out, each.bytes_in, each.bytes_out) > 0 for each in said)
         if negative or uneven or (is_far and carried):
-            self.find("session-miscounted", at, self.closed[0].seq, self.closed[-1].seq)
+            self.find("session-miscounted", self.latest, self.closed[0].seq, self.closed[-1].seq)
         if not negative and len(self.opened) == 1 and len(self.closed) == 1:
             lasted = max(0, self.closed[0].time - self.opened[0].time)
             if abs(said[0].duration - lasted) > MINUTE:
-                self.find("session-duration-wrong", at, self.opened[0].seq, self.closed[0].seq)
+                self.find("session-duration-wrong", self.latest, self.opened[0].seq, self.closed[0].seq)
 
     def topic(self, service: str | None, records: list[Record]) -> None:
         """A service that it provides, or something that it subscribes to."""

@@ -1,0 +1,187 @@
+"""What disagrees is found, just that, and whatever the journals hold a plain program finds the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from bussrv.audit import boots, consistency
+from bussrv.audit.findings import FINDING, KINDS, union
+from bussrv.audit.period import Period
+from bussrv.journal.batch import Rotation
+from bussrv.journal.record import Record
+from bussrv.synth import faults
+from bussrv.synth.journal import write_journal
+from tests.audit.case import Case
+from tests.audit.cases import CASES
+from tests.audit.days import clean_shape, write_days
+from tests.audit.oracles import consistency as oracle
+from tests.audit.oracles.consistency import Placed
+from tests.audit.placed import given, placed, records_frame
+from tests.audit.plans import draw, write
+
+pytestmark = pytest.mark.timeout(600)
+
+Rows = list[dict[str, Any]]
+WHOLE = Path(__file__).parents[2] / "docs" / "journal-format" / "whole"
+OF_RECORDS = {kind for kind in KINDS if kind.startswith(("session-", "service-", "subscription-", "boot-"))} | {
+    "time-backwards",
+    "clock-backwards",
+}
+
+FOUND_AS = {
+    "subscription-of-closed-session": {"session-record-after-end"},
+    "counters-without-objects": {"session-miscounted"},
+    # Or it is registered once more before the session ends.
+    "service-never-unregistered": {"service-never-unregistered", "service-registered-twice"},
+}
+"""What a fault of another name is found as."""
+
+
+def found(records: DataFrame, period: Period | None = None) -> Rows:
+    records = records.cache()
+    each_boot = boots.boots(records).cache()
+    rows = union(consistency.findings(records, each_boot, period or Period())).collect()
+    records.unpersist()
+    each_boot.unpersist()
+    return [row.asDict() for row in rows]
+
+
+@dataclass
+class Lot:
+    """Many journals, looked at together, and what is found about each.
+
+    :ivar clean: the servers of which nothing is to be found.
+    :ivar faults: those that were put in, of the server ``faulty``.
+    """
+
+    records: list[Placed]
+    given: list[Record]
+    clean: list[str]
+    faults: list[faults.Fault]
+    found: Rows
+
+    def of(self, server: str) -> Rows:
+        return [row for row in self.found if row["server"] == server]
+
+
+@pytest.fixture(scope="module")
+def lot(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lot:
+    root = tmp_path_factory.mktemp("lot")
+    sound = [*_sound(root)]
+    put_in = write_journal(
+        root / "faulty",
+        events=5000,
+        seed=3,
+        server="faulty",
+        uptime=3e9,
+        rotation=Rotation(bytes=150_000),
+        faults=list(faults.KINDS),
+    )
+    journals = [case(case.__name__).write(root / case.__name__) for case in CASES]
+    journals += [write(root / f"server{number}", plan) for number, plan in enumerate(draw(150))]
+    records, before = [], []
+    for journal in [*sound, root / "faulty", *journals]:
+        some = placed(journal)
+        if some:
+            records += some
+            before += given(journal)
+    rows = found(records_frame(spark, root, records, before))
+    servers = [placed(journal)[0].record.server for journal in sound]
+    return Lot(records, before, servers, put_in, rows)
+
+
+def _sound(root: Path) -> Iterator[Path]:
+    for seed in (1, 2):
+        directory = root / f"synthetic{seed}"
+        rotation = Rotation(bytes=100_000)
+        write_journal(directory, events=2500, seed=seed, server=directory.name, uptime=2e9, rotation=rotation)
+        yield directory
+    for seed in range(40):
+        directory = write_days(root / f"days{seed}", clean_shape(seed), f"days{seed}", seed)
+        if placed(directory):
+            yield directory
+    yield WHOLE
+
+
+def test_sound_journals_are_clean(lot: Lot) -> None:
+    assert len(lot.clean) > 30
+    assert [row for row in lot.found if row["server"] in lot.clean] == []
+
+
+@pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
+def test_what_is_found(lot: Lot, make: Callable[[str], Case]) -> None:
+    rows = lot.of(make.__name__)
+    expected = [(kind, wanted) for kind, wanted in make(make.__name__).expected if kind in OF_RECORDS]
+    assert sorted(row["kind"] for row in rows) == sorted(kind for kind, _ in expected)
+    for kind, wanted in expected:
+        assert any(_agrees(row, {"kind": kind, "severity": KINDS[kind], **wanted}) for row in rows), (wanted, rows)
+
+
+def _agrees(row: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    return all(value in row[name] if name == "message" else row[name] == value for name, value in wanted.items())
+
+
+def test_every_fault_of_a_made_up_world_is_found(lot: Lot) -> None:
+    rows, persistent = lot.of("faulty"), _persistent(lot)
+    missed = []
+    for fault in lot.faults:
+        kinds = FOUND_AS.get(fault.kind, {fault.kind})
+        if not any(row["kind"] in kinds and _is_about(row, fault) for row in rows):
+            missed.append(fault)
+    # Of a device nobody knows that it is gone; and the beginning and the end of one service can both be missing.
+    assert all(
+        (each.kind == "session-never-closed" and each.session in persistent)
+        or (each.kind.startswith("service-n") and _other_end(each, lot.faults))
+        for each in missed
+    ), missed
+    assert {fault.kind for fault in lot.faults if fault not in missed} == set(faults.KINDS)
+
+
+def test_nothing_else_is_found_in_a_made_up_world(lot: Lot) -> None:
+    for row in lot.of("faulty"):
+        kinds = {fault.kind for fault in lot.faults if _is_about(row, fault)}
+        assert any(row["kind"] in FOUND_AS.get(kind, {kind}) for kind in kinds), row
+
+
+def _is_about(row: dict[str, Any], fault: faults.Fault) -> bool:
+    if fault.kind == "time-backwards":
+        return bool(row["first_seq"] == fault.seq)
+    return row["session"] == fault.session and (row["service"] is None or row["service"] == fault.service)
+
+
+def _other_end(fault: faults.Fault, among: list[faults.Fault]) -> bool:
+    return any(
+        each is not fault and each.kind.startswith("service-n") and each.session == fault.session for each in among
+    )
+
+
+def _persistent(lot: Lot) -> set[str | None]:
+    return {each.record.event.session for each in lot.records if getattr(each.record.event, "persistent", False)}
+
+
+def test_a_plain_program_finds_the_same(lot: Lot) -> None:
+    expected = oracle.findings(lot.records, lot.given)
+    assert list(oracle.in_order(lot.found)) == list(oracle.in_order(expected))
+
+
+def test_every_kind_is_among_them(lot: Lot) -> None:
+    assert {row["kind"] for row in lot.found} == OF_RECORDS
+    assert {tuple(row) for row in lot.found} == {tuple(FINDING)}
+    assert all(row["message"] and row["server"] and row["boot"] for row in lot.found)
+
+
+def test_what_was_before_the_period_is_left_out(spark: SparkSession, tmp_path: Path, lot: Lot) -> None:
+    some = [each for each in lot.records if not each.record.server.startswith(("synth", "days"))]
+    servers = {each.record.server for each in some}
+    before = [each for each in lot.given if each.server in servers]
+    times = sorted(each.record.time for each in some if each.record.server.startswith("server"))
+    for since in (times[len(times) // 2], max(each.record.time for each in some) + 1):
+        rows = found(records_frame(spark, tmp_path, some, before, 1), Period(since=since))
+        expected = oracle.findings(some, before, since)
+        assert list(oracle.in_order(rows)) == list(oracle.in_order(expected))
