@@ -15,8 +15,9 @@ _HELD = "map<string,struct<begun:struct<seq:bigint,moment:timestamp,mono:bigint>
 
 
 def place() -> Column:
-    """Sorts the records of one server, also those that have the same number."""
-    return F.struct("seq", "moment", "mono")
+    """Sorts the records of one server, also those that have the same number, behind what was given."""
+    # What was given came about in another order than that of its times, if a clock was set back.
+    return F.struct("seq", F.when(~F.col("given"), F.col("moment")).alias("moment"), "mono")
 
 
 def present(records: DataFrame) -> DataFrame:

@@ -59,19 +59,6 @@ def registry_at(records: DataFrame, moment: Moment) -> Registry:
     return Registry(_sessions(alive), _services(alive), _subscriptions(alive))
 
 
-def beginnings(records: DataFrame) -> DataFrame:
-    """Where the records of each server begin and end: ``server, first_seq, first_moment, last_seq``."""
-    return (
-        records.where(~F.col("given"))
-        .groupBy("server")
-        .agg(
-            F.min("seq").alias("first_seq"),
-            F.min_by("moment", place()).alias("first_moment"),
-            F.max("seq").alias("last_seq"),
-        )
-    )
-
-
 def up_to(records: DataFrame, moment: Moment) -> DataFrame:
     """The records that a moment is behind."""
     if moment.seq is not None:

@@ -186,7 +186,7 @@ class _Telling:
             missing = duration((row["moment"] - row["missing_since"]) / 1_000_000)
             yield f"Nobody had provided {about} for {missing}."
         elif begins and row["providers"] == 1:
-            yield f"It is the first to provide {about}."
+            yield f"Nobody provided {about} before, as far as the journal goes back."
         elif row["providers"] > 0:
             others = row["providers"] - begins
             sessions = "session" if others == 1 else "sessions"

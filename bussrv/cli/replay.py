@@ -96,15 +96,16 @@ def _parsed(parse: Callable[[str], Parsed], text: str) -> Parsed:
 
 
 def _at(arguments: argparse.Namespace) -> int:
-    from bussrv.audit.past import open_past
+    from bussrv.audit.past import check_moment, open_past
 
-    with open_past(arguments.journals, arguments.moment.time) as past:
+    check_moment(arguments.journals, arguments.moment)
+    with open_past(arguments.journals, [arguments.moment.time]) as past:
         (found,) = _registries(past.records, [arguments.moment])
         kinds = {name: _rows(table) for name, table in found._asdict().items()}
     if arguments.json:
         _write_json({kind: [_with_values(row) for row in rows] for kind, rows in kinds.items()})
         return DONE
-    _write(f"At {arguments.moment}:")
+    _write(f"At {arguments.moment}:" if any(kinds.values()) else f"At {arguments.moment} nothing was there.")
     for kind, rows in kinds.items():
         for row in rows:
             _write(_line(kind, row))
@@ -112,13 +113,14 @@ def _at(arguments: argparse.Namespace) -> int:
 
 
 def _diff(arguments: argparse.Namespace) -> int:
-    from bussrv.audit.past import open_past
-    from bussrv.audit.replay import difference
+    from bussrv.audit.past import check_moment, open_past
 
     moments = [arguments.first, arguments.second]
-    times = [each.time for each in moments]
-    until = None if None in times else max(times)
-    with open_past(arguments.journals, until) as past:
+    for each in moments:
+        check_moment(arguments.journals, each)
+    with open_past(arguments.journals, [each.time for each in moments]) as past:
+        from bussrv.audit.replay import difference
+
         before, after = _registries(past.records, moments)
         kinds = {name: _rows(table) for name, table in difference(before, after)._asdict().items()}
     if arguments.json:
@@ -157,29 +159,15 @@ def _diff_lines(moments: Sequence[Moment], kinds: dict[str, list[Row]]) -> Itera
 
 def _registries(records: DataFrame, moments: Sequence[Moment]) -> list[Registry]:
     """The registries at moments, their timestamps as microseconds."""
-    from bussrv.audit.replay import Registry, beginnings, registry_at
-
-    servers = _rows(_micros(beginnings(records)))
-    for moment in moments:
-        _check_moment(moment, servers)
-    return [Registry(*map(_micros, registry_at(records, moment))) for moment in moments]
-
-
-def _check_moment(moment: Moment, servers: Sequence[Row]) -> None:
-    """:raises BussrvError: if the records do not say what was there then."""
     from bussrv.audit.past import ReplayFailed
-    from bussrv.journal.record import format_time
+    from bussrv.audit.replay import Registry, registry_at
 
-    if moment.seq is not None and len(servers) > 1:
-        raise ReplayFailed(f"there are records of {len(servers)} servers: say a time instead of {moment}")
-    for each in servers:
-        first, begun = each["first_seq"], each["first_moment"]
-        of = f"the journal of {_word(each['server'])}"
-        if moment.seq is not None and moment.seq > each["last_seq"]:
-            raise ReplayFailed(f"{of} ends with record {each['last_seq']}, before {moment}")
-        is_early = begun > moment.time if moment.time is not None else first - 1 > (moment.seq or 0)
-        if first > 1 and is_early:
-            raise ReplayFailed(f"{of} begins with record {first}, at {format_time(begun)}; {moment} is before that")
+    asked = max((moment.seq for moment in moments if moment.seq is not None), default=None)
+    if asked is not None:
+        ((last,),) = records.selectExpr("max(seq)").collect()
+        if last is None or asked > last:
+            raise ReplayFailed(f"the journal ends with record {last}, before record {asked}")
+    return [Registry(*map(_micros, registry_at(records, moment))) for moment in moments]
 
 
 def _line(kind: str, row: Row) -> str:
@@ -203,13 +191,14 @@ def _line(kind: str, row: Row) -> str:
 
 def _timeline(arguments: argparse.Namespace) -> int:
     from bussrv.audit.past import open_past
-    from bussrv.audit.period import Period
     from bussrv.audit.telling import sentences
-    from bussrv.audit.timeline import similar_names, timeline
     from bussrv.journal.record import format_time
 
-    period = Period(arguments.since, arguments.until)
     with open_past(arguments.journals) as past:
+        from bussrv.audit.period import Period
+        from bussrv.audit.timeline import similar_names, timeline
+
+        period = Period(arguments.since, arguments.until)
         told = timeline(past.records, arguments.name, past.store.keep, period)
         is_empty = True
         for row in map(_plain, _micros(told).toLocalIterator()):

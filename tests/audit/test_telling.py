@@ -87,7 +87,7 @@ WHO = "tv-3 (session b1.3, 192.0.2.7:4711)"
         ),
         (
             say("service.registered", service="tv/hall", about="tv/hall", providers=1),
-            f"{WHO} began to provide tv/hall. It is the first to provide tv/hall.",
+            f"{WHO} began to provide tv/hall. Nobody provided tv/hall before, as far as the journal goes back.",
         ),
         (
             say("service.refused", service="bus/x", reason="reserved-name", suppressed=12),
