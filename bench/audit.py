@@ -5,7 +5,8 @@ the memory of the system before each measurement: a disk that is read for the fi
 (``--cold`` measures that as well). Every measurement is a process of its own; rounds take turns, medians of all rounds:
 
 - ``audit, new events``: nothing is known of the journals.
-- ``audit, known events``: the same journals once more, so that what was read is in Parquet already.
+- ``audit, new events, kept``: the same with a checkpoint, which keeps what was read.
+- ``audit, known events``: once more with that checkpoint, so that what is to be read is in Parquet already.
 - ``Python``: a plain pass over the lines, with a fast JSON decoder; it checks the chain as well.
 - ``DuckDB`` and ``Polars``, if they are installed (``pip install duckdb polars``): from JSON, and DuckDB from Parquet.
 
@@ -26,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -41,8 +43,12 @@ from journal_figures import facts
 Key = tuple[int, str]
 """The number of events, and what was measured."""
 
-NEW, KNOWN, COLD = "audit, new events", "audit, known events", "audit, new events, cold"
+NEW, KEPT, KNOWN = "audit, new events", "audit, new events, kept", "audit, known events"
+COLD = "audit, new events, cold"
 START = audit_spark.START
+
+PART = ": "
+"""Stands before the name of what is a part of a measurement."""
 
 FULL = (1_000_000, 10_000_000, 30_000_000)
 QUICK = (100_000,)
@@ -118,38 +124,37 @@ class Run:
                 self._round(number, made)
 
     def _round(self, events: int, made: Made) -> None:
-        with tempfile.TemporaryDirectory(dir=self._work, prefix="round-") as temporary:
-            checkpoint = Path(temporary, "checkpoint") if audit_spark.can_go_on() else None
-            answers = self._audit(events, NEW, made, Path(temporary, "new"), checkpoint)
-            self.results.records[events] = sum(records for records, _ in answers["records"].values())
-            if checkpoint is None:
-                self.results.note("the audit has no checkpoints yet: known events were not measured")
-            else:
-                again = self._audit(events, KNOWN, made, Path(temporary, "known"), checkpoint)
-                self._compare(events, KNOWN, answers, again)
+        answers = self._audit(events, NEW, made)
+        self.results.records[events] = sum(records for records, _ in answers["records"].values())
+        with self._directory() as directory:
+            checkpoint = str(directory / "checkpoint")
+            for name in (KEPT, KNOWN):
+                self._compare(events, name, answers, self._audit(events, name, made, checkpoint=checkpoint))
         if self._cold:
-            with tempfile.TemporaryDirectory(dir=self._work, prefix="round-") as temporary:
-                self._compare(events, COLD, answers, self._audit(events, COLD, made, Path(temporary, "cold"), None))
+            self._compare(events, COLD, answers, self._audit(events, COLD, made))
         # What the audit does not say, the first of the others that does says.
         expected = answers
         for name in self._others:
-            with tempfile.TemporaryDirectory(dir=self._work, prefix="round-") as temporary:
-                expected = {**self._other(events, name, made, Path(temporary, "work"), expected), **expected}
+            expected = {**self._other(events, name, made, expected), **expected}
         for name in missing(answers):
             self.results.note(f"the audit has no table for {name}: only the others were compared")
 
-    def _audit(self, events: int, name: str, made: Made, work: Path, checkpoint: Path | None) -> Answers:
-        said = self._measure(AUDIT, made, work, cold=name == COLD, checkpoint=checkpoint and str(checkpoint))
+    @contextmanager
+    def _directory(self) -> Iterator[Path]:
+        """One that is gone afterwards, with what a measurement left there."""
+        with tempfile.TemporaryDirectory(dir=self._work, prefix="measured-") as directory:
+            yield Path(directory)
+
+    def _audit(self, events: int, name: str, made: Made, **more: str) -> Answers:
+        said = self._measure(AUDIT, made, cold=name == COLD, **more)
         for phase in (Phase(**each) for each in said["phases"]):
-            if phase.name == START:
-                self.results.add(events, START, phase)
-            else:
-                self.results.add(events, name if phase.name == audit_spark.WHOLE else f"{name}: {phase.name}", phase)
+            known_as = {START: START, audit_spark.WHOLE: name}.get(phase.name, f"{name}{PART}{phase.name}")
+            self.results.add(events, known_as, phase)
         return said["answers"]
 
-    def _other(self, events: int, name: str, made: Made, work: Path, expected: Answers) -> Answers:
+    def _other(self, events: int, name: str, made: Made, expected: Answers) -> Answers:
         try:
-            said = self._measure(name, made, work)
+            said = self._measure(name, made)
         except subprocess.CalledProcessError as error:
             self.results.wrong.append(f"{events:,} events, {name}: failed with {error.returncode}")
             return {}
@@ -161,21 +166,24 @@ class Run:
     def _compare(self, events: int, name: str, expected: Answers, found: Answers) -> None:
         self.results.wrong += [f"{events:,} events, {name}: {each}" for each in differences(found, expected)]
 
-    def _measure(self, what: str, made: Made, work: Path, *, cold: bool = False, **more: Any) -> dict[str, Any]:
-        work.mkdir()
+    def _measure(self, what: str, made: Made, *, cold: bool = False, **more: str) -> dict[str, Any]:
         directories = [Path(each) for each in made.directories]
         if cold:
             cool(directories)
         else:
             warm(directories)
-        result = work / "result.json"
-        task = {"what": what, "journals": made.directories, "work": str(work), "result": str(result), **more}
-        command = [sys.executable, str(Path(__file__).with_name("audit_child.py")), json.dumps(task)]
-        subprocess.run(command, check=True)
-        said: dict[str, Any] = json.loads(result.read_text())
-        took = ", ".join(f"{each['name']} {each['seconds']:.1f} s" for each in said["phases"])
-        print(f"  {what}: {took}", flush=True)
+        with self._directory() as work:
+            result = work / "result.json"
+            task = {"what": what, "journals": made.directories, "work": str(work), "result": str(result), **more}
+            command = [sys.executable, str(Path(__file__).with_name("audit_child.py")), json.dumps(task)]
+            subprocess.run(command, check=True)
+            said: dict[str, Any] = json.loads(result.read_text())
+        print(f"  {what}: {', '.join(_took(each) for each in said['phases'])}", flush=True)
         return said
+
+
+def _took(phase: dict[str, Any]) -> str:
+    return f"{phase['name']} {phase['seconds']:.1f} s"
 
 
 @dataclass(frozen=True)
@@ -216,11 +224,17 @@ def print_table(results: Results) -> None:
         row, ours = results.median((events, name)), results.median((events, NEW))
         assert row is not None
         assert ours is not None
+        if PART in name:
+            print(f"    {name.partition(PART)[2]:<54}{row.seconds:>9.1f}{row.cpu:>9.1f}{_memory(row)}")
+            continue
         rate = "" if name == START else f"{results.rate((events, name)):,.0f}"
         is_other = name.startswith((PYTHON, DUCKDB, POLARS))
         faster = f"{row.seconds / ours.seconds:.2f} x" if is_other else ""
-        memory = f"{row.python / 1e6:>11,.0f}{row.java / 1e6:>9,.0f}" if row.python else ""
-        print(f"{f'{events:,}, {name}':<46}{rate:>12}{row.seconds:>9.1f}{row.cpu:>9.1f}{memory:<20}{faster:>10}")
+        print(f"{f'{events:,}, {name}':<46}{rate:>12}{row.seconds:>9.1f}{row.cpu:>9.1f}{_memory(row)}{faster:>10}")
+
+
+def _memory(row: Phase) -> str:
+    return f"{row.python / 1e6:>11,.0f}{row.java / 1e6:>9,.0f}"
 
 
 def as_json(machine: dict[str, str], results: Results, found: Sequence[Bar]) -> dict[str, Any]:

@@ -37,27 +37,50 @@ class Phase:
 
 
 class Meter:
-    """Measures this process and those that it started. :ivar phases: those that are over."""
+    """Measures this process and those that it started, in phases, which may be parts of others."""
 
     def __init__(self) -> None:
-        self.phases: list[Phase] = []
+        self._begun: list[Phase | None] = []
+        self._open: list[_Peaks] = []
+
+    @property
+    def phases(self) -> list[Phase]:
+        """Those that are over, in the order in which they began."""
+        return [each for each in self._begun if each is not None]
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Measure what is done inside."""
-        for process in _family():
+        place, peaks = len(self._begun), _Peaks()
+        self._begun.append(None)
+        self._look()
+        self._open.append(peaks)
+        cpu, begin = _cpu(), time.perf_counter()
+        try:
+            yield
+        finally:
+            seconds = time.perf_counter() - begin
+            cpu = _cpu() - cpu
+            self._look()
+            self._open.remove(peaks)
+        self._begun[place] = Phase(name, seconds, cpu, peaks.python, peaks.java)
+
+    def _look(self) -> None:
+        """See what the peaks were since this was done last, which is news for every phase that is open; forget them."""
+        peaks = {process: _peak(process) for process in _family()}
+        java = sum(peak for process, peak in peaks.items() if _is_java(process))
+        for each in self._open:
+            each.python = max(each.python, sum(peaks.values()) - java)
+            each.java = max(each.java, java)
+        for process in peaks:
             with suppress(OSError):
                 (process / "clear_refs").write_text(RESET_PEAK)
-        cpu, begin = _cpu(), time.perf_counter()
-        yield
-        seconds, family = time.perf_counter() - begin, _family()
-        peaks = {process: _peak(process) for process in family}
-        java = sum(peak for process, peak in peaks.items() if _is_java(process))
-        self.phases.append(Phase(name, seconds, _cpu() - cpu, sum(peaks.values()) - java, java))
 
-    def add(self, name: str, seconds: float) -> None:
-        """Take in what a part of a phase took, as the program says itself; what else it cost is not known."""
-        self.phases.append(Phase(name, seconds, 0.0, 0, 0))
+
+@dataclass(eq=False)
+class _Peaks:
+    python: int = 0
+    java: int = 0
 
 
 def _family() -> list[Path]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from audit_answers import Answers, as_answer
 from audit_journals import segments_of
 from audit_meter import Meter
+
+from bussrv.audit.job import SMALL, audit
+from bussrv.audit.progress import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,20 +63,23 @@ TABLES: dict[str, tuple[str, int, str]] = {
 """For each answer the table that has it, how many columns are its key, and the query."""
 
 
-def can_go_on() -> bool:
-    """Whether the audit knows checkpoints, so that one can go on from another."""
-    from bussrv.audit.job import audit
+class Metered(Progress):
+    """Measures each phase that the audit tells of."""
 
-    return "checkpoint" in inspect.signature(audit).parameters
+    def __init__(self, meter: Meter) -> None:
+        super().__init__()
+        self._meter = meter
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        with self._meter.phase(name), super().phase(name):
+            yield
 
 
 def call_audit(spark: SparkSession, directories: list[Path], out: Path, checkpoint: Path | None, meter: Meter) -> None:
-    """The one place that calls it. Phases of its own go to ``meter`` as soon as it tells of them."""
-    from bussrv.audit.job import audit
-
-    options: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
+    """The one place that calls it."""
     with meter.phase(WHOLE):
-        audit(spark, directories, out, **options)
+        audit(spark, directories, out, checkpoint=checkpoint, progress=Metered(meter))
 
 
 def run(directories: list[Path], out: Path, checkpoint: Path | None, meter: Meter) -> Answers:
@@ -81,7 +88,6 @@ def run(directories: list[Path], out: Path, checkpoint: Path | None, meter: Mete
     :param checkpoint: where it goes on from, and what it leaves for the next one.
     """
     with meter.phase(START):
-        from bussrv.audit.job import SMALL
         from bussrv.audit.session import spark_session
 
         size = sum(path.stat().st_size for path in segments_of(directories))
