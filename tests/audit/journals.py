@@ -89,7 +89,11 @@ def chained(
     """
     fold, last, written = RegistryFold(), chain.START, []
     previous: Previous | None = None
-    for number, segment in zip(first_seqs or first_seqs_of(segments), segments, strict=True):
+    numbers = [*(first_seqs or first_seqs_of(segments))]
+    if numbers[:1] > [1]:
+        # There were others before it, which are gone.
+        last, previous = chain.line_hash(b"gone"), Previous(1, 1000, chain.line_hash(b"gone, too"))
+    for number, segment in zip(numbers, segments, strict=True):
         states = fold.states()
         damage = salvaged if segment is segments[-1] else None
         first = next((each for each in segment if isinstance(each, Record)), NO_RECORD)

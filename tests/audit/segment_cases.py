@@ -11,7 +11,8 @@ from bussrv.journal.segment import segment_name
 from tests.audit.cases import Case
 from tests.audit.journals import Writer, change_line, compress, day, write_journal
 
-CHANGED = "the segment before this one is not what it was when it was closed"
+CHANGED = "it is not what it was when it was closed, as the header of segment"
+CUT = "its last line was changed, cut off or added, or the header of segment"
 
 
 def bad_lines(server: str) -> Case:
@@ -34,7 +35,6 @@ def torn(server: str) -> Case:
                 "bad-line",
                 {"file": segment_name(1), "line": 4, "message": "ends in 4 bytes of an unfinished record, yet"},
             ),
-            ("broken-link", {"file": segment_name(3), "line": 1, "message": CHANGED}),
             ("torn-tail", {"file": segment_name(3), "line": 10, "message": "ends in 5 bytes of an unfinished record"}),
         ],
         [[*text[:2], b'{"v"'], [*text[2:], b'{"v":']],
@@ -92,8 +92,11 @@ def changed_line(server: str) -> Case:
 
     return Case(
         [
-            ("broken-chain", {"server": server, "boot": f"{server}-1", "file": segment_name(1), "line": 5}),
-            ("broken-link", {"server": server, "file": segment_name(6), "line": 1, "message": CHANGED}),
+            (
+                "broken-chain",
+                {"boot": f"{server}-1", "file": segment_name(1), "line": 5, "first_seq": 3, "last_seq": 4},
+            ),
+            ("broken-link", {"server": server, "file": segment_name(1), "segment": 1, "message": CHANGED}),
             ("service-not-registered", {"service": "tv"}),
         ],
         [text[:5], text[5:]],
@@ -107,8 +110,7 @@ def changed_last_line(server: str) -> Case:
     def damage(one: Path, other: Path) -> None:
         change_line(one, 6, lambda line: line.replace(b'"tv"', b'"tw"'))
 
-    message = "the header does not hold the hash of the last line of the segment before it"
-    return Case([("broken-link", {"message": message})], [text[:5], text[5:]], damage=damage)
+    return Case([("broken-link", {"segment": 1, "last_seq": 5, "message": CUT})], [text[:5], text[5:]], damage=damage)
 
 
 def missing_segment(server: str) -> Case:
@@ -126,7 +128,7 @@ def emptied_segment(server: str) -> Case:
     return Case(
         [
             ("broken-link", {"file": segment_name(5), "message": "the segment does not begin with a header"}),
-            ("broken-link", {"file": segment_name(6), "message": CHANGED}),
+            ("broken-link", {"file": segment_name(5), "message": CUT}),
             ("seq-gap", {"first_seq": 5, "last_seq": 5}),
         ],
         [text[:4], text[4:5], text[5:]],

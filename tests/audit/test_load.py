@@ -8,14 +8,16 @@ from typing import Any
 
 import msgspec
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from bussrv import events as ev
-from bussrv.audit.chain import line_findings
-from bussrv.audit.integrity import bad_line_findings, torn_tail_findings
-from bussrv.audit.load import bad_lines, places_of, read_journals, records_of
-from bussrv.audit.snapshot import take_snapshot
+from bussrv.audit.chain import bad_line_findings, line_findings, places_of
+from bussrv.audit.findings import made_here
+from bussrv.audit.integrity import torn_tail_findings
+from bussrv.audit.load import lines_of, records_of
+from bussrv.audit.segments import read_text
+from bussrv.audit.sources import take_snapshot
 from bussrv.errors import JournalError
 from bussrv.journal.header import decode_header, decode_part
 from bussrv.journal.record import Record, decode, encode
@@ -169,9 +171,9 @@ def collected(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     records = [Record(seq, START + seq, seq, "hall", "b1", full(each)) for seq, each in enumerate(ev.EVENT_CLASSES, 1)]
     bad = [line + b"\n" for line, _, _ in EVERY_BAD]
     journal = write_journal(root / "journal [1]", [*records, *bad], [bad[0]], [*day().records, b"{"])
-    with take_snapshot([journal]) as snapshot:
-        read = read_journals(spark, snapshot).persist()
-        found = bad_lines(places_of(read))
+    with take_snapshot(spark, [str(journal)]) as snapshot:
+        read = lines_of(read_text(spark, snapshot)).persist()
+        found = places_of(read_text(spark, snapshot), snapshot).where("problem IS NOT NULL")
         answer: dict[str, list[Any]] = {
             "journal": [journal],
             "records": records_of(read).where("segment_first = 1").orderBy("seq").collect(),
@@ -179,7 +181,7 @@ def collected(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
             "others": records_of(read).where("segment_first > 1").collect(),
             "bad": found.orderBy("file", "line").collect(),
             "findings": bad_line_findings(found).orderBy("file", "line").collect(),
-            "torn": torn_tail_findings(spark, snapshot).collect(),
+            "torn": made_here(spark, torn_tail_findings(snapshot.torn_tails)).collect(),
         }
         read.unpersist()
     return answer
@@ -193,11 +195,12 @@ def test_every_record_is_read_whole(collected: dict[str, list[Any]]) -> None:
     rows = collected["records"]
     assert len(rows) == len(ev.EVENT_CLASSES)
     for number, (row, event) in enumerate(zip(rows, map(full, ev.EVENT_CLASSES), strict=True), 1):
-        fields = json.loads(encode(Record(number, START + number, number, "hall", "b1", event, row.prev)))
+        fields = json.loads(encode(Record(number, START + number, number, "hall", "b1", event)))
+        for name in ("v", "prev", "time"):
+            del fields[name]
         for name in ("interest", "options"):
             assert json.loads(row[name] or "null") == fields.pop(name, None)
         assert {name: row[name] for name in fields} == fields
-        assert row.file == str(collected["journal"][0] / segment_name(1))
     assert [row.moment for row in collected["moments"]] == [START + number for number in range(1, len(rows) + 1)]
 
 
@@ -232,12 +235,13 @@ def test_a_header_and_a_part_are_what_the_server_reads() -> None:
 
 
 def test_a_bad_line_is_quoted_and_shortened(spark: SparkSession) -> None:
-    rows = [("f", 1, "record", "blank", "x" * 160), ("f", 2, "header", "blank", "y" * 161)]
-    columns = "file string, line bigint, kind string, problem string, raw string"
+    rows = [(1, "f", 1, "record", "blank", "x" * 160, 6), (1, "f", 2, "header", "blank", "y" * 161, None)]
+    columns = "segment bigint, file string, line bigint, kind string, problem string, raw string, seq_before bigint"
     findings = bad_line_findings(spark.createDataFrame(rows, columns))
-    assert [(row.severity, row.kind, row.message) for row in findings.orderBy("line").collect()] == [
-        ("error", "bad-line", f"no record, blank: {'x' * 160}"),
-        ("error", "bad-line", f"no header, blank: {'y' * 160}…"),
+    found = findings.orderBy("line").collect()
+    assert [(row.severity, row.kind, row.first_seq, row.message) for row in found] == [
+        ("error", "bad-line", 7, f"no record, blank: {'x' * 160}"),
+        ("error", "bad-line", None, f"no header, blank: {'y' * 160}…"),
     ]
 
 
@@ -256,22 +260,22 @@ def test_line_numbers_hold_in_a_segment_that_is_read_in_parts(spark: SparkSessio
     writer = Writer()
     for number in range(400):
         writer.open(f"b1.{number}")
-    text: list[Line] = [*writer.records]
+    lines: list[Line] = [*writer.records]
     wanted = [2, 77, 200, 201, 399, 400]
     for number in wanted:
-        text[number - 2] = b"bad %d\n" % number
-    write_journal(tmp_path / "journal", text)
+        lines[number - 2] = b"bad %d\n" % number
+    write_journal(tmp_path / "journal", lines)
     setting = "spark.sql.files.maxPartitionBytes"
     before = spark.conf.get(setting)
     spark.conf.set(setting, "8k")
     try:
-        with take_snapshot([tmp_path / "journal"]) as snapshot:
-            read: DataFrame = read_journals(spark, snapshot)
-            places = places_of(read).persist()
-            rows = bad_lines(places).orderBy("line").collect()
+        with take_snapshot(spark, [str(tmp_path / "journal")]) as snapshot:
+            text = read_text(spark, snapshot)
+            places = places_of(text, snapshot).persist()
+            rows = places.where("problem IS NOT NULL").orderBy("line").collect()
             broken = [row.line for row in line_findings(places).orderBy("line").collect()]
             places.unpersist()
-            parts = read.select(F.spark_partition_id()).distinct().count()
+            parts = text.select(F.spark_partition_id()).distinct().count()
     finally:
         spark.conf.set(setting, str(before))
     assert parts > 2
