@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from bussrv.journal.batch import Rotation
@@ -35,6 +35,7 @@ class Shape:
     :ivar events: about how many records it has.
     :ivar batch: how many are written at once.
     :ivar uptime: after how long the server crashes, as a median, in microseconds.
+    :ivar segment: a segment is ended when it has so many records, whatever ``rotation`` says; ``None``: it is not.
     :ivar torn: whether crashes leave an unfinished record.
     :ivar next_key: the server crashes once more, and is back with this key, to which the one before handed over.
     :ivar part: about how large the parts of a snapshot are, in bytes.
@@ -48,8 +49,9 @@ class Shape:
     key: PrivateKey | None = KEY
     next_key: PrivateKey | None = None
     seals: bool = True
-    policy: Policy = field(default_factory=lambda: Policy(seal_interval=2.0))
-    rotation: Rotation = field(default_factory=lambda: Rotation(bytes=12_000))
+    policy: Policy = Policy(seal_interval=2.0)  # noqa: RUF009 - frozen
+    rotation: Rotation = Rotation()  # noqa: RUF009 - frozen
+    segment: int | None = None
     part: int = 1000
 
 
@@ -112,6 +114,10 @@ class _Days:
             self._house.commit(self._waiting)
             self._waiting = []
             self._house.look()
+            extent = self._house.writer.extent()
+            if extent is not None and self._shape.segment is not None and extent.records >= self._shape.segment:
+                self._house.writer.rotate()
+                self._house.look()
 
 
 def write_days(directory: Path, shape: Shape, server: str, seed: int = 0) -> Path:

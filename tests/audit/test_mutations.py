@@ -1,0 +1,157 @@
+"""Whatever is done to a journal is named, by segment and seq; what nobody touched is found clean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from bussrv.audit import snapshot as snapshot_module
+from bussrv.audit.findings import KINDS
+from bussrv.audit.job import Verdict, audit
+from bussrv.journal import verify as verify_module
+from bussrv.journal.verify import verify
+from tests.audit.conftest import Rows
+from tests.audit.days import clean_shape, litter, write_days
+from tests.audit.mutations import INTEGRITY, MUTATIONS, SHAPES, Mutant, Mutation, Named, make, write_mutants
+from tests.inspection.journals import KEY
+
+pytestmark = pytest.mark.timeout(600)
+
+CLEAN = 200
+
+
+@pytest.fixture(scope="module", autouse=True)
+def impatient() -> Any:
+    """Nobody is about to seal anything here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshot_module, "PATIENCE", 0.0)
+        patch.setattr(verify_module, "PATIENCE", 0.0)
+        yield
+
+
+@dataclass
+class Audited:
+    """Journals that were audited together.
+
+    :ivar findings: by the name of the journal, which is that of its server.
+    """
+
+    journals: dict[str, Path]
+    verdict: Verdict
+    findings: dict[str, Rows]
+
+
+ReadTable = Callable[[Path, str], Rows]
+
+
+def audited(spark: SparkSession, read_table: ReadTable, journals: dict[str, Path], out: Path) -> Audited:
+    verdict = audit(spark, list(journals.values()), out)
+    by_place = {f"{path}/": name for name, path in journals.items()}
+    findings: dict[str, Rows] = {name: [] for name in journals}
+    for each in read_table(out, "findings"):
+        name = next(
+            (name for place, name in by_place.items() if (each["file"] or "").startswith(place)), each["server"]
+        )
+        findings.setdefault(name, []).append(each)
+    return Audited(journals, verdict, findings)
+
+
+@pytest.fixture(scope="module")
+def mutants(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Mutant]:
+    return write_mutants(tmp_path_factory.mktemp("mutants"))
+
+
+@pytest.fixture(scope="module")
+def tampered(
+    spark: SparkSession,
+    read_table: ReadTable,
+    mutants: dict[str, Mutant],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Audited:
+    """All of them, with journals of the same shapes that nobody touched."""
+    root = tmp_path_factory.mktemp("untouched")
+    journals = {name: mutant.directory for name, mutant in mutants.items()}
+    journals |= {
+        f"untouched-{shape}": make(root / f"untouched-{shape}", shape, f"untouched-{shape}") for shape in SHAPES
+    }
+    return audited(spark, read_table, journals, root / "out")
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.name)
+def test_what_is_done_to_a_journal_is_named(tampered: Audited, mutants: dict[str, Mutant], mutation: Mutation) -> None:
+    outcome = mutants[mutation.name].outcome
+    found = [each for each in tampered.findings[mutation.name] if each["kind"] in INTEGRITY]
+    for wanted in outcome.named:
+        assert any(names(each, wanted) for each in found), (wanted, found)
+    for each in found:
+        assert each["segment"] is None or each["segment"] in outcome.beside, (outcome, each)
+    if not outcome.named:
+        assert all(KINDS[each["kind"]] == "notice" for each in found), found
+
+
+def names(finding: dict[str, Any], wanted: Named) -> bool:
+    """Whether it is a finding of that kind, about that segment, and about these records or those next to them."""
+    if finding["kind"] not in wanted.kinds or wanted.segment not in (None, finding["segment"]):
+        return False
+    if wanted.first is None:
+        return True
+    first, last = finding["first_seq"], finding["last_seq"]
+    first, last = (last if first is None else first), (first if last is None else last)
+    return first is not None and wanted.first - 1 <= min(first, last) <= max(first, last) <= (wanted.last or last) + 1
+
+
+def test_what_is_named_are_ranges(tampered: Audited) -> None:
+    found = [each for findings in tampered.findings.values() for each in findings]
+    assert [each for each in found if (each["first_seq"] or 0) > (each["last_seq"] or each["first_seq"] or 0)] == []
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_is_beside_it_is_clean(tampered: Audited, shape: str) -> None:
+    assert tampered.findings[f"untouched-{shape}"] == []
+
+
+def test_what_is_harmless_leads_to_no_finding_at_all(tampered: Audited) -> None:
+    harmless = [each.name for each in MUTATIONS if each.is_harmless]
+    worse = [each for name in harmless for each in tampered.findings[name] if each["severity"] != "notice"]
+    assert harmless
+    assert worse == []
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.name)
+def test_bussrv_journal_verify_finds_the_same_journals_faulty(mutants: dict[str, Mutant], mutation: Mutation) -> None:
+    mutant = mutants[mutation.name]
+    assert bool(verify(mutant.directory).faults) == bool(mutant.outcome.named)
+
+
+def test_there_are_enough_kinds() -> None:
+    assert len({each.name for each in MUTATIONS}) == len(MUTATIONS)
+    assert sum(bool(each.name) for each in MUTATIONS) >= 100
+
+
+@pytest.fixture(scope="module")
+def clean(spark: SparkSession, read_table: ReadTable, tmp_path_factory: pytest.TempPathFactory) -> Audited:
+    root = tmp_path_factory.mktemp("clean")
+    journals = {}
+    for seed in range(CLEAN):
+        name = f"clean-{seed}"
+        journals[name] = write_days(root / name, clean_shape(seed), name, seed)
+        litter(journals[name], seed)
+    return audited(spark, read_table, journals, root / "out")
+
+
+def test_no_false_alarm(clean: Audited) -> None:
+    alarms = {
+        name: [
+            (each["kind"], each["segment"], each["first_seq"], each["message"])
+            for each in found
+            if each["severity"] != "notice"
+        ]
+        for name, found in clean.findings.items()
+    }
+    assert {name: found for name, found in alarms.items() if found} == {}
+    assert clean.verdict.is_clean
