@@ -28,7 +28,7 @@ def places_of(text: DataFrame, snapshot: Snapshot) -> DataFrame:
         F.left(F.make_valid_utf8("raw"), F.lit(EXCERPT + 1)).alias("raw"),
         F.row_number().over(in_file).cast("bigint").alias("line"),
         F.lag("hash").over(in_file).alias("hash_before"),
-        F.lag("seq").over(in_file).alias("seq_before"),
+        F.lag(F.when(F.col("problem").isNull(), F.col("seq"))).over(in_file).alias("seq_before"),
         F.first(F.struct("kind", "problem")).over(in_file).alias("first"),
     )
     return (
@@ -61,7 +61,7 @@ def bad_line_findings(places: DataFrame) -> DataFrame:
     return as_findings(
         bad.select(
             *("segment", "file", "line"),
-            F.when(F.col("kind") == RECORD, F.col("seq_before") + 1).alias("first_seq"),
+            (F.col("seq_before") + 1).alias("first_seq"),
             F.lit("bad-line").alias("kind"),
             message.alias("message"),
         )
