@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from bussrv import events as ev
+from bussrv.audit.period import Period
+from bussrv.audit.services import orphans, services, spans, uptimes
+from bussrv.journal.record import Record
+from tests.audit import activities
+from tests.audit.activities import servers_of
+from tests.audit.frames import frame, in_order, rows
+from tests.audit.journals import START, STEP, Writer
+from tests.audit.oracles import services as oracle
+
+pytestmark = pytest.mark.timeout(600)
+
+MIDDLE = START + 6 * STEP
+
+
+@dataclass
+class Said:
+    spans: list[dict[str, Any]]
+    uptimes: list[dict[str, Any]]
+    services: list[dict[str, Any]]
+    orphans: list[dict[str, Any]]
+
+
+def said_of(records: DataFrame, since: int | None = None) -> Said:
+    period = Period(since)
+    servers = servers_of(records)
+    held = spans(records, servers, period).cache()
+    up = uptimes(held).cache()
+    tables = (held, up, services(records, held, up, servers, period), orphans(held, up))
+    return Said(*[in_order(rows(table)) for table in tables])
+
+
+def expected(records: list[Record], given: list[Record], since: int | None = None) -> Said:
+    answer = oracle.answer(records, given, since)
+    up = [(key, begin, end) for key, some in answer.uptimes.items() for begin, end in some]
+    return Said(
+        in_order(map(asdict, answer.spans)),
+        in_order({"server": key[0], "service": key[1], "begin": begin, "end": end} for key, begin, end in up),
+        in_order({"server": key[0], "service": key[1], **row} for key, row in answer.services.items()),
+        in_order(map(waiting, answer.orphans)),
+    )
+
+
+def waiting(want: oracle.Span) -> dict[str, Any]:
+    row = {**asdict(want), "waited_seconds": (want.end - want.begin) / 1_000_000}
+    del row["is_provided"]
+    return row
+
+
+def agree(said: Said, wanted: Said) -> None:
+    assert said.spans == wanted.spans
+    assert said.uptimes == wanted.uptimes
+    assert said.orphans == wanted.orphans
+    assert len(said.services) == len(wanted.services)
+    for mine, other in zip(said.services, wanted.services, strict=True):
+        assert mine == pytest.approx(other), other
+
+
+@pytest.mark.parametrize("since", [None, MIDDLE])
+def test_drawn(spark: SparkSession, tmp_path: Path, since: int | None) -> None:
+    collected = activities.drawn(80)
+    wanted = expected(collected.records, collected.given, since)
+    assert wanted.orphans
+    assert {row["outages"] for row in wanted.services} >= {0, 1}
+    agree(said_of(frame(spark, tmp_path, collected.records, collected.given), since), wanted)
+
+
+def test_days(spark: SparkSession, tmp_path: Path) -> None:
+    collected = activities.days(tmp_path / "days")
+    wanted = expected(collected.records, collected.given)
+    assert wanted.orphans
+    agree(said_of(frame(spark, tmp_path, collected.records, collected.given)), wanted)
+
+
+def want(writer: Writer, session: str, service: str) -> None:
+    about = {"protocol": "spp", "routing_id": f"r-{session}", "session": session, "service": service}
+    writer.write(ev.SubscriptionAdded(**about))
+
+
+def test_a_service_that_flaps(spark: SparkSession, tmp_path: Path) -> None:
+    writer = Writer()
+    writer.register("a", "tv")
+    writer.register("b", "tv")
+    writer.unregister("a", "tv")
+    writer.close("b")
+    want(writer, "c", "tv")
+    writer.seq += 2
+    writer.register("a", "tv")
+    writer.start()
+    writer.close("a", reason="server-crashed")
+    writer.start()
+    (row,) = said_of(frame(spark, tmp_path, writer.records)).services
+    assert row == {
+        "server": "hall",
+        "service": "tv",
+        "providers": 2,
+        "registrations": 3,
+        "first_registered": START + STEP,
+        "last_registered": START + 8 * STEP,
+        "provided_seconds": 5 * 1.25,
+        "observed_seconds": 10 * 1.25,
+        "availability": 0.5,
+        "provided": False,
+        "outages": 2,
+        "longest_outage_seconds": 4 * 1.25,
+        "mtbf_seconds": 2.5 * 1.25,
+        "mttr_seconds": 4 * 1.25,
+        "subscribers": 1,
+        "subscriptions": 1,
+        "unprovided_seconds": 4 * 1.25,
+        "unused": False,
+    }
+
+
+def test_who_waited_in_vain(spark: SparkSession, tmp_path: Path) -> None:
+    writer = Writer()
+    want(writer, "before", "tv")
+    writer.write(ev.SubscriptionRemoved(session="before", service="tv"))
+    want(writer, "served", "tv")
+    writer.register("x", "tv")
+    want(writer, "served-too", "tv")
+    writer.unregister("x", "tv")
+    want(writer, "between", "tv")
+    want(writer, "for-long", "tv")
+    writer.write(ev.SubscriptionRenewed(session="between", service="tv"))
+    writer.close("between")
+    writer.register("x", "tv")
+    want(writer, "other", "radio")
+    writer.close("x")
+    found = {row["session"]: row for row in said_of(frame(spark, tmp_path, writer.records)).orphans}
+    assert {session: row["ended"] for session, row in found.items()} == {
+        "before": True,
+        "between": True,
+        "other": False,
+    }
+    assert found["between"] == {
+        "server": "hall",
+        "session": "between",
+        "service": "tv",
+        "protocol": "spp",
+        "routing_id": "r-between",
+        "begin": START + 7 * STEP,
+        "end": START + 10 * STEP,
+        "ended": True,
+        "waited_seconds": 3 * 1.25,
+    }
+
+
+def test_a_closed_session_wants_and_provides_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    writer = Writer()
+    writer.close("a")
+    writer.register("a", "tv")
+    want(writer, "a", "radio")
+    writer.start()
+    said = said_of(frame(spark, tmp_path, writer.records))
+    assert (said.spans, said.orphans) == ([], [])
+    assert [(row["service"], row["registrations"], row["provided"]) for row in said.services] == [
+        ("radio", 0, False),
+        ("tv", 1, False),
+    ]
+
+
+def test_what_was_given_is_state_from_the_first_record_on(spark: SparkSession, tmp_path: Path) -> None:
+    before, after = Writer(), Writer()
+    before.register("a", "tv")
+    after.seq = 5
+    after.start()
+    after.unregister("a", "tv")
+    (row,) = said_of(frame(spark, tmp_path, after.records, before.records)).services
+    assert (row["registrations"], row["providers"], row["provided_seconds"]) == (0, 1, 1.25)
+
+
+def test_objects_by_interest_are_no_service(spark: SparkSession, tmp_path: Path) -> None:
+    writer = Writer()
+    writer.open("a")
+    writer.write(ev.SubscriptionAdded(session="a"))
+    assert said_of(frame(spark, tmp_path, writer.records)) == Said([], [], [], [])
