@@ -23,12 +23,13 @@ def facts(tables: Tables, summary: Mapping[str, Any], period: Period) -> Facts:
     """What a report says.
 
     :param tables: all tables of the audit, by name.
-    :param summary: what ``summary.json`` holds. ``version`` is read, and ``audited`` (when, as text) and
-        ``signatures`` (:func:`bussrv.audit.html.of_journals.signatures`) if they are there.
+    :param summary: what ``summary.json`` holds. ``version`` and ``seals`` are read, and ``audited``, which says in
+        UTC when that was, if it is there.
     :param period: what the audit is about.
     """
     scope = of_journals.scope(tables, period)
     axis = scope.axis
+    keys, trusted = of_journals.keys(summary)
     questions: dict[str, Callable[[], Any]] = {
         "servers": lambda: of_journals.servers(tables, axis),
         "boots": lambda: of_journals.boots(tables),
@@ -69,6 +70,7 @@ def facts(tables: Tables, summary: Mapping[str, Any], period: Period) -> Facts:
         records=scope.records,
         boot_count=scope.boots,
         crashes=scope.crashes,
-        signatures=of_journals.signatures(summary),
+        keys=keys,
+        trusted=trusted,
         **answers,
     )

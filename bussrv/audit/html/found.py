@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from bussrv.audit.html import explain, tables, text
 from bussrv.audit.html.markup import Html, element, html, name, plain
-from bussrv.audit.html.model import Facts, Finding, Segment, Signature, Vouching
+from bussrv.audit.html.model import Facts, Finding, Segment, Vouching
 from bussrv.audit.html.tables import Column, listed, table
 from bussrv.audit.html.verdict import icon, numbers
 
@@ -147,14 +147,16 @@ def seals(facts: Facts) -> Iterator[Html]:
             "A seal vouches for every segment.",
             "segments",
         )
-    if facts.signatures:
-        signed: list[Column[Signature]] = [
-            Column("Server", lambda each: name(each.server, 60), None, "name", is_head=True),
-            Column("Key", lambda each: element("code", name(each.key, 64)), None, "wide"),
-            Column("Known from", lambda each: "whoever audits" if each.is_given else "the journal itself"),
+    if facts.keys:
+        yield element("h3", "Keys")
+        given = [("given to the audit", facts.trusted)] if facts.trusted is not None else []
+        columns_of_keys: list[Column[tuple[str, str]]] = [
+            Column("Key", lambda each: element("code", name(each[1], 64)), None, "wide", is_head=True),
+            Column("What it is", lambda each: each[0]),
         ]
-        yield element("h3", "Signatures")
-        yield table("Keys that signed the seals", signed, facts.signatures)
+        yield table(
+            "Keys by their fingerprints", columns_of_keys, [*given, *(("signed last", each) for each in facts.keys)]
+        )
 
 
 def _unvouched() -> list[Column[Segment]]:

@@ -104,14 +104,6 @@ class Segment(Struct, frozen=True, kw_only=True):
     last_seq: int | None = None
 
 
-class Signature(Struct, frozen=True):
-    """Which key signed the seals of a journal, and whether whoever audits gave that key."""
-
-    server: str
-    key: str
-    is_given: bool
-
-
 class Protocol(Struct, frozen=True, kw_only=True):
     """The sessions of one wire format, and how many were open at the same time, step by step."""
 
@@ -290,7 +282,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     """Everything that a report says. With nothing but defaults: a report about nothing.
 
     :ivar axis: ``None``: nothing happened in the period.
-    :ivar signatures: ``None``: signatures were not looked at.
+    :ivar keys: the fingerprints of those that signed the seals; ``None``: signatures were not looked at.
+    :ivar trusted: the fingerprint of the key that was given to the audit.
     :ivar audited: when, as text, if the summary says so.
     :ivar far_sessions: sessions of other servers, known over links; they are counted nowhere else.
     :ivar talked_bytes: of all talkers.
@@ -312,7 +305,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     vouching: Listing[Vouching] = Listing()
     vouched: Vouching | None = None
     unvouched: Listing[Segment] = Listing()
-    signatures: tuple[Signature, ...] | None = None
+    keys: tuple[str, ...] | None = None
+    trusted: str | None = None
 
     protocols: Listing[Protocol] = Listing()
     far_sessions: int = 0

@@ -14,7 +14,7 @@ from bussrv.audit.findings import SEVERITIES
 from bussrv.audit.html import steps
 from bussrv.audit.html.asking import Tables, cut, first, listing, most_of, only_row, rows, total
 from bussrv.audit.html.axis import Axis, axis_between
-from bussrv.audit.html.model import Boot, Finding, Kind, Listing, Segment, Server, Signature, Vouching
+from bussrv.audit.html.model import Boot, Finding, Kind, Listing, Segment, Server, Vouching
 from bussrv.audit.period import Period
 
 MOST_FINDINGS = 200
@@ -23,6 +23,7 @@ MOST_FINDINGS = 200
 MOST_KINDS = 100
 MOST_SERVERS = 12
 MOST_UNVOUCHED = 50
+MOST_KEYS = 12
 
 
 @dataclass(frozen=True)
@@ -131,11 +132,8 @@ def unvouched(tables: Tables) -> Listing[Segment]:
     return listing(doubtful, Segment, *first("server", "segment", "file"), most=MOST_UNVOUCHED)
 
 
-def signatures(summary: Mapping[str, Any]) -> tuple[Signature, ...] | None:
-    """Who signed, if the summary says so: ``signatures``, each with ``server``, ``key`` (its fingerprint) and
-    ``given``: whether that key was handed to the audit, and not merely found in the journal.
-    """
-    known = summary.get("signatures")
-    if known is None:
-        return None
-    return tuple(Signature(each["server"], each["key"], bool(each["given"])) for each in known[:MOST_SERVERS])
+def keys(summary: Mapping[str, Any]) -> tuple[tuple[str, ...] | None, str | None]:
+    """Which keys signed the seals, if the summary says so, and which one was given to the audit."""
+    seals = summary.get("seals", {})
+    known = seals.get("keys")
+    return None if known is None else tuple(known[:MOST_KEYS]), seals.get("trusted")

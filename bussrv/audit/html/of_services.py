@@ -56,7 +56,7 @@ def _picked(tables: Tables) -> DataFrame:
     troubled = (most_of("outages"), most_of("unprovided_seconds"), F.col("availability").asc_nulls_last(), *names)
     used = (most_of("subscribers"), most_of("subscriptions"), *names)
     services = tables["services"]
-    is_troubled = (F.col("outages") > 0) | (F.col("unprovided_seconds") > 0)
+    is_troubled = F.coalesce("outages", F.lit(0)) + F.coalesce("unprovided_seconds", F.lit(0)) > 0
     worst = services.where(is_troubled).orderBy(*troubled).limit(MOST_TROUBLED)
     busiest = services.where(~is_troubled).orderBy(*used).limit(MOST_USED)
     # One partition is as many rows as are shown.

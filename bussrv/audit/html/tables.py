@@ -13,7 +13,6 @@ from bussrv.audit.html.model import Listing
 T = TypeVar("T")
 
 _FEW = 3
-"""So many columns are a table on narrow screens, too."""
 
 _WIDE = ("bar", "lanes")
 
@@ -89,7 +88,7 @@ def table(caption: str, columns: Sequence[Column[T]], rows: Sequence[T], *, clas
         element("caption", caption),
         element("thead", head),
         element("tbody", *[element("tr", *[_cell(each, row) for each in columns]) for row in rows]),
-        class_=" ".join(filter(None, ("rows", "cards" if len(columns) > _FEW else "", class_.strip()))),
+        class_=" ".join(filter(None, ("rows", None if _is_slim(columns) else "cards", class_.strip()))),
     )
 
 
@@ -107,6 +106,11 @@ def listed(caption: str, columns: Sequence[Column[T]], listing: Listing[T], noth
         else None
     )
     return html(table(caption, columns, listing.rows), rest)
+
+
+def _is_slim(columns: Sequence[Column[T]]) -> bool:
+    """Whether it is a table on narrow screens, too."""
+    return len(columns) <= _FEW and all(each.kind in {"", "bar", "number"} for each in columns)
 
 
 def _cell(column: Column[T], row: T) -> Html:

@@ -14,6 +14,8 @@ _SHAPES = {
     "nothing": ("M12 2a10 10 0 100 20 10 10 0 000-20z", "M7 12h10"),
 }
 
+_MOST_KEYS = 2
+
 
 def icon(kind: str) -> Html:
     """A shape that tells severities apart without colour."""
@@ -98,15 +100,13 @@ def _trust(facts: Facts) -> str:
         )
     else:
         start = f"Seals vouch for {seals.vouched:,} of {text.many(seals.segments, 'segment')}."
-    if facts.signatures is None:
+    if facts.keys is None:
         return start
-    if not facts.signatures:
+    if not facts.keys:
         return f"{start} The seals are not signed, so who could write to the files could have made new ones."
-    if all(each.is_given for each in facts.signatures):
-        return f"{start} The seals are signed with the key that was given to the audit."
-    return (
-        f"{start} The seals are signed with the key that the journal itself names; compare it with the one you noted."
-    )
+    if facts.trusted is not None:
+        return f"{start} The seals are signed, and were held against the key that was given to the audit."
+    return f"{start} The seals are signed with a key that the journal itself names: compare it with the one you noted."
 
 
 def audited(facts: Facts) -> Html:
@@ -154,18 +154,10 @@ def _servers(facts: Facts) -> tuple[str, Content, Content]:
 
 
 def _signed(facts: Facts) -> tuple[str, Content, Content]:
-    if facts.signatures is None:
+    if facts.keys is None:
         return "Signed", "not looked at", None
-    if not facts.signatures:
+    if not facts.keys:
         return "Signed", "no", "no seal has a signature"
-    keys = sorted({(each.key, each.is_given) for each in facts.signatures})
-    how = [
-        element(
-            "span",
-            element("code", name(key, 64)),
-            " given to the audit" if given else " named by the journal",
-            class_="key",
-        )
-        for key, given in keys
-    ]
-    return "Signed", "yes", html(how)
+    known = "held against the key that was given" if facts.trusted is not None else "as the journal itself says"
+    shown = [element("code", name(key, 64)) for key in facts.keys[:_MOST_KEYS]]
+    return "Signed", "yes", html([html(each, element("br")) for each in shown], known)
