@@ -94,7 +94,8 @@ def explanations() -> list[Column]:
     by_crash = (F.col("reason") == CRASHED) | F.col("event").isin(*_BOOTS)
     is_crash = by_crash & F.col("silent_since").isNotNull()
     by_link, by_other = F.col("reason") == LINK_LOST, F.col("reason") == REPLACED
-    is_other = by_other & (F.col("event") != "subscription.removed") & (F.col("taker") != F.col("session"))
+    is_named = F.col("routing_id").isNotNull() & (F.col("event") != "subscription.removed")
+    is_other = by_other & is_named & (F.col("taker") != F.col("session"))
     return [
         F.when(is_crash, F.col("silent_since")).alias("crashed_after"),
         F.when(is_crash, F.col("begun")).alias("back_at"),

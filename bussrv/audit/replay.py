@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, Window
@@ -12,6 +13,9 @@ from bussrv.audit.presence import place, present
 from bussrv.journal.moments import Moment
 
 CAME, WENT, CHANGED = "came", "went", "changed"
+
+Keep = Callable[[str, DataFrame], DataFrame]
+"""Takes the name of a table and the table, and returns the same table, computed."""
 
 REPLAYED = (
     "session.opened",
@@ -43,10 +47,13 @@ class Registry(NamedTuple):
     subscriptions: DataFrame
 
 
-def registry_at(records: DataFrame, moment: Moment) -> Registry:
+def registry_at(records: DataFrame, moment: Moment, keep: Keep | None = None) -> Registry:
     """What was there at a moment, on every server.
 
     Where a clock was set back, a time came twice: then it is looked for where it came first.
+
+    :param keep: computes a table once, such as :meth:`bussrv.audit.store.Store.keep`: each of the three tables is made
+        from all that is still so at that moment.
     """
     past = up_to(records, moment)
     there = present(past)
@@ -56,6 +63,8 @@ def registry_at(records: DataFrame, moment: Moment) -> Registry:
         .join(there.withColumnRenamed("routing_id", "own_routing_id"), on=["server", "session"], how="inner")
         .where(F.col("at") >= F.col("begun"))
     )
+    if keep is not None:
+        alive = keep(f"alive-{moment.seq}-{moment.time}", alive)
     return Registry(_sessions(alive), _services(alive), _subscriptions(alive))
 
 

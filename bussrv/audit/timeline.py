@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
@@ -12,6 +12,7 @@ from bussrv.audit.address import address_of
 from bussrv.audit.causes import REPLACED, boots, causes, ends_with_session, explanations, with_neighbours
 from bussrv.audit.period import Period
 from bussrv.audit.presence import place
+from bussrv.audit.replay import Keep
 from bussrv.audit.turns import PROVIDES, WANTS, availability, turns
 
 CONCERNS = CLIENT, SERVICE, WANTED, CAUSE = "client", "service", "wanted", "cause"
@@ -26,9 +27,6 @@ _SHOWN = (
 
 LOOKED_AT = (*_SHOWN, "mono", "routing_ids", "vocabulary", "options", "given")
 """The columns of records that a replay looks at."""
-
-Keep = Callable[[str, DataFrame], DataFrame]
-"""Takes the name of a table and the table, and returns the same table, computed."""
 
 _KNOWN_BY = ("routing_id", "actor", "peer")
 _EVER = Period()

@@ -14,6 +14,7 @@ from bussrv.errors import BussrvError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from bussrv.audit.past import Past
     from bussrv.audit.replay import Registry
     from bussrv.journal.moments import Moment
 
@@ -100,7 +101,7 @@ def _at(arguments: argparse.Namespace) -> int:
 
     check_moment(arguments.journals, arguments.moment)
     with open_past(arguments.journals, [arguments.moment.time]) as past:
-        (found,) = _registries(past.records, [arguments.moment])
+        (found,) = _registries(past, [arguments.moment])
         kinds = {name: _rows(table) for name, table in found._asdict().items()}
     if arguments.json:
         _write_json({kind: [_with_values(row) for row in rows] for kind, rows in kinds.items()})
@@ -121,7 +122,7 @@ def _diff(arguments: argparse.Namespace) -> int:
     with open_past(arguments.journals, [each.time for each in moments]) as past:
         from bussrv.audit.replay import difference
 
-        before, after = _registries(past.records, moments)
+        before, after = _registries(past, moments)
         kinds = {name: _rows(table) for name, table in difference(before, after)._asdict().items()}
     if arguments.json:
         _write_json({name: [_changed(row) for row in rows] for name, rows in kinds.items()})
@@ -157,17 +158,17 @@ def _diff_lines(moments: Sequence[Moment], kinds: dict[str, list[Row]]) -> Itera
                     yield f"{sign} {' -> '.join(sides)}"
 
 
-def _registries(records: DataFrame, moments: Sequence[Moment]) -> list[Registry]:
+def _registries(past: Past, moments: Sequence[Moment]) -> list[Registry]:
     """The registries at moments, their timestamps as microseconds."""
     from bussrv.audit.past import ReplayFailed
     from bussrv.audit.replay import Registry, registry_at
 
     asked = max((moment.seq for moment in moments if moment.seq is not None), default=None)
     if asked is not None:
-        ((last,),) = records.selectExpr("max(seq)").collect()
+        ((last,),) = past.records.selectExpr("max(seq)").collect()
         if last is None or asked > last:
             raise ReplayFailed(f"the journal ends with record {last}, before record {asked}")
-    return [Registry(*map(_micros, registry_at(records, moment))) for moment in moments]
+    return [Registry(*map(_micros, registry_at(past.records, moment, past.store.keep))) for moment in moments]
 
 
 def _line(kind: str, row: Row) -> str:

@@ -30,7 +30,7 @@ from tests.audit.wild_records import MOMENT, given, wild
 
 pytestmark = pytest.mark.timeout(600)
 
-WILD = 160
+WILD = 150
 AT_MOMENT = Moment(time=MOMENT)
 EARLY, LATE = Moment(seq=14), Moment(seq=33)
 
