@@ -303,7 +303,10 @@ class World:
         draw = self._random.randrange
         objects_in, objects_out = draw(200), draw(3000)
         traffic = Traffic(objects_in, objects_out, objects_in * draw(80, 900), objects_out * draw(80, 900))
-        self.registry.close_session(session_id, reason, traffic)
+        session = self.state.sessions.get(session_id)
+        is_far = session is not None and session.home is not None
+        # What a session of another server sent and got is counted there.
+        self.registry.close_session(session_id, reason, Traffic() if is_far else traffic)
 
     def identify(self, session_id: str, routing_id: str | None, role: str | None = None) -> None:
         """A member of the object network says who it is, and wants everything."""

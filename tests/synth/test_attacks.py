@@ -16,6 +16,7 @@ from bussrv.synth.attacks import PER_ATTACK
 from bussrv.synth.journal import write_journal
 from bussrv.synth.scripts import GUESSES_PER_CONNECTION, KINDS, MOST_CONNECTS, STORMERS
 from bussrv.synth.world import HOUR, MINUTE, SECOND, World
+from tests.audit.oracles import consistency as oracle
 
 EVENTS = 15_000
 
@@ -53,6 +54,13 @@ def test_the_journal_is_whole_and_contradicts_itself_nowhere(attacked):
         state.apply(event, each.time)
     assert [each.seq for each in records] == [*range(1, len(records) + 1)]
     assert [each.time for each in records] == sorted(each.time for each in records)
+
+
+def test_nothing_is_found_in_it_that_no_sound_server_writes(attacked):
+    placed = [oracle.Placed(each, 1) for each in attacked[1]]
+    assert oracle.findings(placed) == []
+    # It would find something.
+    assert oracle.findings(placed[:100] + placed[90:]) != []
 
 
 def test_each_kind_is_there_and_over(attacked):
