@@ -216,5 +216,5 @@ def test_a_timeline(spark: SparkSession, stories: Stories, tmp_path: Path, name:
 
 def test_names_that_are_similar(stories: Stories) -> None:
     assert similar_names(stories.table, "tv-4") == ["tv-3", "tv"]
-    assert similar_names(stories.table, "192.0.2.9") == ["192.0.2.9", "192.0.2.1"]
+    assert similar_names(stories.table, "192.0.2.9") == ["192.0.2.9", "192.0.2.1", "192.0.2.1:5"]
     assert similar_names(stories.table, "nobody at all") == []
