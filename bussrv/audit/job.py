@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from bussrv.audit.output import check_output, publish, writing
+from bussrv.audit.output import REPORT, check_output, publish, writing
 from bussrv.errors import BussrvError
 from bussrv.journal.keys import PublicKey, read_public
 from bussrv.journal.moments import parse_instant
@@ -115,12 +115,14 @@ def audit(
 def _examine(spark: SparkSession, request: Request, out: Path, progress: Progress | None) -> Verdict:
     from bussrv.audit import report
     from bussrv.audit.checkpoint import opened
+    from bussrv.audit.html import page
+    from bussrv.audit.html.facts import facts
     from bussrv.audit.ingest import ingest
     from bussrv.audit.period import Period
     from bussrv.audit.progress import Progress as Silent
     from bussrv.audit.sources import take_snapshot
     from bussrv.audit.store import Store
-    from bussrv.audit.tables import make_tables
+    from bussrv.audit.tables import PUBLISHED, make_tables
 
     progress = progress or Silent()
     period = Period(request.since, request.until)
@@ -139,10 +141,12 @@ def _examine(spark: SparkSession, request: Request, out: Path, progress: Progres
         ) as snapshot:
             read = ingest(spark, snapshot, store, progress, checkpoint)
             keys = [journal.manifest.in_force for journal in snapshot.journals]
-            tables = make_tables(read, period, store, progress)
-        with progress.phase("summary"):
+            with progress.phase("tables"):
+                tables = make_tables(read, period, store)
+        with progress.phase("report"):
             summary = report.summarize(tables, keys, request.trusted)
-        path = publish(out, place, tuple(tables), summary)
+            page.write(place / REPORT, facts(tables, summary, period))
+        path = publish(out, place, PUBLISHED, summary)
     return Verdict(summary, path, report.in_words(summary))
 
 

@@ -6,7 +6,8 @@
         .bussrv-audit     marks the directory as ours; locked while it is written
         .writing/         what is not finished yet
         summary.json
-        tables/findings/  tables/sessions/  tables/services/  tables/events/
+        report.html
+        tables/findings/  tables/sessions/  …
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from bussrv.errors import BussrvError
 
 MARKER = ".bussrv-audit"
 SUMMARY = "summary.json"
+REPORT = "report.html"
 TABLES = "tables"
 
 _WRITING = ".writing"
@@ -73,17 +75,17 @@ def publish(out: Path, place: Path, tables: Sequence[str], summary: Mapping[str,
 
     At no time does a summary stand beside tables of another audit.
 
-    :param place: what :func:`writing` gave, with a directory for each of ``tables``.
+    :param place: what :func:`writing` gave, with a directory for each of ``tables``, and the report.
     :returns: the file that holds the summary.
     """
     path = out / SUMMARY
     path.unlink(missing_ok=True)
-    (out / TABLES).mkdir(exist_ok=True)
+    if (out / TABLES).exists():
+        (out / TABLES).rename(place / "old")
+    (out / TABLES).mkdir()
     for name in tables:
-        table = out / TABLES / name
-        if table.exists():
-            table.rename(place / f"old-{name}")
-        (place / name).rename(table)
+        (place / name).rename(out / TABLES / name)
+    (place / REPORT).rename(out / REPORT)
     finished = place / SUMMARY
     finished.write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     finished.rename(path)

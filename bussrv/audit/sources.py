@@ -25,11 +25,16 @@ def is_url(location: str) -> bool:
 def size_of(locations: Sequence[str]) -> int | None:
     """How large journals are together, in bytes, as they are stored; ``None`` if some are not on this machine.
 
-    :raises JournalError: if one of them is no journal.
+    :raises JournalError: if one of them is no journal, or holds no segment.
     """
-    if any(is_url(each) for each in locations):
-        return None
-    return sum(path.stat().st_size for each in locations for path in list_segments(Path(each)))
+    size = 0
+    for location in locations:
+        if not is_url(location):
+            paths = list_segments(Path(location))
+            if not paths:
+                raise JournalError(f"{location} holds no journal records")
+            size += sum(path.stat().st_size for path in paths)
+    return None if any(map(is_url, locations)) else size
 
 
 @contextmanager

@@ -1,43 +1,84 @@
-"""All tables of an audit, each made once and kept, in an order in which each finds what it is made from."""
+"""All tables of an audit, each made once and kept, from what they are made of."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
 from pyspark.sql import DataFrame
 
-from bussrv.audit import activity, boots, consistency, leases, links, trouble
+from bussrv.audit import boots, concurrency, consistency, leases, links, services, sessions, talkers, trouble
 from bussrv.audit.findings import union
 from bussrv.audit.ingest import Ingested
 from bussrv.audit.period import Period
-from bussrv.audit.progress import Progress
 from bussrv.audit.store import Store
 
 PARTITIONED = ("date", "protocol")
 """What the largest tables have a directory for each value of."""
 
+AT_ONCE = 4
+"""How many tables are made at the same time: of small ones, planning takes longest."""
 
-def make_tables(read: Ingested, period: Period, store: Store, progress: Progress) -> dict[str, DataFrame]:
+PUBLISHED = (
+    *("findings", "segments", "boots", "servers", "sessions", "concurrency", "services", "uptimes", "orphans"),
+    *("events", "refusals", "links", "leases", "talkers", "identities", "storms"),
+)
+"""The tables that an audit leaves."""
+
+_Make = Callable[..., DataFrame]
+
+
+def make_tables(read: Ingested, period: Period, store: Store) -> dict[str, DataFrame]:
     """Every table, by name.
 
     :param period: what it is to be about. Findings about segments and lines are not left out, whenever that was.
     """
     records = read.records.where(period.is_not_over(read.records.moment))
-    tables = {"segments": store.keep("segments", read.segments.coalesce(1))}
 
-    def keep(name: str, table: DataFrame) -> None:
-        by = [column for column in PARTITIONED if column in table.columns] if "date" in table.columns else []
-        with progress.phase(name):
-            tables[name] = store.keep(name, table, by)
+    def findings(boots: DataFrame) -> DataFrame:
+        return union([*read.findings, *consistency.findings(records, boots, period)]).coalesce(1)
 
-    keep("boots", boots.boots(records))
-    keep("servers", boots.servers(tables["boots"]))
-    keep("events", trouble.events(records, period))
-    keep("sessions", activity.sessions(activity.session_histories(records)))
-    servers = tables["servers"].withColumn("last_time", tables["servers"].last_moment)
-    keep("services", activity.services(store.keep("provisions", activity.provisions(records)), servers))
-    keep("refusals", trouble.refusals(records, period))
-    keep("storms", trouble.storms(records, period))
-    keep("links", links.links(records, tables["boots"], period))
-    keep("leases", leases.leases(records, period))
-    found = [*read.findings, *consistency.findings(records, tables["boots"], period)]
-    keep("findings", union(found).coalesce(1))
-    return tables
+    recipes: dict[str, tuple[_Make, Sequence[str]]] = {
+        "segments": (lambda: read.segments.coalesce(1), ()),
+        "boots": (lambda: boots.boots(records), ()),
+        "servers": (boots.servers, ["boots"]),
+        "events": (lambda: trouble.events(records, period), ()),
+        "sessions": (lambda servers: sessions.sessions(records, servers, period), ["servers"]),
+        "spans": (lambda servers: services.spans(records, servers, period), ["servers"]),
+        "findings": (findings, ["boots"]),
+        "refusals": (lambda: trouble.refusals(records, period), ()),
+        "storms": (lambda: trouble.storms(records, period), ()),
+        "leases": (lambda: leases.leases(records, period), ()),
+        "links": (lambda boots: links.links(records, boots, period), ["boots"]),
+        "uptimes": (services.uptimes, ["spans"]),
+        "services": (
+            lambda spans, uptimes, servers: services.services(records, spans, uptimes, servers, period),
+            ["spans", "uptimes", "servers"],
+        ),
+        "orphans": (services.orphans, ["spans", "uptimes"]),
+        "concurrency": (
+            lambda sessions, servers: concurrency.concurrency(sessions, servers, period),
+            ["sessions", "servers"],
+        ),
+        "talkers": (talkers.talkers, ["sessions"]),
+        "identities": (talkers.identities, ["sessions"]),
+    }
+    return _made(recipes, store)
+
+
+def _made(recipes: Mapping[str, tuple[_Make, Sequence[str]]], store: Store) -> dict[str, DataFrame]:
+    """
+    :param recipes: how to make each table, and of which; each comes behind those it is made of, so that what is waited
+        for was begun before.
+    """
+    made: dict[str, Future[DataFrame]] = {}
+
+    def make(name: str) -> DataFrame:
+        recipe, of = recipes[name]
+        table = recipe(*[made[each].result() for each in of])
+        return store.keep(name, table, PARTITIONED if "date" in table.columns else ())
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for name in recipes:
+            made[name] = pool.submit(make, name)
+    return {name: future.result() for name, future in made.items()}
