@@ -173,7 +173,7 @@ def test_uptimes_are_shares_of_what_was_seen_of_each_step(make: Make) -> None:
         ("barn", "door"),
         ("hall", "idle"),
     ]
-    hall, barn, idle = (each.uptime for each in found.uptimes)
+    hall, barn, idle = (each.uptime for each in found)
     # From 61 to 62 seconds: one of the five seconds of one step.
     assert {step: share for step, share in enumerate(hall) if share != 1.0} == {
         12: pytest.approx(0.8),

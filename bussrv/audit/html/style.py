@@ -42,7 +42,7 @@ h3 { font-size:1.0625rem; margin:2rem 0 .4rem }
 .brand b { color:var(--ink); letter-spacing:.02em }
 .hint,.more { color:var(--soft); font-size:.9375rem; max-width:46rem; margin:.2rem 0 .8rem }
 .nothing {
-  color:var(--soft); padding:.5rem .9rem; border-left:3px solid var(--clean); max-width:46rem; margin:.4rem 0;
+  color:var(--soft); padding:.5rem .9rem; border-left:3px solid var(--rule); max-width:46rem; margin:.4rem 0;
 }
 .none { color:var(--soft) }
 .odd {

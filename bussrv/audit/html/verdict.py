@@ -11,7 +11,7 @@ _SHAPES = {
     "warning": ("M12 2.5L22.5 21h-21z", "M12 9v6M12 17.6v.9"),
     "notice": ("M12 2a10 10 0 100 20 10 10 0 000-20z", "M12 10.5v7M12 6.6v.9"),
     "clean": ("M12 2a10 10 0 100 20 10 10 0 000-20z", "M7 12.5l3.5 3.5L17 9"),
-    "nothing": ("M12 2a10 10 0 100 20 10 10 0 000-20z", "M7 12h10"),
+    "unjudged": ("M12 2a10 10 0 100 20 10 10 0 000-20z", "M7 12h10"),
 }
 
 _MOST_KEYS = 2
@@ -30,20 +30,20 @@ def numbers(facts: Facts) -> dict[str, int]:
 
 
 def verdict(facts: Facts) -> str:
-    """``error``, ``warning``, ``clean`` or ``nothing``."""
+    """``error``, ``warning``, ``clean`` or ``unjudged``."""
     found = numbers(facts)
     worst = next((each for each in ("error", "warning") if found[each]), None)
-    return worst or ("clean" if facts.records else "nothing")
+    return worst or ("clean" if facts.records else "unjudged")
 
 
 def title(facts: Facts) -> str:
     """The verdict in a word."""
-    return {"clean": "Clean", "nothing": "Nothing to judge"}.get(verdict(facts), "Findings")
+    return {"clean": "Clean", "unjudged": "Nothing to judge"}.get(verdict(facts), "Findings")
 
 
 def banner(facts: Facts) -> Html:
     """The verdict, why, and how many findings of each severity."""
-    kind, found = verdict(facts), numbers(facts)
+    kind, found, trust = verdict(facts), numbers(facts), _trust(facts)
     tiles = [
         element(
             "a",
@@ -59,7 +59,7 @@ def banner(facts: Facts) -> Html:
         "section",
         element("h1", icon(kind), element("span", title(facts)), id="verdict"),
         element("p", _reason(kind, found), class_="lead"),
-        element("p", _trust(facts), class_="trust"),
+        element("p", trust, class_="trust") if trust else None,
         element("div", *tiles, class_="tiles"),
         class_=f"verdict {kind}",
         aria_labelledby="verdict",
