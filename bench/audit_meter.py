@@ -6,6 +6,7 @@ The system keeps the peak of each process; it is reset when a phase begins, so n
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -37,11 +38,15 @@ class Phase:
 
 
 class Meter:
-    """Measures this process and those that it started, in phases, which may be parts of others."""
+    """Measures this process and those that it started, in phases, which may be parts of others.
+
+    Several threads may be in a phase each; CPU and memory of what goes on at the same time are then counted in all.
+    """
 
     def __init__(self) -> None:
         self._begun: list[Phase | None] = []
         self._open: list[_Peaks] = []
+        self._lock = threading.Lock()
 
     @property
     def phases(self) -> list[Phase]:
@@ -51,18 +56,21 @@ class Meter:
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Measure what is done inside."""
-        place, peaks = len(self._begun), _Peaks()
-        self._begun.append(None)
-        self._look()
-        self._open.append(peaks)
+        peaks = _Peaks()
+        with self._lock:
+            place = len(self._begun)
+            self._begun.append(None)
+            self._look()
+            self._open.append(peaks)
         cpu, begin = _cpu(), time.perf_counter()
         try:
             yield
         finally:
             seconds = time.perf_counter() - begin
             cpu = _cpu() - cpu
-            self._look()
-            self._open.remove(peaks)
+            with self._lock:
+                self._look()
+                self._open.remove(peaks)
         self._begun[place] = Phase(name, seconds, cpu, peaks.python, peaks.java)
 
     def _look(self) -> None:
