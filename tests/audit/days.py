@@ -1,6 +1,6 @@
 """Days of a whole house as journals: what happens in a made-up world, written as a server writes it, boot after boot.
 
-``bussrv.synth.journal`` writes the long ones; these are short, and have every shape that a journal of a server can have.
+``bussrv.synth.journal`` writes the long ones; these are short, and have every shape that a journal can have.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,11 +79,9 @@ class _Days:
 
     def live(self) -> None:
         shape = self._shape
-        try:
+        with suppress(_ThatIsEnough):
             # What ends in the middle of it is not to see the sessions end.
             self._world.run(shape.events if shape.end in (STOPPED, STOPPED_AND_UNSEALED) else 1000 * shape.events)
-        except _ThatIsEnough:
-            pass
         self._commit()
         if shape.end == STOPPED:
             self._house.close()
