@@ -42,7 +42,11 @@ STRANGERS: tuple[tuple[str, ...], ...] = (("bussrv.wire", "bussrv.journal"), ("b
 # Beside the layers: no layer imports these, and they import of bussrv only themselves and what is named here.
 BESIDE: Table = {
     "bussrv.client": ("bussrv.errors", "bussrv.values", "bussrv.wire"),
-    "bussrv.audit": (*BASE, "bussrv.journal.record", "bussrv.journal.segment"),
+    "bussrv.audit": (
+        *BASE,
+        *(f"bussrv.journal.{name}" for name in ("chain", "header", "keys", "manifest", "moments", "reading")),
+        *("bussrv.journal.record", "bussrv.journal.segment"),
+    ),
     "bussrv.inspection": (*BASE, "bussrv.clock", "bussrv.journal", "bussrv.registry"),
     "bussrv.synth": (*BASE, "bussrv.interfaces", "bussrv.journal", "bussrv.registry"),
     "bussrv.cli": ("bussrv",),
@@ -59,7 +63,7 @@ THIRD_PARTIES: Table = {
     "bussrv.client": (),
     "bussrv.demo": (),
     "bussrv.testing.server": (),
-    "bussrv.audit": ("pyspark",),
+    "bussrv.audit": ("pyspark", "msgspec", "tqdm"),
     PLUGIN: ("twisted", "zope"),
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 
 from msgspec import Struct
@@ -57,15 +58,26 @@ def read_wholes(
     :param sizes: of the beginnings to look at.
     :raises JournalError: if one is too large, and not on this machine.
     """
+    # Spark has no row for an empty file.
+    empty = [each for each in segments if _is_empty(snapshot, each)]
+    found = {each.taken: _EMPTY for each in empty}
     large = [each for each in segments if _is_large(each)]
-    found = {}
-    if small := [each.taken for each in segments if not _is_large(each)]:
-        found = _read_small(spark, snapshot, sizes, None if len(small) == len(snapshot.segments) else small)
+    if small := [each.taken for each in segments if each not in empty and not _is_large(each)]:
+        found |= _read_small(spark, snapshot, sizes, None if len(small) == len(snapshot.segments) else small)
     for segment in large:
         whole = _read_large(snapshot, segment, sizes.get(segment.taken, ()))
         if whole is not None:
             found[segment.taken] = whole
     return found
+
+
+_EMPTY = Whole(0, sha256().hexdigest(), {}, b"", line_hash(b""))
+
+
+def _is_empty(snapshot: Snapshot, segment: Segment) -> bool:
+    if "://" in segment.file:
+        return segment.bytes == 0
+    return segment.path_in(snapshot.local).stat().st_size == 0
 
 
 def why_unreadable(segment: Segment) -> str:

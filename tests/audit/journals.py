@@ -187,6 +187,8 @@ def barn() -> Writer:
     writer.write(ev.ServiceRefused(session=one, protocol="objects", service="bus/x", reason="reserved-name"))
     writer.write(ev.LimitReached(limit="sessions", value=3, suppressed=7))
     writer.start()
+    writer.write(ev.ServerRecovered(sessions_closed=1))
+    writer.write(ev.ServiceUnregistered(session=one, service="tv", protocol="objects", reason="server-crashed"))
     writer.close(one, reason="server-crashed")
     writer.open(writer.id(1), protocol="inbus", persistent=True)
     writer.register(writer.id(1), "radio")

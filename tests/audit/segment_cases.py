@@ -97,6 +97,7 @@ def changed_line(server: str) -> Case:
                 {"boot": f"{server}-1", "file": segment_name(1), "line": 5, "first_seq": 3, "last_seq": 4},
             ),
             ("broken-link", {"server": server, "file": segment_name(1), "segment": 1, "message": CHANGED}),
+            ("service-never-unregistered", {"service": "tw"}),
             ("service-not-registered", {"service": "tv"}),
         ],
         [text[:5], text[5:]],
@@ -145,8 +146,7 @@ def another_journal_before(server: str) -> Case:
         write_journal(elsewhere, text[:3])
         (elsewhere / segment_name(1)).rename(first.parent / segment_name(1))
 
-    message = "the header says that there is no segment before this one"
-    return Case([("broken-link", {"file": segment_name(4), "message": message})], [text[3:]], [4], damage)
+    return Case([("broken-link", {"segment": 1, "message": CUT})], [text[3:]], [4], damage)
 
 
 def without_a_header(server: str) -> Case:
@@ -216,7 +216,7 @@ def salvaged(server: str) -> Case:
         [
             ("bad-line", {"file": segment_name(1), "line": 4}),
             ("broken-chain", {"file": segment_name(1), "line": 5, "first_seq": 4}),
-            ("broken-link", {"file": segment_name(5), "message": CHANGED}),
+            ("broken-link", {"file": segment_name(1), "message": CHANGED}),
             ("journal-salvaged", {"server": server, "file": segment_name(7), "first_seq": 3, "message": message}),
             ("seq-gap", {"first_seq": 3, "last_seq": 3}),
             ("service-not-registered", {"service": "tv"}),

@@ -11,19 +11,23 @@ from pyspark.sql import SparkSession
 from bussrv.audit.findings import FINDING, KINDS
 from tests.audit.journals import day, write_journal
 
-TEXT = Path(__file__).parents[2].joinpath("docs", "audit.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+TEXT = (DOCS / "audit.md").read_text(encoding="utf-8")
+PAGES = "\n".join([TEXT, *(path.read_text(encoding="utf-8") for path in sorted((DOCS / "audit").glob("*.md")))])
 
 
 def documented(heading: str) -> list[tuple[str, str]]:
     """The first two cells of each row of the first table below a heading; a first cell with two names is two rows."""
-    table = re.search(rf"^#+ {heading}\n.*?^\|---.*?\n(.*?)(?:^$|\Z)", TEXT, re.MULTILINE | re.DOTALL)
+    table = re.search(rf"^#+ {heading}\n.*?^\|---.*?\n(.*?)(?:^$|\Z)", PAGES, re.MULTILINE | re.DOTALL)
     assert table, heading
     cells = [line.split("|")[1:3] for line in table[1].splitlines()]
     return [(name, second.strip()) for first, second in cells for name in re.findall(r"`(.*?)`", first)]
 
 
 def test_kinds() -> None:
-    assert dict(documented("What it checks")) == KINDS
+    of_journals, of_records = documented("What it checks"), documented("Findings about what records say")
+    assert dict([*of_journals, *of_records]) == KINDS
+    assert len(of_journals) + len(of_records) == len(KINDS)
 
 
 def test_findings() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bussrv.audit import report
 from bussrv.audit.job import audit
-from bussrv.audit.load import read_journals
+from bussrv.audit.load import lines_of
 from bussrv.audit.output import OutputRefused
+from bussrv.audit.tables import PUBLISHED
 from bussrv.errors import JournalError
 from bussrv.journal.segment import segment_name
 from bussrv.version import VERSION
-from tests.audit.conftest import Commands, Rows
-from tests.audit.journals import START, STEP, compress, day, write_journal
+from tests.audit.conftest import Commands
+from tests.audit.journals import compress, day, write_journal
 from tests.audit.test_docs import documented
 
 pytestmark = pytest.mark.timeout(600)
@@ -33,26 +34,20 @@ class Audited:
     out: Path
     text: list[str]
     summary: dict[str, Any]
-    tables: dict[str, Rows]
 
 
 @pytest.fixture(scope="module")
-def audited(commands: Commands, read_table: Callable[[Path, str], Rows]) -> Audited:
+def audited(commands: Commands) -> Audited:
     root, ended = commands.clean, commands.clean_ended
     out = root / "bussrv-audit"
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-    tables = {name: read_table(out, name) for name in ("findings", "sessions", "services", "events")}
-    return Audited(root, out, ended.stdout.splitlines(), summary, tables)
+    return Audited(root, out, ended.stdout.splitlines(), summary)
 
 
-def moment(seq: int) -> int:
-    return START + STEP * seq
-
-
-def test_nothing_but_tables_and_a_summary_is_left(audited: Audited) -> None:
+def test_nothing_but_tables_report_and_summary_is_left(audited: Audited) -> None:
     assert {path.name for path in audited.root.iterdir()} == {"hall", "barn", "bussrv-audit"}
-    assert {path.name for path in audited.out.iterdir()} == {".bussrv-audit", "summary.json", "tables"}
-    assert {path.name for path in (audited.out / "tables").iterdir()} == set(audited.tables)
+    assert {path.name for path in audited.out.iterdir()} == {".bussrv-audit", "report.html", "summary.json", "tables"}
+    assert {path.name for path in (audited.out / "tables").iterdir()} == set(PUBLISHED)
 
 
 def test_the_summary_tells_totals(audited: Audited) -> None:
@@ -60,22 +55,23 @@ def test_the_summary_tells_totals(audited: Audited) -> None:
     (torn,) = summary.pop("findings")
     assert torn["kind"] == "torn-tail"
     assert summary == {
-        "format": 1,
+        "format": 2,
         "version": VERSION,
         "verdict": "clean",
         "severities": {"error": 0, "warning": 0, "notice": 1},
         "kinds": {"torn-tail": 1},
+        "seals": {"sealed": 0, "vouched": 0, "keys": [], "trusted": None},
         "segments": 3,
-        "records": 24,
+        "records": 26,
         "boots": 3,
         "servers": [
             {
                 "server": "barn",
-                "records": 15,
+                "records": 17,
                 "first_seq": 11,
-                "last_seq": 25,
-                "first_time": "2027-01-15T08:00:13.750000Z",
-                "last_time": "2027-01-15T08:00:31.250000Z",
+                "last_seq": 27,
+                "first_moment": "2027-01-15T08:00:13.750000Z",
+                "last_moment": "2027-01-15T08:00:33.750000Z",
                 "boots": 2,
                 "crashes": 1,
             },
@@ -84,8 +80,8 @@ def test_the_summary_tells_totals(audited: Audited) -> None:
                 "records": 9,
                 "first_seq": 1,
                 "last_seq": 9,
-                "first_time": "2027-01-15T08:00:01.250000Z",
-                "last_time": "2027-01-15T08:00:11.250000Z",
+                "first_moment": "2027-01-15T08:00:01.250000Z",
+                "last_moment": "2027-01-15T08:00:11.250000Z",
                 "boots": 1,
                 "crashes": 0,
             },
@@ -99,11 +95,12 @@ def test_the_summary_tells_totals(audited: Audited) -> None:
         "events": {
             "config.reloaded": 1,
             "limit.reached": 1,
+            "server.recovered": 1,
             "server.started": 3,
             "server.stopped": 1,
             "service.refused": 1,
             "service.registered": 5,
-            "service.unregistered": 2,
+            "service.unregistered": 3,
             "session.closed": 4,
             "session.opened": 5,
             "subscription.added": 1,
@@ -111,79 +108,11 @@ def test_the_summary_tells_totals(audited: Audited) -> None:
     }
 
 
-def test_sessions(audited: Audited) -> None:
-    sessions = {row["session"]: row for row in audited.tables["sessions"]}
-    assert set(sessions) == {"hall-1.1", "hall-1.2", "barn-1.1", "barn-1.2", "barn-2.1"}
-    assert sessions["hall-1.1"] == {
-        "session": "hall-1.1",
-        "server": "hall",
-        "protocol": "objects",
-        "routing_id": "r-hall-1.1",
-        "actor": "ann",
-        "peer": "192.0.2.1:4711",
-        "state": "closed",
-        "opened": moment(2),
-        "closed": moment(7),
-        "duration": 2.5,
-        "reason": "client-closed",
-        "objects_in": 3,
-        "objects_out": 0,
-        "bytes_in": 120,
-        "bytes_out": 0,
-        "persistent": False,
-        "home": None,
-    }
-    still_open = sessions["barn-2.1"]
-    assert (still_open["state"], still_open["persistent"], still_open["opened"]) == ("open", True, moment(23))
-    assert {still_open[name] for name in ("closed", "duration", "reason", "objects_in", "bytes_out")} == {None}
-    assert sessions["barn-1.1"]["reason"] == "server-crashed"
-
-
-def test_services(audited: Audited) -> None:
-    services = {(row["server"], row["service"]): row for row in audited.tables["services"]}
-    assert services["hall", "tv"] == {
-        "service": "tv",
-        "server": "hall",
-        "providers": 1,
-        "registrations": 1,
-        "first_registered": moment(3),
-        "last_registered": moment(3),
-        "provided_seconds": 3 * STEP / 1_000_000,
-        "provided": False,
-    }
-    # Two at once, then by one; again, until the server came back and found it gone.
-    assert services["barn", "tv"] == {
-        "service": "tv",
-        "server": "barn",
-        "providers": 2,
-        "registrations": 3,
-        "first_registered": moment(14),
-        "last_registered": moment(18),
-        "provided_seconds": (3 + 4) * STEP / 1_000_000,
-        "provided": False,
-    }
-    assert services["barn", "radio"]["provided"]
-    assert services["barn", "radio"]["provided_seconds"] == STEP / 1_000_000
-
-
-def test_events(audited: Audited) -> None:
-    events = {(row["server"], row["event"], row["protocol"]): row for row in audited.tables["events"]}
-    assert events["barn", "limit.reached", None] == {
-        "server": "barn",
-        "event": "limit.reached",
-        "protocol": None,
-        "outcome": "refused",
-        "records": 1,
-        "suppressed": 7,
-    }
-    assert events["barn", "session.opened", "objects"]["records"] == 2
-    assert events["barn", "session.opened", "inbus"]["suppressed"] == 0
-    assert events["barn", "service.refused", "objects"]["outcome"] == "refused"
-
-
-@pytest.mark.parametrize("table", ["findings", "sessions", "services", "events"])
+@pytest.mark.parametrize("table", PUBLISHED)
 def test_the_documentation_describes_the_tables(spark: SparkSession, audited: Audited, table: str) -> None:
-    assert documented(table) == spark.read.parquet(str(audited.out / "tables" / table)).dtypes
+    dtypes = spark.read.parquet(str(audited.out / "tables" / table)).dtypes
+    columns = [(name, re.sub("array<(.*)>", r"array of \1", kind)) for name, kind in dtypes if name != "date"]
+    assert sorted(name_and_kind for name_and_kind in documented(table) if name_and_kind[0] != "date") == sorted(columns)
 
 
 def test_the_documentation_describes_the_summary(audited: Audited) -> None:
@@ -195,8 +124,8 @@ def test_the_text_fits_on_a_screen_and_says_it_all(audited: Audited) -> None:
     place = audited.root / "barn" / "00000000000000000011.jsonl"
     day_one = "2027-01-15T08:00:"
     assert audited.text == [
-        "24 records in 3 segments",
-        f"  server barn: records 11 to 25, {day_one}13.750000Z to {day_one}31.250000Z, 2 boots, 1 crashed",
+        "26 records in 3 segments",
+        f"  server barn: records 11 to 27, {day_one}13.750000Z to {day_one}33.750000Z, 2 boots, 1 crashed",
         f"  server hall: records 1 to 9, {day_one}01.250000Z to {day_one}11.250000Z, 1 boot",
         "3 services, 1 provided at the end",
         "sessions      opened   closed     open",
@@ -205,7 +134,7 @@ def test_the_text_fits_on_a_screen_and_says_it_all(audited: Audited) -> None:
         "  spp               1        1        0",
         "",
         "CLEAN: 1 notice",
-        f"  notice  torn-tail: the journal ends in 1 bytes of an unfinished record ({place}, line 17)",
+        f"  notice  torn-tail: the journal ends in 1 bytes of an unfinished record ({place}, line 19)",
         str(audited.out / "summary.json"),
     ]
 
@@ -215,11 +144,11 @@ def test_nothing_is_said_of_a_segment_that_goes_away_meanwhile(
 ) -> None:
     journal = write_journal(tmp_path / "journal", day().records[:4], day().records[4:])
 
-    def read_late(*arguments: Any) -> DataFrame:
+    def read_late(text: DataFrame) -> DataFrame:
         compress(journal / segment_name(1))
-        return read_journals(*arguments)
+        return lines_of(text)
 
-    monkeypatch.setattr("bussrv.audit.load.read_journals", read_late)
+    monkeypatch.setattr("bussrv.audit.ingest.lines_of", read_late)
     with pytest.raises(JournalError, match="went away while it was read"):
         audit(spark, [journal], tmp_path / "out")
     assert not (tmp_path / "out" / "summary.json").exists()
@@ -269,8 +198,8 @@ def test_much_was_found_in_words() -> None:
         "server": "s",
         "first_seq": 1,
         "last_seq": 2,
-        "first_time": "t",
-        "last_time": "u",
+        "first_moment": "t",
+        "last_moment": "u",
         "boots": 1,
         "crashes": 0,
     }
