@@ -88,7 +88,9 @@ def similar_names(records: DataFrame, name: str, most: int = 5) -> list[str]:
     """The names that have a timeline and are most like ``name``."""
     there, asked = F.lower("name"), F.lower(F.lit(name))
     distance = F.levenshtein(there, asked)
-    is_like = (distance <= max(1, len(name) // 3)) | F.contains(there, asked) | F.contains(asked, there)
+    # A single letter is in nearly every name.
+    is_part = F.contains(there, asked) | (F.contains(asked, there) & (F.length("name") > 1))
+    is_like = (distance <= max(1, len(name) // 3)) | is_part
     found = known_names(records).where(is_like).orderBy(distance, "name").limit(most)
     return [row["name"] for row in found.collect()]
 
