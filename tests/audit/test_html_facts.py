@@ -52,7 +52,7 @@ SCHEMAS = {
     "links": "server string, neighbour string, ups bigint, downs bigint, up_seconds double, observed_seconds double, "
     "availability double, mtbf_seconds double, last_reason string, up boolean",
     "leases": "server string, session string, routing_id string, address string, service string, added timestamp, "
-    "renewed timestamp, expired timestamp, renewals bigint",
+    "renewed timestamp, expired timestamp, renewals bigint, kind string, reason string",
     "talkers": "server string, protocol string, routing_id string, actor string, address string, sessions bigint, "
     "connected_seconds double, objects_in bigint, objects_out bigint, bytes_in bigint, bytes_out bigint",
     "identities": "server string, routing_id string, sessions bigint, addresses array<string>, "
@@ -250,7 +250,7 @@ def test_what_is_small_comes_as_it_is(make: Make) -> None:
              **moments}
             for address, actor in (("::1", "anna"), ("::1", "ben"), (None, None))
         ],
-        leases=[{"server": "hall", "session": "s", "expired": at(end), "renewals": 0}],
+        leases=[{"server": "hall", "session": "s", "expired": at(end), "renewals": 0, "kind": "service"}],
         identities=[{"server": "hall", "routing_id": "x" * 9999, "addresses": list("a" * 99), **moments}],
         talkers=[{"server": "hall", "sessions": 1, "bytes_in": number, "bytes_out": 1} for number in range(30)],
         events=[{"event": "e", "outcome": "ok", "records": 1, "suppressed": 2, "protocol": each} for each in "ab"],
@@ -270,7 +270,9 @@ def test_what_is_small_comes_as_it_is(make: Make) -> None:
     assert found.closings.rows == (model.Named("client-closed", 2), model.Named(None, 1))
     assert [(each.number, each.suppressed) for each in found.refusals.rows] == [(6, 15)]
     assert [(each.address, each.number, each.actors) for each in found.refused.rows] == [("::1", 4, 2), (None, 2, 0)]
-    assert found.leases.rows[0] == model.Lease(server="hall", session="s", added=None, expired=end, renewals=0)
+    assert found.leases.rows[0] == model.Lease(
+        server="hall", session="s", added=None, expired=end, renewals=0, kind="service"
+    )
     assert (len(found.identities.rows[0].routing_id), len(found.identities.rows[0].addresses)) == (256, 8)
     assert ([each.bytes_in for each in found.talkers.rows], found.talkers.total) == ([*range(29, 9, -1)], 30)
     assert found.talked_bytes == sum(range(30)) + 30

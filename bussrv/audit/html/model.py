@@ -256,13 +256,17 @@ class Link(Struct, frozen=True, kw_only=True):
 
 
 class Lease(Struct, frozen=True, kw_only=True):
-    """An Inbus client that did not renew."""
+    """An Inbus client that did not renew.
+
+    :ivar kind: ``subscription``, or ``service``: it provided one.
+    """
 
     server: str
     session: str
     added: int | None
     expired: int
     renewals: int
+    kind: str | None = None
     renewed: int | None = None
     routing_id: str | None = None
     address: str | None = None

@@ -11,6 +11,8 @@ from bussrv.audit.html.model import Facts, Lease, Link, Orphan, Service
 from bussrv.audit.html.presence import because, lanes
 from bussrv.audit.html.tables import Column, listed
 
+_LEASED = {"subscription": "wanted", "service": "provided"}
+
 
 def services(facts: Facts) -> Iterator[Html]:
     """What was provided, and when."""
@@ -145,6 +147,7 @@ def links(facts: Facts) -> Iterator[Html]:
             "Who", lambda each: _whose(each), lambda each: plain(each.routing_id or each.session), "name", is_head=True
         ),
         Column("Service", lambda each: name(each.service, 60), lambda each: plain(each.service), "name"),
+        Column("Which it", lambda each: _LEASED.get(each.kind or "", "–"), lambda each: each.kind or ""),
         tables.when("Since", lambda each: each.added),
         tables.when("Last renewed", lambda each: each.renewed),
         tables.number("Renewals", lambda each: each.renewals),
