@@ -245,7 +245,8 @@ def _facts(  # noqa: C901 - as many things as there are tables
             "leases": Listing(tuple(
                 model.Lease(server=who(servers), session=f"8f63b05d2a71.{at}", added=begin, expired=end - at * HOUR,
                             renewals=at * 30,
-                            kind="service" if at % 2 else "subscription", renewed=end - at * HOUR - MINUTE if at else None,
+                            kind="service" if at % 2 else "subscription",
+                            renewed=end - at * HOUR - MINUTE if at else None,
                             routing_id=who(("c0ffee", "90ab12cd34ef56ab78cd90ef")), address="192.168.7.21",
                             service=who(("doorbell", "light")))
                 for at in range(5)), 5),

@@ -157,7 +157,14 @@ def test_uptimes_are_shares_of_what_was_seen_of_each_step(make: Make) -> None:
         services=[
             {"server": "hall", "service": "door", "outages": 1, "subscribers": 0, "subscriptions": 0},
             {"server": "barn", "service": "door", "outages": 0, "subscribers": 3, "subscriptions": 3},
-            {"server": "hall", "service": "idle", "outages": 0, "subscribers": 1, "subscriptions": 1},
+            {
+                "server": "hall",
+                "service": "idle",
+                "outages": 0,
+                "subscribers": 1,
+                "subscriptions": 1,
+                "observed_seconds": 50.0,
+            },
         ],
         uptimes=[
             {"server": "hall", "service": "door", "begin": at(begin), "end": at(begin + 61 * SECOND)},
@@ -181,7 +188,7 @@ def test_uptimes_are_shares_of_what_was_seen_of_each_step(make: Make) -> None:
     }
     assert barn.count(None) == 4 * 12 + 1
     assert [step for step, share in enumerate(barn) if share] == list(range(60, 72))
-    assert set(idle) == {0.0, None}
+    assert idle == (None,) * (axis.steps - 11) + (0.0,) * 10 + (None,)
 
 
 def test_a_period_is_the_axis(make: Make) -> None:
@@ -209,13 +216,21 @@ def test_each_kind_of_finding_has_its_share_and_all_are_counted(make: Make) -> N
     ]
     few = [{"severity": "error", "kind": "bad-line", "message": f"{number}"} for number in range(3)]
     other = [{"severity": "notice", "kind": "torn-tail", "message": "n", "file": "f", "line": 4}]
-    tables = make(findings=[*many, *few, *other])
+    seqs = [
+        {"severity": "warning", "kind": f"k{seq}", "server": server, "first_seq": seq, "message": "m"}
+        for server, seq in (("hall", 9), ("hall", 10), ("barn", 30))
+    ]
+    segments = [{"server": "hall", "segment": number, "journal": "j", "file": "f"} for number in (1, 10, 20)]
+    tables = make(findings=[*many, *few, *other, *seqs], segments=segments)
     assert sorted(of_journals.kinds(tables), key=lambda each: each.kind) == [
         model.Kind("error", "bad-line", 3),
+        *(model.Kind("warning", f"k{seq}", 1) for seq in (10, 30, 9)),
         model.Kind("error", "seq-gap", MOST_FINDINGS + 50),
         model.Kind("notice", "torn-tail", 1),
     ]
-    shown = [(each.kind, each.first_seq) for each in of_journals.findings(tables)]
+    found = of_journals.findings(tables)
+    assert [each.segment for each in found if each.severity == "warning"] == [10, None, 1]
+    shown = [(each.kind, each.first_seq) for each in found if each.severity != "warning"]
     assert shown == [
         *[("bad-line", None)] * 3,
         *[("seq-gap", number) for number in range(MOST_FINDINGS - 3)],

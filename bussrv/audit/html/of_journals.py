@@ -99,7 +99,20 @@ def findings(tables: Tables) -> tuple[Finding, ...]:
         .withColumn("rank", F.row_number().over(of_severity))
         .where(F.col("rank") <= MOST_FINDINGS)
     )
-    return rows(chosen, Finding, MOST_FINDINGS * len(SEVERITIES), *first("severity", "kind", *place))
+    return rows(
+        _in_segments(chosen, tables["segments"]),
+        Finding,
+        MOST_FINDINGS * len(SEVERITIES),
+        *first("severity", "kind", *place),
+    )
+
+
+def _in_segments(chosen: DataFrame, segments: DataFrame) -> DataFrame:
+    """A few findings with the segment that their first record is in or would be in: the last that begins before it."""
+    begins = segments.select(F.col("server").alias("writer"), F.col("segment").alias("begins"))
+    is_behind = (F.col("server") == F.col("writer")) & (F.col("begins") <= F.col("first_seq"))
+    found = chosen.join(begins, on=is_behind, how="left").groupBy(*chosen.columns).agg(F.max("begins").alias("begins"))
+    return found.withColumn("segment", F.coalesce("segment", "begins"))
 
 
 def vouching(tables: Tables) -> Listing[Vouching]:

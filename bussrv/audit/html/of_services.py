@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows 
 
 from bussrv.audit.html import steps
 from bussrv.audit.html.asking import Tables, first, listing, most_of, only_row, rows
-from bussrv.audit.html.axis import Axis
+from bussrv.audit.html.axis import SECOND, Axis
 from bussrv.audit.html.model import Listing, Orphan, Service, ServiceTotals
 
 MOST_TROUBLED = 20
@@ -22,6 +22,13 @@ class _Picked(Service, frozen=True, kw_only=True):
     what: int
     first_moment: int
     last_moment: int
+    observed_seconds: float | None = None
+
+    def seen(self, axis: Axis) -> tuple[int, int]:
+        """From when it was known, to the last record of its server."""
+        until = min(self.last_moment, axis.end)
+        observed = axis.end - axis.begin if self.observed_seconds is None else round(self.observed_seconds * SECOND)
+        return max(self.first_moment, until - observed), until
 
 
 def totals(tables: Tables) -> ServiceTotals:
@@ -45,7 +52,7 @@ def uptimes(tables: Tables, axis: Axis | None) -> tuple[Service, ...]:
     covered = steps.covered(of_these.select("what", "begin", "end"), axis).collect()
     moments = tables["servers"].select("server", "first_moment", "last_moment")
     found = rows(picked.join(moments, on="server"), _Picked, MOST_TROUBLED + MOST_USED, F.col("what").asc())
-    shares = steps.shares(covered, axis, {each.what: (each.first_moment, each.last_moment) for each in found})
+    shares = steps.shares(covered, axis, {each.what: each.seen(axis) for each in found})
     services = (Service(**{name: getattr(each, name) for name in Service.__struct_fields__}) for each in found)
     return tuple(replace(service, uptime=shares[each.what]) for service, each in zip(services, found, strict=True))
 

@@ -73,7 +73,7 @@ def _uptimes(axis: Axis, facts: Facts) -> Iterator[Html]:
     yield element("h3", "When services were provided")
     caption = (
         "The services in most trouble, then those wanted most. Solid: provided. Hatched: not provided. A notch: not "
-        f"all of those {text.width(axis.width)}. Blank: the server's journal does not cover it."
+        f"all of those {text.width(axis.width)}. Blank: nobody had asked for it yet, or the journal does not cover it."
     )
     yield lanes(axis, caption, columns, facts.uptimes)
 
