@@ -73,11 +73,14 @@ def test_workers_are_processes_of_their_own(audits: dict[str, Path]) -> None:
 def test_every_table_is_the_same(audits: dict[str, Path], read_table: Callable[[Path, str], Rows]) -> None:
     tables = sorted(path.name for path in (audits[ALONE] / "tables").iterdir())
     assert tables == sorted(path.name for path in (audits[CLUSTER] / "tables").iterdir())
-    assert {"findings", "sessions", "services", "events"} <= {*tables}
+    rows = {}
     for name in tables:
         alone, cluster = (Counter(map(plain, read_table(out, name))) for out in audits.values())
-        assert alone, name
         assert (name, alone - cluster, cluster - alone) == (name, Counter(), Counter())
+        rows[name] = alone.total()
+    # Of some things nothing happens on so few days.
+    for name in ("findings", "segments", "boots", "servers", "sessions", "services", "events", "concurrency"):
+        assert rows[name] > 100, rows
 
 
 def plain(row: dict[str, Any]) -> str:
