@@ -67,7 +67,7 @@ def ingest(
                 kept |= checkpoint.recognize(fresh, wholes)
                 kept |= checkpoint.add(spark, snapshot, _to_keep(snapshot, checkpoint, wholes, kept), wholes)
             rest = [taken for taken in wholes if taken not in kept]
-            tables = [] if not rest else [store.keep("lines", lines_of(_text(spark, snapshot, rest)))]
+            tables = [store.keep("lines", lines_of(_text(spark, snapshot, rest)))] if rest or not kept else []
         finally:
             snapshot.check()
     with progress.phase("segments"):
@@ -104,6 +104,8 @@ def _to_keep(
 
 
 def _text(spark: SparkSession, snapshot: Snapshot, taken: Sequence[str]) -> DataFrame:
+    if not taken:
+        return read_text(spark, snapshot).where(F.lit(False))
     return read_text(spark, snapshot, only=None if len(taken) == len(snapshot.segments) else taken)
 
 

@@ -80,11 +80,12 @@ def publish(out: Path, place: Path, tables: Sequence[str], summary: Mapping[str,
     """
     path = out / SUMMARY
     path.unlink(missing_ok=True)
-    if (out / TABLES).exists():
-        (out / TABLES).rename(place / "old")
-    (out / TABLES).mkdir()
+    (out / TABLES).mkdir(exist_ok=True)
     for name in tables:
-        (place / name).rename(out / TABLES / name)
+        table = out / TABLES / name
+        if table.exists():
+            table.rename(place / f"old-{name}")
+        (place / name).rename(table)
     (place / REPORT).rename(out / REPORT)
     finished = place / SUMMARY
     finished.write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

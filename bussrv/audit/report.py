@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -39,6 +40,7 @@ def summarize(
     return {
         "format": FORMAT,
         "version": VERSION,
+        "audited": format_time(time.time_ns() // 1000),
         "verdict": "findings" if severities["error"] or severities["warning"] else "clean",
         "severities": severities,
         "kinds": {kind: kinds[kind] for kind in KINDS if kind in kinds},

@@ -182,6 +182,7 @@ def barn() -> Writer:
     writer.register(one, "tv")
     writer.register(other, "tv")
     writer.unregister(one, "tv")
+    writer.unregister(other, "tv")
     writer.close(other)
     writer.register(one, "tv")
     writer.write(ev.ServiceRefused(session=one, protocol="objects", service="bus/x", reason="reserved-name"))

@@ -15,6 +15,7 @@ def write(out: Path, content: str, tables: tuple[str, ...] = ("findings", "sessi
             (place / name).mkdir()
             (place / name / f"part-{content}").write_text(content)
         (place / "scratch").mkdir()
+        (place / "report.html").write_text(content)
         return publish(out, place, tables, {"content": content})
 
 
@@ -27,7 +28,7 @@ def test_an_audit_is_written(tmp_path: Path) -> None:
     path = write(out, "1")
     assert path == out / "summary.json"
     assert json.loads(path.read_text()) == {"content": "1"}
-    assert files(out) == {".bussrv-audit", "summary.json", "tables/findings/part-1", "tables/sessions/part-1"}
+    assert files(out) == {".bussrv-audit", "report.html", "summary.json", "tables/findings/part-1", "tables/sessions/part-1"}
     assert not (out / ".writing").exists()
 
 
@@ -45,6 +46,7 @@ def test_an_earlier_audit_is_replaced_and_nothing_else(tmp_path: Path) -> None:
     write(out, "2")
     assert files(out) == {
         ".bussrv-audit",
+        "report.html",
         "summary.json",
         "notes.txt",
         "tables/findings/part-2",

@@ -15,6 +15,7 @@ from bussrv.audit import report
 from bussrv.audit.job import audit
 from bussrv.audit.load import lines_of
 from bussrv.audit.output import OutputRefused
+from bussrv.audit.period import Period
 from bussrv.audit.tables import PUBLISHED
 from bussrv.errors import JournalError
 from bussrv.journal.segment import segment_name
@@ -53,6 +54,7 @@ def test_nothing_but_tables_report_and_summary_is_left(audited: Audited) -> None
 def test_the_summary_tells_totals(audited: Audited) -> None:
     summary = dict(audited.summary)
     (torn,) = summary.pop("findings")
+    assert summary.pop("audited").endswith("Z")
     assert torn["kind"] == "torn-tail"
     assert summary == {
         "format": 2,
@@ -62,16 +64,16 @@ def test_the_summary_tells_totals(audited: Audited) -> None:
         "kinds": {"torn-tail": 1},
         "seals": {"sealed": 0, "vouched": 0, "keys": [], "trusted": None},
         "segments": 3,
-        "records": 26,
+        "records": 27,
         "boots": 3,
         "servers": [
             {
                 "server": "barn",
-                "records": 17,
+                "records": 18,
                 "first_seq": 11,
-                "last_seq": 27,
+                "last_seq": 28,
                 "first_moment": "2027-01-15T08:00:13.750000Z",
-                "last_moment": "2027-01-15T08:00:33.750000Z",
+                "last_moment": "2027-01-15T08:00:35.000000Z",
                 "boots": 2,
                 "crashes": 1,
             },
@@ -100,7 +102,7 @@ def test_the_summary_tells_totals(audited: Audited) -> None:
             "server.stopped": 1,
             "service.refused": 1,
             "service.registered": 5,
-            "service.unregistered": 3,
+            "service.unregistered": 4,
             "session.closed": 4,
             "session.opened": 5,
             "subscription.added": 1,
@@ -120,12 +122,23 @@ def test_the_documentation_describes_the_summary(audited: Audited) -> None:
     assert [name for name in names if name in audited.summary] == list(audited.summary)
 
 
+def test_the_snippet_writes_the_report_again(
+    spark: SparkSession, audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = Path(__file__).parents[2].joinpath("docs", "audit", "report.md").read_text(encoding="utf-8")
+    (snippet,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    tables = {name: spark.read.parquet(str(audited.out / "tables" / name)) for name in PUBLISHED}
+    monkeypatch.chdir(tmp_path)
+    exec(snippet, {"tables": tables, "summary": audited.summary, "period": Period(), "Path": Path})
+    assert (tmp_path / "report.html").read_bytes() == (audited.out / "report.html").read_bytes()
+
+
 def test_the_text_fits_on_a_screen_and_says_it_all(audited: Audited) -> None:
     place = audited.root / "barn" / "00000000000000000011.jsonl"
     day_one = "2027-01-15T08:00:"
     assert audited.text == [
-        "26 records in 3 segments",
-        f"  server barn: records 11 to 27, {day_one}13.750000Z to {day_one}33.750000Z, 2 boots, 1 crashed",
+        "27 records in 3 segments",
+        f"  server barn: records 11 to 28, {day_one}13.750000Z to {day_one}35.000000Z, 2 boots, 1 crashed",
         f"  server hall: records 1 to 9, {day_one}01.250000Z to {day_one}11.250000Z, 1 boot",
         "3 services, 1 provided at the end",
         "sessions      opened   closed     open",
@@ -134,7 +147,7 @@ def test_the_text_fits_on_a_screen_and_says_it_all(audited: Audited) -> None:
         "  spp               1        1        0",
         "",
         "CLEAN: 1 notice",
-        f"  notice  torn-tail: the journal ends in 1 bytes of an unfinished record ({place}, line 19)",
+        f"  notice  torn-tail: the journal ends in 1 bytes of an unfinished record ({place}, line 20)",
         str(audited.out / "summary.json"),
     ]
 

@@ -225,6 +225,7 @@ def test_no_snippet_is_left_untested() -> None:
         *((f"docs/protocols/{name}.md", "text") for name in ("objects", "business", "links", "inbus", "spp")),
         ("docs/operations.md", "console"), ("docs/journal-tools.md", "console"), ("docs/services.md", "text"),
         ("docs/pseudonyms.md", "console"), ("docs/pseudonyms.md", "json"),
+        ("docs/audit/replay.md", "console"), ("docs/audit/replay.md", "python"), ("docs/audit/report.md", "python"),
     }  # fmt: skip
     languages = ("sh", "python", "text", "toml", "console", "json")
     found = {(str(path.relative_to(ROOT)), each) for path in PAGES for each in languages if blocks(str(path), each)}

@@ -1,0 +1,68 @@
+"""The page on replay is so: every command and snippet in it, run as written on the golden journal."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from bussrv.audit.past import open_past
+from bussrv.cli.main import main
+
+pytestmark = pytest.mark.timeout(600)
+
+DOCS = Path(__file__).parents[2] / "docs"
+TEXT = (DOCS / "audit" / "replay.md").read_text(encoding="utf-8")
+CONSOLE = re.findall(r"^```console\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(autouse=True)
+def _place(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the commands find the golden journal, and the one Spark session of all tests."""
+
+    @contextmanager
+    def session(*_: object, **__: object) -> Iterator[SparkSession]:
+        yield spark
+
+    monkeypatch.setattr("bussrv.audit.session.spark_session", session)
+    (tmp_path / "bussrv-journal").symlink_to(DOCS / "journal-format" / "whole")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("block", CONSOLE, ids=lambda block: block.split()[3])
+def test_a_command_says_what_is_shown(block: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command, *shown = block.splitlines()
+    status = main(shlex.split(command.removeprefix("$ "))[1:])
+    said = capsys.readouterr()
+    assert (status, said.err) == (1 if " diff " in command else 0, "")
+    assert shown[-1] == "…"
+    assert said.out.splitlines()[: len(shown) - 1] == shown[:-1]
+    assert len(said.out.splitlines()) > len(shown) - 1
+
+
+def test_the_snippet() -> None:
+    (snippet,) = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {}
+    with open_past(["bussrv-journal"]) as past:
+        names["records"] = past.records
+        exec(snippet, names)
+        assert {row.service for row in names["there"].services.collect()} == {"Türklingel"}
+
+
+def test_nobody_is_known_by_that_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", "timeline", "doorbel", "bussrv-journal"]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "doorbell" in said.err
+
+
+def test_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", "diff", "10", "30", "bussrv-journal", "--json"]) == 1
+    assert set(json.loads(capsys.readouterr().out)) >= {"sessions", "services", "subscriptions"}
