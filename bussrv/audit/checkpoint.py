@@ -60,6 +60,10 @@ class Kept(Struct, frozen=True):
     blocks: list[Block]
 
 
+class _Version(Struct):
+    format: tuple[int, int]
+
+
 class _Ledger(Struct):
     """
     :ivar format: ``FORMAT`` and the schema version of journals.
@@ -86,18 +90,27 @@ class Checkpoint:
 
     def _read(self) -> _Ledger:
         try:
-            ledger = msgspec.json.decode(self._path.read_bytes(), type=_Ledger)
-            if ledger.format == (FORMAT, SCHEMA_VERSION):
+            text = self._path.read_bytes()
+            # What another version wrote may have any other form.
+            if msgspec.json.decode(text, type=_Version).format == (FORMAT, SCHEMA_VERSION):
+                ledger = msgspec.json.decode(text, type=_Ledger)
+                self._check(ledger)
                 return ledger
         except FileNotFoundError:
             pass
         except msgspec.DecodeError as error:
-            raise CheckpointRefused(
-                f"{self._path} is damaged ({error}): remove {self._directory}, or name another"
-            ) from error
+            raise self._damaged(str(error)) from error
         for name in ("lines", "inbox", "stream"):
             shutil.rmtree(self._directory / name, ignore_errors=True)
         return _Ledger()
+
+    def _check(self, ledger: _Ledger) -> None:
+        for batch in ledger.batches:
+            if not (self._lines() / batch / "_SUCCESS").exists():
+                raise self._damaged(f"there are no lines in {batch}")
+
+    def _damaged(self, why: str) -> CheckpointRefused:
+        return CheckpointRefused(f"{self._path} is damaged ({why}): remove {self._directory}, or name another")
 
     def _lines(self) -> Path:
         path = self._directory / "lines"
@@ -144,7 +157,7 @@ class Checkpoint:
 
         :param segments: of which nothing is kept.
         """
-        batches = self._stream(spark, snapshot, [each for each in segments if "://" not in each.file])
+        batches = [] if _is_connected(spark) else self._stream(spark, snapshot, segments)
         blocks = self._blocks(spark, batches)
         if rest := [each.taken for each in segments if each.taken not in blocks]:
             batches.append(self._batch(spark, snapshot, rest))
@@ -155,7 +168,8 @@ class Checkpoint:
         return found
 
     def _stream(self, spark: SparkSession, snapshot: Snapshot, segments: Sequence[Segment]) -> list[str]:
-        """Let Spark's stream read what is new; see that nothing else is in its inbox."""
+        """Let Spark's stream read what is new on this machine; see that nothing else is in its inbox."""
+        segments = [each for each in segments if not each.is_remote]
         inbox = self._directory / "inbox"
         shutil.rmtree(inbox, ignore_errors=True)
         for segment in segments:
@@ -164,6 +178,8 @@ class Checkpoint:
             link.symlink_to(segment.path_in(snapshot.local).resolve())
         if not segments:
             return []
+        # A batch that an audit began and did not end is read again, of which some links may be gone by now. What else
+        # is missing then is read behind it, or missed.
         written: list[str] = []
 
         def write(text: DataFrame, number: int) -> None:
@@ -171,7 +187,7 @@ class Checkpoint:
             write_parquet(lines_of(text), self._lines() / name)
             written.append(name)
 
-        text = spark.readStream.option("maxFileAge", _NEVER).text(
+        text = spark.readStream.option("maxFileAge", _NEVER).option("ignoreMissingFiles", True).text(
             f"file://{literal(str(inbox))}", recursiveFileLookup=True, lineSep="\n"
         )
         query = (
@@ -211,6 +227,12 @@ class Checkpoint:
         new = self._path.with_suffix(".new")
         new.write_bytes(msgspec.json.encode(self._ledger))
         new.rename(self._path)
+
+
+def _is_connected(spark: SparkSession) -> bool:
+    """Whether it is a session of Spark Connect, which would have the batches of a stream written by another process,
+    with what is installed there."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from bussrv.audit.failure import in_one_line, is_sparks
 from bussrv.audit.output import REPORT, check_output, publish, writing
 from bussrv.errors import BussrvError
 from bussrv.journal.keys import PublicKey, read_public
@@ -249,10 +250,9 @@ def _audit_alone(arguments: argparse.Namespace) -> Verdict:
         try:
             return _examine(spark, request, out, _progress(spark))
         except Exception as error:
-            if type(error).__module__.partition(".")[0] not in {"pyspark", "py4j", "grpc"}:
+            if not is_sparks(error):
                 raise
-            first_line = str(error).strip().partition("\n")[0]
-            raise AuditFailed(f"Spark failed: {first_line}") from error
+            raise AuditFailed(f"Spark failed: {in_one_line(error)}") from error
 
 
 def _progress(spark: SparkSession) -> Progress | None:

@@ -16,12 +16,16 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from bussrv.audit.failure import in_one_line, is_sparks
 from bussrv.errors import BussrvError
 
 OLDEST_JAVA = 17
 
 HEAP = "2g"
 """The memory of Spark when it runs on this machine alone. What does not fit goes to the disk."""
+
+ANSWERED_WITHIN = 15.0
+"""Seconds in which a Spark Connect server has to answer at first."""
 
 # Java then compiles once, fast, instead of twice. Small audits are over before the better code would have paid off.
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -59,17 +63,36 @@ def remote_session(url: str) -> Iterator[SparkSession]:
     :raises SparkUnavailable: if there is no such server, or what it takes to speak to it is not installed.
     """
     try:
+        _knock(url)
         spark = SparkSession.builder.remote(url).getOrCreate()
         spark.conf.set("spark.sql.session.timeZone", "UTC")
     except ImportError as error:
         raise SparkUnavailable(f"Spark Connect needs more packages ({error}): pip install 'bussrv[connect]'") from error
     except Exception as error:
-        first_line = str(error).strip().partition("\n")[0]
-        raise SparkUnavailable(f"there is no Spark Connect server at {url}: {first_line}") from error
+        if not is_sparks(error):
+            raise
+        raise SparkUnavailable(f"there is no Spark Connect server at {url}: {in_one_line(error)}") from error
     try:
         yield spark
     finally:
         spark.stop()
+
+
+def _knock(url: str) -> None:
+    """See that somebody answers: the session itself would go on asking for many minutes.
+
+    :raises SparkUnavailable: if nobody does within ``ANSWERED_WITHIN`` seconds.
+    """
+    import grpc
+    from pyspark.sql.connect.client.core import DefaultChannelBuilder
+
+    with DefaultChannelBuilder(url).toChannel() as channel:
+        try:
+            grpc.channel_ready_future(channel).result(timeout=ANSWERED_WITHIN)
+        except grpc.FutureTimeoutError as error:
+            raise SparkUnavailable(
+                f"there is no Spark Connect server at {url}: nobody answered for {ANSWERED_WITHIN:.0f} seconds"
+            ) from error
 
 
 @contextmanager

@@ -59,6 +59,11 @@ class Segment:
     stamp: str
 
     @property
+    def is_remote(self) -> bool:
+        """Whether it is read in place."""
+        return not self.file.startswith("/")
+
+    @property
     def is_compressed(self) -> bool:
         """Whether it is compressed."""
         return self.file.endswith(COMPRESSED_SUFFIX)
@@ -113,7 +118,7 @@ class Journal:
     @property
     def is_remote(self) -> bool:
         """Whether it is read in place."""
-        return "://" in self.root
+        return not self.root.startswith("/")
 
 
 @dataclass(frozen=True)

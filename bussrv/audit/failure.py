@@ -1,0 +1,17 @@
+"""What Spark says when it fails, in one line. No Spark here."""
+
+from __future__ import annotations
+
+_PACKAGES = frozenset({"pyspark", "py4j", "grpc"})
+
+
+def is_sparks(error: BaseException) -> bool:
+    """Whether an error comes from Spark, or from what speaks to it."""
+    return type(error).__module__.partition(".")[0] in _PACKAGES
+
+
+def in_one_line(error: BaseException) -> str:
+    """The line of an error that tells most: Py4J begins with the name of a call to Java that tells nobody anything."""
+    lines = [line.strip().removeprefix(": ") for line in str(error).splitlines()]
+    told = [line for line in lines if line and not line.startswith("An error occurred while calling ")]
+    return told[0] if told else type(error).__name__
