@@ -187,8 +187,10 @@ class Checkpoint:
             write_parquet(lines_of(text), self._lines() / name)
             written.append(name)
 
-        text = spark.readStream.option("maxFileAge", _NEVER).option("ignoreMissingFiles", True).text(
-            f"file://{literal(str(inbox))}", recursiveFileLookup=True, lineSep="\n"
+        text = (
+            spark.readStream.option("maxFileAge", _NEVER)
+            .option("ignoreMissingFiles", True)
+            .text(f"file://{literal(str(inbox))}", recursiveFileLookup=True, lineSep="\n")
         )
         query = (
             located(text, snapshot)
@@ -230,8 +232,7 @@ class Checkpoint:
 
 
 def _is_connected(spark: SparkSession) -> bool:
-    """Whether it is a session of Spark Connect, which would have the batches of a stream written by another process,
-    with what is installed there."""
+    """Whether it is a session of Spark Connect: another process, somewhere, would write the batches of a stream."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 

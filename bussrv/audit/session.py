@@ -83,7 +83,7 @@ def _knock(url: str) -> None:
 
     :raises SparkUnavailable: if nobody does within ``ANSWERED_WITHIN`` seconds.
     """
-    import grpc
+    import grpc  # type: ignore[import-untyped, unused-ignore]
     from pyspark.sql.connect.client.core import DefaultChannelBuilder
 
     with DefaultChannelBuilder(url).toChannel() as channel:
