@@ -37,6 +37,12 @@ _EVENTS_WITH = {
     for name in dict.fromkeys(name for names in REQUIRED.values() for name in names)
 }
 
+_COMMON = (
+    *("session.opened", "session.identified", "session.closed", "service.registered", "service.unregistered"),
+    *("subscription.added", "subscription.removed", "subscription.renewed", "subscription.refused", "auth.failed"),
+)
+"""Most records are of these events. None of them needs a field that :func:`_is_plain` does not look at."""
+
 RECORD, HEADER, PART = "record", "header", "part of a snapshot"
 """The kinds of lines. What cannot be told to be one of the others counts as a record."""
 
@@ -141,7 +147,37 @@ def _problem() -> Column:
         *_problems_of_records(),
         *_problems_of_heads(),
     ]
-    return F.coalesce(*[F.when(condition, problem) for condition, problem in checks])
+    first = F.coalesce(*[F.when(condition, problem) for condition, problem in checks])
+    return F.when(~_is_plain(), _apart(first))
+
+
+def _is_plain() -> Column:
+    """Whether a line is a sound record of an event that is common. Of the others, all checks tell."""
+    needed = [F.col(name).isNotNull() for name in ("prev", "mono", "server", "boot", "moment", "session")]
+    is_plain = (
+        (F.col("kind") == RECORD)
+        & F.col("is_utf8")
+        & F.col("is_one_value")
+        & F.col(CORRUPT).isNull()
+        & (F.col("v") == SCHEMA_VERSION)
+        & (F.col("seq") >= 1)
+        & F.col("outcome").isin(*OUTCOMES)
+        & F.col("event").isin(*_COMMON)
+        & (F.col("service").isNotNull() | ~F.col("event").isin(*_EVENTS_WITH["service"]))
+        & (F.col("duration").isNotNull() | ~F.col("event").isin(*_EVENTS_WITH["duration"]))
+    )
+    for each in needed:
+        is_plain = is_plain & each
+    return F.coalesce(is_plain, F.lit(False))
+
+
+def _apart(text: Column) -> Column:
+    """The same, computed apart from the columns beside it.
+
+    Spark makes one method of Java of all columns of a step, as it can. Java does not compile one this large, and then all
+    of it takes many times as long. Functions of arrays are left out of it.
+    """
+    return F.get(F.transform(F.array(F.lit(0)), lambda _: text), F.lit(0))
 
 
 def _problems_of_records() -> list[tuple[Column, Column]]:
