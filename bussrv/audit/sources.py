@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bussrv.audit.snapshot import Choice, Journal, Snapshot, scratch, take_journal
 from bussrv.errors import JournalError
 from bussrv.journal.keys import PublicKey
-from bussrv.journal.reading import read_header
+from bussrv.journal.reading import read_header, read_segments
 from bussrv.journal.segment import list_segments
 
 if TYPE_CHECKING:
@@ -87,19 +87,23 @@ def choose(paths: Sequence[Path], since: int | None, until: int | None) -> Seque
 
     :raises JournalError: if all of them were begun behind it.
     """
-    times = [_begun(path) for path in paths]
     end = len(paths)
-    while until is not None and end and (times[end - 1] or 0) >= until:
+    while until is not None and end and not _is_begun_before(paths[end - 1], until):
         end -= 1
     if not end:
         raise JournalError(f"{paths[0].parent} holds no journal records before the end of the period")
-    later = (index for index in range(end) if since is not None and (times[index] or 0) > since)
+    later = (index for index in range(end) if since is not None and not _is_begun_before(paths[index], since + 1))
     begin = max(0, next(later, end if since is not None else 0) - 1)
     return paths[begin:end]
 
 
-def _begun(path: Path) -> int | None:
+def _is_begun_before(path: Path, moment: int) -> bool:
+    """Whether a segment was begun, or holds a record, from before a moment; also if that cannot be told."""
     try:
-        return read_header(path).time
+        if read_header(path).time < moment:
+            return True
+        # Records wait until they are written, and so may be older than the segment that was made for them.
+        first = next(read_segments([path]), None)
     except JournalError:
-        return None
+        return True
+    return first is not None and first.time < moment

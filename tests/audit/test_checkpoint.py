@@ -1,0 +1,231 @@
+"""What is kept from one audit to the next: everything comes out as if nothing were, and less is read."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from bussrv.audit.checkpoint import MARKER, Checkpoint, CheckpointRefused, opened
+from bussrv.audit.job import audit
+from bussrv.audit.tables import PUBLISHED
+from bussrv.journal.batch import Rotation
+from bussrv.journal.manifest import MANIFEST_NAME
+from bussrv.journal.segment import is_compressed, list_segments
+from bussrv.synth.journal import write_journal
+from tests.audit.conftest import Rows
+from tests.audit.days import Shape, write_days
+from tests.audit.ingested import Ingested, ingested
+from tests.audit.journals import compress
+
+pytestmark = pytest.mark.timeout(1200)
+
+LONG_AGO = 1_500_000_000
+
+
+class Halls:
+    """Two journals that grow, and what is kept of them."""
+
+    def __init__(self, root: Path, spark: SparkSession) -> None:
+        self.root = root
+        self.spark = spark
+        self.whole = root / "whole"
+        self.hall, self.barn = root / "the hall [1]", root / "barn"
+        self.kept = root / "kept [1]"
+        write_journal(self.whole, events=3000, rotation=Rotation(bytes=40_000))
+        write_days(self.barn, Shape(events=160, segment=40), "barn")
+        self._reads = 0
+
+    @property
+    def segments(self) -> list[Path]:
+        return list_segments(self.hall)
+
+    def begin(self) -> None:
+        """The journal as it was when its fourth segment was closed, and the next one had grown for a while."""
+        self.hall.mkdir()
+        *closed, growing = list_segments(self.whole)[:5]
+        for path in closed:
+            shutil.copy2(path, self.hall)
+        lines = growing.read_bytes().splitlines(keepends=True)
+        text = b"".join(lines[: len(lines) // 2])
+        (self.hall / growing.name).write_bytes(text)
+        entries = (self.whole / MANIFEST_NAME).read_bytes().splitlines(keepends=True)
+        until = next(index for index, entry in enumerate(entries) if self._is_later(json.loads(entry), growing, text))
+        (self.hall / MANIFEST_NAME).write_bytes(b"".join(entries[:until]))
+
+    def _is_later(self, entry: dict[str, int], growing: Path, text: bytes) -> bool:
+        number = int(growing.name.partition(".")[0])
+        return entry.get("segment", 0) > number or (entry.get("segment") == number and entry["bytes"] > len(text))
+
+    def go_on(self) -> None:
+        """The rest of the journal; those segments that are there stay the same files."""
+        for path in list_segments(self.whole)[4:]:
+            (self.hall / path.name).write_bytes(path.read_bytes())
+        (self.hall / MANIFEST_NAME).write_bytes((self.whole / MANIFEST_NAME).read_bytes())
+
+    def read(self, *journals: Path) -> Ingested:
+        return self._read(journals, None)
+
+    def read_on(self, *journals: Path) -> Ingested:
+        """The same with what is kept."""
+        return self._read(journals, self.kept)
+
+    def _read(self, journals: tuple[Path, ...], kept: Path | None) -> Ingested:
+        self._reads += 1
+        return ingested(self.spark, journals, self.root / f"read-{self._reads}", kept=kept)
+
+
+@pytest.fixture(scope="module")
+def halls(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Halls:
+    return Halls(tmp_path_factory.mktemp("halls"), spark)
+
+
+@pytest.fixture
+def was_hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files of which the bytes were looked at."""
+    import bussrv.audit.ingest as module
+
+    seen: list[str] = []
+    read_wholes = module.read_wholes
+
+    def watching(spark: object, snapshot: object, segments: list[object], sizes: object) -> object:
+        seen.extend(Path(each.file).name for each in segments)  # type: ignore[attr-defined]
+        return read_wholes(spark, snapshot, segments, sizes)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "read_wholes", watching)
+    return seen
+
+
+class _PowerCut(Exception):
+    pass
+
+
+def test_an_audit_that_is_interrupted_loses_nothing(halls: Halls, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind what the stream has read and noted as read, before the ledger says so."""
+    halls.begin()
+    away = halls.segments[1]
+    shutil.move(away, halls.root / away.name)
+    halls.read_on(halls.barn)
+
+    def cut(_: Checkpoint) -> None:
+        assert (halls.kept / "stream" / "commits" / "1").exists()
+        raise _PowerCut
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "save", cut)
+        with pytest.raises(_PowerCut):
+            halls.read_on(halls.hall, halls.barn)
+    assert {path.name for path in (halls.kept / "lines").iterdir()} == {"stream-0", "stream-1"}
+    again, fresh = halls.read_on(halls.hall, halls.barn), halls.read(halls.hall, halls.barn)
+    assert again == fresh
+    assert again.kinds["segment-missing"] == 1
+    assert {path.name for path in (halls.kept / "lines").iterdir()} == {"stream-0", "batch-1"}
+
+
+def test_more_is_written_and_every_table_is_that_of_a_full_audit(
+    halls: Halls, read_table: Callable[[Path, str], Rows], was_hashed: list[str]
+) -> None:
+    """Meanwhile a segment was compressed, and one that was away is back, as old as it was. The journals are named the
+    other way round."""
+    halls.go_on()
+    away = list_segments(halls.whole)[1]
+    shutil.move(halls.root / away.name, halls.hall / away.name)
+    os.utime(halls.hall / away.name, (LONG_AGO, LONG_AGO))
+    compressed = compress(halls.segments[2])
+    audit(halls.spark, [halls.barn, halls.hall], halls.root / "short", checkpoint=halls.kept)
+    one, _, three, _, *new = halls.segments
+    assert three == compressed
+    assert is_compressed(three)
+    assert one.name not in was_hashed
+    assert {away.name, three.name, *(path.name for path in new)} <= {*was_hashed}
+    assert {path.name for path in (halls.kept / "lines").iterdir()} == {"stream-0", "batch-1", "stream-2"}
+
+    audit(halls.spark, [halls.barn, halls.hall], halls.root / "full")
+    for name in PUBLISHED:
+        short, full = (Counter(map(repr, read_table(halls.root / out, name))) for out in ("short", "full"))
+        assert (name, short - full, full - short) == (name, Counter(), Counter())
+    assert read_table(halls.root / "full", "findings") == []
+    assert len(read_table(halls.root / "full", "segments")) == len(halls.segments) + len(list_segments(halls.barn))
+
+
+def test_what_is_kept_is_not_read_again_until_somebody_writes_to_it(spark: SparkSession, tmp_path: Path) -> None:
+    barn, kept = write_days(tmp_path / "barn", Shape(events=160, segment=40), "barn"), tmp_path / "kept"
+    victim, _, _, gone, *_ = list_segments(barn)
+    first = ingested(spark, [barn], tmp_path / "1", kept=kept)
+    before, text = victim.stat(), victim.read_bytes()
+    with victim.open("r+b") as file:
+        file.write(text.replace(b'"outcome":"ok"', b'"outcome":"OK"'))
+    os.utime(victim, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (victim.stat().st_ino, victim.stat().st_size) == (before.st_ino, before.st_size)
+    assert victim.read_bytes() != text
+    assert ingested(spark, [barn], tmp_path / "2", kept=kept) == first
+    assert first.findings == Counter()
+
+    os.utime(victim)
+    gone.unlink()
+    again, fresh = (ingested(spark, [barn], tmp_path / name, kept=at) for name, at in (("3", kept), ("4", None)))
+    assert again == fresh
+    assert {"bad-line", "broken-seal", "broken-chain", "broken-link", "segment-missing"} <= {*again.kinds}
+
+
+def test_what_an_audit_began_and_did_not_end_may_be_gone(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stream then goes on with a batch of which a part is gone; it is not stuck for ever."""
+    shed = write_days(tmp_path / "shed", Shape(events=60, segment=40), "shed")
+    journal = write_days(tmp_path / "barn", Shape(events=160, segment=40), "barn")
+    ingested(spark, [shed], tmp_path / "0", kept=tmp_path / "kept")
+
+    def cut(*_: object) -> None:
+        raise _PowerCut
+
+    with monkeypatch.context() as patch:
+        patch.setattr("bussrv.audit.checkpoint.write_parquet", cut)
+        with pytest.raises(StreamingQueryException, match="_PowerCut"):
+            ingested(spark, [journal], tmp_path / "1", kept=tmp_path / "kept")
+    list_segments(journal)[0].unlink()
+    again = ingested(spark, [journal], tmp_path / "2", kept=tmp_path / "kept")
+    assert again == ingested(spark, [journal], tmp_path / "3")
+    assert "segment-missing" in again.kinds
+
+
+def test_a_directory_of_somebody_else(tmp_path: Path) -> None:
+    (tmp_path / "letters").touch()
+    with pytest.raises(CheckpointRefused, match=r"is neither empty nor a checkpoint of the audit: name another"):
+        opened(tmp_path).__enter__()
+    assert [path.name for path in tmp_path.iterdir()] == ["letters"]
+    with pytest.raises(CheckpointRefused, match="letters is not a directory"):
+        opened(tmp_path / "letters").__enter__()
+
+
+def test_another_audit_uses_it(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    with opened(kept), pytest.raises(CheckpointRefused, match=f"another audit uses {kept}"):
+        opened(kept).__enter__()
+    with opened(kept):
+        pass
+
+
+@pytest.mark.parametrize(
+    "ledger", ["", "{", "[]", '{"format": [1, 2], "segments": 7}', '{"format": [1, 2], "batches": ["stream-0"]}']
+)
+def test_a_damaged_ledger(tmp_path: Path, ledger: str) -> None:
+    (tmp_path / MARKER).touch()
+    (tmp_path / "ledger.json").write_text(ledger)
+    with pytest.raises(CheckpointRefused, match=rf"is damaged .*: remove {tmp_path}, or name another"):
+        opened(tmp_path).__enter__()
+
+
+def test_what_another_version_kept_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / MARKER).touch()
+    (tmp_path / "ledger.json").write_text('{"format": [999, 2], "batches": {"new": "form"}}')
+    (tmp_path / "stream" / "commits").mkdir(parents=True)
+    with opened(tmp_path):
+        assert not (tmp_path / "stream").exists()
