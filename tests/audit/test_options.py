@@ -1,0 +1,283 @@
+"""What the options of the audit do."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from bussrv.audit import job
+from bussrv.audit import snapshot as snapshot_module
+from bussrv.audit.job import Verdict, audit
+from bussrv.audit.sources import choose, take_snapshot
+from bussrv.errors import JournalError
+from bussrv.journal.batch import Rotation
+from bussrv.journal.manifest import MANIFEST_NAME
+from bussrv.journal.moments import parse_instant
+from bussrv.journal.reading import read_header, read_segments
+from bussrv.journal.segment import list_segments
+from bussrv.synth.journal import write_journal
+from tests.audit.conftest import Rows
+from tests.audit.days import RUNNING, Shape, write_days
+from tests.audit.ingested import ingested
+from tests.audit.journals import change_line, day
+from tests.audit.journals import write_journal as write_lines_of
+from tests.inspection.journals import KEY, NEXT_KEY
+
+pytestmark = pytest.mark.timeout(1200)
+
+ReadTable = Callable[[Path, str], Rows]
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot_module, "PATIENCE", 0.0)
+
+
+def plain(rows: Rows) -> Counter[str]:
+    return Counter(json.dumps(row, sort_keys=True, default=str) for row in rows)
+
+
+def test_a_period(spark: SparkSession, read_table: ReadTable, tmp_path: Path) -> None:
+    """The tables hold what was in it; whether the segments are what they were is judged all the same."""
+    journal = tmp_path / "hall"
+    write_journal(journal, events=3000, rotation=Rotation(bytes=40_000))
+    audit(spark, [journal], tmp_path / "all")
+    segments = sorted(read_table(tmp_path / "all", "segments"), key=lambda row: row["segment"])
+    middle = segments[1 : len(segments) - 1]
+    assert len(middle) >= 2
+    since = (middle[0]["first_moment"] + middle[0]["last_moment"]) // 2
+    until = (middle[-1]["first_moment"] + middle[-1]["last_moment"]) // 2
+    change_line(list_segments(journal)[2], 9, lambda line: line.replace(b'"mono":', b'"mono":1'))
+    (tmp_path / "all" / "tables").rename(tmp_path / "tables")
+    audit(spark, [journal], tmp_path / "part", since=since, until=until)
+
+    read = {row["segment"] for row in read_table(tmp_path / "part", "segments")}
+    assert read == {row["segment"] for row in segments if row["first_moment"] < until and row["last_moment"] >= since}
+    assert read < {row["segment"] for row in segments}
+    kinds = {row["kind"] for row in read_table(tmp_path / "part", "findings")}
+    assert {"broken-seal", "broken-chain"} <= kinds
+
+    def rows(out: str, name: str) -> Rows:
+        return read_table(tmp_path / "part", name) if out == "part" else read_table(tmp_path, name)
+
+    for name in ("events", "refusals"):
+        assert rows("part", name)
+        assert sum(row["records"] for row in rows("part", name)) < sum(row["records"] for row in rows("all", name))
+    storms = [row for row in rows("all", "storms") if since <= row["begin"] and row["end"] < until]
+    assert all(plain([row]) <= plain(rows("part", "storms")) for row in storms)
+    held = [row for row in rows("all", "concurrency") if since < row["moment"] < until]
+    assert held
+    assert plain(held) == plain([row for row in rows("part", "concurrency") if row["moment"] != since])
+    there = {row["session"] for row in rows("all", "sessions") if overlaps(row, since, until)}
+    assert {row["session"] for row in rows("part", "sessions")} == there
+    # What had not ended by then is known to have lasted until the last record before it.
+    last = max(row["last_moment"] for row in rows("part", "servers"))
+    assert last < until
+    uptimes = [row for row in rows("all", "uptimes") if row["begin"] < last and row["end"] > since]
+    clipped = [{**row, "begin": max(row["begin"], since), "end": min(row["end"], last)} for row in uptimes]
+    assert plain(clipped) == plain(rows("part", "uptimes"))
+
+
+def test_records_that_are_older_than_their_segment_are_in_the_period(tmp_path: Path) -> None:
+    """They waited until they were written: until then, the segment was not there."""
+    journal = tmp_path / "hall"
+    write_journal(journal, events=1500, rotation=Rotation(bytes=40_000))
+    paths = list_segments(journal)
+    first = next(read_segments(paths[1:]))
+    assert first.time < read_header(paths[1]).time
+    assert choose(paths, None, first.time + 1) == paths[:2]
+    assert choose(paths, None, first.time) == paths[:1]
+    assert choose(paths, first.time, None) == paths[1:]
+    assert choose(paths, first.time - 1, None) == paths
+
+
+def overlaps(session: dict[str, Any], since: int, until: int) -> bool:
+    opened, closed = session["opened"], session["closed"]
+    return (opened is None or opened < until) and (closed is None or closed >= since)
+
+
+@pytest.fixture
+def nobody_needs_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("bussrv.audit.session.spark_session", fail)
+
+
+def run(*arguments: str | Path) -> int:
+    parser = argparse.ArgumentParser()
+    job.add_arguments(parser)
+    return job.run(parser.parse_args([*map(str, arguments)]))
+
+
+@pytest.mark.parametrize(
+    ("worst", "option", "status"),
+    [
+        *[(None, option, 0) for option in (None, "error", "warning", "notice")],
+        *[("notice", option, status) for option, status in ((None, 0), ("error", 0), ("warning", 0), ("notice", 1))],
+        *[("warning", option, status) for option, status in ((None, 1), ("error", 0), ("warning", 1), ("notice", 1))],
+        *[("error", option, status) for option, status in ((None, 1), ("error", 1), ("warning", 1), ("notice", 1))],
+    ],
+)
+def test_fail_on(
+    worst: str | None, option: str | None, status: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    severities = {each: int(each == worst) for each in job.SEVERITIES}
+    verdict = Verdict({"verdict": "clean", "severities": severities}, tmp_path / "summary.json", "said")
+    monkeypatch.setattr(job, "_audit_alone", lambda _: verdict)
+    assert run("journal", *([] if option is None else ["--fail-on", option])) == status
+
+
+def test_a_severity_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run("journal", "--fail-on", "trifle")
+    assert "--fail-on" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--since", "--until"])
+def test_a_time_that_is_none(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run("journal", option, "yesterday")
+    assert option in capsys.readouterr().err
+
+
+def test_times_are_those_of_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(job, "_audit_alone", lambda arguments: seen.append((arguments.since, arguments.until)))
+    with pytest.raises(AttributeError):
+        run("journal", "--since", "2026-11-21T14:02:03Z", "--until", "2026-11-21T14:02:03.5Z")
+    assert seen == [(parse_instant("2026-11-21T14:02:03Z"), parse_instant("2026-11-21T14:02:03.5Z"))]
+    assert seen[0][1] - seen[0][0] == 500_000
+
+
+@pytest.mark.usefixtures("nobody_needs_spark")
+@pytest.mark.parametrize("content", [None, "no key at all\n"])
+def test_no_such_key(content: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key = tmp_path / "key.pub"
+    if content is not None:
+        key.write_text(content)
+    write_lines_of(tmp_path / "hall", day().records)
+    assert run(tmp_path / "hall", "--out", tmp_path / "out", "--public-key", key) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert str(key) in said.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_keys_and_manifests(spark: SparkSession, tmp_path: Path) -> None:
+    """Signed with the trusted key, with another one, and with none; and without any seal."""
+    shape = Shape(events=60, segment=30)
+    servers = {
+        "right": shape,
+        "wrong": Shape(events=60, segment=30, key=NEXT_KEY),
+        "unsigned": Shape(events=60, segment=30, key=None),
+        "unsealed": Shape(events=60, segment=30, key=None, seals=False),
+        "lost": shape,
+    }
+    journals = {name: write_days(tmp_path / name, each, name) for name, each in servers.items()}
+    (journals["lost"] / MANIFEST_NAME).unlink()
+    without = ingested(spark, [*journals.values()], tmp_path / "without")
+    found = {name: {each["kind"] for each in without.found if each["server"] == name} for name in servers}
+    # The segments refer to seals.
+    assert found == {"right": set(), "wrong": set(), "unsigned": set(), "unsealed": set(), "lost": {"bad-manifest"}}
+    trusting = ingested(spark, [*journals.values()], tmp_path / "with", trusted=KEY.public)
+    assert trusting.records == without.records
+    found = {name: {each["kind"] for each in trusting.found if each["server"] == name} for name in servers}
+    assert found["right"] == set()
+    assert all("bad-manifest" in found[name] for name in servers if name != "right"), found
+    assert {each["severity"] for each in trusting.found} == {"error"}
+
+
+def test_versions(spark: SparkSession, tmp_path: Path) -> None:
+    """All lines of a newer one, and both: each such line is named, the others are read."""
+    new, mixed = (write_lines_of(tmp_path / name, day(name).records) for name in ("new", "mixed"))
+    for path in list_segments(new):
+        path.write_bytes(path.read_bytes().replace(b'{"v":2,', b'{"v":3,'))
+    (segment,) = list_segments(mixed)
+    lines = segment.read_bytes().splitlines(keepends=True)
+    change_line(segment, 4, lambda line: line.replace(b'{"v":2,', b'{"v":3,'))
+    read = ingested(spark, [new, mixed], tmp_path / "out")
+    bad = Counter(each["file"] for each in read.found if each["kind"] == "bad-line")
+    assert bad == {str(list_segments(new)[0]): len(lines), str(segment): 1}
+    assert all("schema version 3" in each["message"] for each in read.found if each["kind"] == "bad-line")
+    servers = Counter(json.loads(row)["server"] for row in read.records.elements())
+    assert servers == {"mixed": len(lines) - 2}
+
+
+def test_what_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None:
+    journal = write_lines_of(tmp_path / "hall", day().records[:5], day().records[5:])
+    first, _ = list_segments(journal)
+    first.unlink()
+    first.mkdir()
+    with (
+        pytest.raises(JournalError, match=r"cannot read the segment .*1\.jsonl: Is a directory"),
+        take_snapshot(spark, [str(journal)]),
+    ):
+        pass
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_what_may_not_be_read(spark: SparkSession, tmp_path: Path) -> None:
+    journal = write_lines_of(tmp_path / "hall", day().records[:5], day().records[5:])
+    list_segments(journal)[0].chmod(0)
+    with (
+        pytest.raises(JournalError, match=r"cannot read the segment .*: Permission denied"),
+        take_snapshot(spark, [str(journal)]),
+    ):
+        pass
+
+
+@pytest.fixture
+def growing(tmp_path: Path) -> Iterator[Path]:
+    """A journal of which the last segment grows, a few bytes at a time, so that it mostly ends within a record."""
+    whole = write_days(tmp_path / "whole", Shape(events=400, segment=300, end=RUNNING), "hall")
+    *closed, last = list_segments(whole)
+    journal = tmp_path / "hall"
+    journal.mkdir()
+    for path in (*closed, whole / MANIFEST_NAME):
+        (journal / path.name).write_bytes(path.read_bytes())
+    text = last.read_bytes()
+    sealed = max(
+        entry["bytes"]
+        for entry in map(json.loads, (whole / MANIFEST_NAME).read_bytes().splitlines())
+        if entry.get("segment") == int(last.name.partition(".")[0])
+    )
+    ended = threading.Event()
+
+    def write() -> None:
+        with (journal / last.name).open("wb", buffering=0) as file:
+            file.write(text[: sealed + 7])
+            for begin in range(sealed + 7, len(text), 37):
+                begun.set()
+                if ended.wait(0.05):
+                    return
+                file.write(text[begin : begin + 37])
+            begun.set()
+
+    begun = threading.Event()
+    writing = threading.Thread(target=write)
+    writing.start()
+    begun.wait()
+    yield journal
+    ended.set()
+    writing.join()
+
+
+def test_a_segment_that_grows_is_no_fault(spark: SparkSession, growing: Path, tmp_path: Path) -> None:
+    counts = []
+    for number in range(3):
+        read = ingested(spark, [growing], tmp_path / f"out-{number}", kept=tmp_path / "kept" if number else None)
+        assert {*read.kinds} <= {"torn-tail"}
+        assert all(each["severity"] == "notice" for each in read.found)
+        counts.append(read.records.total())
+    assert counts == sorted(counts)
+    assert counts[0] > 300
