@@ -63,7 +63,7 @@ THIRD_PARTIES: Table = {
     "bussrv.client": (),
     "bussrv.demo": (),
     "bussrv.testing.server": (),
-    "bussrv.audit": ("pyspark", "msgspec", "tqdm"),
+    "bussrv.audit": ("pyspark", "grpc", "msgspec", "tqdm"),
     PLUGIN: ("twisted", "zope"),
 }
 

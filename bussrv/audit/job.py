@@ -115,13 +115,13 @@ def audit(
 
 def _examine(spark: SparkSession, request: Request, out: Path, progress: Progress | None) -> Verdict:
     from bussrv.audit import report
-    from bussrv.audit.checkpoint import opened
     from bussrv.audit.html import page
     from bussrv.audit.html.facts import facts
-    from bussrv.audit.ingest import ingest
     from bussrv.audit.period import Period
     from bussrv.audit.progress import Progress as Silent
-    from bussrv.audit.sources import take_snapshot
+    from bussrv.audit.reading.checkpoint import opened
+    from bussrv.audit.reading.ingest import ingest
+    from bussrv.audit.reading.sources import take_snapshot
     from bussrv.audit.store import Store
     from bussrv.audit.tables import PUBLISHED, make_tables
 
@@ -228,7 +228,7 @@ def _audit_alone(arguments: argparse.Namespace) -> Verdict:
         from bussrv.audit.session import remote_session, spark_session
     except ImportError as error:
         raise AuditFailed(f"the audit needs PySpark ({error}): pip install 'bussrv[audit]'") from error
-    from bussrv.audit.sources import size_of
+    from bussrv.audit.reading.sources import size_of
 
     size = size_of(arguments.journals)
     several = arguments.remote is not None or not arguments.master.startswith("local")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bussrv.audit.segments import literal
+_PATTERN_CHARACTER = re.compile(r"[\\\[\]{}*?]")
 
 # Nearly every value of these is another one. A dictionary of them is given up again, but takes a third of the time that
 # it takes to write a table of lines.
@@ -46,3 +47,8 @@ def write_parquet(table: DataFrame, path: Path, partitioned_by: Sequence[str] = 
     for column in _WITHOUT_DICTIONARY:
         writer = writer.option(f"parquet.enable.dictionary#{column}", False)
     writer.parquet(f"file://{path}")
+
+
+def literal(path: str) -> str:
+    """A path as Spark reads from it: it takes some characters for a pattern, though it does not when it writes."""
+    return _PATTERN_CHARACTER.sub(r"\\\g<0>", path)

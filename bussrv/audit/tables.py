@@ -7,10 +7,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from pyspark.sql import DataFrame
 
-from bussrv.audit import boots, concurrency, consistency, leases, links, services, sessions, talkers, trouble
+from bussrv.audit.activity import boots, concurrency, leases, links, services, sessions, talkers, trouble
+from bussrv.audit.consistency import rules as consistency
 from bussrv.audit.findings import union
-from bussrv.audit.ingest import Ingested
 from bussrv.audit.period import Period
+from bussrv.audit.reading.ingest import Ingested
 from bussrv.audit.store import Store
 
 PARTITIONED = ("date", "protocol")

@@ -14,8 +14,8 @@ from bussrv.errors import BussrvError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from bussrv.audit.past import Past
-    from bussrv.audit.replay import Registry
+    from bussrv.audit.replay.past import Past
+    from bussrv.audit.replay.registry import Registry
     from bussrv.journal.moments import Moment
 
 SUMMARY = "what was there at a moment, and what happened to somebody"
@@ -97,7 +97,7 @@ def _parsed(parse: Callable[[str], Parsed], text: str) -> Parsed:
 
 
 def _at(arguments: argparse.Namespace) -> int:
-    from bussrv.audit.past import check_moment, open_past
+    from bussrv.audit.replay.past import check_moment, open_past
 
     check_moment(arguments.journals, arguments.moment)
     with open_past(arguments.journals, [arguments.moment.time]) as past:
@@ -114,13 +114,13 @@ def _at(arguments: argparse.Namespace) -> int:
 
 
 def _diff(arguments: argparse.Namespace) -> int:
-    from bussrv.audit.past import check_moment, open_past
+    from bussrv.audit.replay.past import check_moment, open_past
 
     moments = [arguments.first, arguments.second]
     for each in moments:
         check_moment(arguments.journals, each)
     with open_past(arguments.journals, [each.time for each in moments]) as past:
-        from bussrv.audit.replay import difference
+        from bussrv.audit.replay.registry import difference
 
         before, after = _registries(past, moments)
         kinds = {name: _rows(table) for name, table in difference(before, after)._asdict().items()}
@@ -160,8 +160,8 @@ def _diff_lines(moments: Sequence[Moment], kinds: dict[str, list[Row]]) -> Itera
 
 def _registries(past: Past, moments: Sequence[Moment]) -> list[Registry]:
     """The registries at moments, their timestamps as microseconds."""
-    from bussrv.audit.past import ReplayFailed
-    from bussrv.audit.replay import Registry, registry_at
+    from bussrv.audit.replay.past import ReplayFailed
+    from bussrv.audit.replay.registry import Registry, registry_at
 
     asked = max((moment.seq for moment in moments if moment.seq is not None), default=None)
     if asked is not None:
@@ -191,13 +191,13 @@ def _line(kind: str, row: Row) -> str:
 
 
 def _timeline(arguments: argparse.Namespace) -> int:
-    from bussrv.audit.past import open_past
-    from bussrv.audit.telling import sentences
+    from bussrv.audit.replay.past import open_past
+    from bussrv.audit.replay.telling import sentences
     from bussrv.journal.record import format_time
 
     with open_past(arguments.journals) as past:
         from bussrv.audit.period import Period
-        from bussrv.audit.timeline import similar_names, timeline
+        from bussrv.audit.replay.timeline import similar_names, timeline
 
         period = Period(arguments.since, arguments.until)
         told = timeline(past.records, arguments.name, past.store.keep, period)

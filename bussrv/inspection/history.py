@@ -14,6 +14,7 @@ from bussrv.journal.segment import first_seq
 from bussrv.registry.fold import RegistryFold
 from bussrv.registry.snapshot import Snapshot, snapshot
 
+
 def snapshots(directory: Path, moments: Sequence[Moment]) -> list[Snapshot]:
     """The registry of a journal at each of ``moments``, in their order.
 

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from bussrv.addresses import format_address
-from bussrv.audit.address import address_of
+from bussrv.audit.activity.address import address_of
 from tests.audit.oracles import address as oracle
 
 CASES = {

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from bussrv import events as ev
-from bussrv.audit import boots
+from bussrv.audit.activity import boots
 from bussrv.journal.record import Record
 from tests.audit import plans, troubles
 from tests.audit.frames import Rows, frame, in_order, rows

@@ -13,8 +13,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from bussrv.audit.checkpoint import MARKER, Checkpoint, CheckpointRefused, opened
 from bussrv.audit.job import audit
+from bussrv.audit.reading.checkpoint import MARKER, Checkpoint, CheckpointRefused, opened
 from bussrv.audit.tables import PUBLISHED
 from bussrv.journal.batch import Rotation
 from bussrv.journal.manifest import MANIFEST_NAME
@@ -90,7 +90,7 @@ def halls(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Hall
 @pytest.fixture
 def was_hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files of which the bytes were looked at."""
-    import bussrv.audit.ingest as module
+    import bussrv.audit.reading.ingest as module
 
     seen: list[str] = []
     read_wholes = module.read_wholes
@@ -187,7 +187,7 @@ def test_what_an_audit_began_and_did_not_end_may_be_gone(
         raise _PowerCut
 
     with monkeypatch.context() as patch:
-        patch.setattr("bussrv.audit.checkpoint.write_parquet", cut)
+        patch.setattr("bussrv.audit.reading.checkpoint.write_parquet", cut)
         with pytest.raises(StreamingQueryException, match="_PowerCut"):
             ingested(spark, [journal], tmp_path / "1", kept=tmp_path / "kept")
     list_segments(journal)[0].unlink()

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from bussrv.audit.concurrency import concurrency
+from bussrv.audit.activity.concurrency import concurrency
+from bussrv.audit.activity.sessions import sessions
 from bussrv.audit.period import Period
-from bussrv.audit.sessions import sessions
 from tests.audit import activities
 from tests.audit.activities import servers_of
 from tests.audit.frames import frame, rows

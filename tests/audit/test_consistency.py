@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from bussrv.audit import boots, consistency
+from bussrv.audit.activity import boots
+from bussrv.audit.consistency import rules as consistency
 from bussrv.audit.findings import FINDING, KINDS, union
 from bussrv.audit.period import Period
 from bussrv.journal.batch import Rotation

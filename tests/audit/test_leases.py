@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from bussrv import events as ev
-from bussrv.audit.leases import leases
+from bussrv.audit.activity.leases import leases
 from bussrv.audit.period import Period
 from bussrv.journal.record import Record
 from tests.audit import troubles

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from bussrv import events as ev
-from bussrv.audit.boots import boots
-from bussrv.audit.links import links
+from bussrv.audit.activity.boots import boots
+from bussrv.audit.activity.links import links
 from bussrv.audit.period import Period
 from bussrv.journal.record import Record
 from tests.audit import troubles

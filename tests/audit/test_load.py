@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from bussrv import events as ev
-from bussrv.audit.chain import bad_line_findings, line_findings, places_of
 from bussrv.audit.findings import made_here
-from bussrv.audit.integrity import torn_tail_findings
-from bussrv.audit.load import lines_of, records_of
-from bussrv.audit.segments import read_text
-from bussrv.audit.sources import take_snapshot
+from bussrv.audit.reading.chain import bad_line_findings, line_findings, places_of
+from bussrv.audit.reading.integrity import torn_tail_findings
+from bussrv.audit.reading.load import lines_of, records_of
+from bussrv.audit.reading.segments import read_text
+from bussrv.audit.reading.sources import take_snapshot
 from bussrv.errors import JournalError
 from bussrv.journal.header import decode_header, decode_part
 from bussrv.journal.record import Record, decode, encode

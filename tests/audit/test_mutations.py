@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from bussrv.audit import snapshot as snapshot_module
 from bussrv.audit.findings import KINDS
 from bussrv.audit.job import Verdict, audit
+from bussrv.audit.reading import snapshot as snapshot_module
 from bussrv.journal import verify as verify_module
 from bussrv.journal.verify import verify
 from tests.audit.conftest import Rows

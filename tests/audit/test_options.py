@@ -15,9 +15,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bussrv.audit import job
-from bussrv.audit import snapshot as snapshot_module
 from bussrv.audit.job import Verdict, audit
-from bussrv.audit.sources import choose, take_snapshot
+from bussrv.audit.reading import snapshot as snapshot_module
+from bussrv.audit.reading.sources import choose, take_snapshot
 from bussrv.errors import JournalError
 from bussrv.journal.batch import Rotation
 from bussrv.journal.manifest import MANIFEST_NAME

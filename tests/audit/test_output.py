@@ -28,7 +28,13 @@ def test_an_audit_is_written(tmp_path: Path) -> None:
     path = write(out, "1")
     assert path == out / "summary.json"
     assert json.loads(path.read_text()) == {"content": "1"}
-    assert files(out) == {".bussrv-audit", "report.html", "summary.json", "tables/findings/part-1", "tables/sessions/part-1"}
+    assert files(out) == {
+        ".bussrv-audit",
+        "report.html",
+        "summary.json",
+        "tables/findings/part-1",
+        "tables/sessions/part-1",
+    }
     assert not (out / ".writing").exists()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from bussrv.audit.sources import size_of, take_snapshot
+from bussrv.audit.reading.sources import size_of, take_snapshot
 from bussrv.errors import JournalError
 from bussrv.journal.batch import Rotation
 from bussrv.journal.segment import is_compressed, list_segments
@@ -55,7 +55,7 @@ def test_what_is_kept_of_urls(spark: SparkSession, tmp_path: Path) -> None:
     first = ingested(spark, [url_of(barn)], tmp_path / "1", kept=kept)
     assert len([*(kept / "lines").iterdir()]) == 1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bussrv.audit.checkpoint.write_parquet", None)
+        patch.setattr("bussrv.audit.reading.checkpoint.write_parquet", None)
         assert ingested(spark, [url_of(barn)], tmp_path / "2", kept=kept) == first
     assert first.findings == {}
 

@@ -14,9 +14,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from bussrv.audit.replay import Registry, difference, registry_at
+from bussrv.audit.replay.registry import Registry, difference, registry_at
+from bussrv.audit.replay.timeline import similar_names, timeline
 from bussrv.audit.store import Store
-from bussrv.audit.timeline import similar_names, timeline
 from bussrv.inspection import difference as differences
 from bussrv.inspection.history import snapshots
 from bussrv.journal.moments import Moment

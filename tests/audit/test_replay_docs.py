@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from bussrv.audit.past import open_past
+from bussrv.audit.replay.past import open_past
 from bussrv.cli.main import main
 
 pytestmark = pytest.mark.timeout(600)

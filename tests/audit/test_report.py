@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bussrv.audit import report
 from bussrv.audit.job import audit
-from bussrv.audit.load import lines_of
 from bussrv.audit.output import OutputRefused
 from bussrv.audit.period import Period
+from bussrv.audit.reading.load import lines_of
 from bussrv.audit.tables import PUBLISHED
 from bussrv.errors import JournalError
 from bussrv.journal.segment import segment_name
@@ -161,7 +161,7 @@ def test_nothing_is_said_of_a_segment_that_goes_away_meanwhile(
         compress(journal / segment_name(1))
         return lines_of(text)
 
-    monkeypatch.setattr("bussrv.audit.ingest.lines_of", read_late)
+    monkeypatch.setattr("bussrv.audit.reading.ingest.lines_of", read_late)
     with pytest.raises(JournalError, match="went away while it was read"):
         audit(spark, [journal], tmp_path / "out")
     assert not (tmp_path / "out" / "summary.json").exists()

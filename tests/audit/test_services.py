@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from bussrv import events as ev
+from bussrv.audit.activity.services import orphans, services, spans, uptimes
 from bussrv.audit.period import Period
-from bussrv.audit.services import orphans, services, spans, uptimes
 from bussrv.journal.record import Record
 from tests.audit import activities
 from tests.audit.activities import servers_of

@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from bussrv import events as ev
+from bussrv.audit.activity.sessions import sessions
 from bussrv.audit.period import Period
-from bussrv.audit.sessions import sessions
 from bussrv.journal.record import Record
 from tests.audit import activities
 from tests.audit.activities import servers_of

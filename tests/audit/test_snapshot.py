@@ -9,8 +9,8 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
-from bussrv.audit.snapshot import Snapshot, TornTail
-from bussrv.audit.sources import choose, take_snapshot
+from bussrv.audit.reading.snapshot import Snapshot, TornTail
+from bussrv.audit.reading.sources import choose, take_snapshot
 from bussrv.errors import JournalError
 from bussrv.journal.record import encode
 from bussrv.journal.segment import segment_name

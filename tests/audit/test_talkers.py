@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from bussrv.audit import talkers
+from bussrv.audit.activity import talkers
 from tests.audit.frames import Rows, in_order, rows
 from tests.audit.journals import START
 from tests.audit.oracles import talkers as oracle

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bussrv.audit.telling import _WHAT, duration, sentences
-from bussrv.audit.timeline import _SHOWN
+from bussrv.audit.replay.telling import _WHAT, duration, sentences
+from bussrv.audit.replay.timeline import _SHOWN
 from bussrv.events import EVENTS_BY_NAME
 from bussrv.inspection.words import word
 from bussrv.journal.record import parse_time

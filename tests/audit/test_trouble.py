@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from bussrv import events as ev
-from bussrv.audit import trouble
+from bussrv.audit.activity import trouble
 from bussrv.audit.period import Period
 from bussrv.journal.record import Record
 from tests.audit import plans, troubles

@@ -1,0 +1,62 @@
+"""How many were there at once: the sessions of each protocol that are open, at every moment at which that changes."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
+
+from bussrv.audit.activity.sweep import watched
+from bussrv.audit.period import Period
+
+BUCKET = 3_600_000_000
+"""Moments are swept over in portions of so many microseconds, all at once."""
+
+
+def concurrency(sessions: DataFrame, servers: DataFrame, period: Period) -> DataFrame:
+    """``sessions`` of a ``protocol`` are open from ``moment`` on; ``date`` is that of the moment. Far sessions are left
+    out, and so are those of which neither opening nor closing is known. A session that was open before its server was
+    watched counts from then on; one whose opening is missing was opened as long before its end as that says.
+
+    :param sessions: what :func:`bussrv.audit.activity.sessions.sessions` returns.
+    """
+    bucket = ("server", "protocol", "bucket")
+    steps = _steps(sessions.join(watched(servers, period), on="server", how="inner"))
+    portions = steps.withColumn("bucket", F.floor(F.unix_micros("moment") / BUCKET)).repartition(*bucket)
+    changes = portions.groupBy(*bucket, "moment").agg(F.sum("step").alias("step")).where("step <> 0")
+    columns = (*bucket, "moment", "step")
+    running = Window.partitionBy(*bucket).orderBy(F.col("moment").asc_nulls_first())
+    return (
+        changes.unionByName(_carried(portions).select(*columns))
+        .withColumn("sessions", F.sum("step").over(running.rowsBetween(Window.unboundedPreceding, 0)))
+        .where(F.col("moment").isNotNull())
+        .select("server", "protocol", "moment", "sessions", F.to_date("moment").alias("date"))
+    )
+
+
+def _steps(sessions: DataFrame) -> DataFrame:
+    """One up where a session begins, one down where it ends."""
+    lasted = F.round(F.col("duration_seconds") * 1_000_000).cast("bigint")
+    opened = F.coalesce("opened", F.timestamp_micros(F.unix_micros("closed") - lasted))
+    begin = F.greatest(opened, F.col("watch_begin"))
+    # The end of a session that was closed by a clock that was set back is where it began.
+    end = F.when(F.col("closed").isNotNull(), F.greatest("closed", begin))
+    up, down = (F.struct(at.alias("moment"), F.lit(step).alias("step")) for at, step in ((begin, 1), (end, -1)))
+    return (
+        sessions.where(F.col("home").isNull() & opened.isNotNull())
+        .select("server", "protocol", F.explode(F.array(up, down)).alias("at"))
+        .select("server", "protocol", "at.moment", "at.step")
+        .where(F.col("moment").isNotNull())
+    )
+
+
+def _carried(portions: DataFrame) -> DataFrame:
+    """What is open when a portion begins, as one step without a moment."""
+    sums = portions.groupBy("server", "protocol", "bucket").agg(F.sum("step").alias("step"))
+    before = Window.partitionBy("server", "protocol").orderBy("bucket").rowsBetween(Window.unboundedPreceding, -1)
+    return sums.select(
+        "server",
+        "protocol",
+        "bucket",
+        F.lit(None).cast("timestamp").alias("moment"),
+        F.coalesce(F.sum("step").over(before), F.lit(0)).alias("step"),
+    )

@@ -1,0 +1,97 @@
+"""Who was there: the table of sessions."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
+
+from bussrv.audit.activity.address import address_of
+from bussrv.audit.activity.sweep import key_of
+from bussrv.audit.period import Period
+
+_TELLING = ("session.opened", "session.identified", "auth.succeeded", "session.closed")
+"""The events that say what a session is; the others say what it did."""
+
+_COUNTERS = ("objects_in", "objects_out", "bytes_in", "bytes_out")
+_ID = ("key", "server", "session")
+
+
+def sessions(records: DataFrame, servers: DataFrame, period: Period) -> DataFrame:
+    """Each session that a record names, unless it was over before the period: who it was, when it came and went, what
+    it provided and wanted. ``date`` is that of its opening, or else of its first record.
+
+    :param servers: is not asked: what a session is does not end with the journal.
+    """
+    named = records.where(F.col("session").isNotNull()).withColumn("key", key_of("server", "session"))
+    telling = F.col("event").isin(*_TELLING)
+    known = _told(named.where(telling)).join(_did(named.where(~telling)), on=list(_ID), how="full")
+    is_closed = F.col("closing").isNotNull()
+    opened, closed = F.col("opening.moment"), F.col("closing.moment")
+    first_moment = F.least("told_first", "did_first")
+    peer = F.coalesce("opening.peer", "closing.peer", "other_peer")
+    table = known.select(
+        "session",
+        "server",
+        F.coalesce("opening.protocol", "closing.protocol", "other_protocol").alias("protocol"),
+        F.coalesce("closing.routing_id", "identified.routing_id", "opening.routing_id", "other_routing_id").alias(
+            "routing_id"
+        ),
+        F.coalesce("closing.actor", "acting.actor", "opening.actor").alias("actor"),
+        F.col("identified.name").alias("name"),
+        F.col("identified.role").alias("role"),
+        peer.alias("peer"),
+        address_of(peer).alias("address"),
+        F.when(is_closed, "closed").otherwise("open").alias("state"),
+        opened.alias("opened"),
+        closed.alias("closed"),
+        (F.col("closing.duration") / 1_000_000).alias("duration_seconds"),
+        F.col("closing.reason").alias("reason"),
+        *[F.when(is_closed, F.coalesce(f"closing.{name}", F.lit(0))).alias(name) for name in _COUNTERS],
+        F.when(opened.isNotNull(), F.coalesce("opening.persistent", F.lit(False))).alias("persistent"),
+        F.col("opening.home").alias("home"),
+        _names("provided"),
+        _names("wanted"),
+        F.coalesce("objects_wanted", F.lit(False)).alias("objects_wanted"),
+        F.to_date(F.coalesce(opened, first_moment)).alias("date"),
+    )
+    return table.where(F.col("closed").isNull() | period.is_begun(F.col("closed")))
+
+
+def _told(records: DataFrame) -> DataFrame:
+    """What sessions say of themselves: their first opening and closing, and the last identification and user.
+
+    A struct that begins with what orders records is one value to compare, and the same also where two records have
+    the same number.
+    """
+    event = F.col("event")
+    opening = ("protocol", "routing_id", "actor", "peer", "persistent", "home")
+    closing = ("protocol", "routing_id", "actor", "peer", "duration", "reason", *_COUNTERS)
+    acting = event.isin("session.identified", "auth.succeeded") & F.col("actor").isNotNull()
+    return records.groupBy(*_ID).agg(
+        F.min(_where(event == "session.opened", *opening)).alias("opening"),
+        F.min(_where(event == "session.closed", *closing)).alias("closing"),
+        F.max(_where(event == "session.identified", "routing_id", "name", "role")).alias("identified"),
+        F.max(_where(acting, "actor")).alias("acting"),
+        F.min("moment").alias("told_first"),
+    )
+
+
+def _where(condition: Column, *columns: str) -> Column:
+    return F.when(condition, F.struct("seq", "moment", "mono", *columns))
+
+
+def _did(records: DataFrame) -> DataFrame:
+    """What sessions did, by name; and what the records say of one whose opening and closing are not there."""
+    service, added = F.col("service"), F.col("event") == "subscription.added"
+    return records.groupBy(*_ID).agg(
+        F.collect_set(F.when(F.col("event") == "service.registered", service)).alias("provided"),
+        F.collect_set(F.when(added, service)).alias("wanted"),
+        F.bool_or(added & service.isNull()).alias("objects_wanted"),
+        F.min("moment").alias("did_first"),
+        *[F.min(name).alias(f"other_{name}") for name in ("protocol", "routing_id", "peer")],
+    )
+
+
+def _names(column: str) -> Column:
+    none = F.array().cast("array<string>")
+    return F.coalesce(F.array_sort(column), none).alias(column)

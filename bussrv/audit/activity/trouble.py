@@ -1,0 +1,110 @@
+"""What was written, what was refused, and who came too often: tables of counts.
+
+Each scans the records once, and counts before it moves anything: what is left to be sorted is little.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
+
+from bussrv.audit.activity.address import address_of
+from bussrv.audit.period import Period
+
+REFUSALS = ("service.refused", "subscription.refused", "auth.failed", "limit.reached")
+"""The events of what somebody wanted and did not get."""
+
+STORM = 10
+"""So many sessions that one address opens in a minute are a reconnect storm."""
+
+_MINUTE = 60_000_000
+_DAY = 24 * 60 * _MINUTE
+
+
+def events(records: DataFrame, period: Period) -> DataFrame:
+    """How many records of each kind there are, by day, and how many more were left out of the journal because one
+    address caused too many of them (``suppressed``).
+    """
+    return (
+        _within(records, period)
+        .groupBy("server", "event", "outcome", "protocol", _date().alias("date"))
+        .agg(*_counts())
+        .select("server", "event", "outcome", "records", "suppressed", "date", "protocol")
+    )
+
+
+def refusals(records: DataFrame, period: Period) -> DataFrame:
+    """What was refused, or failed, by day: to whom, from where, and why; ``limit`` is the option of a limit that was
+    hit. ``suppressed`` is what was left out of the journal before these records: of the same event and address, but not
+    necessarily for the same reason.
+    """
+    return (
+        _within(records.where(F.col("event").isin(*REFUSALS)), period)
+        .withColumn("address", address_of(F.col("peer")))
+        .groupBy("server", "event", "reason", "limit", "actor", "address", "protocol", _date().alias("date"))
+        .agg(*_counts(), F.min("moment").alias("first_moment"), F.max("moment").alias("last_moment"))
+        .select(
+            "server",
+            "event",
+            "reason",
+            "limit",
+            "actor",
+            "address",
+            "records",
+            "suppressed",
+            "first_moment",
+            "last_moment",
+            "date",
+            "protocol",
+        )
+    )
+
+
+def storms(records: DataFrame, period: Period) -> DataFrame:
+    """Reconnect storms: minutes (of the clock, UTC) in a row in each of which one address opened at least ``STORM``
+    sessions. ``begin`` and ``end`` are the first and the last opening, ``openings`` is how many there were, and
+    ``peak`` the most in one of the minutes. Sessions of other servers do not count.
+    """
+    in_order = Window.partitionBy("server", "protocol", "address").orderBy("minute")
+    # Of minutes in a row, each is one more and comes one later.
+    storm = F.col("minute") - F.row_number().over(in_order)
+    return (
+        _busy_minutes(records, period)
+        .withColumn("storm", storm)
+        .groupBy("server", "protocol", "address", "storm")
+        .agg(
+            F.min("first_moment").alias("begin"),
+            F.max("last_moment").alias("end"),
+            F.sum("openings").alias("openings"),
+            F.max("openings").alias("peak"),
+        )
+        .select("server", "protocol", "address", "begin", "end", "openings", "peak")
+    )
+
+
+def _busy_minutes(records: DataFrame, period: Period) -> DataFrame:
+    opened = (F.col("event") == "session.opened") & F.col("home").isNull() & F.col("peer").isNotNull()
+    return (
+        _within(records.where(opened), period)
+        .withColumn("address", address_of(F.col("peer")))
+        .groupBy("server", "protocol", "address", F.floor(F.unix_micros("moment") / _MINUTE).alias("minute"))
+        .agg(
+            F.count("*").alias("openings"),
+            F.min("moment").alias("first_moment"),
+            F.max("moment").alias("last_moment"),
+        )
+        .where(F.col("openings") >= STORM)
+    )
+
+
+def _within(records: DataFrame, period: Period) -> DataFrame:
+    return records.where(~F.col("given") & period.holds(F.col("moment")))
+
+
+def _date() -> Column:
+    """The day in UTC, whatever the time zone of the Spark session is."""
+    return F.date_from_unix_date(F.floor(F.unix_micros("moment") / _DAY).cast("int"))
+
+
+def _counts() -> list[Column]:
+    return [F.count("*").alias("records"), F.coalesce(F.sum("suppressed"), F.lit(0)).alias("suppressed")]

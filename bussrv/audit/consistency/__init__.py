@@ -1,0 +1,1 @@
+"""What no sound server writes: findings about what records say."""

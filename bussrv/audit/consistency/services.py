@@ -1,0 +1,143 @@
+"""Services and subscriptions that were begun or ended when they were not there, or were there already."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
+
+from bussrv.audit.consistency.known import (
+    boot_of_session,
+    disk_failures,
+    happened,
+    key_of,
+    with_is_known,
+    with_servers,
+    without_disk_failures,
+)
+from bussrv.audit.findings import as_findings, words
+from bussrv.audit.period import Period
+
+_REGISTERED, _UNREGISTERED, _ADDED, _REMOVED, _RENEWED = range(1, 6)
+_CODES = {
+    "service.registered": _REGISTERED,
+    "service.unregistered": _UNREGISTERED,
+    "subscription.added": _ADDED,
+    "subscription.removed": _REMOVED,
+    "subscription.renewed": _RENEWED,
+}
+
+_LEFT = "service-never-unregistered"
+
+
+def findings(records: DataFrame, boots: DataFrame, period: Period) -> DataFrame:
+    """What is found about services and subscriptions."""
+    is_left = F.col("kind") == _LEFT
+    is_in_time = F.col("first_closing").isNull() | (F.col("seq") <= F.col("first_closing"))
+    # What a session did once it was closed is found as such.
+    in_time = (
+        _suspects(records)
+        .join(_ends(records), on="session", how="left")
+        .where(F.when(is_left, F.col("first_closing") > F.col("seq")).otherwise(is_in_time))
+    )
+    placed = (
+        in_time.withColumn("first_seq", F.col("seq"))
+        .withColumn("seq", F.when(is_left, F.col("first_closing")).otherwise(F.col("seq")))
+        .withColumn("mono", F.when(is_left, F.col("closed_mono")).otherwise(F.col("mono")))
+        .withColumn("moment", F.when(is_left, F.col("closed")).otherwise(F.col("moment")))
+        .withColumn("is_loss", is_left | F.col("is_loss"))
+    )
+    judged = with_is_known(placed, boots).where(
+        F.col("is_known") | F.coalesce(F.col("openings") > 0, F.lit(False)) | ~F.col("is_first")
+    )
+    found = without_disk_failures(judged, disk_failures(records)).where(period.is_begun(F.col("moment")))
+    return as_findings(
+        with_servers(found, boots).select(
+            "kind",
+            "server",
+            boot_of_session().alias("boot"),
+            "session",
+            "service",
+            "first_seq",
+            F.col("seq").alias("last_seq"),
+            words("session ", F.col("session"), _what(is_left)).alias("message"),
+        )
+    )
+
+
+def _ends(records: DataFrame) -> DataFrame:
+    """Each session: how often it was opened, and when it was closed."""
+    opened, closed = happened("session.opened"), happened("session.closed")
+    return (
+        records.where(opened | closed)
+        .select("session", opened.alias("is_opening"), closed.alias("is_closing"), "seq", "mono", "moment")
+        .groupBy("session")
+        .agg(
+            F.count_if("is_opening").alias("openings"),
+            F.min(F.when(F.col("is_closing"), F.col("seq"))).alias("first_closing"),
+            F.max(F.when(F.col("is_closing"), F.col("moment"))).alias("closed"),
+            F.max(F.when(F.col("is_closing"), F.col("mono"))).alias("closed_mono"),
+        )
+    )
+
+
+def _what(is_left: Column) -> Column:
+    name = F.coalesce("service", F.lit("objects"))
+    return (
+        F.when(F.col("kind") == "service-not-registered", words(" unregistered ", name, ", which it did not provide"))
+        .when(F.col("kind") == "service-registered-twice", words(" registered ", name, ", which it provided already"))
+        .when(is_left, words(" was closed, but never unregistered ", name))
+        .when(F.col("kind") == "subscription-added-twice", words(" subscribed to ", name, ", which it did already"))
+        .otherwise(words(" ended or renewed a subscription to ", name, ", which it did not have"))
+    )
+
+
+def _suspects(records: DataFrame) -> DataFrame:
+    """The records that begin what is there already, or end or renew what is not; and the last registration of a service
+    if it was not unregistered behind that (``_LEFT``), which is all right as long as the session is open.
+    """
+    # Numbers first, because they sort faster than texts; the services and subscriptions of a session go apart.
+    same = ("session_key", "session", "is_subscription", "service")
+    in_order = Window.partitionBy(*same).orderBy("seq", "moment", "mono")
+    code = F.coalesce(*[F.when(happened(event), number) for event, number in _CODES.items()])
+    steps = records.where(happened(*_CODES) & F.col("session").isNotNull()).select(
+        key_of("session").alias("session_key"),
+        "session",
+        (code >= _ADDED).alias("is_subscription"),
+        "service",
+        "seq",
+        "moment",
+        "mono",
+        code.alias("code"),
+        # A loss can be noted while the end that was asked for is on its way to the disk.
+        (F.col("reason").isNotNull() & (F.col("reason") != "replaced")).alias("is_loss"),
+        "given",
+        key_of("server").alias("server_key"),
+    )
+    before, code = F.col("before"), F.col("code")
+    is_first, ended = before.isNull(), before.isin(_UNREGISTERED, _REMOVED)
+    ends = code.isin(_UNREGISTERED, _REMOVED)
+    unfounded = (is_first | (ended & ~(ends & F.col("is_loss")))) & ~F.col("given")
+    again = ~is_first & ~ended & ~F.col("given")
+    kind = (
+        F.when((code == _UNREGISTERED) & unfounded, "service-not-registered")
+        .when(code.isin(_REMOVED, _RENEWED) & unfounded, "subscription-not-added")
+        .when((code == _ADDED) & again, "subscription-added-twice")
+        .when((code == _REGISTERED) & again, "service-registered-twice")
+    )
+    left = F.when((code == _REGISTERED) & F.col("behind").isNull(), _LEFT)
+    return (
+        steps.withColumn("before", F.lag("code").over(in_order))
+        .withColumn("behind", F.lead("code").over(in_order))
+        .where(kind.isNotNull() | left.isNotNull())
+        .select(
+            "session",
+            "service",
+            "seq",
+            "moment",
+            "mono",
+            "is_loss",
+            "server_key",
+            (is_first & kind.isNotNull()).alias("is_first"),
+            F.explode(F.array_compact(F.array(kind, left))).alias("kind"),
+        )
+    )

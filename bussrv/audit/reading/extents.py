@@ -1,0 +1,188 @@
+"""What every segment holds, in one row for each, and whether its lines can be taken as they are.
+
+Sound segments are told from others without sorting anything. Each line has a position, consecutive lines consecutive
+ones: in a sound segment the numbers of the records grow with it. And of each line there is the hash, and the one that
+it says the line before it has: in a sound chain these are the same but for both ends, so all of them taken together
+with *exclusive or* come to nothing. The hashes that are compared so have 64 bits, which finds every accident and
+whoever does not make changes fit on purpose; that is what digests and seals are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from msgspec import Struct
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
+
+from bussrv.audit.reading.load import HEADER, PART, RECORD
+
+
+class Block(Struct, frozen=True):
+    """A part of a segment that was read at once; most segments are one.
+
+    :ivar server: a hash of the id of the server; ``None`` when it holds records of several.
+    :ivar chain: what is left of the hashes of its lines; 0 in a sound chain.
+    :ivar first_back: what its first line says of the line before it, and ``last_link`` what its last line is.
+    :ivar first_moment, last_moment: UTC microseconds since 1970.
+    :ivar lowest: the least difference between the number of a record and its position, and ``highest`` the greatest.
+    :ivar lowest_part, highest_part: the same of header and parts, of which the header counts as part 0.
+    """
+
+    taken: str
+    block: int
+    lines: int
+    records: int
+    problems: int
+    headers: int
+    parts: int
+    announced: int | None
+    first_seq: int | None
+    last_seq: int | None
+    first_moment: int | None
+    last_moment: int | None
+    server: int | None
+    chain: int
+    first_back: int
+    last_link: int
+    lowest: int | None
+    highest: int | None
+    lowest_part: int | None
+    highest_part: int | None
+
+
+class Extent(Struct, frozen=True):
+    """A segment.
+
+    :ivar number: the number in its name.
+    :ivar is_sound: whether all lines are sound, the chain holds, and nothing is missing, repeated or out of order.
+    :ivar server: a hash of the id of the server; ``None`` when that is not known, or there are several.
+    """
+
+    taken: str
+    number: int
+    is_sound: bool
+    records: int = 0
+    first_seq: int | None = None
+    last_seq: int | None = None
+    first_moment: int | None = None
+    last_moment: int | None = None
+    server: int | None = None
+
+
+def blocks_of(lines: DataFrame) -> dict[str, list[Block]]:
+    """What was read at once of each segment, in order.
+
+    :param lines: what :func:`bussrv.audit.reading.load.lines_of` returns.
+    """
+    is_sound = F.col("problem").isNull()
+    is_record, is_header, is_part = (is_sound & (F.col("kind") == kind) for kind in (RECORD, HEADER, PART))
+    seq, position = F.when(is_record, F.col("seq")), F.col("position")
+    server, moment = F.when(is_record, F.xxhash64("server")), F.when(is_record, F.unix_micros("moment"))
+    offset, part_offset = seq - position, F.when(is_header, 0).when(is_part, F.col("part")) - position
+    rows = (
+        lines.groupBy("taken", "block")
+        .agg(
+            F.count("*").alias("lines"),
+            F.count_if(is_record).alias("records"),
+            F.count_if(~is_sound).alias("problems"),
+            F.count_if(is_header).alias("headers"),
+            F.count_if(is_part).alias("parts"),
+            F.max(F.when(is_header, F.col("parts"))).alias("announced"),
+            F.min(seq).alias("first_seq"),
+            F.max(seq).alias("last_seq"),
+            F.min(moment).alias("first_moment"),
+            F.max(moment).alias("last_moment"),
+            F.min(server).alias("one"),
+            F.max(server).alias("other"),
+            F.bit_xor(F.col("link").bitwiseXOR(F.col("back"))).alias("chain"),
+            F.min_by("back", "position").alias("first_back"),
+            F.max_by("link", "position").alias("last_link"),
+            F.min(offset).alias("lowest"),
+            F.max(offset).alias("highest"),
+            F.min(part_offset).alias("lowest_part"),
+            F.max(part_offset).alias("highest_part"),
+        )
+        .withColumn("chain", F.col("chain").bitwiseXOR(F.col("first_back").bitwiseXOR(F.col("last_link"))))
+        .withColumn("server", F.when(F.col("one") == F.col("other"), F.col("one")))
+        .select(*Block.__struct_fields__)
+        .collect()
+    )
+    found: dict[str, list[Block]] = {}
+    for block in sorted((Block(*row) for row in rows), key=lambda each: each.block):
+        found.setdefault(block.taken, []).append(block)
+    return found
+
+
+def extents_of(blocks: Mapping[str, Sequence[Block]], numbers: Mapping[str, int]) -> dict[str, Extent]:
+    """What each segment holds, by its name in the snapshot.
+
+    :param blocks: by the name of the segment, too.
+    :param numbers: the number in the name of each segment.
+    """
+    return {taken: _extent(taken, number, blocks.get(taken, ())) for taken, number in numbers.items()}
+
+
+def _extent(taken: str, number: int, blocks: Sequence[Block]) -> Extent:
+    with_records = [block for block in blocks if block.records]
+    if not with_records:
+        return Extent(taken, number, _is_sound(number, blocks))
+    servers = {block.server for block in with_records}
+    return Extent(
+        taken,
+        number,
+        _is_sound(number, blocks),
+        sum(block.records for block in blocks),
+        min(block.first_seq for block in with_records if block.first_seq is not None),
+        max(block.last_seq for block in with_records if block.last_seq is not None),
+        min(block.first_moment for block in with_records if block.first_moment is not None),
+        max(block.last_moment for block in with_records if block.last_moment is not None),
+        servers.pop() if len(servers) == 1 else None,
+    )
+
+
+def _is_sound(number: int, blocks: Sequence[Block]) -> bool:
+    if not blocks or not all(_is_sound_in_itself(block) for block in blocks):
+        return False
+    first = blocks[0]
+    if first.headers != 1 or first.lowest_part != first.highest_part:
+        return False
+    if first.announced is None or sum(block.parts for block in blocks) != first.announced:
+        return False
+    if first.records and first.lowest != number - 1 - first.announced + (first.lowest_part or 0):
+        return False
+    seq = number
+    for block in blocks:
+        if block.records:
+            if block.first_seq != seq:
+                return False
+            seq += block.records
+    return all(other.first_back == one.last_link for one, other in pairwise(blocks))
+
+
+def _is_sound_in_itself(block: Block) -> bool:
+    if block.problems or block.chain or block.lowest != block.highest:
+        return False
+    return block.records == 0 or block.server is not None
+
+
+def servers_in_doubt(extents: Iterable[Extent]) -> set[int] | None:
+    """Hashes of the ids of the servers whose records may have numbers that are missing or repeated; ``None``: any.
+
+    Those of the others follow each other within segments and from one to the next, in all journals together.
+    """
+    by_server: dict[int, list[Extent]] = {}
+    for each in extents:
+        if each.records:
+            if each.server is None:
+                return None
+            by_server.setdefault(each.server, []).append(each)
+    return {server for server, found in by_server.items() if not _follow(found)}
+
+
+def _follow(extents: list[Extent]) -> bool:
+    extents.sort(key=lambda extent: extent.number)
+    return all(each.is_sound for each in extents) and all(
+        other.number == (one.last_seq or 0) + 1 for one, other in pairwise(extents)
+    )

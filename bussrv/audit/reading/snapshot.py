@@ -1,0 +1,244 @@
+"""What is audited: the segments of journals as they are at one moment. No Spark here.
+
+The last segment of a journal may belong to a running server, so a copy of it is audited, up to its last newline. The
+other segments never change any more and are linked to, unless an unfinished record has to be left out of them too. All
+are put in one directory, where Spark finds them under names that it cannot misread::
+
+    0/00000000000000000001.jsonl.gz    the first journal
+    0/00000000000000000813.jsonl
+    1/00000000000000000001.jsonl       the second one
+
+A segment *is taken* as ``0/00000000000000000001``, whether it is compressed or not.
+
+A journal that is somewhere else than in a directory of this machine (``s3a://…``, ``hdfs://…``) is read in place, as a
+copy that nobody writes to; see :mod:`bussrv.audit.reading.remote`.
+
+A running server may compress or remove a segment that is linked to; :meth:`Snapshot.check` tells.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bussrv.errors import JournalError
+from bussrv.journal.keys import PublicKey
+from bussrv.journal.manifest import MANIFEST_NAME, Manifest, read_manifest
+from bussrv.journal.segment import COMPRESSED_SUFFIX, DIGITS, SUFFIX, first_seq, list_segments, torn_tail
+
+PATIENCE = 1.0
+"""Seconds that a running server may take to seal what it has just begun or closed."""
+
+_POLL = 0.05
+
+Choice = Callable[[Sequence[Path]], Sequence[Path]]
+"""Picks those of the segments of a journal that are audited."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A segment of a journal.
+
+    :ivar file: where it is.
+    :ivar taken: its name in the snapshot: the index of the journal, a slash, its number in 20 digits.
+    :ivar number: the number in its name.
+    :ivar bytes: the size of the file.
+    :ivar stamp: differs when the file is another one, or was written to.
+    """
+
+    file: str
+    taken: str
+    number: int
+    bytes: int
+    stamp: str
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is read in place."""
+        return not self.file.startswith("/")
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether it is compressed."""
+        return self.file.endswith(COMPRESSED_SUFFIX)
+
+    def path_in(self, root: Path) -> Path:
+        """Where it is in the snapshot at ``root``."""
+        return root / (self.taken + (COMPRESSED_SUFFIX if self.is_compressed else SUFFIX))
+
+
+@dataclass(frozen=True)
+class TornTail:
+    """What a segment ends in instead of a newline: an unfinished record, which the server does not read either.
+
+    :ivar file: the segment.
+    :ivar number: the number in its name.
+    :ivar line: the number of that line.
+    :ivar size: its size in bytes.
+    :ivar last: whether it is the last segment of its journal, which a crash or a running server may leave so.
+    """
+
+    file: str
+    number: int
+    line: int
+    size: int
+    last: bool
+
+
+@dataclass(frozen=True)
+class Journal:
+    """A journal as it was at one moment.
+
+    :ivar index: what the names of its segments begin with.
+    :ivar location: its directory, as it was named.
+    :ivar root: the directory that holds its segments under their names in the snapshot; of a journal that is read in
+        place, the URL of its directory, as Spark writes it.
+    :ivar segments: those that are audited, in order.
+    :ivar numbers: of all segments that are there, audited or not.
+    :ivar manifest: what is said of them; read before the segments were, so that they hold what is sealed in it.
+    :ivar late: a newer manifest, when a running server had not sealed something yet.
+    :ivar torn_tails: what was left out.
+    """
+
+    index: int
+    location: str
+    root: str
+    segments: tuple[Segment, ...]
+    numbers: frozenset[int]
+    manifest: Manifest
+    late: Manifest
+    torn_tails: tuple[TornTail, ...] = ()
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is read in place."""
+        return not self.root.startswith("/")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Journals as they were at one moment.
+
+    :ivar journals: one or more.
+    :ivar local: where the snapshot is on this machine.
+    """
+
+    journals: tuple[Journal, ...]
+    local: Path = field(default_factory=Path)
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """All segments, those of a journal in order."""
+        return tuple(segment for journal in self.journals for segment in journal.segments)
+
+    @property
+    def torn_tails(self) -> tuple[TornTail, ...]:
+        """All that was left out."""
+        return tuple(tail for journal in self.journals for tail in journal.torn_tails)
+
+    @property
+    def size(self) -> int:
+        """How large the segments are together, in bytes, as they are stored."""
+        return sum(segment.bytes for segment in self.segments)
+
+    def check(self) -> None:
+        """See that everything is still there; to be asked when all of it was read.
+
+        :raises JournalError: names what is not.
+        """
+        for journal in self.journals:
+            for segment in journal.segments:
+                if not journal.is_remote and not segment.path_in(Path(journal.root)).exists():
+                    raise JournalError(
+                        f"{segment.file} went away while it was read, for the server compressed or removed it: "
+                        "try again"
+                    )
+
+
+@contextmanager
+def scratch(parent: Path | None = None) -> Iterator[Path]:
+    """A directory for a snapshot, gone afterwards.
+
+    :param parent: where; with Spark on several machines, a directory that all of them see.
+    """
+    with tempfile.TemporaryDirectory(prefix="bussrv-audit-", dir=parent) as name:
+        yield Path(name)
+
+
+def take_journal(directory: Path, index: int, root: Path, trusted: PublicKey | None, choice: Choice | None) -> Journal:
+    """Take a journal directory of this machine into the snapshot at ``root``.
+
+    :param choice: picks the segments that are audited; ``None``: all.
+    :raises JournalError: if it is no journal, holds no record, or cannot be read.
+    """
+    paths = list_segments(directory)
+    manifest = read_manifest(directory / MANIFEST_NAME, trusted)
+    if not paths:
+        raise JournalError(f"{directory} holds no journal records")
+    chosen = paths if choice is None else choice(paths)
+    (root / str(index)).mkdir()
+    segments: list[Segment] = []
+    torn_tails: list[TornTail] = []
+    try:
+        for path in chosen:
+            segments.append(_take(path, root, index, last=path == paths[-1]))
+            torn_tails += _cut_torn_tail(segments[-1], segments[-1].path_in(root), path, last=path == paths[-1])
+        if not any(segment.path_in(root).stat().st_size for segment in segments):
+            raise JournalError(f"{directory} holds no journal records")
+    except OSError as error:
+        raise JournalError(f"cannot read the segment {error.filename}: {error.strerror}") from error
+    late = _await_seals(directory, manifest, paths, trusted)
+    numbers = frozenset(first_seq(path) for path in (*paths, *list_segments(directory)))
+    return Journal(index, str(directory), str(root), tuple(segments), numbers, manifest, late, tuple(torn_tails))
+
+
+def _take(path: Path, root: Path, index: int, last: bool) -> Segment:
+    """Put a segment into the snapshot."""
+    with path.open("rb") as file:
+        about = os.fstat(file.fileno())
+    number = first_seq(path)
+    stamp = f"{about.st_ino} {about.st_size} {about.st_mtime_ns}"
+    segment = Segment(str(path), taken_as(index, number), number, about.st_size, stamp)
+    if last and not segment.is_compressed:
+        shutil.copyfile(path, segment.path_in(root))
+    else:
+        segment.path_in(root).symlink_to(path)
+    return segment
+
+
+def taken_as(index: int, number: int) -> str:
+    """The name of a segment in a snapshot."""
+    return f"{index}/{number:0{DIGITS}d}"
+
+
+def _cut_torn_tail(segment: Segment, taken: Path, path: Path, last: bool) -> Iterator[TornTail]:
+    """Leave the unfinished record that a segment may end in out of the snapshot."""
+    tail = b"" if segment.is_compressed else torn_tail(taken)
+    if not tail:
+        return
+    if taken.is_symlink():
+        taken.unlink()
+        shutil.copyfile(path, taken)
+    os.truncate(taken, taken.stat().st_size - len(tail))
+    with taken.open("rb") as file:
+        yield TornTail(segment.file, segment.number, sum(1 for _ in file) + 1, len(tail), last)
+
+
+def _await_seals(directory: Path, manifest: Manifest, paths: Sequence[Path], trusted: PublicKey | None) -> Manifest:
+    """The manifest with the seals that a running server makes right now, if it does."""
+    late, until = manifest, time.monotonic() + PATIENCE
+    while late.entries and not _is_sealed(late, paths) and time.monotonic() < until:
+        time.sleep(_POLL)
+        late = read_manifest(directory / MANIFEST_NAME, trusted)
+    return late
+
+
+def _is_sealed(manifest: Manifest, paths: Sequence[Path]) -> bool:
+    *closed, last = (manifest.seals.get(first_seq(path)) for path in paths)
+    return last is not None and all(seal is not None and seal.closed for seal in closed)

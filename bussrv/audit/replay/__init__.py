@@ -1,0 +1,1 @@
+"""What was there at a moment, and what happened to somebody, and why."""
