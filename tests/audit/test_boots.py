@@ -27,11 +27,11 @@ def test_boots_and_servers(spark: SparkSession, tmp_path: Path) -> None:
         {
             "server": "barn",
             "boot": "barn-1",
-            "records": 10,
+            "records": 11,
             "first_seq": 11,
-            "last_seq": 20,
+            "last_seq": 21,
             "first_moment": START + STEP * 11,
-            "last_moment": START + STEP * 20,
+            "last_moment": START + STEP * 21,
             "started": True,
             "stopped": False,
             "ended": True,
@@ -42,11 +42,11 @@ def test_boots_and_servers(spark: SparkSession, tmp_path: Path) -> None:
         {
             "server": "barn",
             "boot": "barn-2",
-            "records": 5,
-            "first_seq": 21,
-            "last_seq": 25,
-            "first_moment": START + STEP * 21,
-            "last_moment": START + STEP * 25,
+            "records": 7,
+            "first_seq": 22,
+            "last_seq": 28,
+            "first_moment": START + STEP * 22,
+            "last_moment": START + STEP * 28,
             "started": True,
             "stopped": False,
             "ended": False,
@@ -71,7 +71,7 @@ def test_boots_and_servers(spark: SparkSession, tmp_path: Path) -> None:
         },
     ]
     assert {row["server"]: (row["records"], row["boots"], row["crashes"]) for row in each_server} == {
-        "barn": (15, 2, 1),
+        "barn": (18, 2, 1),
         "hall": (9, 1, 0),
     }
 
