@@ -80,18 +80,21 @@ def first_seqs_of(segments: Iterable[Sequence[Line]]) -> list[int]:
 
 
 def chained(
-    segments: Sequence[Sequence[Line]], first_seqs: Iterable[int] | None = None, salvaged: Damage | None = None
+    segments: Sequence[Sequence[Line]],
+    first_seqs: Iterable[int] | None = None,
+    salvaged: Damage | None = None,
+    were_others: bool = True,
 ) -> list[list[bytes]]:
     """The lines of segments, each with a header and a snapshot, and each line with the hash of the one before: as a
     server writes them, but whatever the records are, and with other lines among them.
 
     :param salvaged: begin the last segment with a new chain, since this was found.
+    :param were_others: before a first segment that does not begin with record 1; they are gone.
     """
     fold, last, written = RegistryFold(), chain.START, []
     previous: Previous | None = None
     numbers = [*(first_seqs or first_seqs_of(segments))]
-    if numbers[:1] > [1]:
-        # There were others before it, which are gone.
+    if were_others and numbers[:1] > [1]:
         last, previous = chain.line_hash(b"gone"), Previous(1, 1000, chain.line_hash(b"gone, too"))
     for number, segment in zip(numbers, segments, strict=True):
         states = fold.states()
@@ -137,9 +140,12 @@ def write_journal(
     *segments: Sequence[Line],
     first_seqs: Sequence[int] | None = None,
     salvaged: Damage | None = None,
+    were_others: bool = True,
 ) -> Path:
     """A journal directory of these segments, chained. By default they are named in a row."""
-    return write_lines(directory, chained(segments, first_seqs, salvaged), first_seqs or first_seqs_of(segments))
+    return write_lines(
+        directory, chained(segments, first_seqs, salvaged, were_others), first_seqs or first_seqs_of(segments)
+    )
 
 
 def compress(path: Path) -> Path:

@@ -19,6 +19,7 @@ def test_they_are_what_a_server_writes(tmp_path: Path, make, cuts: tuple[int, ..
     bounds = [0, *cuts, len(writer.records)]
     segments = [writer.records[start:end] for start, end in pairwise(bounds)]
     chained(tmp_path / "server", *segments)
-    made_up = write_journal(tmp_path / "made up", *segments, first_seqs=[segment[0].seq for segment in segments])
+    first_seqs = [segment[0].seq for segment in segments]
+    made_up = write_journal(tmp_path / "made up", *segments, first_seqs=first_seqs, were_others=False)
     (made_up / "lock").unlink()
     assert contents(made_up) == contents(tmp_path / "server")

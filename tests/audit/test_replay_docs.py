@@ -53,7 +53,7 @@ def test_the_snippet() -> None:
     with open_past(["bussrv-journal"]) as past:
         names["records"] = past.records
         exec(snippet, names)
-        assert {row.service for row in names["there"].services.collect()} == {"Türklingel"}
+        assert {row.session for row in names["there"].sessions.collect()} == {"2c40a7d91e05.1", "8f63b05d2a71.1"}
 
 
 def test_nobody_is_known_by_that_name(capsys: pytest.CaptureFixture[str]) -> None:

@@ -114,13 +114,13 @@ def line_findings(places: DataFrame) -> DataFrame:
             which, " does not hold the hash of the line before it: that was changed, or lines were put in or taken out"
         )
     )
-    first = F.when(F.col("next_too"), F.col("seq")).otherwise(F.least("seq_before", "seq"))
-    last = F.when(F.col("next_too"), F.col("seq")).otherwise(F.greatest("seq_before", "seq"))
+    is_behind = ~F.col("next_too") & (F.col("seq_before") < F.col("seq"))
+    first = F.when(is_behind, F.col("seq_before")).otherwise(F.col("seq"))
     return as_findings(
         near.where(F.col("is_broken") & (F.col("next_too") | ~F.col("before_too"))).select(
             *("server", "boot", "segment", "file", "line"),
             first.alias("first_seq"),
-            last.alias("last_seq"),
+            F.col("seq").alias("last_seq"),
             F.lit("broken-chain").alias("kind"),
             message.alias("message"),
         )

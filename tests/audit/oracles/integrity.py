@@ -120,9 +120,9 @@ def check_chain(segment: Segment, found: Findings) -> None:
         if broken[at] and (next_too or not broken[at - 1]):
             seq, said = seq_of(meant), json.loads(segment.lines[at])
             about = {"server": said.get("server"), "boot": said.get("boot")}
-            known = [each for each in (seq, None if next_too else before) if each is not None]
-            about |= {"first_seq": min(known, default=None), "last_seq": max(known, default=None)}
-            found.add("broken-chain", **about, **segment.place(at + 1))
+            is_behind = not next_too and before is not None and seq is not None and before < seq
+            first = before if is_behind else seq
+            found.add("broken-chain", first_seq=first, last_seq=seq, **about, **segment.place(at + 1))
 
 
 def seq_of(meant: Record | Header | Part | None) -> int | None:
