@@ -22,6 +22,13 @@ from tests.audit.segment_cases import SEGMENT_CASES
 Rows = list[dict[str, Any]]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The first test that needs Spark waits for its start, and so may any."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(600))
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     with spark_session("local[2]", quick_start=True) as session:
