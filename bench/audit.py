@@ -38,6 +38,7 @@ from audit_answers import Answers, differences, missing
 from audit_child import AUDIT, DUCKDB, POLARS, PYTHON
 from audit_journals import Made, cool, make_journals, warm
 from audit_meter import Phase
+from bar import Bar
 from journal_figures import facts
 
 Key = tuple[int, str]
@@ -184,19 +185,6 @@ class Run:
 
 def _took(phase: dict[str, Any]) -> str:
     return f"{phase['name']} {phase['seconds']:.1f} s"
-
-
-@dataclass(frozen=True)
-class Bar:
-    """Something that should hold. :ivar ratio: at least 1 where it does."""
-
-    what: str
-    ratio: float
-
-    @property
-    def holds(self) -> bool:
-        """Whether it does."""
-        return self.ratio >= 1
 
 
 def bars(results: Results) -> Iterator[Bar]:

@@ -11,8 +11,9 @@ from audit_answers import Answers, as_answer
 from audit_journals import segments_of
 from audit_meter import Meter
 
-from bussrv.audit.job import SMALL, audit
+from bussrv.audit.job import audit
 from bussrv.audit.progress import Progress
+from bussrv.audit.reading.sources import SMALL
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

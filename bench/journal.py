@@ -35,6 +35,7 @@ from typing import Any
 
 import journal_redis
 import journal_sqlite
+from bar import Bar
 from journal_figures import Figures, Key, Results, facts, figures, syncs_as_asked, syncs_one_by_one
 from journal_load import closed_loop, open_loop, reactor, without_journal
 from twisted.internet.defer import Deferred
@@ -251,19 +252,6 @@ def bare_writer(writer: BatchWriter, stamped: Stamped, together: int, seconds: f
         latencies += [now - before] * together
     writer.close()
     return figures(latencies, now - begin, together)
-
-
-@dataclass(frozen=True)
-class Bar:
-    """Something that should hold. :ivar ratio: at least 1 where it does."""
-
-    what: str
-    ratio: float
-
-    @property
-    def holds(self) -> bool:
-        """Whether it does."""
-        return self.ratio >= 1
 
 
 def bars(results: Results, plan: Plan) -> list[Bar]:

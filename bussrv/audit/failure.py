@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bussrv.errors import BussrvError
+
 _PACKAGES = frozenset({"pyspark", "py4j", "grpc"})
 
 
@@ -15,3 +20,14 @@ def in_one_line(error: BaseException) -> str:
     lines = [line.strip().removeprefix(": ") for line in str(error).splitlines()]
     told = [line for line in lines if line and not line.startswith("An error occurred while calling ")]
     return told[0] if told else type(error).__name__
+
+
+@contextmanager
+def as_failure(kind: type[BussrvError]) -> Iterator[None]:
+    """Say what Spark says when it fails within it as an error of this kind, in one sentence. Other errors pass."""
+    try:
+        yield
+    except Exception as error:
+        if not is_sparks(error):
+            raise
+        raise kind(f"Spark failed: {in_one_line(error)}") from error

@@ -9,10 +9,8 @@ from msgspec import Struct
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
+from bussrv.audit.severities import SEVERITIES
 from bussrv.audit.small import small_table
-
-SEVERITIES = ("error", "warning", "notice")
-"""From worst to harmless. Notices alone leave a journal clean."""
 
 KINDS: dict[str, str] = {
     # Of the journal as such.

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from bussrv.audit.failure import in_one_line, is_sparks
+from bussrv.audit.failure import as_failure
 from bussrv.audit.output import REPORT, check_output, publish, writing
+from bussrv.audit.severities import SEVERITIES
 from bussrv.errors import BussrvError
 from bussrv.journal.keys import PublicKey, read_public
 from bussrv.journal.moments import parse_instant
@@ -27,14 +28,9 @@ if TYPE_CHECKING:
 
 DEFAULT_OUT = "bussrv-audit"
 
-SMALL = 256 << 20
-"""Journals up to this size, in bytes, are audited in less time by a Spark that starts quickly."""
-
 CLEAN = 0
 FINDINGS = 1
 NOT_JUDGED = 2
-
-SEVERITIES = ("error", "warning", "notice")
 
 
 class AuditFailed(BussrvError):
@@ -76,7 +72,7 @@ class Verdict:
     @property
     def is_clean(self) -> bool:
         """Whether there are neither errors nor warnings."""
-        return bool(self.summary["verdict"] == "clean")
+        return not self.fails("warning")
 
     def fails(self, severity: str) -> bool:
         """Whether there are findings of this severity, or worse ones."""
@@ -228,9 +224,9 @@ def _audit_alone(arguments: argparse.Namespace) -> Verdict:
         from bussrv.audit.session import remote_session, spark_session
     except ImportError as error:
         raise AuditFailed(f"the audit needs PySpark ({error}): pip install 'bussrv[audit]'") from error
-    from bussrv.audit.reading.sources import size_of
+    from bussrv.audit.reading.sources import are_small
 
-    size = size_of(arguments.journals)
+    quick_start = are_small(arguments.journals)
     several = arguments.remote is not None or not arguments.master.startswith("local")
     request = Request(
         arguments.journals,
@@ -240,19 +236,13 @@ def _audit_alone(arguments: argparse.Namespace) -> Verdict:
         arguments.checkpoint and arguments.checkpoint.resolve(),
         out.parent if several else None,
     )
-    quick_start = size is not None and size <= SMALL
     opened = (
         spark_session(arguments.master, quick_start=quick_start)
         if arguments.remote is None
         else remote_session(arguments.remote)
     )
-    with opened as spark:
-        try:
-            return _examine(spark, request, out, _progress(spark))
-        except Exception as error:
-            if not is_sparks(error):
-                raise
-            raise AuditFailed(f"Spark failed: {in_one_line(error)}") from error
+    with opened as spark, as_failure(AuditFailed):
+        return _examine(spark, request, out, _progress(spark))
 
 
 def _progress(spark: SparkSession) -> Progress | None:

@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bussrv.audit.ownership import Ownership
 from bussrv.errors import BussrvError
 
 MARKER = ".bussrv-audit"
@@ -34,17 +34,20 @@ class OutputRefused(BussrvError):
     """Nothing is written, because it would mix with what somebody else put there. The message names the place."""
 
 
+_OURS = Ownership(
+    MARKER,
+    OutputRefused,
+    not_ours="is neither empty nor an earlier audit: name another directory with --out",
+    in_use="another audit is writing to",
+)
+
+
 def check_output(out: Path) -> None:
     """See whether an audit may be written to ``out``, without touching it.
 
     :raises OutputRefused: if it may not.
     """
-    if not out.exists():
-        return
-    if not out.is_dir():
-        raise OutputRefused(f"{out} is not a directory")
-    if not (out / MARKER).exists() and any(out.iterdir()):
-        raise OutputRefused(f"{out} is neither empty nor an earlier audit: name another directory with --out")
+    _OURS.check(out)
 
 
 @contextmanager
@@ -53,13 +56,7 @@ def writing(out: Path) -> Iterator[Path]:
 
     :raises OutputRefused: if the directory is not ours, or another audit is writing to it.
     """
-    check_output(out)
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / MARKER).open("a") as marker:
-        try:
-            fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise OutputRefused(f"another audit is writing to {out}") from error
+    with _OURS.held(out):
         place = out / _WRITING
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir()

@@ -44,4 +44,9 @@ class Period:
 
 def timestamp(micros: int) -> Column:
     """A moment, UTC microseconds since 1970, as a timestamp."""
-    return F.lit(_EPOCH + timedelta(microseconds=micros))
+    return F.lit(as_datetime(micros))
+
+
+def as_datetime(micros: int) -> datetime:
+    """A moment, UTC microseconds since 1970, as Python has it."""
+    return _EPOCH + timedelta(microseconds=micros)

@@ -10,8 +10,9 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
-from bussrv.audit.findings import KINDS, SEVERITIES, in_order
+from bussrv.audit.findings import KINDS, in_order
 from bussrv.audit.output import SUMMARY
+from bussrv.audit.severities import SEVERITIES
 from bussrv.journal.keys import PublicKey
 from bussrv.journal.record import format_time
 from bussrv.version import VERSION

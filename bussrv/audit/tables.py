@@ -44,7 +44,7 @@ def make_tables(read: Ingested, period: Period, store: Store) -> dict[str, DataF
         "boots": (lambda: boots.boots(records), ()),
         "servers": (boots.servers, ["boots"]),
         "events": (lambda: trouble.events(records, period), ()),
-        "sessions": (lambda servers: sessions.sessions(records, servers, period), ["servers"]),
+        "sessions": (lambda: sessions.sessions(records, period), ()),
         "spans": (lambda servers: services.spans(records, servers, period), ["servers"]),
         "findings": (findings, ["boots"]),
         "refusals": (lambda: trouble.refusals(records, period), ()),

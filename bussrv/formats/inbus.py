@@ -73,11 +73,11 @@ class InbusServer(DatagramProtocol):
         self._sweeping.clock = reactor
 
     def startProtocol(self) -> None:
-        """Take up the subscribers that the journal knows, and begin to look for leases that ran out."""
+        """Take up the subscribers that the journal knows, but those whose leases ran out; look for more of them from now on."""
         self._outlet.open(self.transport)
         self._subscribers.resume()
         if self._lease:
-            self._sweeping.start(min(UNREACHABLE_GRACE, max(1.0, self._lease / 8)), now=False)
+            self._sweeping.start(min(UNREACHABLE_GRACE, max(1.0, self._lease / 8)))
 
     def listening(self) -> None:
         """The port is read from: learn from now on which subscribers cannot be reached."""

@@ -19,6 +19,7 @@ from __future__ import annotations
 import errno
 import gzip
 import os
+import re
 import zlib
 from collections.abc import Iterable
 from contextlib import suppress
@@ -43,16 +44,20 @@ NEW_SUFFIX = ".new"
 GARBLED = (gzip.BadGzipFile, EOFError, zlib.error)
 """What reading raises when a compressed segment is not what it was when it was compressed."""
 
-_BLOCK = 1 << 20
-
-
 DIGITS = 20
 """So many digits a segment has in its name."""
+
+_BLOCK = 1 << 20
 
 
 def segment_name(first_seq: int) -> str:
     """The file name of the segment that begins with record ``first_seq``."""
     return f"{first_seq:0{DIGITS}d}{SUFFIX}"
+
+
+def is_segment_name(name: str) -> bool:
+    """Whether a file of that name is a segment, compressed or not."""
+    return re.fullmatch(rf"[0-9]{{{DIGITS}}}\.jsonl(\.gz)?", name) is not None
 
 
 def first_seq(path: Path) -> int:
@@ -83,9 +88,8 @@ def list_segments(directory: Path) -> list[Path]:
     found = {}
     for suffix in (COMPRESSED_SUFFIX, SUFFIX):
         for name in names:
-            number = name.removesuffix(suffix)
-            if number != name and len(number) == DIGITS and number.isascii() and number.isdecimal():
-                found[int(number)] = directory / name
+            if name.endswith(suffix) and is_segment_name(name):
+                found[first_seq(Path(name))] = directory / name
     return [found[number] for number in sorted(found)]
 
 

@@ -28,7 +28,7 @@ MIDDLE = START + 6 * STEP
 def table(records: DataFrame, since: int | None = None) -> dict[Any, list[tuple[int, int]]]:
     period, servers = Period(since), servers_of(records)
     found: dict[Any, list[tuple[int, int]]] = {}
-    said = concurrency(sessions(records, servers, period), servers, period)
+    said = concurrency(sessions(records, period), servers, period)
     assert said.where(F.to_date("moment") != F.col("date")).isEmpty()
     for row in sorted(rows(said), key=lambda row: row["moment"]):
         found.setdefault((row["server"], row["protocol"]), []).append((row["moment"], row["sessions"]))

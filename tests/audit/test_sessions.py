@@ -11,7 +11,6 @@ from bussrv.audit.activity.sessions import sessions
 from bussrv.audit.period import Period
 from bussrv.journal.record import Record
 from tests.audit import activities
-from tests.audit.activities import servers_of
 from tests.audit.frames import frame, rows
 from tests.audit.journals import START, STEP, Writer, day
 from tests.audit.oracles import sessions as oracle
@@ -22,7 +21,7 @@ MIDDLE = START + 6 * STEP
 
 
 def table(spark: SparkSession, records: DataFrame, since: int | None = None) -> dict[Any, dict[str, Any]]:
-    said = rows(sessions(records, servers_of(records), Period(since)))
+    said = rows(sessions(records, Period(since)))
     found = {(row.pop("server"), row.pop("session")): row for row in said}
     assert len(found) == len(said)
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 
@@ -52,15 +52,22 @@ def _each_boot(records: DataFrame) -> DataFrame:
         )
     )
     return by_version.groupBy("server", "boot").agg(
+        *_together(),
+        F.bool_or("started").alias("started"),
+        F.bool_or("stopped").alias("stopped"),
+        F.max("version").alias("version"),
+    )
+
+
+def _together() -> list[Column]:
+    """How many records there are in several rows, and the first and last of them."""
+    return [
         F.sum("records").alias("records"),
         F.min("first_seq").alias("first_seq"),
         F.max("last_seq").alias("last_seq"),
         F.min("first_moment").alias("first_moment"),
         F.max("last_moment").alias("last_moment"),
-        F.bool_or("started").alias("started"),
-        F.bool_or("stopped").alias("stopped"),
-        F.max("version").alias("version"),
-    )
+    ]
 
 
 def servers(boots: DataFrame) -> DataFrame:
@@ -71,11 +78,7 @@ def servers(boots: DataFrame) -> DataFrame:
     return (
         boots.groupBy("server")
         .agg(
-            F.sum("records").alias("records"),
-            F.min("first_seq").alias("first_seq"),
-            F.max("last_seq").alias("last_seq"),
-            F.min("first_moment").alias("first_moment"),
-            F.max("last_moment").alias("last_moment"),
+            *_together(),
             F.count("*").alias("boots"),
             F.count_if("crashed").alias("crashes"),
         )

@@ -16,11 +16,9 @@ _COUNTERS = ("objects_in", "objects_out", "bytes_in", "bytes_out")
 _ID = ("key", "server", "session")
 
 
-def sessions(records: DataFrame, servers: DataFrame, period: Period) -> DataFrame:
+def sessions(records: DataFrame, period: Period) -> DataFrame:
     """Each session that a record names, unless it was over before the period: who it was, when it came and went, what
     it provided and wanted. ``date`` is that of its opening, or else of its first record.
-
-    :param servers: is not asked: what a session is does not end with the journal.
     """
     named = records.where(F.col("session").isNotNull()).withColumn("key", key_of("server", "session"))
     telling = F.col("event").isin(*_TELLING)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
+from bussrv.audit.identity import boot_of_session
+
 LAG_OF_NEWS = 10 * 1_000_000
 """For so many microseconds after the disk works again, the registry may not have heard yet what was refused."""
 
@@ -45,11 +47,6 @@ def with_servers(found: DataFrame, boots: DataFrame) -> DataFrame:
     """The rows with ``server``, by their ``server_key``."""
     servers = boots.select("server", key_of("server").alias("server_key")).distinct()
     return found.join(servers, on="server_key", how="left")
-
-
-def boot_of_session() -> Column:
-    """The id of a session begins with the boot that opened it; NULL if it does not."""
-    return F.nullif(F.regexp_extract("session", r"^(.*)\.[^.]*$", 1), F.lit(""))
 
 
 def with_is_known(rows: DataFrame, boots: DataFrame) -> DataFrame:

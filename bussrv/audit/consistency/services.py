@@ -6,7 +6,6 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.consistency.known import (
-    boot_of_session,
     disk_failures,
     happened,
     key_of,
@@ -15,6 +14,7 @@ from bussrv.audit.consistency.known import (
     without_disk_failures,
 )
 from bussrv.audit.findings import as_findings, words
+from bussrv.audit.identity import boot_of_session
 from bussrv.audit.period import Period
 
 _REGISTERED, _UNREGISTERED, _ADDED, _REMOVED, _RENEWED = range(1, 6)

@@ -7,8 +7,9 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
-from bussrv.audit.consistency.known import boot_of_session, happened, has_settled, key_of, with_is_known, with_servers
+from bussrv.audit.consistency.known import happened, has_settled, key_of, with_is_known, with_servers
 from bussrv.audit.findings import as_findings, words
+from bussrv.audit.identity import boot_of_session
 from bussrv.audit.period import Period
 
 CHANGES = (

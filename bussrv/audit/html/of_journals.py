@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
-from bussrv.audit.findings import SEVERITIES
 from bussrv.audit.html import steps
 from bussrv.audit.html.asking import Tables, cut, first, listing, most_of, only_row, rows, total
 from bussrv.audit.html.axis import Axis, axis_between
 from bussrv.audit.html.model import Boot, Finding, Kind, Listing, Segment, Server, Vouching
 from bussrv.audit.period import Period
+from bussrv.audit.severities import SEVERITIES
 
 MOST_FINDINGS = 200
 """Of each severity."""

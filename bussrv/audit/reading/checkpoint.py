@@ -16,7 +16,6 @@ written to since is read again, as if nothing were kept of it.
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
+from bussrv.audit.ownership import Ownership
 from bussrv.audit.reading.extents import Block, blocks_of
 from bussrv.audit.reading.load import lines_of
 from bussrv.audit.reading.segments import located, read_text
@@ -47,6 +47,14 @@ _NEVER = "36500d"
 
 class CheckpointRefused(BussrvError):
     """The directory cannot be used. The message says why."""
+
+
+_OURS = Ownership(
+    MARKER,
+    CheckpointRefused,
+    not_ours="is neither empty nor a checkpoint of the audit: name another directory",
+    in_use="another audit uses",
+)
 
 
 class Kept(Struct, frozen=True):
@@ -242,14 +250,5 @@ def opened(directory: Path) -> Iterator[Checkpoint]:
 
     :raises CheckpointRefused: if it is not ours, another audit uses it, or it is damaged.
     """
-    if directory.exists() and not directory.is_dir():
-        raise CheckpointRefused(f"{directory} is not a directory")
-    if directory.exists() and not (directory / MARKER).exists() and any(directory.iterdir()):
-        raise CheckpointRefused(f"{directory} is neither empty nor a checkpoint of the audit: name another directory")
-    directory.mkdir(parents=True, exist_ok=True)
-    with (directory / MARKER).open("a") as marker:
-        try:
-            fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise CheckpointRefused(f"another audit uses {directory}") from error
+    with _OURS.held(directory):
         yield Checkpoint(directory)

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 from pyspark.sql.types import DataType
 
+from bussrv.audit.identity import boot_of_session
 from bussrv.audit.reading.load import PART, judged
 from bussrv.audit.reading.segments import number_of, read_text
 from bussrv.audit.reading.snapshot import Snapshot
@@ -126,6 +127,6 @@ def _rows(table: DataFrame, event: str, rank: int, time: str) -> DataFrame:
         (F.col("segment_first") - 1).alias("seq"),
         F.lit(rank).cast("bigint").alias("mono"),
         F.timestamp_micros(F.col(time)).alias("moment"),
-        F.regexp_extract("session", r"^(.*)\.[^.]*$", 1).alias("boot"),
+        boot_of_session().alias("boot"),
         F.lit(True).alias("given"),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
 from functools import reduce
 from itertools import chain as chained
 
@@ -12,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.findings import Finding, made_here
+from bussrv.audit.period import as_datetime
 from bussrv.audit.progress import Progress
 from bussrv.audit.reading import chain, headers, integrity, seals
 from bussrv.audit.reading.checkpoint import Checkpoint
@@ -24,8 +24,6 @@ from bussrv.audit.reading.wholes import Whole, read_wholes
 from bussrv.audit.small import small_table
 from bussrv.audit.store import Store
 from bussrv.journal.header import Header
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 SEGMENT = (
     "journal string, segment bigint, file string, server string, records bigint, first_seq bigint, last_seq bigint, "
@@ -80,15 +78,15 @@ def ingest(
             tables += [] if old is None else [old]
         numbers = {each.taken: each.number for each in snapshot.segments if each.taken in wholes}
         extents = extents_of(blocks, numbers)
-        findings = [made_here(spark, _findings(snapshot, wholes))]
+        known = [headers.headers_of(journal, wholes) for journal in snapshot.journals]
+        findings = [made_here(spark, _findings(snapshot, wholes, known))]
         findings += _line_findings(spark, snapshot, store, extents)
         records = records_of(reduce(DataFrame.unionByName, tables))
         findings += _number_findings(records, extents)
-        first = first_segments(snapshot, _headers(snapshot, wholes))
-        before = given(spark, snapshot, first, records)
+        before = given(spark, snapshot, first_segments(snapshot, known), records)
         if before is not None:
             records = records.unionByName(store.keep("given", before))
-        segments = small_table(spark, _rows(snapshot, wholes, extents), SEGMENT)
+        segments = small_table(spark, _rows(snapshot, wholes, known, extents), SEGMENT)
     return Ingested(records, segments, findings)
 
 
@@ -109,20 +107,19 @@ def _text(spark: SparkSession, snapshot: Snapshot, taken: Sequence[str]) -> Data
     return read_text(spark, snapshot, only=None if len(taken) == len(snapshot.segments) else taken)
 
 
-def _findings(snapshot: Snapshot, wholes: Mapping[str, Whole]) -> Iterator[Finding]:
+_Headers = Sequence[Mapping[int, Header]]
+"""Of each journal, by the number of the segment."""
+
+
+def _findings(snapshot: Snapshot, wholes: Mapping[str, Whole], headers_of: _Headers) -> Iterator[Finding]:
     yield from integrity.torn_tail_findings(snapshot.torn_tails)
     yield from integrity.unreadable_findings(each for each in snapshot.segments if each.taken not in wholes)
-    for journal in snapshot.journals:
-        known = headers.headers_of(journal, wholes)
+    for journal, known in zip(snapshot.journals, headers_of, strict=True):
         yield from chained(
             headers.link_findings(journal, known, wholes),
             seals.manifest_findings(journal, known),
             seals.seal_findings(journal, wholes, known),
         )
-
-
-def _headers(snapshot: Snapshot, wholes: Mapping[str, Whole]) -> list[dict[int, Header]]:
-    return [headers.headers_of(journal, wholes) for journal in snapshot.journals]
 
 
 def _line_findings(
@@ -143,23 +140,19 @@ def _number_findings(records: DataFrame, extents: Mapping[str, Extent]) -> list[
 
 
 def _rows(
-    snapshot: Snapshot, wholes: Mapping[str, Whole], extents: Mapping[str, Extent]
+    snapshot: Snapshot, wholes: Mapping[str, Whole], headers_of: _Headers, extents: Mapping[str, Extent]
 ) -> Iterator[tuple[object, ...]]:
-    for journal in snapshot.journals:
-        known, vouched = headers.headers_of(journal, wholes), seals.vouched(journal, wholes)
+    for journal, known in zip(snapshot.journals, headers_of, strict=True):
+        vouched = seals.vouched(journal, wholes)
         for segment in journal.segments:
             whole, header = wholes.get(segment.taken), known.get(segment.number)
             extent = extents.get(segment.taken, Extent(segment.taken, segment.number, False))
             yield (
                 *(journal.location, segment.number, segment.file, _server(header)),
                 *(extent.records, extent.first_seq, extent.last_seq),
-                *(_timestamp(extent.first_moment), _timestamp(extent.last_moment)),
+                *(None if at is None else as_datetime(at) for at in (extent.first_moment, extent.last_moment)),
                 *(None if whole is None else whole.size, _sealed(journal, segment.number), segment.taken in vouched),
             )
-
-
-def _timestamp(micros: int | None) -> datetime | None:
-    return None if micros is None else _EPOCH + timedelta(microseconds=micros)
 
 
 def _server(header: Header | None) -> str | None:

@@ -16,7 +16,7 @@ from bussrv.audit.store import literal
 from bussrv.errors import JournalError
 from bussrv.journal.keys import PublicKey
 from bussrv.journal.manifest import MANIFEST_NAME, read_manifest
-from bussrv.journal.segment import COMPRESSED_SUFFIX, DIGITS, SUFFIX
+from bussrv.journal.segment import COMPRESSED_SUFFIX, SUFFIX, is_segment_name
 
 
 def take_remote(spark: SparkSession, url: str, index: int, root: Path, trusted: PublicKey | None) -> Journal:
@@ -43,7 +43,7 @@ def take_remote(spark: SparkSession, url: str, index: int, root: Path, trusted: 
         manifest_path.write_bytes(bytes(row["content"]))
     found, places = {}, set()
     for row in sorted(rows, key=lambda row: row["path"], reverse=True):
-        if _is_segment(name := row["path"].rpartition("/")[2]):
+        if is_segment_name(name := row["path"].rpartition("/")[2]):
             number = int(name.partition(".")[0])
             stamp = f"{row['length']} {row['time']}"
             file = f"{url.rstrip('/')}/{name}"
@@ -55,8 +55,3 @@ def take_remote(spark: SparkSession, url: str, index: int, root: Path, trusted: 
     segments = tuple(found[number] for number in sorted(found))
     manifest = read_manifest(manifest_path, trusted)
     return Journal(index, url, places.pop(), segments, frozenset(found), manifest, manifest)
-
-
-def _is_segment(name: str) -> bool:
-    digits = name.removesuffix(COMPRESSED_SUFFIX).removesuffix(SUFFIX)
-    return digits != name and len(digits) == DIGITS and digits.isascii() and digits.isdecimal()

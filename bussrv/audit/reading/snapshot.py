@@ -171,17 +171,26 @@ def scratch(parent: Path | None = None) -> Iterator[Path]:
         yield Path(name)
 
 
-def take_journal(directory: Path, index: int, root: Path, trusted: PublicKey | None, choice: Choice | None) -> Journal:
-    """Take a journal directory of this machine into the snapshot at ``root``.
+def segments_of(directory: Path) -> list[Path]:
+    """The segments of a journal directory of this machine, oldest first.
 
-    :param choice: picks the segments that are audited; ``None``: all.
-    :raises JournalError: if it is no journal, holds no record, or cannot be read.
+    :raises JournalError: if it cannot be read, or there is none.
     """
     paths = list_segments(directory)
-    manifest = read_manifest(directory / MANIFEST_NAME, trusted)
     if not paths:
         raise JournalError(f"{directory} holds no journal records")
-    chosen = paths if choice is None else choice(paths)
+    return paths
+
+
+def take_journal(directory: Path, index: int, root: Path, trusted: PublicKey | None, choice: Choice) -> Journal:
+    """Take a journal directory of this machine into the snapshot at ``root``.
+
+    :param choice: picks the segments that are audited.
+    :raises JournalError: if it is no journal, holds no record, or cannot be read.
+    """
+    paths = segments_of(directory)
+    manifest = read_manifest(directory / MANIFEST_NAME, trusted)
+    chosen = choice(paths)
     (root / str(index)).mkdir()
     segments: list[Segment] = []
     torn_tails: list[TornTail] = []

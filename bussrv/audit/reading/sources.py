@@ -7,14 +7,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bussrv.audit.reading.snapshot import Choice, Journal, Snapshot, scratch, take_journal
+from bussrv.audit.reading.snapshot import Journal, Snapshot, scratch, segments_of, take_journal
 from bussrv.errors import JournalError
 from bussrv.journal.keys import PublicKey
 from bussrv.journal.reading import read_header, read_segments
-from bussrv.journal.segment import list_segments
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+SMALL = 256 << 20
+"""Journals up to this size, in bytes, are read in less time by a Spark that starts quickly."""
 
 
 def is_url(location: str) -> bool:
@@ -30,11 +33,17 @@ def size_of(locations: Sequence[str]) -> int | None:
     size = 0
     for location in locations:
         if not is_url(location):
-            paths = list_segments(Path(location))
-            if not paths:
-                raise JournalError(f"{location} holds no journal records")
-            size += sum(path.stat().st_size for path in paths)
+            size += sum(path.stat().st_size for path in segments_of(Path(location)))
     return None if any(map(is_url, locations)) else size
+
+
+def are_small(locations: Sequence[str]) -> bool:
+    """Whether a Spark that starts quickly is done with journals in less time.
+
+    :raises JournalError: as :func:`size_of`.
+    """
+    size = size_of(locations)
+    return size is not None and size <= SMALL
 
 
 @contextmanager
@@ -68,12 +77,8 @@ def take_snapshot(
             if is_url(location):
                 journals.append(take_remote(spark, location, index, root, trusted))
             else:
-                journals.append(take_journal(Path(location), index, root, trusted, _or_all(choice, since, until)))
+                journals.append(take_journal(Path(location), index, root, trusted, choice))
         yield Snapshot(tuple(journals), root)
-
-
-def _or_all(choice: Choice, since: int | None, until: int | None) -> Choice | None:
-    return None if since is None and until is None else choice
 
 
 def _distinct(locations: Sequence[str]) -> list[str]:

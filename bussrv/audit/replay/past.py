@@ -9,20 +9,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from bussrv.audit.reading.sources import is_url, size_of, take_snapshot
+from bussrv.audit.failure import as_failure
+from bussrv.audit.reading.snapshot import segments_of
+from bussrv.audit.reading.sources import are_small, is_url, take_snapshot
 from bussrv.errors import BussrvError
 from bussrv.journal.moments import END, Moment
 from bussrv.journal.reading import read_header
 from bussrv.journal.record import format_time
-from bussrv.journal.segment import list_segments
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from bussrv.audit.store import Store
-
-SMALL = 256 << 20
-"""Journals up to this size, in bytes, are replayed in less time by a Spark that starts quickly."""
 
 
 class ReplayFailed(BussrvError):
@@ -47,7 +45,7 @@ def check_moment(locations: Sequence[str], moment: Moment) -> None:
     :raises ReplayFailed: if one does not, or if the moment is a record, and there are several servers.
     :raises bussrv.errors.JournalError: if one of ``locations`` is no journal, or does not begin as it should.
     """
-    first = {location: read_header(_first_segment(location)) for location in locations if not is_url(location)}
+    first = {location: read_header(segments_of(Path(location))[0]) for location in locations if not is_url(location)}
     servers = {header.server for header in first.values()}
     if moment.seq is not None and len(servers) > 1:
         raise ReplayFailed(f"these are the journals of {len(servers)} servers: say a time instead of {moment}")
@@ -56,13 +54,6 @@ def check_moment(locations: Sequence[str], moment: Moment) -> None:
         is_early = header.time > moment.time if moment.time is not None else header.segment - 1 > (moment.seq or 0)
         if header.segment > 1 and is_early and moment != END:
             raise ReplayFailed(f"{begins}; {moment} is before that")
-
-
-def _first_segment(location: str) -> Path:
-    paths = list_segments(Path(location))
-    if not paths:
-        raise ReplayFailed(f"{location} holds no journal records")
-    return paths[0]
 
 
 @contextmanager
@@ -75,22 +66,17 @@ def open_past(locations: Sequence[str], times: Sequence[int | None] = (None,)) -
     :raises ReplayFailed: if Spark is not there, or fails.
     :raises bussrv.errors.JournalError: if one of ``locations`` is no journal, or cannot be read.
     """
-    size = size_of(locations)
+    quick_start = are_small(locations)
     try:
         from bussrv.audit.session import spark_session
     except ImportError as error:
         raise ReplayFailed(f"a replay needs PySpark ({error}): pip install 'bussrv[audit]'") from error
     with (
-        spark_session(quick_start=size is not None and size <= SMALL) as spark,
+        spark_session(quick_start=quick_start) as spark,
         TemporaryDirectory(prefix="bussrv-replay-") as place,
+        as_failure(ReplayFailed),
     ):
-        try:
-            yield _load(spark, locations, times, Path(place))
-        except Exception as error:
-            if type(error).__module__.partition(".")[0] not in {"pyspark", "py4j"}:
-                raise
-            first_line = str(error).strip().partition("\n")[0]
-            raise ReplayFailed(f"Spark failed: {first_line}") from error
+        yield _load(spark, locations, times, Path(place))
 
 
 def _load(spark: SparkSession, locations: Sequence[str], times: Sequence[int | None], place: Path) -> Past:
@@ -115,4 +101,4 @@ def _are_of_different_servers(locations: Sequence[str]) -> bool:
     if any(map(is_url, locations)):
         return False
     distinct = {Path(location).resolve() for location in locations}
-    return len({read_header(_first_segment(str(each))).server for each in distinct}) == len(distinct)
+    return len({read_header(segments_of(each)[0]).server for each in distinct}) == len(distinct)
