@@ -27,8 +27,16 @@ HEAP = "2g"
 ANSWERED_WITHIN = 15.0
 """Seconds in which a Spark Connect server has to answer at first."""
 
-# Java then compiles once, fast, instead of twice. Small audits are over before the better code would have paid off.
-_QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Spark makes one method of Java of a whole step of a query. Java would not compile the larger ones, and then each row
+# takes many times as long.
+_COMPILE_ALL = "-XX:-DontCompileHugeMethods"
+
+# Java then compiles once, fast, instead of twice. Small audits are over before the better code would pay off. On its
+# own it keeps 48 MB for that code, which one audit nearly fills; once they are full, Java may end at any call.
+_QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+
+COMPILED_QUERIES = 1000
+"""The most pieces of compiled code that Spark keeps: an audit makes hundreds, and a session may be used for several."""
 
 
 class SparkUnavailable(BussrvError):
@@ -122,10 +130,10 @@ def _start(master: str, scratch: Path, quick_start: bool) -> SparkContext:
         # More make each step of a small audit slower than its work; what does not fit into memory goes to the disk.
         "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.codegen.cache.maxEntries": str(COMPILED_QUERIES),
         "spark.driver.memory": HEAP,
+        "spark.driver.extraJavaOptions": f"{_COMPILE_ALL} {_QUICK_START}" if quick_start else _COMPILE_ALL,
     }
-    if quick_start:
-        settings["spark.driver.extraJavaOptions"] = _QUICK_START
     conf = SparkConf()
     for name, value in settings.items():
         conf.set(name, value)

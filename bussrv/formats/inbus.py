@@ -73,7 +73,9 @@ class InbusServer(DatagramProtocol):
         self._sweeping.clock = reactor
 
     def startProtocol(self) -> None:
-        """Take up the subscribers that the journal knows, but those whose leases ran out; look for more of them from now on."""
+        """Take up the subscribers that the journal knows, save those of which the lease has run out; from now on, look
+        for more of these.
+        """
         self._outlet.open(self.transport)
         self._subscribers.resume()
         if self._lease:

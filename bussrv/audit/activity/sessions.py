@@ -13,19 +13,15 @@ _TELLING = ("session.opened", "session.identified", "auth.succeeded", "session.c
 """The events that say what a session is; the others say what it did."""
 
 _COUNTERS = ("objects_in", "objects_out", "bytes_in", "bytes_out")
-_ID = ("key", "server", "session")
 
 
 def sessions(records: DataFrame, period: Period) -> DataFrame:
     """Each session that a record names, unless it was over before the period: who it was, when it came and went, what
     it provided and wanted. ``date`` is that of its opening, or else of its first record.
     """
-    named = records.where(F.col("session").isNotNull()).withColumn("key", key_of("server", "session"))
-    telling = F.col("event").isin(*_TELLING)
-    known = _told(named.where(telling)).join(_did(named.where(~telling)), on=list(_ID), how="full")
+    known = _known(records)
     is_closed = F.col("closing").isNotNull()
     opened, closed = F.col("opening.moment"), F.col("closing.moment")
-    first_moment = F.least("told_first", "did_first")
     peer = F.coalesce("opening.peer", "closing.peer", "other_peer")
     table = known.select(
         "session",
@@ -50,44 +46,46 @@ def sessions(records: DataFrame, period: Period) -> DataFrame:
         _names("provided"),
         _names("wanted"),
         F.coalesce("objects_wanted", F.lit(False)).alias("objects_wanted"),
-        F.to_date(F.coalesce(opened, first_moment)).alias("date"),
+        F.to_date(F.coalesce(opened, "first_moment")).alias("date"),
     )
     return table.where(F.col("closed").isNull() | period.is_begun(F.col("closed")))
 
 
-def _told(records: DataFrame) -> DataFrame:
-    """What sessions say of themselves: their first opening and closing, and the last identification and user.
+def _known(records: DataFrame) -> DataFrame:
+    """What is known of each session: its first opening and closing, its last identification and user, what it did, by
+    name, and what the records say of one whose opening and closing are not there.
 
     A struct that begins with what orders records is one value to compare, and the same also where two records have
     the same number.
     """
-    event = F.col("event")
+    event, service = F.col("event"), F.col("service")
     opening = ("protocol", "routing_id", "actor", "peer", "persistent", "home")
     closing = ("protocol", "routing_id", "actor", "peer", "duration", "reason", *_COUNTERS)
     acting = event.isin("session.identified", "auth.succeeded") & F.col("actor").isNotNull()
-    return records.groupBy(*_ID).agg(
-        F.min(_where(event == "session.opened", *opening)).alias("opening"),
-        F.min(_where(event == "session.closed", *closing)).alias("closing"),
-        F.max(_where(event == "session.identified", "routing_id", "name", "role")).alias("identified"),
-        F.max(_where(acting, "actor")).alias("acting"),
-        F.min("moment").alias("told_first"),
+    added, telling = event == "subscription.added", event.isin(*_TELLING)
+    return (
+        records.where(F.col("session").isNotNull())
+        .withColumn("key", key_of("server", "session"))
+        .groupBy("key", "server", "session")
+        .agg(
+            F.min(_where(event == "session.opened", *opening)).alias("opening"),
+            F.min(_where(event == "session.closed", *closing)).alias("closing"),
+            F.max(_where(event == "session.identified", "routing_id", "name", "role")).alias("identified"),
+            F.max(_where(acting, "actor")).alias("acting"),
+            F.min("moment").alias("first_moment"),
+            F.collect_set(F.when(event == "service.registered", service)).alias("provided"),
+            F.collect_set(F.when(added, service)).alias("wanted"),
+            F.bool_or(added & service.isNull()).alias("objects_wanted"),
+            *[
+                F.min(F.when(~telling, F.col(name))).alias(f"other_{name}")
+                for name in ("protocol", "routing_id", "peer")
+            ],
+        )
     )
 
 
 def _where(condition: Column, *columns: str) -> Column:
     return F.when(condition, F.struct("seq", "moment", "mono", *columns))
-
-
-def _did(records: DataFrame) -> DataFrame:
-    """What sessions did, by name; and what the records say of one whose opening and closing are not there."""
-    service, added = F.col("service"), F.col("event") == "subscription.added"
-    return records.groupBy(*_ID).agg(
-        F.collect_set(F.when(F.col("event") == "service.registered", service)).alias("provided"),
-        F.collect_set(F.when(added, service)).alias("wanted"),
-        F.bool_or(added & service.isNull()).alias("objects_wanted"),
-        F.min("moment").alias("did_first"),
-        *[F.min(name).alias(f"other_{name}") for name in ("protocol", "routing_id", "peer")],
-    )
 
 
 def _names(column: str) -> Column:
