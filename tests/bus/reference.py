@@ -160,7 +160,7 @@ class ReferenceBus:
 
     def leave(self, session_id, fresh):
         session = self.sessions.pop(session_id)
-        for service in list(self.providers):
+        for service in sorted(self.providers):
             self.unregister(session_id, service)
         if session.subscription is not None:
             for vocabulary in ("objects", "rules"):

@@ -9,62 +9,8 @@ from bussrv.errors import Refused
 from bussrv.values import Traffic
 from tests.bus.harness import SERVER, BusHarness
 from tests.bus.reference import ReferenceBus
+from tests.bus.strategies import SERVICES, SHARED, TYPES, objects, payloads, subscriptions
 
-SERVICES = ["tv", "lamp", "ääni"]
-SHARED = ["living-room", "kitchen"]
-EVENTS = ["lamp/on", "services/request", "services/request", "services/reply", "routing/x", "Ping"]
-TYPES = ["text/plain", "Text/Plain; charset=UTF-8", "image/png"]
-IDS = ["a", "b", 1, 1.0, True, None]
-
-subscriptions = st.one_of(
-    st.fixed_dictionaries(
-        {"receive": st.sampled_from(["all", "all", "no_echo", "no_echo", "events_only", "none"])},
-        optional={"types": st.sampled_from(["all", "none", ["text/*"], ["*/png", "text/html"], []])},
-    ),
-    st.sampled_from(
-        [
-            {"subscriptions": "all"},
-            {"subscriptions": ["*", "!@routing/*"]},
-            {"subscriptions": ["@services/*", "@ping"]},
-            {"subscriptions": ["text/*", "!#spam"]},
-            {"subscriptions": [["!@services/*"], "*"]},
-        ]
-    ),
-)
-payloads = st.sampled_from([b"", b"", b"x", b"\0\xff\0", "höyhen".encode()])
-addresses = st.sampled_from(["r1", "r2", "r3", "mine", *SHARED, "nobody", SERVER])
-anything = {
-    "event": st.sampled_from(EVENTS),
-    "type": st.sampled_from(TYPES),
-    "natures": st.sampled_from([["spam"], ["Message", "n"], []]),
-    "sender": st.sampled_from([*SERVICES, "somebody"]),
-    "id": st.sampled_from(IDS),
-    "name": st.sampled_from([*SERVICES, "unknown", None, 7]),
-    "service": st.sampled_from(SERVICES),
-    "in-reply-to": st.sampled_from(IDS),
-    "to": st.one_of(addresses, st.lists(addresses, max_size=3), st.none()),
-    "app-type": st.sampled_from([0, 7, -1, "x", 1.0]),
-    "route": st.just(["forged"]),
-    "x": st.sampled_from([1.0, "é", {"route": []}]),
-}
-
-
-def objects_with(**given):
-    """Objects with these attributes for certain, and perhaps with a few others."""
-    few = {key: anything[key] for key in ("type", "id", "app-type", "route", "x") if key not in given}
-    return st.fixed_dictionaries(given, optional=few)
-
-
-objects = st.one_of(
-    objects_with(type=anything["type"]),
-    objects_with(type=anything["type"], natures=anything["natures"]),
-    objects_with(type=anything["type"], sender=anything["sender"]),
-    objects_with(event=anything["event"]),
-    objects_with(event=st.just("services/request"), name=st.sampled_from(SERVICES), id=anything["id"]),
-    objects_with(**{"event": st.just("services/reply"), "in-reply-to": anything["in-reply-to"]}),
-    objects_with(to=anything["to"]),
-    st.fixed_dictionaries({}, optional=anything),
-)
 index = st.integers(0, 7)
 sent = st.tuples(st.just("sends"), index, objects, payloads)
 published = st.tuples(

@@ -355,6 +355,14 @@ def test_any_bytes_give_events_or_a_protocol_error(data):
             assert bytes(read_head(with_route(event, b'["a"]', lambda: "new")).route) == b'["a"]'
 
 
+@given(mutated(), st.data())
+def test_every_chunking_of_an_altered_stream_gives_the_same_events_and_error(data, draw):
+    limits = {"max_metadata": 6000, "max_payload": 200, "max_nesting": 5}
+    whole = read([data], **limits)
+    assert read(in_bytes(data), **limits) == whole
+    assert read(draw.draw(chunks_of(data)), **limits) == whole
+
+
 def test_an_error_is_the_last_event():
     reader = ObjectReader()
     reader.feed(b"[]\0{}\0")
@@ -541,6 +549,41 @@ def test_what_is_passed_on(text):
     assert list(last.items()) == list(expected.items())
     names = [key for key, _ in after]
     assert names.count("route") == names.count("id") == 1
+
+
+confusing = st.lists(
+    st.sampled_from(["id", "route", "size", "to", ":", '"', ",", "{", "}", "\\", "d", '"id":', "\\u0069", " ", "é"]),
+    max_size=4,
+).map("".join)
+confusing_strings = json_strings(confusing)
+
+
+@st.composite
+def confusing_texts(draw):
+    """Metadata in which keys and values look like other attributes, and some of it is there twice."""
+    keys = json_strings(st.one_of(confusing, st.sampled_from(["id", "type", "event", "sender", "route", "x"])))
+    return draw(written(draw(members(keys, st.one_of(confusing_strings, arrays(confusing_strings)), most=5))))
+
+
+@given(st.one_of(confusing_texts(), metadata_texts()))
+@example('{"x":"\\"id\\":\\"a\\"","id":"b"}')
+@example('{"\\"id\\"":"a","id":"b"}')
+@example('{"a:b":1,"id":"x","id":"y"}')
+@example('{"x":{"id":1,"route":[]},"type":"t","type":"u"}')
+@example('{"type":"t","\\u0074ype":"u","x":":"}')
+def test_what_is_passed_on_means_the_same_to_every_reader(text):
+    """Whichever of two equal keys a reader goes by: what routing went by is there once, and is what routing took."""
+    result = passed_on(text)
+    assume(result is not None)
+    sent, plain = raw_members(result.decode()), dict(raw_members(text))
+    if plain.get("id", "null") == "null":
+        plain["id"] = '"new"'
+    plain["route"] = ROUTE.decode()
+    assert dict(sent) == plain
+    names = [key for key, _ in sent]
+    assert all(names.count(key) <= 1 for key in Head.__struct_fields__)
+    for key in ("id", "route"):
+        assert names.count(key) == 1
 
 
 @st.composite

@@ -167,13 +167,15 @@ def test_any_bytes_give_events_or_a_protocol_error(side, data):
 
 
 @given(sides, st.data())
-def test_altered_packets_give_events_or_a_protocol_error(side, data):
+def test_altered_packets_give_the_same_events_or_protocol_error_however_they_are_cut(side, data):
     sent = data.draw(st.lists(packets[side], min_size=1, max_size=4))
     stream = bytearray(b"".join(packet for _, packet in sent))
     for index in data.draw(st.lists(st.integers(0, len(stream) - 1), min_size=1, max_size=4)):
         stream[index] = data.draw(st.integers(0, 255))
-    _, error = read(side, data.draw(splits(bytes(stream))), 1000)
+    events, error = read(side, [bytes(stream)], 1000)
     assert error is None or error[0] in REASONS
+    assert read(side, in_bytes(bytes(stream)), 1000) == (events, error)
+    assert read(side, data.draw(splits(bytes(stream))), 1000) == (events, error)
 
 
 @pytest.mark.parametrize("side", SIDES)

@@ -1,0 +1,366 @@
+"""The whole server against the plain reference: the same bytes in, in the same chunks, and then the same bytes out.
+
+A history is made of turns of a reactor. In a turn, chunks of many clients come, cut wherever they happen to be cut;
+connections are made and lost, in the middle of an object too; some clients take what they are sent slowly, or not at
+all. When the turn has ended, every client that reads must have been sent exactly what the reference says, and every
+other one the beginning of that.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from bussrv import events as ev
+from tests.bus.reference import frame
+from tests.equality.arena import BUFFER, Arena
+from tests.equality.histories import Item, devices, from_members, from_watchers, joins, services
+from tests.equality.judging import Ids
+from tests.equality.peer import MOST_IN_A_TURN, Peer
+from tests.equality.reference import ReferenceServer
+from tests.formats.network import SERVER
+
+MAX_OUTBOUND = 8000
+MOST_WAITING = 8
+"""How many chunks come while the journal is slow: what they bring comes in one turn."""
+
+LEEWAY = BUFFER + 6000
+"""The cap is for what the server keeps; beside it are the transport's buffer, and what one turn brings at once."""
+
+FLOODS = (50, 3000, 3000)
+"""Bytes of payload that come again and again."""
+
+COUNTED = (
+    "not-subscribed",
+    "missing-type",
+    "reserved-event",
+    "reserved-name",
+    "reserved-app-type",
+    "bad-service-name",
+    "bad-attribute",
+    "bad-subscription",
+    "not-registered",
+    "no-such-service",
+    "no-such-subscription",
+    "slow-consumer",
+    "bad-json",
+    "bad-utf8",
+    "bad-size",
+    "not-an-object",
+    "packet-too-large",
+    "packet-too-short",
+    "string-overruns-packet",
+)
+
+some = st.integers(0, 9)
+few = st.integers(1, 6)
+sizes = st.one_of(st.just(9999), st.integers(1, 400))
+
+
+class Delivery(RuleBasedStateMachine):
+    """Every rule does one thing to the server and to the reference."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.peers: list[Peer] = []
+        self.ids = Ids()
+        self.said = self.waiting = 0
+        self.marks: dict[int, int] = {}
+        self.is_sound = False
+
+    @initialize(
+        announce=st.sampled_from(["members", "members", "off"]),
+        slow_spp=st.sampled_from(["disconnect", "coalesce"]),
+        first=st.lists(joins, min_size=5, max_size=5),
+        watched=st.lists(services, min_size=4, max_size=4),
+        provided=st.lists(services, min_size=3, max_size=3),
+    )
+    def begin(self, announce: Any, slow_spp: Any, first: list[Item], watched: list[str], provided: list[str]) -> None:
+        """Members, watchers and devices: what follows has something to work with."""
+        self.real = Arena(announce=announce, slow_spp=slow_spp, max_outbound=MAX_OUTBOUND)
+        self.model = ReferenceServer(SERVER, announce == "members")
+        for kind in ("objects", "objects", "objects", "objects", "business", "spp", "spp"):
+            self.connects(kind)
+        for peer, join in zip(self.peers, first, strict=False):
+            self.say(peer, [join])
+        for peer, service in zip(self.peers, provided, strict=False):
+            self.say(peer, [("object", ({"event": "services/register", "name": service}, b""))])
+        self.turn_ends()
+        for number, service in enumerate(watched):
+            self.packets_come(number, [("bytes", self.subscription(service))], 9999)
+            self.subscribes_by_datagram("10.0.0.2", 5000 + number % 2, service)
+        self.turn_ends()
+
+    @staticmethod
+    def subscription(service: str) -> bytes:
+        name = service.encode()
+        return b"\0\0\0\1" + (len(name) + 4).to_bytes(4, "big") + len(name).to_bytes(4, "big") + name
+
+    def pick(self, number: int, fits: Callable[[Peer], Any]) -> Peer | None:
+        found = [peer for peer in self.peers if fits(peer)]
+        return found[number % len(found)] if found else None
+
+    # What clients say.
+
+    @precondition(lambda self: sum(peer.pipe.connected for peer in self.peers) < 9)
+    @rule(kind=st.sampled_from(["objects", "objects", "business", "spp"]))
+    def connects(self, kind: str) -> None:
+        pipe = self.real.pipe(kind)
+        client = self.model.connect(f"{kind}{len(self.peers)}", kind)
+        coalesces = kind == "spp" and self.real.bus.settings.slow_spp == "coalesce"
+        self.peers.append(Peer(client, pipe, coalesces))
+
+    @rule(number=some, items=from_members, size=sizes)
+    def objects_come(self, number: int, items: list[Item], size: int) -> None:
+        self.chunk_comes(self.pick(number, lambda peer: peer.kind != "spp" and peer.talks), items, size)
+
+    @rule(number=some, items=from_members, other=some, others=from_members, size=sizes)
+    def objects_of_two_come(self, number: int, items: list[Item], other: int, others: list[Item], size: int) -> None:
+        self.objects_come(number, items, size)
+        self.objects_come(other, others, 9999)
+        self.goes_on(number, 9999)
+
+    @rule(number=some, items=from_watchers, size=sizes)
+    def packets_come(self, number: int, items: list[Item], size: int) -> None:
+        self.chunk_comes(self.pick(number, lambda peer: peer.kind == "spp" and peer.talks), items, size)
+
+    @rule(number=some, size=sizes)
+    def goes_on(self, number: int, size: int) -> None:
+        """The next chunk of something longer comes."""
+        self.chunk_comes(self.pick(number, lambda peer: peer.talks and peer.outbox[0]), [], size)
+
+    def chunk_comes(self, peer: Peer | None, items: list[Item], size: int) -> None:
+        self.end_turn_in_time()
+        if peer is not None and peer.may_talk(self.model.held):
+            self.say(peer, items, size)
+
+    def end_turn_in_time(self) -> None:
+        """Before somebody who reads is sent too much, now or when the journal catches up."""
+        self.waiting += self.model.held
+        if self.waiting > MOST_WAITING:
+            self.journal_is_slow_or_no_longer()
+        if self.most_of_this_turn() > MOST_IN_A_TURN:
+            self.turn_ends()
+
+    def say(self, peer: Peer, items: list[Item], size: int = 9999) -> None:
+        data = b"".join(self.written(peer, each) for each in items)
+        model, real = peer.outbox[0] + data, peer.outbox[1] + self.ids.as_real(data)
+        peer.outbox = model[size:], real[size:]
+        if not peer.client.ended:
+            peer.bytes_in += len(model[:size])
+        peer.pipe.protocol.dataReceived(real[:size])
+        self.model.hear(peer.client, model[:size])
+
+    def written(self, peer: Peer, item: Item) -> bytes:
+        what, about = item
+        if what == "bytes":
+            return bytes(about)
+        if what == "join":
+            return frame(self.joining(peer.kind, **about))
+        fields, payload = about
+        self.said += 1
+        if payload:
+            payload += b"%d" % self.said
+            fields = {**fields, "size": len(payload)}
+        return frame(self.addressed(peer, fields), payload)
+
+    def joining(
+        self, kind: str, subscription: dict[str, Any], shared: list[str], wanted: str | None, spelling: int
+    ) -> dict[str, Any]:
+        """A subscription in one of the ways in which it may be written."""
+        fields: dict[str, Any] = {"id": f"join{spelling}", "routing-ids": shared}
+        receive, types = subscription.get("receive"), subscription.get("types")
+        if kind == "business":
+            key = ("subscribe", "subscriptions", "subscribe")[spelling]
+            fields["event"] = ("client/register", "clients/register", "clients/register")[spelling]
+            about = {"receive": receive, key: types, "unique-routing-id": wanted}
+        elif "subscriptions" in subscription:
+            fields["event"] = "routing/subscribe"
+            about = {**subscription, "routing-id": wanted}
+        else:
+            fields["event"] = "routing/subscribe"
+            mode = ("receive_mode", "receive-mode", "receive")[spelling]
+            about = {mode: receive, "types": types, "routing-id": wanted}
+        return {**fields, **{key: value for key, value in about.items() if value is not None}}
+
+    def addressed(self, peer: Peer, fields: dict[str, Any]) -> dict[str, Any]:
+        """An object to those whose routing ids were told by the server, and a reply to what was asked last."""
+        to = fields.get("to")
+        if isinstance(to, str):
+            fields = {**fields, "to": self.routing_id(to)}
+        elif to:
+            fields = {**fields, "to": [self.routing_id(each) for each in to]}
+        if fields.get("in-reply-to") == "a":
+            for sent in reversed(peer.client.session.got[: peer.judged]):
+                asked = json.loads(sent.partition(b"\0")[0])
+                if asked.get("event") == "services/request":
+                    return {**fields, "in-reply-to": asked["id"]}
+        return fields
+
+    def routing_id(self, name: str) -> str:
+        """What stands for ``r1`` and so on, once somebody was told it; every other name is itself."""
+        if name not in ("r1", "r2", "r3"):
+            return name
+        known = self.pick(int(name[1]), lambda peer: self.ids.is_known(peer.client.session.routing_id))
+        return known.client.session.routing_id if known is not None else name
+
+    # Devices.
+
+    @rule(host=devices, port=st.sampled_from([5000, 5001]), service=services)
+    def subscribes_by_datagram(self, host: str, port: int, service: str) -> None:
+        """Each address speaks one version."""
+        self.datagram_comes(host, port - 4999, 1, (service, 0), (host, port), "")
+
+    @rule(host=devices, port=st.sampled_from([5000, 5001]), service=services)
+    def unsubscribes_by_datagram(self, host: str, port: int, service: str) -> None:
+        self.datagram_comes(host, port - 4999, 2, (service, 0), (host, port), "")
+
+    @rule(host=devices, service=services, app_type=st.integers(0, 3), payload=st.sampled_from([b"", b"x", b"\xff\0"]))
+    def publishes_by_datagram(self, host: str, service: str, app_type: int, payload: bytes) -> None:
+        self.said += 1
+        text = base64.b64encode(payload + b"%d" % self.said).decode()
+        self.datagram_comes(host, 2, 3, (service, app_type), ("", 0), text)
+
+    def datagram_comes(
+        self, host: str, version: int, opcode: int, application: Any, address: Any, payload: str
+    ) -> None:
+        self.end_turn_in_time()
+        fields = {"version": version, "opcode": opcode, "application": application, "address": address}
+        data = json.dumps({**fields, "payload": payload}).encode()
+        self.real.udp.receive(data, host)
+        self.model.datagram(data, host)
+
+    # Coming and going, reading and not.
+
+    @rule(number=some)
+    def loses_its_connection(self, number: int) -> None:
+        """Perhaps in the middle of an object."""
+        peer = self.pick(number, lambda peer: peer.pipe.connected)
+        if peer is not None:
+            peer.lost = True
+            peer.pipe.lose()
+            self.model.end(peer.client)
+
+    @rule(number=some)
+    def sends_no_more(self, number: int) -> None:
+        peer = self.pick(number, lambda peer: peer.talks)
+        if peer is not None:
+            self.end_input(peer)
+
+    def end_input(self, peer: Peer) -> None:
+        peer.pipe.end_input()
+        self.model.no_more_input(peer.client)
+
+    @rule(number=some)
+    def stops_reading(self, number: int) -> None:
+        peer = self.pick(number, lambda peer: peer.may_stall)
+        if peer is not None:
+            peer.stalled = True
+
+    @rule(number=some, size=st.integers(1, 500))
+    def reads_a_little(self, number: int, size: int) -> None:
+        peer = self.pick(number, lambda peer: peer.pipe.connected and peer.stalled)
+        if peer is not None:
+            peer.pipe.take(size)
+
+    @rule(number=some)
+    def reads_again(self, number: int) -> None:
+        peer = self.pick(number, lambda peer: peer.stalled)
+        if peer is not None:
+            peer.stalled = False
+
+    @precondition(lambda self: not self.model.held)
+    @rule(number=some, watching=st.booleans(), of_a_device=st.booleans(), size=st.sampled_from(FLOODS), times=few)
+    def falls_behind(self, number: int, watching: bool, of_a_device: bool, size: int, times: int) -> None:
+        """Somebody reads no more while there is much to read, perhaps more than the server keeps for it."""
+        slow = self.pick(number, lambda peer: peer.may_stall and bool(peer.client.session.watched) == watching)
+        if slow is None:
+            return
+        slow.stalled = True
+        service = min(slow.client.session.watched, default="tv")
+        for _ in range(times):
+            self.turn_ends()
+            if of_a_device:
+                self.datagram_comes("10.0.0.3", 1, 3, (service, 1), ("", 0), f"{self.said}" + "x" * size)
+            else:
+                talking = self.pick(number, lambda peer: peer.kind != "spp" and peer.talks)
+                flood = {"type": "text/plain", "sender": service, "id": "flood"}
+                self.chunk_comes(talking, [("object", (flood, b"x" * size))], 9999)
+        self.turn_ends()
+
+    @rule()
+    def journal_is_slow_or_no_longer(self) -> None:
+        if self.model.held:
+            self.real.journal.release()
+            self.model.catch_up()
+            self.waiting = 0
+        else:
+            self.real.journal.hold()
+            self.model.held = True
+
+    # Judging.
+
+    def most_of_this_turn(self) -> int:
+        return max((len(b"".join(peer.client.session.got[self.mark(peer) :])) for peer in self.peers), default=0)
+
+    def mark(self, peer: Peer) -> int:
+        return self.marks.get(id(peer), 0)
+
+    @rule()
+    def turn_ends(self) -> None:
+        self.is_sound = False
+        self.real.end_turn([peer.pipe for peer in self.peers if not peer.stalled])
+        self.end_those_who_were_cut()
+        for peer in self.peers:
+            peer.judge(self.ids)
+            assert peer.coalesces or not peer.pipe.connected or peer.unread <= MAX_OUTBOUND + LEEWAY
+            self.marks[id(peer)] = len(peer.client.session.got)
+        for address, client in self.model.inbus.items():
+            sent = [datagram for datagram, to in self.real.udp.sent if to == address]
+            assert sent == client.session.got, (address, sent, client.session.got)
+        assert {to for _, to in self.real.udp.sent} <= self.model.inbus.keys()
+        for key in COUNTED:
+            assert self.real.bus.counters[key] == self.model.counters[key], key
+        self.is_sound = True
+
+    def end_those_who_were_cut(self) -> None:
+        """In the order in which the server noticed: that depends on whom it sends to first."""
+        for pipe in self.real.cut:
+            (peer,) = [each for each in self.peers if each.pipe is pipe]
+            peer.receive()
+            assert not peer.coalesces
+            assert peer.unread > MAX_OUTBOUND - BUFFER, "was cut too early"
+            peer.lost = True
+            self.model.counters["slow-consumer"] += 1
+            self.model.end(peer.client)
+        self.real.cut.clear()
+
+    def teardown(self) -> None:
+        """Everybody reads to the end, then all go; what the journal says of each is what each saw."""
+        if not self.is_sound:
+            return
+        if self.model.held:
+            self.journal_is_slow_or_no_longer()
+        for peer in self.peers:
+            peer.stalled = False
+        self.turn_ends()
+        for peer in self.peers:
+            if peer.talks:
+                self.end_input(peer)
+        self.turn_ends()
+        closed = {each.session: each for each in self.real.events(ev.SessionClosed)}
+        for peer in self.peers:
+            if not peer.lost:
+                record: Any = closed[peer.pipe.protocol.session_id]
+                assert record.bytes_in == peer.bytes_in
+                assert record.bytes_out == len(peer.pipe.delivered)
+
+
+Delivery.TestCase.settings = settings(max_examples=max(300, settings.default.max_examples // 5), stateful_step_count=40)
+TestDelivery = Delivery.TestCase
