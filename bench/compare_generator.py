@@ -1,0 +1,134 @@
+"""The load generator: compiled on the spot, run beside a server, and what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+SOURCES = Path(__file__).parent / "load"
+FLAGS = ("-O2", "-std=gnu11", "-Wall", "-Wextra")
+PATIENCE = 120.0
+"""Seconds that one measurement may take, with everybody connecting and what is in flight at the end."""
+
+
+class GeneratorFailed(Exception):
+    """A measurement came to nothing: a server refused, ended a connection, or was not ready in time."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came of one measurement. Times are in seconds.
+
+    :ivar seconds: how long it was measured; deliveries, publications and CPU are of that time.
+    :ivar own_cpu: of the generator; close to ``seconds`` means that it was the generator that was measured.
+    :ivar latencies: how many deliveries the percentiles are of.
+    :ivar all_deliveries: with those before and after the measurement; so are the counts that follow.
+    :ivar other: what came that was no publication.
+    :ivar ready: how long it took until everybody was connected and reached.
+    :ivar ended: how many stalled subscribers the server ended, the last one ``ended_after`` seconds.
+    """
+
+    seconds: float
+    deliveries: int
+    publications: int
+    own_cpu: float
+    server_cpu: float
+    latencies: int
+    p50: float
+    p99: float
+    max: float
+    all_deliveries: int
+    all_publications: int
+    lost: int
+    duplicates: int
+    disordered: int
+    stray: int
+    corrupt: int
+    abandoned: int
+    other: int
+    ready: float
+    ended: int
+    ended_after: float | None = None
+
+    @property
+    def rate(self) -> float:
+        """Deliveries a second."""
+        return self.deliveries / self.seconds
+
+    @property
+    def per_cpu(self) -> float:
+        """Deliveries per second of the server's CPU."""
+        return self.deliveries / max(self.server_cpu, 0.01)
+
+    @property
+    def wrong(self) -> dict[str, int]:
+        """What should not have happened, by name; empty: every delivery came once, in order, and as it was sent."""
+        counts = {name: getattr(self, name) for name in ("lost", "duplicates", "disordered", "stray", "corrupt")}
+        return {name: count for name, count in counts.items() if count}
+
+
+def compiler() -> str | None:
+    """The C compiler; ``None``: there is none."""
+    return next(filter(None, map(shutil.which, (os.environ.get("CC") or "cc", "gcc", "clang"))), None)
+
+
+@contextmanager
+def pinned(cpus: set[int]) -> Iterator[None]:
+    """What is started meanwhile runs on these CPUs."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def places() -> tuple[set[int], set[int]]:
+    """A CPU for the generator and one for the servers; the same one if there are no two."""
+    cpus = sorted(os.sched_getaffinity(0))
+    return {cpus[0]}, {cpus[1 % len(cpus)]}
+
+
+class Generator:
+    """The compiled program.
+
+    :param directory: where to put it.
+    :raises GeneratorFailed: if there is no C compiler.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        program = compiler()
+        if program is None:
+            raise GeneratorFailed("no C compiler: install cc (Debian, Ubuntu: apt install gcc libc6-dev)")
+        self._path = directory / "load"
+        sources = sorted(map(str, SOURCES.glob("*.c")))
+        subprocess.run([program, *FLAGS, "-o", str(self._path), *sources, "-lm"], check=True)
+
+    def run(self, parties: Sequence[str], options: Mapping[str, object], pids: Sequence[int] = ()) -> Measured:
+        """Measure once.
+
+        :param parties: who takes part, as ``load/main.c`` has it.
+        :param pids: the servers, of whose CPU time to take note.
+        :raises GeneratorFailed: if a server refuses or ends connections.
+        """
+        ran = subprocess.run(self.command(parties, options, pids), capture_output=True, text=True, timeout=PATIENCE)
+        if ran.returncode:
+            raise GeneratorFailed(ran.stderr.strip())
+        return read_measured(ran.stdout)
+
+    def command(self, parties: Sequence[str], options: Mapping[str, object], pids: Sequence[int] = ()) -> list[str]:
+        """How it is started."""
+        words = [f"{name.replace('_', '-')}={value}" for name, value in options.items()]
+        return [str(self._path), *words, *(f"pid={pid}" for pid in pids), *parties]
+
+
+def read_measured(line: str) -> Measured:
+    """What the generator printed."""
+    said = json.loads(line)
+    return Measured(**{each.name: said[each.name] for each in fields(Measured) if each.name in said})
