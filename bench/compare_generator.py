@@ -31,7 +31,8 @@ class Measured:
     :ivar all_deliveries: with those before and after the measurement; so are the counts that follow.
     :ivar other: what came that was no publication.
     :ivar ready: how long it took until everybody was connected and reached.
-    :ivar ended: how many stalled subscribers the server ended, the last one ``ended_after`` seconds.
+    :ivar ended: how many stalled subscribers the server ended, the last one ``ended_after`` seconds from the start.
+    :ivar memory_before: resident bytes of the server, before anybody connected; ``memory_peak``: the most there were.
     """
 
     seconds: float
@@ -55,6 +56,8 @@ class Measured:
     ready: float
     ended: int
     ended_after: float | None = None
+    memory_before: int = 0
+    memory_peak: int = 0
 
     @property
     def rate(self) -> float:
@@ -121,6 +124,23 @@ class Generator:
         if ran.returncode:
             raise GeneratorFailed(ran.stderr.strip())
         return read_measured(ran.stdout)
+
+    @contextmanager
+    def idle(self, party: str) -> Iterator[float]:
+        """Connect clients that do nothing. :returns: how many seconds it took until all were connected and answered.
+
+        :raises GeneratorFailed: if a server refuses or ends connections.
+        """
+        pipe = subprocess.PIPE
+        with subprocess.Popen(self.command([party], {}), stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert process.stderr is not None
+            line = process.stdout.readline()
+            if not line:
+                raise GeneratorFailed(process.stderr.read().strip())
+            yield float(line.split()[1])
+            process.stdin.close()
 
     def command(self, parties: Sequence[str], options: Mapping[str, object], pids: Sequence[int] = ()) -> list[str]:
         """How it is started."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from bar import Bar
 from compare_generator import Measured
-from compare_servers import BUSSRV, MOSQUITTO, PEERS, REDIS
+from compare_servers import BUSSRV, MOSQUITTO, NATS, PEERS, REDIS, SELECT, TRIANGLE
 
 Key = tuple[str, str]
-"""The name of a scenario, and of a lane in it."""
+"""The name of a scenario, and of a server in it."""
+
+MAX_IDLE_MEMORY = 12 << 10
+"""The bar: bytes of memory that an idle session may take."""
 
 Figure = Callable[[Measured], float]
 
@@ -36,25 +39,50 @@ def p99(measured: Measured) -> float:
     return measured.p99
 
 
+@dataclass(frozen=True)
+class Idle:
+    """Sessions that do nothing.
+
+    :ivar memory: resident bytes that the server has more because of them.
+    :ivar ready: seconds until all of them were connected and answered.
+    :ivar cpu: seconds of the server's CPU for that.
+    """
+
+    sessions: int
+    memory: int
+    ready: float
+    cpu: float
+
+
 @dataclass
 class Results:
-    """Every measurement of a run, round by round. :ivar failed: lanes that came to nothing, and why."""
+    """Every measurement of a run, round by round. :ivar failed: what came to nothing, and why."""
 
     rounds: dict[Key, list[Measured]] = field(default_factory=dict)
+    idle: dict[Key, list[Idle]] = field(default_factory=dict)
     failed: dict[Key, str] = field(default_factory=dict)
 
     def add(self, key: Key, measured: Measured) -> None:
         """Take one more round into account."""
         self.rounds.setdefault(key, []).append(measured)
 
+    def add_idle(self, key: Key, measured: Idle) -> None:
+        """The same of idle sessions."""
+        self.idle.setdefault(key, []).append(measured)
+
     def fail(self, key: Key, why: str) -> None:
-        """A lane came to nothing; its measurements do not count."""
+        """A server could not do a scenario; its measurements in it do not count."""
         self.rounds.pop(key, None)
         self.failed[key] = why
 
     def median(self, key: Key, figure: Figure) -> float | None:
         """The median of a figure over all rounds; ``None``: was not measured."""
         rounds = self.rounds.get(key)
+        return statistics.median(map(figure, rounds)) if rounds else None
+
+    def median_idle(self, key: Key, figure: Callable[[Idle], float]) -> float | None:
+        """The same of idle sessions."""
+        rounds = self.idle.get(key)
         return statistics.median(map(figure, rounds)) if rounds else None
 
     def ratio(self, ours: Key, theirs: Key, figure: Figure) -> float | None:
@@ -64,14 +92,14 @@ class Results:
             return None
         return statistics.median(figure(a) / figure(b) for a, b in zip(mine, others, strict=True))
 
-    def best(self, scenario: str, lanes: tuple[str, ...], figure: Figure) -> str | None:
-        """The lane with the highest median."""
-        medians = {lane: self.median((scenario, lane), figure) for lane in lanes}
-        known = {lane: value for lane, value in medians.items() if value is not None}
+    def best(self, scenario: str, servers: Sequence[str], figure: Figure) -> str | None:
+        """Which of some servers has the highest median; ``None``: none of them was measured."""
+        medians = {server: self.median((scenario, server), figure) for server in servers}
+        known = {server: value for server, value in medians.items() if value is not None}
         return max(known, key=known.__getitem__) if known else None
 
     def wrong(self) -> dict[Key, dict[str, int]]:
-        """What was lost, came twice and so on, over all rounds, in lanes where anything was."""
+        """What was lost, came twice and so on, over all rounds; only where anything was."""
         found: dict[Key, dict[str, int]] = {}
         for key, rounds in self.rounds.items():
             for measured in rounds:
@@ -89,24 +117,36 @@ def bars(results: Results) -> list[Bar]:
         _against(results, "d", REDIS, 1.0),
         _against(results, "d", MOSQUITTO, 10.0),
         _latency(results, "f", MOSQUITTO, 1.1),
+        _against(results, "i", NATS, 2.0),
+        _against(results, "j", SELECT, 2.0),
+        _against(results, "l", BUSSRV, 0.5, ours=TRIANGLE),
+        _memory(results, "m"),
     ]
     return [bar for bar in found if bar is not None]
 
 
 def _against_best(results: Results, scenario: str, least: float) -> Bar | None:
     best = results.best(scenario, PEERS, rate)
-    return _against(results, scenario, best, least, "the best, ") if best is not None else None
+    return _against(results, scenario, best, least) if best is not None else None
 
 
-def _against(results: Results, scenario: str, lane: str, least: float, prefix: str = "") -> Bar | None:
-    ratio = results.ratio((scenario, BUSSRV), (scenario, lane), rate)
+def _against(results: Results, scenario: str, server: str, least: float, ours: str = BUSSRV) -> Bar | None:
+    ratio = results.ratio((scenario, ours), (scenario, server), rate)
     if ratio is None:
         return None
-    return Bar(f"{scenario}: at least {least:g} x {prefix}{lane} (is {ratio:.2f} x)", ratio / least)
+    return Bar(f"{scenario}: at least {least:g} x {server} (is {ratio:.2f} x)", ratio / least)
 
 
-def _latency(results: Results, scenario: str, lane: str, most: float) -> Bar | None:
-    ratio = results.ratio((scenario, BUSSRV), (scenario, lane), p99)
+def _latency(results: Results, scenario: str, server: str, most: float) -> Bar | None:
+    ratio = results.ratio((scenario, BUSSRV), (scenario, server), p99)
     if ratio is None:
         return None
-    return Bar(f"{scenario}: p99 at most {most:g} x that of {lane} (is {ratio:.2f} x)", most / ratio)
+    return Bar(f"{scenario}: p99 at most {most:g} x that of {server} (is {ratio:.2f} x)", most / ratio)
+
+
+def _memory(results: Results, scenario: str) -> Bar | None:
+    taken = results.median_idle((scenario, BUSSRV), lambda idle: idle.memory / idle.sessions)
+    if taken is None:
+        return None
+    what = f"{scenario}: at most {MAX_IDLE_MEMORY >> 10} KiB an idle session (takes {taken / 1024:.1f})"
+    return Bar(what, MAX_IDLE_MEMORY / taken)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from compare_servers import BUSSRV, FORMATS, PEERS
+from compare_servers import BUSSRV, DURABLE_REDIS, FORMATS, MOSQUITTO, NATS, PEERS, SELECT, TRIANGLE
 
 WINDOW = 1000
 """Publications in flight, unless the scenario says otherwise."""
@@ -20,60 +20,133 @@ WINDOW = 1000
 class Lane:
     """What one server does in a scenario.
 
-    :ivar server: which one.
+    :ivar server: which one, and what it is called in the results.
     :ivar parties: who takes part, as the load generator has it; ``{FORMAT}`` stands for the format and its port.
     :ivar options: of the load generator.
-    :ivar name: what it is called in the results; the server, when that has only one lane.
     """
 
     server: str
     parties: Sequence[str]
     options: Mapping[str, object] = field(default_factory=dict)
-    name: str = ""
-
-    @property
-    def label(self) -> str:
-        """What it is called in the results."""
-        return self.name or self.server
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Something to compare the servers by.
+    """Something to compare the servers by. Ratios are those of the first lane to each other one.
 
     :ivar quick: it belongs to the quick set, too.
+    :ivar fresh: every measurement is of a server that was just started, so that its memory is of that measurement.
+    :ivar idle: so many sessions do nothing, and their memory is what is measured.
     """
 
     name: str
     title: str
     lanes: Sequence[Lane]
     quick: bool = False
+    fresh: bool = False
+    idle: int = 0
 
 
 def _between(publishers: int, subscribers: int, format_name: str) -> list[str]:
     return [f"pub:{{{format_name}}}:{publishers}", f"sub:{{{format_name}}}:{subscribers}"]
 
 
-def _broadcast(publishers: int, subscribers: int, /, rich: str = "", **options: object) -> list[Lane]:
-    """Everybody gets everything, over objects and over each peer. :param rich: the range of bytes of metadata."""
-    ours = {**options, "metadata": rich} if rich else options
-    theirs = {**options, "extra": rich} if rich else options
+def _peers(publishers: int, subscribers: int, options: Mapping[str, object]) -> list[Lane]:
+    return [Lane(peer, _between(publishers, subscribers, FORMATS[peer]), options) for peer in PEERS]
+
+
+def _broadcast(publishers: int, subscribers: int, **options: object) -> list[Lane]:
+    """Everybody gets everything, over objects and over each peer."""
+    parties = _between(publishers, subscribers, "objects")
+    return [Lane(BUSSRV, parties, options), *_peers(publishers, subscribers, options)]
+
+
+def _rich(publishers: int, subscribers: int) -> list[Lane]:
+    """The same with metadata of all sizes, or with payloads larger by that."""
+    ours = Lane(BUSSRV, _between(publishers, subscribers, "objects"), {"metadata": "100:2048"})
+    return [ours, *_peers(publishers, subscribers, {"extra": "100:2048"})]
+
+
+def _watched(subscribers: int) -> list[Lane]:
+    """A service that SPP clients watch, and the same number of subscribers of each peer."""
+    ours = Lane(BUSSRV, ["pub:{objects-service}:1", f"sub:{{spp}}:{subscribers}"], _few(subscribers))
+    return [ours, *_peers(1, subscribers, _few(subscribers))]
+
+
+def _few(subscribers: int) -> dict[str, object]:
+    """The slowest server takes seconds for what is in flight to 1,000 subscribers, so for them it is a quarter."""
+    return {"window": WINDOW // 4} if subscribers >= 1000 else {}
+
+
+def _groups() -> list[Lane]:
+    """Ten groups of five: each wants five of ten content types, or subjects, and no two the same."""
+
+    def parties(format_name: str) -> list[str]:
+        wanted = [sum(1 << (group + each) % 10 for each in range(5)) for group in range(10)]
+        return [f"pub:{{{format_name}}}:1", *(f"sub:{{{format_name}}}:5:{classes:x}" for classes in wanted)]
+
+    formats = {BUSSRV: "objects", **FORMATS}
+    return [Lane(server, parties(name), {"classes": 10}) for server, name in formats.items()]
+
+
+def _requests() -> list[Lane]:
+    """Ten who ask and four who answer: a service, a queue group, a shared subscription. Redis knows nothing like it."""
+    formats = {BUSSRV: "objects", MOSQUITTO: FORMATS[MOSQUITTO], NATS: FORMATS[NATS]}
+    return [Lane(server, [f"req:{{{name}}}:10", f"prov:{{{name}}}:4"]) for server, name in formats.items()]
+
+
+_DATAGRAMS: Mapping[str, object] = {"window": 50, "give_up": 0.3}
+"""No more in flight than the buffers of sockets hold, and what was lost is not waited for."""
+
+
+def _inbus() -> list[Lane]:
+    return [Lane(server, _between(1, 50, "inbus"), _DATAGRAMS) for server in (BUSSRV, SELECT)]
+
+
+def _across() -> list[Lane]:
+    return [Lane(BUSSRV, ["pub:{inbus2}:1", "sub:{objects}:50", "sub:{spp}:50"], _DATAGRAMS)]
+
+
+def _linked() -> list[Lane]:
+    subscribers = ["sub:{objects-0}:17", "sub:{objects-1}:17", "sub:{objects-2}:16"]
+    return [Lane(TRIANGLE, ["pub:{objects-0}:1", *subscribers]), Lane(BUSSRV, _between(1, 50, "objects"))]
+
+
+def _stalled() -> list[Lane]:
+    formats = {BUSSRV: "objects", **FORMATS}
+    options = {"payload": 4096, "window": 100, "seconds": 4}
     return [
-        Lane(BUSSRV, _between(publishers, subscribers, "objects"), ours),
-        *(Lane(peer, _between(publishers, subscribers, FORMATS[peer]), theirs) for peer in PEERS),
+        Lane(server, [*_between(1, 49, name), f"stalled:{{{name}}}:1"], options) for server, name in formats.items()
     ]
 
 
-RICH = "100:2048"
+def _idle() -> list[Lane]:
+    return [Lane(server, [f"idle:{{{name}}}"]) for server, name in {BUSSRV: "objects", **FORMATS}.items()]
+
+
+def _churning() -> list[Lane]:
+    return [Lane(BUSSRV, ["churn:{objects}:100"]), Lane(DURABLE_REDIS, ["churn:{redis}:100"])]
+
 
 SCENARIOS = (
     Scenario("a", "1 publisher, 50 subscribers, 16 B", _broadcast(1, 50), quick=True),
     Scenario("a-one", "the same, one publication in flight", _broadcast(1, 50, window=1)),
-    Scenario("a-rich", "1 publisher, 50 subscribers, 16 B, metadata of 100 B to 2 KiB", _broadcast(1, 50, rich=RICH)),
+    Scenario("a-rich", "the same as a, metadata of 100 B to 2 KiB", _rich(1, 50)),
+    Scenario("a-business", "the same as a, over business", [Lane(BUSSRV, _between(1, 50, "business"))]),
     Scenario("b", "1 publisher, 50 subscribers, 1 KiB", _broadcast(1, 50, payload=1024), quick=True),
-    Scenario("c", "1 publisher, 1,000 subscribers, 100 B", _broadcast(1, 1000, payload=100, window=250), quick=True),
+    Scenario("c", "1 publisher, 1,000 subscribers, 100 B", _broadcast(1, 1000, payload=100, **_few(1000)), quick=True),
     Scenario("d", "1 publisher, 1 subscriber, 16 B", _broadcast(1, 1), quick=True),
-    Scenario("d-rich", "1 publisher, 1 subscriber, 16 B, metadata of 100 B to 2 KiB", _broadcast(1, 1, rich=RICH)),
+    Scenario("d-rich", "the same, metadata of 100 B to 2 KiB", _rich(1, 1)),
     Scenario("e", "50 publishers, 1 subscriber, 16 B", _broadcast(50, 1), quick=True),
     Scenario("f", "1,000 publications a second to 10 subscribers, 16 B", _broadcast(1, 10, rate=1000), quick=True),
+    Scenario("g", "requests to 4 providers, and replies: two deliveries each", _requests()),
+    Scenario("h", "10 groups of 5 subscribers with different interests, 16 B", _groups()),
+    Scenario("i", "a service with 50 SPP watchers, 16 B", _watched(50), quick=True),
+    Scenario("i-1000", "a service with 1,000 SPP watchers, 16 B", _watched(1000)),
+    Scenario("j", "Inbus, 1 publisher, 50 subscribers, 16 B", _inbus(), quick=True),
+    Scenario("k", "1 Inbus publisher, 50 objects clients and 50 SPP watchers, 16 B", _across()),
+    Scenario("l", "three linked servers, 50 subscribers on all of them, 16 B", _linked(), quick=True, fresh=True),
+    Scenario("m", "5,000 idle sessions", _idle(), quick=True, fresh=True, idle=5000),
+    Scenario("n", "changes of the registry by 100 sessions, durable", _churning(), fresh=True),
+    Scenario("o", "1 publisher, 49 subscribers, 4 KiB, and one that reads no more", _stalled(), fresh=True),
 )

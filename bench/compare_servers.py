@@ -7,9 +7,10 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,11 +19,20 @@ from bussrv.version import VERSION
 
 BUSSRV, MOSQUITTO, REDIS, NATS = "bussrv", "mosquitto", "redis", "nats"
 PEERS = (MOSQUITTO, REDIS, NATS)
+TRIANGLE = "three linked"
+"""bussrv, each linked to both others."""
+OURS = (BUSSRV, TRIANGLE)
+DURABLE_REDIS = "redis, durable"
+"""With an append-only file that is synced before each answer."""
+SELECT = "plain select"
+"""For Inbus: what is in ``inbus_select.py``."""
 PROGRAMS = {MOSQUITTO: "mosquitto", REDIS: "redis-server", NATS: "nats-server"}
 FORMATS = {MOSQUITTO: "mqtt", REDIS: "redis", NATS: "nats"}
 
 RAISED = ("--max-connects", "1000000", "--inbus-max-rate", "1000000")
 """Limits that a bench runs into and real clients do not: everybody is at one address here, and connects at once."""
+
+LOG = "log"
 
 START_TIME = 10.0
 """Seconds within which a peer has to listen."""
@@ -30,14 +40,14 @@ START_TIME = 10.0
 
 @dataclass(frozen=True)
 class Running:
-    """A server that runs.
+    """A server that runs, or several that are linked.
 
-    :ivar ports: by the name that a format has to the load generator.
+    :ivar places: the format that the load generator speaks and the port, such as ``objects:7890``, by the name that
+        scenarios have for it.
     """
 
-    name: str
     pids: Sequence[int]
-    ports: Mapping[str, int] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
 
     def memory(self) -> int:
         """Resident bytes of all its processes, now."""
@@ -47,42 +57,87 @@ class Running:
         """The most resident bytes it had so far."""
         return sum(_status(pid, "VmHWM") for pid in self.pids)
 
+    def cpu(self) -> float:
+        """Seconds of CPU that all its processes have used so far."""
+        return sum(_cpu(pid) for pid in self.pids)
+
 
 def _status(pid: int, name: str) -> int:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith(name + ":"))
 
 
+def _cpu(pid: int) -> float:
+    # The second field is the name of the program in parentheses, and may hold anything.
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def start(name: str, directory: Path) -> AbstractContextManager[Running]:
+    """Run one of the servers; its files are in ``directory``."""
+    if name in PROGRAMS:
+        return _peer(name, directory)
+    return {BUSSRV: _bussrv, TRIANGLE: _triangle, DURABLE_REDIS: _durable_redis, SELECT: _select}[name](directory)
+
+
 @contextmanager
-def bussrv(directory: Path, options: Sequence[str] = ()) -> Iterator[Running]:
-    """bussrv, with everything that is on unless it is told otherwise, and a durable journal in ``directory``."""
-    with RunningServer(directory / "journal", [*RAISED, *options]) as server:
+def _bussrv(directory: Path) -> Iterator[Running]:
+    with RunningServer(directory / "journal", RAISED) as server:
         port = server.port
-        ports = {name: port(name) for name in ("objects", "business", "inbus", "spp")}
-        ports |= {"objects-service": port("objects"), "inbus2": port("inbus")}
-        yield Running(BUSSRV, [server.process.pid], ports)
+        places = {name: f"{name}:{port(name)}" for name in ("objects", "business", "inbus", "spp")}
+        places |= {"objects-service": f"objects-service:{port('objects')}", "inbus2": f"inbus2:{port('inbus')}"}
+        yield Running([server.process.pid], places)
         server.stop()
 
 
-def free_port() -> int:
+@contextmanager
+def _triangle(directory: Path) -> Iterator[Running]:
+    with ExitStack() as stack:
+        servers: list[RunningServer] = []
+        for number in range(3):
+            links = [word for each in servers for word in ("--link", f"tcp:127.0.0.1:{each.port('objects')}")]
+            journal = directory / f"journal-{number}"
+            servers.append(stack.enter_context(RunningServer(journal, [*RAISED, *links])))
+        places = {f"objects-{number}": f"objects:{each.port('objects')}" for number, each in enumerate(servers)}
+        yield Running([each.process.pid for each in servers], places)
+
+
+def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
     """A port that nobody listens at right now."""
-    with socket.socket() as probe:
+    with socket.socket(type=kind) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 @contextmanager
-def peer(name: str, directory: Path, options: Sequence[str] = ()) -> Iterator[Running]:
-    """A broker as it comes, but that it keeps nothing on disk, and that QoS 0 of mosquitto does not drop messages."""
+def _peer(name: str, directory: Path, options: Sequence[str] = ()) -> Iterator[Running]:
+    """A broker as it comes, but that it keeps nothing on disk."""
     port = free_port()
     program = program_path(name)
     assert program is not None
     command = [program, *_arguments[name](directory, port), *options]
-    with (directory / "log").open("wb") as log:
+    with _process(command, directory) as process:
+        _wait_for(port, process, directory / LOG)
+        yield Running([process.pid], {FORMATS[name]: f"{FORMATS[name]}:{port}"})
+
+
+def _durable_redis(directory: Path) -> AbstractContextManager[Running]:
+    return _peer(REDIS, directory, ["--appendonly", "yes", "--appendfsync", "always"])
+
+
+@contextmanager
+def _select(directory: Path) -> Iterator[Running]:
+    port = free_port(socket.SOCK_DGRAM)
+    with _process([sys.executable, str(Path(__file__).with_name("inbus_select.py")), str(port)], directory) as process:
+        yield Running([process.pid], {"inbus": f"inbus:{port}"})
+
+
+@contextmanager
+def _process(command: Sequence[str], directory: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with (directory / LOG).open("wb") as log:
         process = subprocess.Popen(command, cwd=directory, stdout=log, stderr=subprocess.STDOUT)
     try:
-        _wait_for(port, process, directory / "log")
-        yield Running(name, [process.pid], {FORMATS[name]: port})
+        yield process
     finally:
         process.terminate()
         process.wait()
@@ -94,12 +149,12 @@ def _mosquitto(directory: Path, port: int) -> list[str]:
         "allow_anonymous": "true",
         "persistence": "false",
         "set_tcp_nodelay": "true",
-        "max_queued_messages": "0",
-        "max_inflight_messages": "0",
         "log_dest": "stderr",
         "log_type": "error",
-        "user": "root",
     }
+    if os.geteuid() == 0:
+        # It would become a user that may not read its configuration here.
+        settings["user"] = "root"
     path = directory / "mosquitto.conf"
     path.write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
     return ["-c", str(path)]
@@ -127,6 +182,11 @@ def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
 def _listens(port: int) -> bool:
     with socket.socket() as connection:
         return connection.connect_ex(("127.0.0.1", port)) == 0
+
+
+def program_of(name: str) -> str:
+    """The server that a way of starting it belongs to: itself, bussrv or Redis."""
+    return {TRIANGLE: BUSSRV, SELECT: BUSSRV, DURABLE_REDIS: REDIS}.get(name, name)
 
 
 def version(name: str) -> str | None:

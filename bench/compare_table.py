@@ -7,43 +7,61 @@ from dataclasses import asdict
 from typing import Any
 
 from bar import Bar
-from compare_results import Results, p50, p99, per_cpu, rate
+from compare_results import Key, Results, p50, p99, per_cpu, rate
 from compare_scenarios import Lane, Scenario
 
-_COLUMNS = (
-    f"{'':<22}{'deliveries/s':>14}{'ratio':>8}{'per CPU s':>12}{'ratio':>8}{'p50 us':>10}{'p99 us':>10}{'load CPU':>10}"
+_RATES = (
+    f"{'':<20}{'deliveries/s':>14}{'ratio':>8}{'per CPU s':>13}{'ratio':>8}{'p50 us':>10}{'p99 us':>10}{'load CPU':>10}"
 )
+_IDLE = f"{'':<20}{'KiB a session':>14}{'CPU us':>10}{'us to be ready':>16}"
 
 
 def print_table(results: Results, scenarios: Sequence[Scenario]) -> None:
-    """A block for each scenario; ratios are those of its first lane to each other one."""
-    print(f"\n{_COLUMNS}")
+    """A block for each scenario."""
     for scenario in scenarios:
-        print(f"\n{scenario.name}: {scenario.title}")
+        print(f"\n{scenario.name}: {scenario.title}\n{_IDLE if scenario.idle else _RATES}")
         for lane in scenario.lanes:
-            print(_row(results, scenario, lane))
+            print(f"{'  ' + lane.server:<20}{_row(results, scenario, lane)}")
 
 
 def _row(results: Results, scenario: Scenario, lane: Lane) -> str:
-    key, first = (scenario.name, lane.label), (scenario.name, scenario.lanes[0].label)
+    key = (scenario.name, lane.server)
+    if key in results.idle:
+        return _idle_row(results, key)
     if key not in results.rounds:
-        return f"  {lane.label:<20}{results.failed.get(key, 'not measured')}"
-    load = results.median(key, lambda measured: measured.own_cpu / measured.seconds)
+        return f"  {results.failed.get(key, 'was not measured')}"
+    first = (scenario.name, scenario.lanes[0].server)
+    load = results.median(key, lambda measured: measured.own_cpu / measured.seconds) or 0
     cells = [
         f"{results.median(key, rate):>14,.0f}",
-        _ratio(results.ratio(first, key, rate) if key != first else None),
-        f"{results.median(key, per_cpu):>12,.0f}",
-        _ratio(results.ratio(first, key, per_cpu) if key != first else None),
+        _ratio(results, first, key, rate),
+        f"{results.median(key, per_cpu):>13,.0f}",
+        _ratio(results, first, key, per_cpu),
         f"{(results.median(key, p50) or 0) * 1e6:>10,.0f}",
         f"{(results.median(key, p99) or 0) * 1e6:>10,.0f}",
         f"{load:>10.0%}",
+        *(f"  {name}: {count}" for name, count in results.wrong().get(key, {}).items()),
     ]
-    wrong = "".join(f"  {name}: {count}" for name, count in results.wrong().get(key, {}).items())
-    return f"  {lane.label:<20}{''.join(cells)}{wrong}"
+    return "".join(cells) + (_memory(results, key) if scenario.fresh else "")
 
 
-def _ratio(ratio: float | None) -> str:
+def _ratio(results: Results, first: Key, key: Key, figure: Any) -> str:
+    ratio = results.ratio(first, key, figure) if key != first else None
     return f"{ratio:>8.2f}" if ratio is not None else f"{'':>8}"
+
+
+def _memory(results: Results, key: Key) -> str:
+    peak = results.median(key, lambda measured: measured.memory_peak - measured.memory_before) or 0
+    ended = [each.ended_after for each in results.rounds[key] if each.ended_after is not None]
+    said = f"  memory + {peak / (1 << 20):.1f} MiB"
+    return f"{said}, the stalled one ended after {max(ended):.1f} s" if ended else said
+
+
+def _idle_row(results: Results, key: Key) -> str:
+    memory = results.median_idle(key, lambda idle: idle.memory / idle.sessions / 1024) or 0
+    cpu = results.median_idle(key, lambda idle: idle.cpu / idle.sessions * 1e6) or 0
+    ready = results.median_idle(key, lambda idle: idle.ready / idle.sessions * 1e6) or 0
+    return f"{memory:>14.1f}{cpu:>10,.0f}{ready:>16,.0f}"
 
 
 def print_bars(found: Sequence[Bar]) -> None:
@@ -56,25 +74,22 @@ def print_bars(found: Sequence[Bar]) -> None:
 def as_json(
     machine: Mapping[str, str], results: Results, scenarios: Sequence[Scenario], found: Sequence[Bar]
 ) -> dict[str, Any]:
-    """Everything, each round of it; times in seconds."""
-    rows = []
-    for scenario in scenarios:
-        first = scenario.lanes[0].label
-        for lane in scenario.lanes:
-            key = (scenario.name, lane.label)
-            rows.append(
-                {
-                    "scenario": scenario.name,
-                    "title": scenario.title,
-                    "lane": lane.label,
-                    "rate": results.median(key, rate),
-                    "per_cpu": results.median(key, per_cpu),
-                    "p50": results.median(key, p50),
-                    "p99": results.median(key, p99),
-                    "ratio": results.ratio((scenario.name, first), key, rate),
-                    "ratio_per_cpu": results.ratio((scenario.name, first), key, per_cpu),
-                    "failed": results.failed.get(key),
-                    "rounds": [asdict(each) for each in results.rounds.get(key, [])],
-                }
-            )
+    """Everything, each round of it; times in seconds, memory in bytes."""
+    rows = [_as_json(results, scenario, lane) for scenario in scenarios for lane in scenario.lanes]
     return {"machine": dict(machine), "rows": rows, "bars": [{**asdict(bar), "holds": bar.holds} for bar in found]}
+
+
+def _as_json(results: Results, scenario: Scenario, lane: Lane) -> dict[str, Any]:
+    key, first = (scenario.name, lane.server), (scenario.name, scenario.lanes[0].server)
+    row: dict[str, Any] = {"scenario": scenario.name, "title": scenario.title, "server": lane.server}
+    row |= {"parties": list(lane.parties), "options": dict(lane.options)}
+    if key in results.failed:
+        row["failed"] = results.failed[key]
+    if key in results.rounds:
+        figures = {"rate": rate, "per_cpu": per_cpu, "p50": p50, "p99": p99}
+        row |= {name: results.median(key, figure) for name, figure in figures.items()}
+        row |= {f"ratio_{name}": results.ratio(first, key, figure) for name, figure in figures.items()}
+        row["rounds"] = [asdict(each) for each in results.rounds[key]]
+    if key in results.idle:
+        row["rounds"] = [asdict(each) for each in results.idle[key]]
+    return row

@@ -134,7 +134,7 @@ struct client {
     size_t sent;      /* of `out` */
     size_t size_hint; /* where in metadata `"size":` stood last */
     unsigned awaited; /* answers until it is ready */
-    bool confirmed, ended, waits_for_room, dirty;
+    bool confirmed, stalled, ended, waits_for_room, dirty;
     struct tally *tallies; /* one for each publisher */
     struct template *templates;
     uint64_t changes, asked_at; /* of a churner */

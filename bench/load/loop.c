@@ -72,7 +72,10 @@ void loop_confirm(struct client *client) {
 
 unsigned loop_unconfirmed(void) { return unconfirmed; }
 
-void loop_stall(struct client *client) { watch(client, EPOLLRDHUP, EPOLL_CTL_MOD); }
+void loop_stall(struct client *client) {
+    client->stalled = true;
+    watch(client, EPOLLRDHUP, EPOLL_CTL_MOD);
+}
 
 void loop_timer(uint64_t due_ns) {
     prepare();
@@ -81,7 +84,7 @@ void loop_timer(uint64_t due_ns) {
 }
 
 static void end(struct client *client, const char *why) {
-    if (client->role != STALLED)
+    if (!client->stalled)
         die("%s client %u was ended by the server: %s", client->format->name, client->number, why);
     client->ended = true;
     epoll_ctl(poll_fd, EPOLL_CTL_DEL, client->fd, NULL);
@@ -176,7 +179,7 @@ static void serve(struct client *client, uint32_t events) {
     }
     if (client->ended)
         return;
-    if (client->role == STALLED && client->confirmed) {
+    if (client->stalled) {
         end(client, "stalled");
         return;
     }

@@ -36,7 +36,9 @@ static void open_with(struct client *client, const char *event, const char *rece
         bytes_print(out, ",\"subscriptions\":[\"@services/reply\"]");
     else if (client->role == PROVIDER)
         bytes_print(out, ",\"subscriptions\":[\"@services/request\"]");
-    else if (client->role == PUBLISHER || client->role == CHURNER)
+    else if (client->role == CHURNER || client->format->service)
+        bytes_print(out, ",\"subscriptions\":[]"); /* unlike "none" this lets answers through */
+    else if (client->role == PUBLISHER)
         bytes_print(out, ",\"%s\":\"none\"", receive);
     else
         add_types(client, types);
@@ -86,7 +88,8 @@ static void churn(struct client *client) {
 static void take_answer(struct client *client, const char *head, size_t len, struct span event) {
     struct span to;
     char number[32];
-    if (json_is(event, "error"))
+    /* A request that comes before the first provider does is a probe, and there will be more. */
+    if (json_is(event, "error") && client->role != REQUESTER)
         die("the server refuses: %.*s", (int)len, head);
     if (!json_member(head, len, "in-reply-to", &to))
         return;

@@ -1,0 +1,73 @@
+"""The rates of a comparison as a picture: a group of bars for each scenario, all groups equally wide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+
+from compare_results import Results, rate
+from compare_scenarios import Scenario
+from compare_servers import BUSSRV, DURABLE_REDIS, MOSQUITTO, NATS, REDIS, SELECT, TRIANGLE
+
+WIDTH = 760
+LEFT = 130
+"""Where bars begin; names stand before it."""
+LONGEST = 480
+BAR = 16
+"""From the top of one bar to that of the next."""
+GAP = 34
+"""The same between the groups, for the title of the next one."""
+
+COLORS = {
+    **dict.fromkeys((BUSSRV, TRIANGLE), "#2563eb"),
+    MOSQUITTO: "#7c3aed",
+    **dict.fromkeys((REDIS, DURABLE_REDIS), "#dc2626"),
+    NATS: "#059669",
+    SELECT: "#6b7280",
+}
+STYLE = (
+    "text { font: 12px sans-serif; fill: #111827 } .title { font-weight: bold } .note { fill: #6b7280 }"
+    " @media (prefers-color-scheme: dark) { text { fill: #f3f4f6 } .note { fill: #9ca3af } }"
+)
+
+
+def chart(results: Results, scenarios: Sequence[Scenario], machine: Mapping[str, str]) -> str:
+    """An SVG document. Scenarios that are about something else than a rate are left out."""
+    lines: list[str] = []
+    top = 8
+    for scenario in scenarios:
+        rates = _rates(results, scenario)
+        if rates and not _offered(scenario):
+            lines += _group(scenario, rates, top)
+            top += GAP + BAR * len(rates)
+    note = f"{machine.get('processor', '')}; deliveries a second, medians"
+    lines.append(f'<text class="note" x="8" y="{top + 16}">{escape(note)}</text>')
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top + 28}" role="img">'
+    return "\n".join([head, f"<style>{STYLE}</style>", *lines, "</svg>"]) + "\n"
+
+
+def _rates(results: Results, scenario: Scenario) -> dict[str, float]:
+    medians = {lane.server: results.median((scenario.name, lane.server), rate) for lane in scenario.lanes}
+    return {server: median for server, median in medians.items() if median is not None}
+
+
+def _offered(scenario: Scenario) -> bool:
+    """Whether everybody is offered the same rate, so that there is nothing to see in it."""
+    return any("rate" in lane.options for lane in scenario.lanes)
+
+
+def _group(scenario: Scenario, rates: Mapping[str, float], top: int) -> Iterator[str]:
+    yield f'<text class="title" x="8" y="{top + 14}">{escape(f"{scenario.name}: {scenario.title}")}</text>'
+    most = max(rates.values()) or 1
+    for number, (server, median) in enumerate(rates.items()):
+        y = top + 20 + BAR * number
+        length = LONGEST * median / most
+        yield f'<text x="{LEFT - 8}" y="{y + 11}" text-anchor="end">{escape(server)}</text>'
+        yield f'<rect x="{LEFT}" y="{y}" width="{length:.1f}" height="{BAR - 3}" fill="{COLORS[server]}"/>'
+        yield f'<text x="{LEFT + length + 6:.1f}" y="{y + 11}">{_short(median)}</text>'
+
+
+def _short(value: float) -> str:
+    if value >= 1e6:
+        return f"{value / 1e6:.1f} M"
+    return f"{value / 1e3:.1f} k" if value >= 1e3 else f"{value:.0f}"
