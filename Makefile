@@ -33,12 +33,12 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help run demo test lint types docs clean java always
+.PHONY: help run demo test lint types bench bench-full docs clean java always
 
 help: ## say what there is (what `make` alone does)
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s  %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s  %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo 'make run ARGS="--objects 9000"   passes options on; run, demo, test and types know ARGS'
+	@echo 'make run ARGS="--objects 9000"   passes options on; run, demo, test, types and bench know ARGS'
 	@echo 'make test PYTHON=python3.12      works with that interpreter'
 
 # No pid file: one that a crash left behind would keep the server from starting. `exec`, so that a signal to make gets there.
@@ -57,6 +57,12 @@ lint: $(DEV) ## check style and formatting
 
 types: $(DEV) ## check types
 	$(BIN)/mypy $(ARGS)
+
+bench: $(RUN) ## compare with mosquitto, Redis and NATS in under 5 minutes (needs a C compiler)
+	$(BIN)/python bench/compare.py --quick $(ARGS)
+
+bench-full: $(RUN) ## the same at length, and all scenarios
+	$(BIN)/python bench/compare.py $(ARGS)
 
 docs: $(DOCS) ## build the documentation into docs/_build
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build

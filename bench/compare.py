@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -70,6 +71,8 @@ def main() -> None:
     for name, value in machine.items():
         print(f"{name}: {value}")
     scenarios = chosen(options)
+    # Or the servers would go on.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     raise_file_limit()
     with tempfile.TemporaryDirectory(dir=options.directory, prefix="bench-compare-") as temporary:
         run = Run(Path(temporary).resolve(), seconds)

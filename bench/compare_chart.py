@@ -7,7 +7,7 @@ from html import escape
 
 from compare_results import Results, rate
 from compare_scenarios import Scenario
-from compare_servers import BUSSRV, DURABLE_REDIS, MOSQUITTO, NATS, REDIS, SELECT, TRIANGLE
+from compare_servers import DURABLE_REDIS, MOSQUITTO, NATS, OURS, REDIS, SELECT
 
 WIDTH = 760
 LEFT = 130
@@ -19,7 +19,7 @@ GAP = 34
 """The same between the groups, for the title of the next one."""
 
 COLORS = {
-    **dict.fromkeys((BUSSRV, TRIANGLE), "#2563eb"),
+    **dict.fromkeys(OURS, "#2563eb"),
     MOSQUITTO: "#7c3aed",
     **dict.fromkeys((REDIS, DURABLE_REDIS), "#dc2626"),
     NATS: "#059669",

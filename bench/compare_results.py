@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from bar import Bar
 from compare_generator import Measured
-from compare_servers import BUSSRV, MOSQUITTO, NATS, PEERS, REDIS, SELECT, TRIANGLE
+from compare_servers import BUSSRV, MOSQUITTO, NATS, PEERS, QUIET, REDIS, SELECT, TRIANGLE
 
 Key = tuple[str, str]
 """The name of a scenario, and of a server in it."""
@@ -145,7 +145,7 @@ def _latency(results: Results, scenario: str, server: str, most: float) -> Bar |
 
 
 def _memory(results: Results, scenario: str) -> Bar | None:
-    taken = results.median_idle((scenario, BUSSRV), lambda idle: idle.memory / idle.sessions)
+    taken = results.median_idle((scenario, QUIET), lambda idle: idle.memory / idle.sessions)
     if taken is None:
         return None
     what = f"{scenario}: at most {MAX_IDLE_MEMORY >> 10} KiB an idle session (takes {taken / 1024:.1f})"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from compare_servers import BUSSRV, DURABLE_REDIS, FORMATS, MOSQUITTO, NATS, PEERS, SELECT, TRIANGLE
+from compare_servers import BUSSRV, DURABLE_REDIS, FORMATS, MOSQUITTO, NATS, PEERS, QUIET, SELECT, TRIANGLE
 
 WINDOW = 1000
 """Publications in flight, unless the scenario says otherwise."""
@@ -121,7 +121,11 @@ def _stalled() -> list[Lane]:
 
 
 def _idle() -> list[Lane]:
-    return [Lane(server, [f"idle:{{{name}}}"]) for server, name in {BUSSRV: "objects", **FORMATS}.items()]
+    return [Lane(server, [f"idle:{{{name}}}"]) for server, name in {QUIET: "objects", **FORMATS}.items()]
+
+
+def _announced() -> list[Lane]:
+    return [Lane(BUSSRV, ["idle:{objects}"])]
 
 
 def _churning() -> list[Lane]:
@@ -147,6 +151,7 @@ SCENARIOS = (
     Scenario("k", "1 Inbus publisher, 50 objects clients and 50 SPP watchers, 16 B", _across()),
     Scenario("l", "three linked servers, 50 subscribers on all of them, 16 B", _linked(), quick=True, fresh=True),
     Scenario("m", "5,000 idle sessions", _idle(), quick=True, fresh=True, idle=5000),
+    Scenario("m-announced", "1,000 idle sessions, told of each other", _announced(), fresh=True, idle=1000),
     Scenario("n", "changes of the registry by 100 sessions, durable", _churning(), fresh=True),
     Scenario("o", "1 publisher, 49 subscribers, 4 KiB, and one that reads no more", _stalled(), fresh=True),
 )

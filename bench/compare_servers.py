@@ -21,7 +21,9 @@ BUSSRV, MOSQUITTO, REDIS, NATS = "bussrv", "mosquitto", "redis", "nats"
 PEERS = (MOSQUITTO, REDIS, NATS)
 TRIANGLE = "three linked"
 """bussrv, each linked to both others."""
-OURS = (BUSSRV, TRIANGLE)
+QUIET = "bussrv, quiet"
+"""With ``--announce off``: as the peers, it tells nobody who else is there."""
+OURS = (BUSSRV, QUIET, TRIANGLE)
 DURABLE_REDIS = "redis, durable"
 """With an append-only file that is synced before each answer."""
 SELECT = "plain select"
@@ -77,17 +79,22 @@ def start(name: str, directory: Path) -> AbstractContextManager[Running]:
     """Run one of the servers; its files are in ``directory``."""
     if name in PROGRAMS:
         return _peer(name, directory)
-    return {BUSSRV: _bussrv, TRIANGLE: _triangle, DURABLE_REDIS: _durable_redis, SELECT: _select}[name](directory)
+    ways = {BUSSRV: _bussrv, QUIET: _quiet, TRIANGLE: _triangle, DURABLE_REDIS: _durable_redis, SELECT: _select}
+    return ways[name](directory)
 
 
 @contextmanager
-def _bussrv(directory: Path) -> Iterator[Running]:
-    with RunningServer(directory / "journal", RAISED) as server:
+def _bussrv(directory: Path, options: Sequence[str] = ()) -> Iterator[Running]:
+    with RunningServer(directory / "journal", [*RAISED, *options]) as server:
         port = server.port
         places = {name: f"{name}:{port(name)}" for name in ("objects", "business", "inbus", "spp")}
         places |= {"objects-service": f"objects-service:{port('objects')}", "inbus2": f"inbus2:{port('inbus')}"}
         yield Running([server.process.pid], places)
         server.stop()
+
+
+def _quiet(directory: Path) -> AbstractContextManager[Running]:
+    return _bussrv(directory, ["--announce", "off"])
 
 
 @contextmanager
@@ -186,7 +193,7 @@ def _listens(port: int) -> bool:
 
 def program_of(name: str) -> str:
     """The server that a way of starting it belongs to: itself, bussrv or Redis."""
-    return {TRIANGLE: BUSSRV, SELECT: BUSSRV, DURABLE_REDIS: REDIS}.get(name, name)
+    return {QUIET: BUSSRV, TRIANGLE: BUSSRV, SELECT: BUSSRV, DURABLE_REDIS: REDIS}.get(name, name)
 
 
 def version(name: str) -> str | None:
