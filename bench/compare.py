@@ -41,7 +41,7 @@ def read_command_line() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=[each.name for each in SCENARIOS], help="these scenarios")
     parser.add_argument("--against", nargs="*", choices=PEERS, default=PEERS, help="which peers (default: all)")
     parser.add_argument("--rounds", type=int, help="default: 5, with --quick 3")
-    parser.add_argument("--seconds", type=float, help="of each measurement; default: 2, with --quick 0.7")
+    parser.add_argument("--seconds", type=float, help="of each measurement; default: 2, with --quick 0.5")
     parser.add_argument("--directory", type=Path, default=Path(), help="where journals go: on an ordinary disk")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there, too")
     parser.add_argument("--chart", type=Path, metavar="FILE", help="draw the rates, as SVG")
@@ -65,7 +65,7 @@ def main() -> None:
     """Read the command line, measure, print."""
     options = read_command_line()
     rounds = options.rounds or (3 if options.quick else 5)
-    seconds = options.seconds or (0.7 if options.quick else 2.0)
+    seconds = options.seconds or (0.5 if options.quick else 2.0)
     versions = {name: version(name) for name in (BUSSRV, *options.against)}
     machine = describe(options, versions)
     for name, value in machine.items():

@@ -74,8 +74,8 @@ def _watched(subscribers: int) -> list[Lane]:
 
 
 def _few(subscribers: int) -> dict[str, object]:
-    """The slowest server takes seconds for what is in flight to 1,000 subscribers, so for them it is a quarter."""
-    return {"window": WINDOW // 4} if subscribers >= 1000 else {}
+    """The slowest server takes seconds for what is in flight to 1,000 subscribers, so for them it is a tenth."""
+    return {"window": WINDOW // 10} if subscribers >= 1000 else {}
 
 
 def _groups() -> list[Lane]:

@@ -132,7 +132,6 @@ struct client {
     uint64_t interest; /* a bit for each class */
     struct bytes out, rest;
     size_t sent;      /* of `out` */
-    size_t size_hint; /* where in metadata `"size":` stood last */
     unsigned awaited; /* answers until it is ready */
     bool confirmed, stalled, ended, waits_for_room, dirty;
     struct tally *tallies; /* one for each publisher */

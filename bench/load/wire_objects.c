@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define SIZE_KEY "\"size\":"
+#define SIZE_PLACES 8
 
 static void add_types(struct client *client, const char *name) {
     bytes_print(&client->out, ",\"%s\":", name);
@@ -118,17 +119,27 @@ static void take_object(struct client *client, const char *head, size_t len, con
         take_answer(client, head, len, event);
 }
 
-/* Objects are alike, so `size` is mostly where it was before. A comma and quotes cannot stand in a JSON string like
- * that, and what is published here has it at the top level only. */
-static size_t payload_size(struct client *client, const char *head, size_t len) {
-    size_t key = sizeof SIZE_KEY - 1, hint = client->size_hint;
-    if (hint && hint + key < len && head[hint - 1] == ',' && !memcmp(head + hint, SIZE_KEY, key))
-        return strtoul(head + hint + key, NULL, 10);
+/* Objects are alike but for their types, so `size` mostly stands where it stood in one of the last few. A comma and
+ * quotes cannot stand in a JSON string like that, and what is published here has it at the top level only. */
+static size_t size_places[SIZE_PLACES];
+
+static bool size_at(const char *head, size_t len, size_t place) {
+    size_t key = sizeof SIZE_KEY - 1;
+    return place && place + key < len && head[place - 1] == ',' && !memcmp(head + place, SIZE_KEY, key);
+}
+
+static size_t payload_size(const char *head, size_t len) {
+    static unsigned turn;
+    size_t key = sizeof SIZE_KEY - 1;
+    for (unsigned index = 0; index < SIZE_PLACES; index++)
+        if (size_at(head, len, size_places[index]))
+            return strtoul(head + size_places[index] + key, NULL, 10);
     struct span size;
     if (!json_member(head, len, "size", &size))
         return 0;
     size_t at = (size_t)(size.at - head);
-    client->size_hint = at > key && !memcmp(size.at - key, SIZE_KEY, key) ? at - key : 0;
+    if (at > key && size_at(head, len, at - key))
+        size_places[turn++ % SIZE_PLACES] = at - key;
     return strtoul(size.at, NULL, 10);
 }
 
@@ -142,7 +153,7 @@ static size_t parse(struct client *client, const uint8_t *data, size_t len) {
             break;
         const char *head = (const char *)data + at;
         size_t head_len = (size_t)((const char *)end - head);
-        size_t size = payload_size(client, head, head_len);
+        size_t size = payload_size(head, head_len);
         if (size > len - at - head_len - 1)
             break;
         take_object(client, head, head_len, end + 1, size);
