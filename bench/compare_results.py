@@ -90,7 +90,7 @@ class Results:
         mine, others = self.rounds.get(ours), self.rounds.get(theirs)
         if not mine or not others or len(mine) != len(others):
             return None
-        return statistics.median(figure(a) / figure(b) for a, b in zip(mine, others, strict=True))
+        return statistics.median(_divide(figure(a), figure(b)) for a, b in zip(mine, others, strict=True))
 
     def best(self, scenario: str, servers: Sequence[str], figure: Figure) -> str | None:
         """Which of some servers has the highest median; ``None``: none of them was measured."""
@@ -107,6 +107,11 @@ class Results:
                     sums = found.setdefault(key, {})
                     sums[name] = sums.get(name, 0) + count
         return found
+
+
+def _divide(ours: float, theirs: float) -> float:
+    """So that a server that did nothing at all is infinitely far behind, and not a reason to stop."""
+    return ours / theirs if theirs else float("inf") if ours else 1.0
 
 
 def bars(results: Results) -> list[Bar]:

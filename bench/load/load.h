@@ -116,6 +116,7 @@ struct format {
     bool base64; /* payloads are text */
     bool service; /* what is published is that of a service */
     void (*open)(struct client *client);
+    void (*leave)(struct client *client); /* NULL: the end of its connection says it */
     /* :returns: how many bytes were taken; the rest is given again with more behind it */
     size_t (*parse)(struct client *client, const uint8_t *data, size_t len);
     void (*shape)(const struct client *client, unsigned shape, struct template *template);

@@ -253,6 +253,9 @@ static void measure(double ready) {
     run_until(now_ns() + (uint64_t)((options.give_up + 1) * 1e9), false);
     for (uint64_t end = now_ns() + LATE_DUPLICATES; now_ns() < end;)
         loop_run_once(10);
+    for (size_t index = 0; index < client_count; index++)
+        if (clients[index].format->leave)
+            clients[index].format->leave(&clients[index]);
     print_result(&from, &to, ready);
 }
 

@@ -12,6 +12,9 @@ import pytest
 from compare_generator import Generator, Measured
 from compare_servers import BUSSRV, SELECT, Running, start
 
+from bussrv.events import SubscriptionAdded, SubscriptionRemoved
+from tests.end_to_end.journals import events_of
+
 ROOT = Path(__file__).parents[2]
 OPTIONS: Mapping[str, object] = {"seconds": 0.2, "warmup": 0.05, "window": 20}
 
@@ -78,6 +81,13 @@ def test_the_server_that_inbus_is_compared_with(generator: Generator, tmp_path: 
         measured = measure(generator, peer, "pub:{inbus}:1", "sub:{inbus}:3")
     assert measured.wrong == {}
     assert measured.all_deliveries == 3 * measured.all_publications > 0
+
+
+def test_inbus_clients_leave_nobody_behind(generator: Generator, tmp_path: Path) -> None:
+    with start(BUSSRV, tmp_path) as own:
+        measure(generator, own, "pub:{inbus}:1", "sub:{inbus}:3")
+    added, removed = (events_of(tmp_path / "journal", kind) for kind in (SubscriptionAdded, SubscriptionRemoved))
+    assert len(added) == len(removed) == 3
 
 
 def test_a_comparison(generator: Generator, tmp_path: Path) -> None:

@@ -70,6 +70,13 @@ def test_a_ratio_is_that_within_rounds() -> None:
     assert found.ratio(("a", "bussrv"), ("a", "nats"), rate) is None
 
 
+def test_a_ratio_to_nothing() -> None:
+    found = results("a", bussrv=[1], redis=[0], nats=[0])
+    assert found.ratio(("a", "bussrv"), ("a", "redis"), rate) == float("inf")
+    assert found.ratio(("a", "redis"), ("a", "bussrv"), rate) == 0
+    assert found.ratio(("a", "redis"), ("a", "nats"), rate) == 1
+
+
 def test_what_failed_does_not_count() -> None:
     found = results("a", bussrv=[1], redis=[1])
     found.fail(("a", "redis"), "refuses")
