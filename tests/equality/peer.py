@@ -16,6 +16,7 @@ class Peer:
 
     :ivar outbox: what it has still to send: by the ids of the reference, and by those of the server.
     :ivar stalled: whether it does not read.
+    :ivar behind: whether it has not read everything of the turns before this one.
     :ivar lost: whether its connection ended before it was given everything.
     :ivar frames: what it received.
     :ivar judged: how many of the reference's frames were compared.
@@ -26,7 +27,7 @@ class Peer:
         self.pipe = pipe
         self.coalesces = coalesces
         self.outbox = (b"", b"")
-        self.stalled = self.lost = False
+        self.stalled = self.behind = self.lost = False
         self.frames: list[bytes] = []
         self.judged = 0
         self.bytes_in = 0
@@ -44,10 +45,11 @@ class Peer:
     def may_talk(self, journal_is_slow: bool) -> bool:
         """Whether it may say something more.
 
-        Who reads nothing is not to reach the cap by its own words: whether the rest of them still counts depends on
-        when the server notices.
+        Who is behind is not to reach the cap by its own words: whether the rest of them still counts depends on when
+        the server notices.
         """
-        return self.talks and not (self.stalled and (journal_is_slow or self.unread > MOST_IN_A_TURN // 2))
+        is_behind = self.stalled or self.behind
+        return self.talks and not (is_behind and (journal_is_slow or self.unread > MOST_IN_A_TURN // 2))
 
     @property
     def may_stall(self) -> bool:

@@ -321,6 +321,7 @@ class Delivery(RuleBasedStateMachine):
             peer.judge(self.ids)
             assert peer.coalesces or not peer.pipe.connected or peer.unread <= MAX_OUTBOUND + LEEWAY
             self.marks[id(peer)] = len(peer.client.session.got)
+            peer.behind = peer.stalled
         for address, client in self.model.inbus.items():
             sent = [datagram for datagram, to in self.real.udp.sent if to == address]
             assert sent == client.session.got, (address, sent, client.session.got)

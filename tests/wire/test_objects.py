@@ -514,10 +514,11 @@ ROUTE = b'["c1","hall"]'
 
 
 def passed_on(text):
+    """The metadata as it goes on; ``None`` if it does not."""
     metadata = text.encode()
     try:
         head = read_head(metadata)
-    except objects._Fault:
+    except (objects._Fault, RemoteProtocolError):
         return None
     return with_route(BusObject(metadata, head), ROUTE, lambda: "new")
 
@@ -571,6 +572,7 @@ def confusing_texts(draw):
 @example('{"a:b":1,"id":"x","id":"y"}')
 @example('{"x":{"id":1,"route":[]},"type":"t","type":"u"}')
 @example('{"type":"t","\\u0074ype":"u","x":":"}')
+@example('{"size":""}')
 def test_what_is_passed_on_means_the_same_to_every_reader(text):
     """Whichever of two equal keys a reader goes by: what routing went by is there once, and is what routing took."""
     result = passed_on(text)
