@@ -120,6 +120,7 @@ def _is_not_py4j(record: logging.LogRecord) -> bool:
 
 def _start(master: str, scratch: Path, quick_start: bool) -> SparkContext:
     _check_java()
+    java_options = f"{_COMPILE_ALL} {_QUICK_START}" if quick_start else _COMPILE_ALL
     settings = {
         "spark.app.name": "bussrv-audit",
         "spark.master": master,
@@ -132,7 +133,8 @@ def _start(master: str, scratch: Path, quick_start: bool) -> SparkContext:
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.codegen.cache.maxEntries": str(COMPILED_QUERIES),
         "spark.driver.memory": HEAP,
-        "spark.driver.extraJavaOptions": f"{_COMPILE_ALL} {_QUICK_START}" if quick_start else _COMPILE_ALL,
+        "spark.driver.extraJavaOptions": java_options,
+        "spark.executor.extraJavaOptions": java_options,
     }
     conf = SparkConf()
     for name, value in settings.items():
