@@ -5,7 +5,7 @@ Words are those of the documentation's glossary. All methods belong to the react
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from zope.interface import Attribute, Interface
@@ -48,9 +48,7 @@ class IListener(Interface):
     Starting it raises ``CannotListenError`` when the port is busy. Stopping it closes the port and every session of it.
     """
 
-    address: str = Attribute(
-        "``str``: where it really listens, such as ``tcp 127.0.0.1:7890``; set once it is started."
-    )
+    address: str = Attribute("``str``: where it really listens, such as ``tcp 127.0.0.1:7890``, once it is started.")
 
     def startService() -> None:
         """Listen."""
@@ -73,9 +71,7 @@ class ISession(Interface):
     actor: str | None = Attribute("``str`` or ``None``: the user it says it acts for.")
     name: str | None = Attribute("``str`` or ``None``: the program it says it is.")
     role: str | None = Attribute("``str`` or ``None``: ``server`` for a linked server.")
-    vocabulary: str | None = Attribute(
-        "``str`` or ``None``: which words it is spoken to with: objects, rules or business."
-    )
+    vocabulary: str | None = Attribute("``str`` or ``None``: its words: objects, rules or business.")
 
 
 class IEncoding(Interface):
@@ -250,20 +246,24 @@ class IBus(Interface):
         :returns: ``int``: how many sessions other than the sender are given it.
         """
 
+    def route_run(session_id: str, run: Iterator[Any], served: Container[str | None]) -> Any:
+        """Route objects as :meth:`route` does, up to one that has to go its own way, such as an event of ``served``.
+
+        :returns: that object, taken from ``run`` but not routed, or ``None``. Then, if any are left, the session may be
+            over a limit now; otherwise go on with them.
+        """
+
     def relay(session_id: str, obj: Any, route: list[str]) -> None:
         """Route an object that a linked server passed on, unless it was here before.
 
-        :param obj: a :class:`bussrv.wire.objects.BusObject`.
-        :param route: the route it came with, a list of ``str``; the server that passed it on is its last.
+        :param obj: a :class:`bussrv.wire.objects.BusObject`; ``route`` is what it came with, that server last.
         """
 
     def publish(session_id: str, publication: Publication) -> None:
         """Deliver a publication to everybody who wants it, in every format."""
 
     def last(service: str) -> bytes:
-        """What a new watcher of a service begins with: the last payload published on it, or, for a service of the
-        server, its snapshot. :returns: ``bytes``.
-        """
+        """What a new watcher begins with: the last payload published, or the snapshot of a service of the server."""
 
     def host(service: str, content_type: str, snapshot: Callable[[], bytes]) -> None:
         """A service is provided by the server itself.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Set
+from collections.abc import Callable, Container, Iterator, Set
 from typing import Any
 
 from msgspec import UNSET
@@ -20,6 +20,7 @@ from bussrv.bus.links import Links
 from bussrv.bus.paths import MAX_HOPS
 from bussrv.bus.requests import OpenRequests
 from bussrv.bus.router import Origin, Router
+from bussrv.bus.runs import Runs
 from bussrv.bus.seen import Seen
 from bussrv.clock import Clock
 from bussrv.errors import OverLimit
@@ -71,6 +72,7 @@ class Bus:
             lambda: clock.mono() / 1_000_000, settings.max_requests, settings.request_timeout, self.counters
         )
         self._router = Router(registry, server_id, self._audience, self._fanout, self.links, requests, self.counters)
+        self._runs = Runs(self._audience, self._fanout, self.links, self._to_watchers, new_id)
         self._admission = Admission(registry, settings, reactor.seconds)
         registry.observe(self._admission)
         registry.observe(self)
@@ -158,6 +160,13 @@ class Bus:
         origin, route = self._origin(session_id)
         metadata = wire.with_route(obj, route, self._new_id)
         return self._deliver(origin, obj, metadata, self.registry.state.provided_by(session_id))
+
+    def route_run(self, session_id: str, run: Iterator[BusObject], served: Container[str | None]) -> BusObject | None:
+        """Route objects that a member of the object network sent, up to one that is not for this; see :class:`IBus`."""
+        if self._audience.group_of(session_id) is None:
+            return next(run, None)
+        origin, route = self._origin(session_id)
+        return self._runs.route(origin, route, self.registry.state.provided_by(session_id), run, served)
 
     def _origin(self, session_id: str) -> tuple[Origin, bytes]:
         """Where what a session sends comes from, and its route as JSON."""

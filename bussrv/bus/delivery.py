@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from zope.interface import implementer
+
 from bussrv.interfaces import IEncoding, ISessionLink
 from bussrv.values import Interest, Publication
+from bussrv.wire import objects as wire
 
 
 class Delivery:
@@ -37,6 +40,18 @@ class Delivery:
         except KeyError:
             frame = self._frames[encoding] = encoding.encode(self)
             return frame
+
+
+@implementer(IEncoding)
+class ObjectFrames:
+    """Objects as metadata, NUL and payload."""
+
+    def encode(self, delivery: Delivery) -> bytes:
+        """The bytes of an object."""
+        return wire.encode(delivery.metadata, delivery.payload)
+
+
+OBJECT_FRAMES = ObjectFrames()
 
 
 class Batch:
@@ -88,15 +103,23 @@ class Fanout:
     def add(self, group: Group, delivery: Delivery, except_for: str | None = None) -> None:
         """Give ``delivery`` to every member of ``group``, save the session ``except_for``."""
         frame = delivery.frame(group.encoding)
-        if frame is None:
-            return
-        if group.pending and group.except_for != except_for:
-            self.flush_group(group)
-        if not group.pending:
-            self._flush_overlapping(group)
-            self._dirty[group] = None
-            group.except_for = except_for
-        group.pending.append(frame)
+        if frame is not None:
+            self.open(group, except_for)
+            group.pending.append(frame)
+
+    def open(self, group: Group, except_for: str | None) -> bool:
+        """Make ready for a frame that is put on the list of ``group`` right after this.
+
+        :returns: whether something had to be sent.
+        """
+        if group.pending and group.except_for == except_for:
+            return False
+        sends = bool(group.pending)
+        self.flush_group(group)
+        self._flush_overlapping(group)
+        self._dirty[group] = None
+        group.except_for = except_for
+        return sends
 
     def _flush_overlapping(self, group: Group) -> None:
         """A session that watches several services is in a group for each, and gets everything in order all the same."""

@@ -299,9 +299,13 @@ class Links:
                 may_take = may_take or self._paths.may_take_requests(link.session_id)
         return may_take
 
+    def taking(self, kind: Kind, route: Iterable[str]) -> list[Group]:
+        """The groups of the servers that :meth:`flood` gives objects of that kind and route."""
+        return [link.group for link in self._links.values() if _takes(link, kind, route)]
+
     def give(self, link: Link, delivery: Delivery, kind: Kind, route: Iterable[str]) -> bool:
         """Give an object to one server, unless it passed that already. :returns: whether it was given."""
-        if link.server_id in route or link.group.interest is None or not passes(link.group.interest, kind):
+        if not _takes(link, kind, route):
             return False
         self._fanout.add(link.group, delivery)
         return True
@@ -326,3 +330,8 @@ class Links:
     def stop(self) -> None:
         """The server stops: nobody is entered any more."""
         self._far.stop()
+
+
+def _takes(link: Link, kind: Kind, route: Iterable[str]) -> bool:
+    interest = link.group.interest
+    return link.server_id not in route and interest is not None and passes(interest, kind)

@@ -18,6 +18,9 @@ from bussrv.values import ModeInterest
 from bussrv.wire import objects as wire
 from bussrv.wire.objects import BusObject
 
+ASKING = ("services/request", "services/reply")
+"""Events that go to one provider, and back to who asked."""
+
 
 class Origin(Struct, frozen=True):
     """Where an object came from.
@@ -90,7 +93,7 @@ class Router:
         sender = origin.sender
         others = 0
         for group in self._audience.wanting(kind):
-            self._fanout.add(group, delivery, sender if _no_echo(group) else None)
+            self._fanout.add(group, delivery, sender if no_echo(group) else None)
             others += len(group.links) - (sender in group.links)
         if self._links:
             others += self._links.flood(delivery, kind, origin.route)
@@ -137,7 +140,7 @@ class Router:
 
     def _wants(self, session_id: str, sender: str, kind: Kind) -> bool:
         group = self._audience.group_of(session_id)
-        if group is None or group.interest is None or (session_id == sender and _no_echo(group)):
+        if group is None or group.interest is None or (session_id == sender and no_echo(group)):
             return False
         return passes(group.interest, kind)
 
@@ -186,7 +189,7 @@ class Router:
         others = 0
         for group in self._audience.wanting(kind):
             if provided.isdisjoint(group.links):
-                self._fanout.add(group, delivery, sender if _no_echo(group) else None)
+                self._fanout.add(group, delivery, sender if no_echo(group) else None)
                 others += len(group.links) - (sender in group.links)
                 continue
             for member in tuple(group.links):
@@ -217,5 +220,6 @@ def _service(fields: dict[str, Any]) -> Any:
     return fields.get("name", fields.get("service"))
 
 
-def _no_echo(group: Group) -> bool:
+def no_echo(group: Group) -> bool:
+    """Whether members are not given what they sent themselves."""
     return isinstance(group.interest, ModeInterest) and group.interest.receive == "no_echo"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import length_hint
 from typing import Any, ClassVar
 
 from twisted.internet.defer import Deferred
-from zope.interface import implementer
 
-from bussrv.bus.delivery import Delivery
+from bussrv.bus.delivery import OBJECT_FRAMES
 from bussrv.errors import OverLimit, Refused, RemoteProtocolError
 from bussrv.events import limit_reached
 from bussrv.formats.stream import StreamProtocol
@@ -31,18 +31,6 @@ SERVERS_ONLY = (
 
 Identify = Callable[[dict[str, Any]], tuple[Identity, Interest]]
 """Reads who a client is, and what it wants, from the attributes of an object."""
-
-
-@implementer(IEncoding)
-class ObjectFrames:
-    """Objects as metadata, NUL and payload."""
-
-    def encode(self, delivery: Delivery) -> bytes:
-        """The bytes of an object."""
-        return wire.encode(delivery.metadata, delivery.payload)
-
-
-OBJECT_FRAMES = ObjectFrames()
 
 
 class FramedProtocol(StreamProtocol):
@@ -97,6 +85,23 @@ class FramedProtocol(StreamProtocol):
         if self._timeout is not None:
             self._timeout.cancel()
             self._timeout = None
+
+    def next_event(self) -> BusObject | BadObject | None:
+        """The next object that has to go its own way; those before it are routed, a run at a time."""
+        while self.sends_runs():
+            run = self._objects.run()
+            before = length_hint(run)
+            if not before:
+                break
+            obj: BusObject | None = self.bus.route_run(self.session_id, run, self.EVENTS)
+            self.traffic.objects_in += before - length_hint(run) - (obj is not None)
+            if obj is not None or self.link.is_closing:
+                return obj
+        return self._objects.next_event()
+
+    def sends_runs(self) -> bool:
+        """Whether what comes is a member's, which routes all that its vocabulary does not serve."""
+        return self._member
 
     def received(self, event: BusObject | BadObject) -> None:
         """An object came: serve it if it is an event of the vocabulary, route it otherwise."""

@@ -52,6 +52,10 @@ class ObjectsProtocol(FramedProtocol):
         else:
             super().received(event)
 
+    def sends_runs(self) -> bool:
+        """As in any vocabulary; what a linked server says is looked at one by one."""
+        return self._server is None and super().sends_runs()
+
     def subscribe(self, obj: BusObject) -> None:
         """``routing/subscribe``: the session is a member of the network, with this interest, from now on."""
         if obj.fields().get("role") == "server":

@@ -192,6 +192,13 @@ class StreamProtocol(TwistedProtocol):
     def opened(self) -> None:
         """The session is open."""
 
+    def next_event(self) -> Any:
+        """What the client sent next, or ``None``.
+
+        :raises RemoteProtocolError: it is malformed.
+        """
+        return self._reader.next_event()
+
     def received(self, event: Any) -> None:
         """The client sent something."""
         raise NotImplementedError
@@ -237,7 +244,7 @@ class StreamProtocol(TwistedProtocol):
         self._pumping = True
         try:
             while not self.is_busy and not self._ended and not self.link.is_closing:
-                event = self._reader.next_event()
+                event = self.next_event()
                 if event is None:
                     break
                 self.traffic.objects_in += 1

@@ -11,7 +11,7 @@ class ReceiveBuffer:
     """
 
     def __init__(self) -> None:
-        self._data = bytearray()
+        self._data: bytes | bytearray = b""
         self._start = 0
 
     def __len__(self) -> int:
@@ -20,10 +20,26 @@ class ReceiveBuffer:
 
     def feed(self, data: bytes) -> None:
         """Add a chunk at the end."""
-        if self._start:
+        waiting = len(self._data) - self._start
+        if not waiting:
+            self._data = data
+        elif waiting <= len(data):
+            self._data = self.peek(waiting) + data
+        else:
+            self._grow(data)
+        self._start = 0
+
+    def _grow(self, data: bytes) -> None:
+        """Add less than what waits: were that copied each time, a long message would take quadratic time."""
+        if isinstance(self._data, bytes):
+            self._data = bytearray(memoryview(self._data)[self._start :])
+        elif self._start:
             del self._data[: self._start]
-            self._start = 0
         self._data += data
+
+    def whole(self) -> tuple[bytes, int] | None:
+        """Everything in one piece, and where in it what waits begins; ``None`` while a long message gathers."""
+        return (self._data, self._start) if isinstance(self._data, bytes) else None
 
     def find(self, byte: bytes, limit: int) -> int:
         """Where ``byte`` stands first among the first ``limit`` bytes, or -1."""
@@ -32,13 +48,15 @@ class ReceiveBuffer:
 
     def peek(self, size: int) -> bytes:
         """The first ``size`` bytes (fewer, when fewer wait), which stay."""
-        return bytes(self._data[self._start : self._start + size])
+        start, end = self._start, self._start + size
+        if isinstance(self._data, bytes):
+            return self._data[start:end]
+        with memoryview(self._data) as view:
+            return bytes(view[start:end])
 
     def take(self, size: int) -> bytes:
         """The first ``size`` bytes, which must be there; they go."""
-        end = self._start + size
-        with memoryview(self._data) as view:
-            taken = bytes(view[self._start : end])
+        taken = self.peek(size)
         self.skip(size)
         return taken
 
@@ -47,5 +65,5 @@ class ReceiveBuffer:
         self._start += size
         if self._start == len(self._data):
             # An idle connection is not to hold on to the memory of the last thing it said.
-            self._data.clear()
+            self._data = b""
             self._start = 0

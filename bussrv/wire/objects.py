@@ -18,8 +18,8 @@ through as the bytes it came in.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from operator import length_hint
 from typing import Any
 
 import msgspec
@@ -27,6 +27,7 @@ import simplejson
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from bussrv.errors import RemoteProtocolError
+from bussrv.wire.faults import VeryLarge, bad_json, brief, check_text, half_of_a_pair, json_kind, parse_int
 from bussrv.wire.reader import StreamReader
 
 MAX_METADATA = 64 << 10
@@ -40,10 +41,16 @@ beside what it repeats. Who reads what a server sends has to take so much more t
 
 NUL = b"\0"
 
+FIRST_RUN = 32
+"""The most objects of a chunk that are read ahead at first. Twice as many each time, as those before were served."""
+
+LONGEST_RUN = 512
+"""The most objects that are ever read ahead of those that are served."""
+
 Id = str | int | float | bool
 
 
-class Head(Struct):
+class Head(Struct, gc=False):
     """The attributes of an object that routing needs.
 
     :ivar id: unset when the metadata has no such key.
@@ -61,7 +68,7 @@ class Head(Struct):
     route: Raw = Raw(b"")
 
 
-class BusObject(Struct):
+class BusObject(Struct, gc=False):
     """An object as it came: metadata as raw bytes (without the NUL), what was read of it, and the payload."""
 
     metadata: bytes
@@ -119,10 +126,63 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
         self._metadata = b""
         self._size = 0
         self._waiting: Head | BadObject | None = None
+        self._ahead: Iterator[BusObject] = iter(())
+        self._run = FIRST_RUN
 
     def expect_server(self) -> None:
         """From now on a server is heard: what it says may hold :data:`MAX_ADDED` more bytes of metadata."""
         self._max_metadata += MAX_ADDED
+
+    def feed(self, data: bytes) -> None:
+        """Add a chunk; see :meth:`StreamReader.feed`."""
+        super().feed(data)
+        self._run = FIRST_RUN
+
+    def next_event(self) -> BusObject | BadObject | None:
+        """The next object; see :meth:`StreamReader.next_event`."""
+        for obj in self.run():
+            return obj
+        return super().next_event()
+
+    def run(self) -> Iterator[BusObject]:
+        """The objects that come next and are whole and sound, some of them: what is taken from here is gone.
+
+        When there are none, :meth:`next_event` says what comes next. Says how many are left (``length_hint``).
+        """
+        if not length_hint(self._ahead) and self._waiting is None and self._error is None:
+            self._ahead = iter(self._read_ahead())
+        return self._ahead
+
+    def _read_ahead(self) -> list[BusObject]:
+        """The first objects of what waits, in one go, up to whatever needs a closer look."""
+        objs: list[BusObject] = []
+        whole = self._buffer.whole()
+        if whole is None:
+            return objs
+        data, first = whole
+        most, self._run = self._run, min(2 * self._run, LONGEST_RUN)
+        find, length, begin = data.find, len(data), first
+        max_metadata, max_payload = self._max_metadata, self._max_payload
+        max_nesting, short = self._max_nesting, 2 * self._max_nesting
+        try:
+            while begin < length and len(objs) < most:
+                end = find(NUL, begin)
+                if end < 0 or end - begin > max_metadata:
+                    break
+                metadata = data[begin:end]
+                head = _decode_head(metadata)
+                after = end + 1 + head.size
+                if not end < after <= length or head.size > max_payload:
+                    break
+                # Each level of nesting takes two bytes.
+                if end - begin > short or not metadata.isascii():
+                    check_text(metadata, max_nesting)
+                objs.append(BusObject(metadata, head, data[end + 1 : after]))
+                begin = after
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, RemoteProtocolError):
+            pass  # Read once more, by _read_event, which says what is wrong or makes do.
+        self._buffer.skip(begin - first)
+        return objs
 
     def _read_event(self) -> BusObject | BadObject | None:
         if self._waiting is None and not self._read_metadata():
@@ -154,7 +214,7 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
             self._waiting, self._size = fault.bad, fault.size
         if self._size > self._max_payload:
             raise RemoteProtocolError(
-                "payload-too-large", f"size is {_brief(self._size)}, the most is {self._max_payload} bytes"
+                "payload-too-large", f"size is {brief(self._size)}, the most is {self._max_payload} bytes"
             )
         return True
 
@@ -164,10 +224,7 @@ def read_head(metadata: bytes, max_nesting: int = MAX_NESTING) -> Head:
 
     :raises RemoteProtocolError: the metadata is malformed.
     """
-    if not metadata.isascii():
-        _check_utf8(metadata)
-    if metadata.count(b"{") + metadata.count(b"[") > max_nesting:
-        _check_nesting(metadata, max_nesting)
+    check_text(metadata, max_nesting)
     try:
         head = _decode_head(metadata)
     except (msgspec.DecodeError, RecursionError):
@@ -177,34 +234,6 @@ def read_head(metadata: bytes, max_nesting: int = MAX_NESTING) -> Head:
     return head
 
 
-def _check_utf8(metadata: bytes) -> None:
-    try:
-        metadata.decode()
-    except UnicodeDecodeError as error:
-        raise RemoteProtocolError(
-            "bad-utf8", f"metadata is not UTF-8: {error.reason} at byte {error.start}", error.start
-        ) from error
-
-
-# The closing quotation mark may be missing: were it asked for, metadata without one would take quadratic time.
-_STRING_OR_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', re.DOTALL)
-
-
-def _check_nesting(metadata: bytes, max_nesting: int) -> None:
-    depth = 0
-    for match in _STRING_OR_BRACKET.finditer(metadata):
-        first = metadata[match.start()]
-        if first in b"[{":
-            depth += 1
-            if depth > max_nesting:
-                position = match.start()
-                raise RemoteProtocolError(
-                    "nesting-too-deep", f"metadata nests deeper than {max_nesting} levels at byte {position}", position
-                )
-        elif first in b"]}":
-            depth -= 1
-
-
 def _read_head_tolerantly(metadata: bytes) -> Head:
     """The slow way, for metadata that is not as strict as :class:`Head`: says exactly what is wrong, or makes do."""
     text = metadata.decode()
@@ -212,55 +241,25 @@ def _read_head_tolerantly(metadata: bytes) -> Head:
     if text[:1] in ("\ufeff", "\xef"):
         raise RemoteProtocolError("bad-json", "metadata is not JSON: a byte order mark at byte 0", 0)
     try:
-        fields = simplejson.loads(text, parse_int=_parse_int, allow_nan=False)
+        fields = simplejson.loads(text, parse_int=parse_int, allow_nan=False)
     except (ValueError, RecursionError) as error:
-        raise _bad_json(text, error) from error
+        raise bad_json(text, error) from error
     if not isinstance(fields, dict):
-        raise RemoteProtocolError("not-an-object", f"metadata is {_json_kind(fields)}, not a JSON object", 0)
+        raise RemoteProtocolError("not-an-object", f"metadata is {json_kind(fields)}, not a JSON object", 0)
     try:
         _decode_raw(metadata)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise _half_of_a_pair(metadata) or _bad_json(text, error) from error
+        raise half_of_a_pair(metadata) or bad_json(text, error) from error
     return _head_from_fields(fields, metadata)
 
 
-class _VeryLarge(float):
-    """An integer of so many digits that Python refuses to convert them: it would take long."""
-
-
-def _parse_int(digits: str) -> int | float:
-    try:
-        return int(digits)
-    except ValueError:
-        return _VeryLarge(digits)
-
-
-def _bad_json(text: str, error: Exception) -> RemoteProtocolError:
-    if not isinstance(error, simplejson.JSONDecodeError):
-        return RemoteProtocolError("bad-json", f"metadata is not JSON: {error}")
-    position = len(text[: error.pos].encode())
-    message = error.msg.removesuffix(" at").replace("%r", ascii(text[error.pos : error.pos + 1]))
-    return RemoteProtocolError("bad-json", f"metadata is not JSON: {message} at byte {position}", position)
-
-
-_ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>u[dD][89a-fA-F])|.)", re.DOTALL)
-
-
-def _half_of_a_pair(metadata: bytes) -> RemoteProtocolError | None:
-    """What is wrong with JSON that escapes half of a surrogate pair: simplejson takes it, yet it is no text."""
-    position = next((escape.start() for escape in _ESCAPE.finditer(metadata) if escape["half"]), None)
-    if position is None:
-        return None
-    return RemoteProtocolError("bad-utf8", f"metadata holds half of a surrogate pair at byte {position}", position)
-
-
 def _bad_size(size: Any) -> RemoteProtocolError:
-    return RemoteProtocolError("bad-size", f"size is {_brief(size)}, not a non-negative integer")
+    return RemoteProtocolError("bad-size", f"size is {brief(size)}, not a non-negative integer")
 
 
 def _head_from_fields(fields: dict[str, Any], metadata: bytes) -> Head:
     size = fields.get("size", 0)
-    if isinstance(size, _VeryLarge) and size > 0:
+    if isinstance(size, VeryLarge) and size > 0:
         raise RemoteProtocolError("payload-too-large", "size is a very large number")
     if type(size) is not int or size < 0:
         raise _bad_size(size)
@@ -294,19 +293,7 @@ def _strings(fields: dict[str, Any], key: str, identifier: Any, size: int) -> st
 
 def _fault(identifier: Any, size: int, key: str, wanted: str, value: Any) -> _Fault:
     known = None if identifier is UNSET else identifier
-    return _Fault(BadObject(known, "bad-attribute", f"{key} must be {wanted}, not {_brief(value)}"), size)
-
-
-def _brief(value: Any) -> str:
-    text = simplejson.dumps(value, allow_nan=True)
-    if len(text) <= 40 and "Infinity" not in text:
-        return text
-    return "a very large number" if isinstance(value, (int, float)) else _json_kind(value)
-
-
-def _json_kind(value: Any) -> str:
-    kinds = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
-    return kinds.get(type(value), "a number")
+    return _Fault(BadObject(known, "bad-attribute", f"{key} must be {wanted}, not {brief(value)}"), size)
 
 
 def decode_fields(metadata: bytes) -> dict[str, Any]:
@@ -315,7 +302,7 @@ def decode_fields(metadata: bytes) -> dict[str, Any]:
         fields = msgspec.json.decode(metadata)
     except msgspec.ValidationError:
         # Numbers beyond a double, which the fast decoder refuses.
-        fields = simplejson.loads(metadata, parse_int=_parse_int)
+        fields = simplejson.loads(metadata, parse_int=parse_int)
     return dict(fields)
 
 
@@ -332,7 +319,8 @@ def with_route(obj: BusObject, route: bytes, new_id: Callable[[], str]) -> bytes
     metadata = obj.metadata
     fields = _decode_raw(metadata)
     is_plain = not head.route and head.id is not None and metadata.endswith(b"}") and metadata[-2] not in b"{ \t\r\n"
-    if is_plain and _says_once(metadata, len(fields)):
+    # Metadata that is compact and has no key twice comes out of this as it went in.
+    if is_plain and (_encode(fields) == metadata or _says_once(metadata, len(fields))):
         if head.id is UNSET:
             return b'%b,"id":"%b","route":%b}' % (metadata[:-1], new_id().encode(), route)
         return b'%b,"route":%b}' % (metadata[:-1], route)
@@ -342,6 +330,24 @@ def with_route(obj: BusObject, route: bytes, new_id: Callable[[], str]) -> bytes
     return _encode(fields)
 
 
+def plain_frame(obj: BusObject, said: int, tail: bytes) -> bytes | None:
+    """The bytes of an object as it is passed on, if it takes no more than a glance to see that ``tail`` may be added.
+
+    For any other object ask :func:`with_route`, which does the same.
+
+    :param said: how many attributes ``head`` has for certain, an id among them, and not counting ``sender``. With as
+        many colons metadata has nothing else, and nothing twice.
+    :param tail: ``route`` and what ends metadata.
+    """
+    head, metadata = obj.head, obj.metadata
+    if metadata.count(b":") != said + (head.sender is not None) or head.id is UNSET or head.id is None:
+        return None
+    if metadata[-1] != _BRACE or metadata[-2] <= _SPACE:
+        return None
+    return metadata[:-1] + tail + obj.payload
+
+
+_BRACE, _SPACE = b"} "
 _TAKEN_AT_ITS_WORD = (b'"id"', b'"size"', b'"to"', b'"event"', b'"type"', b'"natures"', b'"sender"')
 
 

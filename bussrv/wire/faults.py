@@ -1,0 +1,95 @@
+"""What is wrong with metadata that is no JSON, or not as its reader wants it, in words for a person. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import simplejson
+
+from bussrv.errors import RemoteProtocolError
+
+
+def check_text(metadata: bytes, max_nesting: int) -> None:
+    """See that metadata may be decoded.
+
+    :raises RemoteProtocolError: ``bad-utf8`` or ``nesting-too-deep``.
+    """
+    if not metadata.isascii():
+        _check_utf8(metadata)
+    if metadata.count(b"{") + metadata.count(b"[") > max_nesting:
+        _check_nesting(metadata, max_nesting)
+
+
+def _check_utf8(metadata: bytes) -> None:
+    try:
+        metadata.decode()
+    except UnicodeDecodeError as error:
+        raise RemoteProtocolError(
+            "bad-utf8", f"metadata is not UTF-8: {error.reason} at byte {error.start}", error.start
+        ) from error
+
+
+# The closing quotation mark may be missing: were it asked for, metadata without one would take quadratic time.
+_STRING_OR_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', re.DOTALL)
+
+
+def _check_nesting(metadata: bytes, max_nesting: int) -> None:
+    depth = 0
+    for match in _STRING_OR_BRACKET.finditer(metadata):
+        first = metadata[match.start()]
+        if first in b"[{":
+            depth += 1
+            if depth > max_nesting:
+                position = match.start()
+                raise RemoteProtocolError(
+                    "nesting-too-deep", f"metadata nests deeper than {max_nesting} levels at byte {position}", position
+                )
+        elif first in b"]}":
+            depth -= 1
+
+
+class VeryLarge(float):
+    """An integer of so many digits that Python refuses to convert them: it would take long."""
+
+
+def parse_int(digits: str) -> int | float:
+    """An integer of JSON, however many digits it has."""
+    try:
+        return int(digits)
+    except ValueError:
+        return VeryLarge(digits)
+
+
+def bad_json(text: str, error: Exception) -> RemoteProtocolError:
+    """What is wrong with text that a decoder refused with ``error``."""
+    if not isinstance(error, simplejson.JSONDecodeError):
+        return RemoteProtocolError("bad-json", f"metadata is not JSON: {error}")
+    position = len(text[: error.pos].encode())
+    message = error.msg.removesuffix(" at").replace("%r", ascii(text[error.pos : error.pos + 1]))
+    return RemoteProtocolError("bad-json", f"metadata is not JSON: {message} at byte {position}", position)
+
+
+_ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>u[dD][89a-fA-F])|.)", re.DOTALL)
+
+
+def half_of_a_pair(metadata: bytes) -> RemoteProtocolError | None:
+    """What is wrong with JSON that escapes half of a surrogate pair: simplejson takes it, yet it is no text."""
+    position = next((escape.start() for escape in _ESCAPE.finditer(metadata) if escape["half"]), None)
+    if position is None:
+        return None
+    return RemoteProtocolError("bad-utf8", f"metadata holds half of a surrogate pair at byte {position}", position)
+
+
+def brief(value: Any) -> str:
+    """A value of JSON, or what kind of value it is."""
+    text = simplejson.dumps(value, allow_nan=True)
+    if len(text) <= 40 and "Infinity" not in text:
+        return text
+    return "a very large number" if isinstance(value, (int, float)) else json_kind(value)
+
+
+def json_kind(value: Any) -> str:
+    """What kind of value of JSON it is."""
+    kinds = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+    return kinds.get(type(value), "a number")

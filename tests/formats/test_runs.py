@@ -1,0 +1,131 @@
+"""Objects that are routed a run at a time come to the same as those that are routed one by one."""
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from bussrv.formats.framed import FramedProtocol
+from bussrv.wire import spp
+from bussrv.wire.objects import encode
+from tests.formats.network import Network
+
+SUBSCRIPTIONS = [
+    {},
+    {"receive_mode": "no_echo"},
+    {"receive_mode": "events_only"},
+    {"types": ["text/*"]},
+    {"subscriptions": ["*", "!#spam"]},
+    {"subscriptions": ["@lamp/*"]},
+]
+TEXTS = [
+    b'{"type":"text/plain","id":"1"}',
+    b'{"type":"Text/Plain; charset=UTF-8","id":1}',
+    b'{"type":"text/plain"}',
+    b'{"type":"image/png","id":"a:b","size":2}',
+    b'{"type":"image/png","id":"1","size":2,"x":{"id":"2"}}',
+    b'{"type":"image/png","id":"1","size":0}',
+    b'{"size":2,"id":"1"}',
+    b'{"id":"1"}',
+    b'{"id":null,"type":"text/plain"}',
+    b'{"type":null,"id":"1"}',
+    b'{"x":1,"y":2}',
+    b'{"type":"text/plain","x":2}',
+    b'{"type":"text/plain","id":"1","type":"text/html"}',
+    b'{"type":"text/plain","id":"1","to":"nobody","to":null}',
+    b'{ "type" : "text/plain" , "id" : "1" }',
+    b'{"type":"text/plain","id":"1"} ',
+    b'{"type":"text/plain","id":"1","route":["forged"]}',
+    b'{"type":"text/plain","id":"1","natures":["Spam","b"]}',
+    b'{"type":"text/plain","id":"1","natures":[]}',
+    b'{"type":"text/plain","natures":[]}',
+    b'{"type":"text/plain","id":"1","sender":"tv"}',
+    b'{"type":"text/plain","id":"1","sender":"radio","app-type":7}',
+    b'{"type":"text/plain","id":"1","sender":null}',
+    b'{"type":"text/plain","id":"1","sender":7}',
+    b'{"type":"text/pl\xc3\xa4in","id":"1"}',
+    b'{"event":"lamp/on","id":"1"}',
+    b'{"event":"Lamp/On","id":"1","type":"text/plain"}',
+    b'{"event":"routing/x","id":"1"}',
+    b'{"event":"ping","id":"1"}',
+    b'{"event":"services/request","id":"1","name":"tv"}',
+    b'{"event":"services/request","id":"1","name":"nothing"}',
+    b'{"event":"services/reply","in-reply-to":"1"}',
+    b'{"event":"services/register","name":"radio","id":"1"}',
+    b'{"event":"services/unregister","id":"1"}',
+    b'{"event":"routing/disconnect","id":"1"}',
+    b'{"event":"routing/subscribe","receive_mode":"no_echo"}',
+    b'{"type":"text/plain","id":"1","to":"r1"}',
+    b'{"type":"text/plain","id":"1","to":["r1","r2"]}',
+    b'{"to":7,"id":"1"}',
+    b'{"type":"text/plain","id":1.5}',
+]
+frames = st.sampled_from(TEXTS).map(lambda metadata: metadata + (b"\0\xff\0" if b'"size":2' in metadata else b"\0"))
+runs = st.one_of(
+    st.lists(frames, max_size=12),
+    st.tuples(frames, st.integers(1, 40)).map(lambda many: [many[0]] * many[1]),
+)
+histories = st.lists(st.tuples(st.integers(0, 3), runs, st.lists(st.integers(0, 999), max_size=3)), max_size=6)
+
+
+class OneByOne(Network):
+    """A server that routes no runs."""
+
+    def connect(self, name, host="10.0.0.1"):
+        connection = super().connect(name, host)
+        if isinstance(connection.protocol, FramedProtocol):
+            connection.protocol.sends_runs = lambda: False
+        return connection
+
+
+def told(make, subscriptions, history, linked, settings):
+    """What comes of a history: every byte that anybody is given, the counters, and what the journal says of traffic."""
+    network = make(**settings)
+    senders = [
+        network.member(**{"routing-id": f"r{number}"}, **subscription)
+        for number, subscription in enumerate(subscriptions)
+    ]
+    senders.append(network.business(receive="no_echo"))
+    senders[1].send({"event": "services/register", "name": "tv"})
+    watcher = network.watcher()
+    watcher.connection.send_bytes(spp.subscribe("tv"))
+    network.udp.subscribe("tv")
+    everybody = [*senders, watcher, *([network.server()] if linked else [])]
+    slow = senders[2].connection.protocol.link
+    slow.pauseProducing()
+    for number, sent, places in history:
+        stream = b"".join(sent)
+        cuts = sorted(place % (len(stream) + 1) for place in places)
+        for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+            senders[number % len(senders)].connection.send_bytes(stream[start:end])
+    slow.resumeProducing()
+    network.reactor.advance(0)
+    given_out = [each.connection.take() for each in everybody] + [network.udp.sent]
+    for each in everybody:
+        each.connection.close()
+    return given_out, network.bus.counters, [record.event for record in network.journal.records]
+
+
+@given(
+    st.lists(st.sampled_from(SUBSCRIPTIONS), min_size=3, max_size=3),
+    histories,
+    st.booleans(),
+    st.sampled_from([{}, {}, {"strict": True}, {"max_outbound": 600}]),
+)
+@example([{}, {}, {}], [(0, [b'{"id":1,"natures":[]}\0', b'{"id":1,"id":2}\0'], [])], False, {})
+def test_a_run_comes_to_the_same_as_its_objects(subscriptions, history, linked, settings):
+    expected = told(OneByOne, subscriptions, history, linked, settings)
+    assert told(Network, subscriptions, history, linked, settings) == expected
+
+
+def test_what_a_sender_sends_behind_its_own_limit_goes_nowhere():
+    """What is sent to make room for another sender's run may be more than the next sender takes."""
+    object_ = encode({"type": "text/plain", "id": "1"}, b"x" * 100)
+    network = Network(max_outbound=150)
+    slow, other = network.member(receive_mode="no_echo"), network.member(receive_mode="no_echo")
+    slow.connection.protocol.link.pauseProducing()
+    network.bus.flush = lambda: None
+    other.connection.send_bytes(object_ * 2)
+    slow.connection.send_bytes(object_ * 5)
+    del network.bus.flush
+    network.bus.flush()
+    assert slow.connection.protocol.traffic.objects_in == 2
+    assert len([name for name in other.names() if name == "text/plain"]) == 1
