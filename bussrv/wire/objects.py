@@ -317,13 +317,12 @@ def with_route(obj: BusObject, route: bytes, new_id: Callable[[], str]) -> bytes
     """
     head = obj.head
     metadata = obj.metadata
-    fields = _decode_raw(metadata)
     is_plain = not head.route and head.id is not None and metadata.endswith(b"}") and metadata[-2] not in b"{ \t\r\n"
-    # Metadata that is compact and has no key twice comes out of this as it went in.
-    if is_plain and (_encode(fields) == metadata or _says_once(metadata, len(fields))):
+    if is_plain and _says_once(metadata):
         if head.id is UNSET:
             return b'%b,"id":"%b","route":%b}' % (metadata[:-1], new_id().encode(), route)
         return b'%b,"route":%b}' % (metadata[:-1], route)
+    fields = _decode_raw(metadata)
     if head.id is UNSET or head.id is None:
         fields["id"] = Raw(_encode(new_id()))
     fields["route"] = Raw(route)
@@ -331,18 +330,16 @@ def with_route(obj: BusObject, route: bytes, new_id: Callable[[], str]) -> bytes
 
 
 def plain_frame(obj: BusObject, said: int, tail: bytes) -> bytes | None:
-    """The bytes of an object as it is passed on, if it takes no more than a glance to see that ``tail`` may be added.
-
-    For any other object ask :func:`with_route`, which does the same.
+    """The bytes of an object as it is passed on, if ``tail`` may plainly be added; :func:`with_route` for all others.
 
     :param said: how many attributes ``head`` has for certain, an id among them, and not counting ``sender``. With as
         many colons metadata has nothing else, and nothing twice.
     :param tail: ``route`` and what ends metadata.
     """
     head, metadata = obj.head, obj.metadata
-    if metadata.count(b":") != said + (head.sender is not None) or head.id is UNSET or head.id is None:
+    if head.id is UNSET or head.id is None or metadata[-1] != _BRACE or metadata[-2] <= _SPACE:
         return None
-    if metadata[-1] != _BRACE or metadata[-2] <= _SPACE:
+    if metadata.count(b":") != said + (head.sender is not None) and (head.route or not _says_once(metadata)):
         return None
     return metadata[:-1] + tail + obj.payload
 
@@ -351,13 +348,15 @@ _BRACE, _SPACE = b"} "
 _TAKEN_AT_ITS_WORD = (b'"id"', b'"size"', b'"to"', b'"event"', b'"type"', b'"natures"', b'"sender"')
 
 
-def _says_once(metadata: bytes, different_keys: int) -> bool:
+def _says_once(metadata: bytes) -> bool:
     """Whether metadata has no attribute of :class:`Head` twice: each reader might go by another one of the two.
 
-    With as many colons as different keys it has no key twice. Otherwise it may have colons elsewhere; but then each key
-    is sought, and the escapes of small letters, which may hide one.
+    With as many colons as different keys it has no key twice. Otherwise it may have colons elsewhere. Compact metadata
+    comes out of decoding and encoding as it went in, if it has no key twice. At last each key is sought, and the
+    escapes of small letters, which may hide one.
     """
-    if metadata.count(b":") == different_keys:
+    fields = _decode_raw(metadata)
+    if metadata.count(b":") == len(fields) or _encode(fields) == metadata:
         return True
     if b"\\u006" in metadata or b"\\u007" in metadata:
         return False
