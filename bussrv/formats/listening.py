@@ -14,6 +14,7 @@ from zope.interface import implementer
 
 from bussrv.addresses import peer_text
 from bussrv.errors import ConfigError
+from bussrv.formats.prompt import be_prompt
 from bussrv.formats.stream import StreamFactory
 from bussrv.interfaces import IListener
 
@@ -50,6 +51,7 @@ class StreamListener(Service):
 
     def _listening(self, port: IListeningPort) -> None:
         self._port = port
+        be_prompt(port, self._factory)
         self.address = f"{self._kind} {peer_text(port.getHost())}"
 
     def stopService(self) -> Deferred[Any]:

@@ -1,0 +1,183 @@
+"""Connections that are sent to at once, held against Twisted's own: the same bytes, the same end."""
+
+import socket
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.internet import reactor, tcp
+from twisted.internet.endpoints import serverFromString
+from twisted.internet.protocol import Protocol
+from twisted.python.failure import Failure
+
+from bussrv.formats.listening import StreamListener
+from bussrv.formats.prompt import PromptServer, be_prompt
+from bussrv.formats.stream import StreamFactory
+from tests.formats.network import Network
+
+
+class Polled:
+    """What a reactor polls."""
+
+    def __init__(self):
+        self.readers, self.writers = set(), set()
+
+        self.addReader, self.removeReader = self.readers.add, self.readers.discard
+        self.addWriter, self.removeWriter = self.writers.add, self.writers.discard
+
+
+class Ending(Protocol):
+    reason = None
+
+    def connectionLost(self, reason):
+        self.reason = reason.type
+
+
+class Slowly:
+    """A producer that notes when it is to stop and to go on."""
+
+    def __init__(self):
+        self.is_paused = False
+
+    def pauseProducing(self):
+        self.is_paused = True
+
+    def resumeProducing(self):
+        self.is_paused = False
+
+    def stopProducing(self):
+        """The connection is gone."""
+
+
+class Pair:
+    """A connection of one kind, and its other end."""
+
+    def __init__(self, kind):
+        ours, self.theirs = socket.socketpair()
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        self.theirs.setblocking(False)
+        self.polled, self.protocol, self.producer = Polled(), Ending(), Slowly()
+        self.transport = kind(ours, self.protocol, ("there", 1), None, 0, self.polled)
+        self.protocol.makeConnection(self.transport)
+        self.transport.registerProducer(self.producer, True)
+        self.taken = b""
+
+    def poll(self):
+        """What a reactor does with a connection that can be written to, or whose other end is closed."""
+        why = self.transport.doWrite() if self.transport in self.polled.writers else None
+        if why is None and self.theirs.fileno() < 0 and self.transport in self.polled.readers:
+            why = self.transport.doRead()
+        if why is not None:
+            self.transport.connectionLost(Failure(why))
+
+    def take(self, most):
+        try:
+            self.taken += self.theirs.recv(most)
+        except OSError:
+            return
+
+    def settle(self):
+        """Everything is written and read that can be."""
+        for _ in range(1000):
+            self.poll()
+            before = len(self.taken)
+            self.take(1 << 20)
+            if len(self.taken) == before and self.transport not in self.polled.writers:
+                return
+
+    def close(self):
+        self.theirs.close()
+        if self.protocol.reason is None:
+            self.transport.connectionLost(Failure(Exception()))
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), st.sampled_from([0, 1, 100, 5000, 70_000, 300_000])),
+        st.tuples(st.just("take"), st.sampled_from([1, 5000, 100_000])),
+        st.tuples(st.sampled_from(["poll", "finish", "go"]), st.just(0)),
+    ),
+    max_size=12,
+)
+
+
+def lived(kind, history):
+    pair = Pair(kind)
+    try:
+        for number, (step, size) in enumerate(history):
+            if step == "write":
+                pair.transport.write(bytes([number]) * size)
+            elif step == "take":
+                pair.take(size)
+            elif step == "poll":
+                pair.poll()
+            elif step == "finish":
+                pair.transport.unregisterProducer()
+                pair.transport.loseConnection()
+            else:
+                pair.theirs.close()
+        if pair.theirs.fileno() < 0:
+            pair.poll()
+            return pair.protocol.reason is not None
+        pair.settle()
+        # Who is not registered any more may have been stopped earlier, and is not told to go on.
+        is_stuck = pair.transport.producer is not None and pair.producer.is_paused
+        return pair.taken, pair.protocol.reason, is_stuck
+    finally:
+        pair.close()
+
+
+@given(steps)
+def test_what_arrives_and_how_it_ends_is_the_same(history):
+    assert lived(PromptServer, history) == lived(tcp.Server, history)
+
+
+def test_what_there_is_room_for_is_sent_at_once():
+    pair = Pair(PromptServer)
+    pair.transport.write(b"hello")
+    pair.take(10)
+    assert (pair.taken, pair.polled.writers) == (b"hello", set())
+    pair.close()
+
+
+def test_what_comes_behind_something_that_waits_waits_as_well():
+    pair = Pair(PromptServer)
+    sent = [b"a" * 300_000, b"b"]
+    for each in sent:
+        pair.transport.write(each)
+    pair.take(1 << 20)
+    assert pair.taken.count(b"b") == 0
+    pair.settle()
+    assert pair.taken == b"".join(sent)
+    pair.close()
+
+
+def test_an_error_ends_the_connection_when_the_reactor_polls():
+    pair = Pair(PromptServer)
+    pair.theirs.close()
+    pair.transport.write(b"hello")
+    assert pair.protocol.reason is None
+    pair.poll()
+    assert pair.protocol.reason is not None
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "expected"), [("tcp:0:interface=127.0.0.1", PromptServer), ("unix:{path}", None)], ids=["tcp", "unix"]
+)
+def test_plain_tcp_is_sent_to_at_once_and_nothing_else_is_changed(endpoint, expected, tmp_path):
+    network = Network()
+    listener = StreamListener(network.factory("objects"), endpoint.format(path=tmp_path / "s"), reactor)
+    listener.startService()
+    port = listener._port
+    assert port.transport is (expected or type(port).transport)
+    listener.stopService()
+
+
+def test_a_port_that_serves_through_something_else_keeps_what_it_has():
+    ports = []
+    serverFromString(reactor, "tcp:0:interface=127.0.0.1").listen(StreamFactory(None, None, reactor)).addCallback(
+        ports.append
+    )
+    be_prompt(ports[0], None)
+    assert ports[0].transport is tcp.Server
+    ports[0].stopListening()
