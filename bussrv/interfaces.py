@@ -254,10 +254,7 @@ class IBus(Interface):
         """
 
     def relay(session_id: str, obj: Any, route: list[str]) -> None:
-        """Route an object that a linked server passed on, unless it was here before.
-
-        :param obj: a :class:`bussrv.wire.objects.BusObject`; ``route`` is what it came with, that server last.
-        """
+        """Route a ``BusObject`` that a linked server passed on, unless it was here before; ``route`` ends with that."""
 
     def publish(session_id: str, publication: Publication) -> None:
         """Deliver a publication to everybody who wants it, in every format."""
@@ -300,6 +297,9 @@ class IBus(Interface):
 
     def flush() -> None:
         """Send what was routed and published; to be called at the end of each chunk of input."""
+
+    def flush_in_turn(session_id: str, size: int) -> None:
+        """The same for a chunk of ``size`` bytes: once a turn of the reactor, when several sessions send."""
 
 
 class ILinks(Interface):

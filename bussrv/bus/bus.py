@@ -22,6 +22,7 @@ from bussrv.bus.requests import OpenRequests
 from bussrv.bus.router import Origin, Router
 from bussrv.bus.runs import Runs
 from bussrv.bus.seen import Seen
+from bussrv.bus.turns import Turns
 from bussrv.clock import Clock
 from bussrv.errors import OverLimit
 from bussrv.interfaces import IBus, IRegistryObserver, ISession, ISessionLink
@@ -73,6 +74,7 @@ class Bus:
         )
         self._router = Router(registry, server_id, self._audience, self._fanout, self.links, requests, self.counters)
         self._runs = Runs(self._audience, self._fanout, self.links, self._to_watchers, new_id)
+        self._turns = Turns(self._fanout.flush, reactor)
         self._admission = Admission(registry, settings, reactor.seconds)
         registry.observe(self._admission)
         registry.observe(self)
@@ -298,3 +300,7 @@ class Bus:
     def flush(self) -> None:
         """Send what was routed and published."""
         self._fanout.flush()
+
+    def flush_in_turn(self, session_id: str, size: int) -> None:
+        """Send what was routed and published, at once or together with what others have sent; see :class:`IBus`."""
+        self._turns.read(session_id, size)

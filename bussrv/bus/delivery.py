@@ -95,9 +95,13 @@ class Group:
 
 
 class Fanout:
-    """Collects frames for groups until :meth:`flush`."""
+    """Collects frames for groups until :meth:`flush`.
+
+    :ivar epoch: another one once something may have been sent, and when the members of a group change.
+    """
 
     def __init__(self) -> None:
+        self.epoch = 0
         self._dirty: dict[Group, None] = {}
 
     def add(self, group: Group, delivery: Delivery, except_for: str | None = None) -> None:
@@ -115,7 +119,8 @@ class Fanout:
         if group.pending and group.except_for == except_for:
             return False
         sends = bool(group.pending)
-        self.flush_group(group)
+        if sends:
+            self.flush_group(group)
         self._flush_overlapping(group)
         self._dirty[group] = None
         group.except_for = except_for
@@ -144,6 +149,7 @@ class Fanout:
 
     def flush_group(self, group: Group) -> None:
         """Send what was collected for one group: before somebody joins or leaves it."""
+        self.epoch += 1
         if not group.pending:
             return
         del self._dirty[group]
@@ -155,5 +161,6 @@ class Fanout:
 
     def flush(self) -> None:
         """Send everything that was collected."""
+        self.epoch += 1
         for group in tuple(self._dirty):
             self.flush_group(group)

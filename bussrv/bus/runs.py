@@ -34,8 +34,11 @@ class Lane(Struct):
     ends_run: bool
 
 
+Lanes = dict[tuple[object, ...], Lane]
+
+
 class Runs:
-    """Routes runs.
+    """Routes runs. Lanes are shared by senders that provide nothing, for as long as nothing is sent.
 
     :param to_watchers: gives a publication to those who subscribed to its service.
     :param new_id: as for :func:`bussrv.wire.objects.with_route`.
@@ -54,6 +57,9 @@ class Runs:
         self._links = links
         self._to_watchers = to_watchers
         self._new_id = new_id
+        self._lanes: Lanes = {}
+        self._epoch = 0
+        self._served: Container[str | None] | None = None
 
     def route(
         self, origin: Origin, route: bytes, provided: Set[str], run: Iterator[BusObject], served: Container[str | None]
@@ -67,7 +73,7 @@ class Runs:
             interrupted: go on with what is left of it, unless the sender is over a limit now.
         """
         tail = b',"route":%b}\0' % route
-        lanes: dict[tuple[object, ...], Lane] = {}
+        lanes = {} if provided or self._links else self._shared_lanes(served)
         for obj in run:
             head = obj.head
             if head.to is not None:
@@ -92,6 +98,12 @@ class Runs:
                 break
         return None
 
+    def _shared_lanes(self, served: Container[str | None]) -> Lanes:
+        """Lanes that are open: none, once something was sent, or the audience has changed."""
+        if self._epoch != self._fanout.epoch or self._served is not served:
+            self._epoch, self._served, self._lanes = self._fanout.epoch, served, {}
+        return self._lanes
+
     def _groups(self, obj: BusObject, origin: Origin, served: Container[str | None]) -> list[Group] | None:
         """The groups that are given objects like this one; ``None`` if such objects have to go their own way."""
         head = obj.head
@@ -104,6 +116,8 @@ class Runs:
     def _open(self, head: Head, groups: list[Group], sender: str) -> Lane:
         said = 1 + (head.event is not None) + (head.type is not None) + (head.size > 0) + bool(head.natures)
         sent = [self._fanout.open(group, sender if no_echo(group) else None) for group in groups]
+        if any(map(no_echo, groups)):
+            self._served = None  # The lanes are this sender's alone.
         return Lane(said, tuple(group.pending.append for group in groups), any(sent))
 
     def _publish(self, obj: BusObject, frame: bytes, provided: Set[str]) -> None:

@@ -21,10 +21,11 @@ from zope.interface import implementer
 from bussrv import events as ev
 from bussrv.bus.delivery import Batch, Delivery
 from bussrv.errors import Refused
+from bussrv.formats.backlog import Backlog
 from bussrv.formats.listening import StreamListener
 from bussrv.formats.spp_authentication import make_authenticator
 from bussrv.formats.spp_coalescing import NewestStates
-from bussrv.formats.stream import Backlog, StreamFactory, StreamProtocol
+from bussrv.formats.stream import StreamFactory, StreamProtocol
 from bussrv.interfaces import IAuthenticator, IBus, IEncoding, IRegistryObserver
 from bussrv.journal.record import Stamped
 from bussrv.registry.throttle import Throttle

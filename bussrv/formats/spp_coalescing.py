@@ -6,7 +6,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 
 from bussrv.bus.delivery import Batch
-from bussrv.formats.stream import Backlog
+from bussrv.formats.backlog import Backlog
 from bussrv.values import Traffic
 from bussrv.wire.spp import service_of_info
 

@@ -7,7 +7,6 @@ else does.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Coroutine
 from typing import Any, ClassVar, Protocol
 
@@ -24,6 +23,8 @@ from bussrv.addresses import host_of, peer_text
 from bussrv.bus.delivery import Batch
 from bussrv.errors import OverLimit, RemoteProtocolError
 from bussrv.events import LimitReached
+from bussrv.formats.backlog import Backlog
+from bussrv.formats.prompt import PromptServer
 from bussrv.interfaces import IBus, IEncoding, ISessionLink
 from bussrv.registry.throttle import Throttle
 from bussrv.values import Traffic
@@ -44,37 +45,6 @@ class Reader(Protocol):
 
     def next_event(self) -> Any:
         """The next event, or ``None``; raises :class:`RemoteProtocolError`."""
-
-
-class Backlog:
-    """What waits for one client while its transport is full, in order.
-
-    :ivar size: in bytes.
-    """
-
-    def __init__(self) -> None:
-        self.size = 0
-        self._chunks: deque[bytes] = deque()
-
-    def __len__(self) -> int:
-        """How many chunks wait."""
-        return len(self._chunks)
-
-    def put(self, batch: Batch) -> None:
-        """Add frames at the end."""
-        self._chunks.append(batch.joined)
-        self.size += batch.size
-
-    def take(self) -> bytes:
-        """The first chunk, which must be there; it goes."""
-        chunk = self._chunks.popleft()
-        self.size -= len(chunk)
-        return chunk
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._chunks.clear()
-        self.size = 0
 
 
 @implementer(ISessionLink, IPushProducer)
@@ -160,6 +130,7 @@ class StreamProtocol(TwistedProtocol):
     FORMAT: ClassVar[str]
 
     dialed = False
+    _in_turns = False
     factory: StreamFactory
     transport: Any
     session_id: str
@@ -218,6 +189,7 @@ class StreamProtocol(TwistedProtocol):
         except OverLimit as refusal:
             self._turn_away(refusal)
             return
+        self._in_turns = isinstance(self.transport, PromptServer)
         self.link = StreamLink(self, self.encoding(), self.bus.settings.max_outbound, self.make_backlog())
         self.session_id = self.bus.open(self.FORMAT, peer, self.link).id
         self.opened()
@@ -236,9 +208,9 @@ class StreamProtocol(TwistedProtocol):
             return
         self.traffic.bytes_in += len(data)
         self._reader.feed(data)
-        self._pump()
+        self._pump(len(data))
 
-    def _pump(self) -> None:
+    def _pump(self, size: int = 0) -> None:
         if self._pumping:
             return
         self._pumping = True
@@ -253,7 +225,10 @@ class StreamProtocol(TwistedProtocol):
             self._refuse_input(error)
         finally:
             self._pumping = False
-            self.bus.flush()
+            if size and self._in_turns:
+                self.bus.flush_in_turn(self.session_id, size)
+            else:
+                self.bus.flush()
         if self._input_ended and not self.is_busy:
             self.end("client-closed")
 

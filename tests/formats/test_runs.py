@@ -116,6 +116,56 @@ def test_a_run_comes_to_the_same_as_its_objects(subscriptions, history, linked, 
     assert told(Network, subscriptions, history, linked, settings) == expected
 
 
+class InTurns(Network):
+    """A server whose clients are read in turns of the reactor, many in each."""
+
+    def connect(self, name, host="10.0.0.1"):
+        connection = super().connect(name, host)
+        connection.protocol._in_turns = True
+        return connection
+
+    def member(self, **fields):
+        member = super().member(**fields)
+        self.reactor.advance(0)
+        return member
+
+
+@given(st.lists(st.sampled_from(SUBSCRIPTIONS), min_size=3, max_size=3), histories, st.booleans())
+@example([{}, {}, {}], [(0, [b'{"event":"ping"}\0'], []), (3, [b'{"event":"ping"}\0'], [])], False)
+def test_what_is_put_off_to_the_end_of_a_turn_comes_to_the_same(subscriptions, history, linked):
+    expected = told(Network, subscriptions, history, linked, {})
+    assert told(InTurns, subscriptions, history, linked, {}) == expected
+
+
+def test_several_who_send_in_a_turn_make_one_piece():
+    network = InTurns()
+    senders = [network.member(receive_mode="none") for _ in range(3)]
+    reader = network.member()
+    network.reactor.advance(0)
+    reader.connection.take()
+    written = []
+    reader.connection.protocol.transport.write = written.append
+    for number, sender in enumerate(senders):
+        sender.send({"id": number})
+    assert written == []
+    network.reactor.advance(0)
+    assert [piece.count(b"\0") for piece in written] == [3]
+
+
+def test_who_joins_in_a_turn_is_given_what_is_sent_after_that():
+    network = InTurns()
+    senders = [network.member(receive_mode="none") for _ in range(2)]
+    senders[0].send({"id": "before"})
+    senders[1].send({"id": "before, too"})
+    late = network.connect("objects")
+    late.send_bytes(encode({"event": "routing/subscribe"}))
+    senders[0].send({"id": "after"})
+    network.reactor.advance(0)
+    given = late.take()
+    assert given.count(b'"id":"after"') == 1
+    assert b"before" not in given
+
+
 def test_what_a_sender_sends_behind_its_own_limit_goes_nowhere():
     """What is sent to make room for another sender's run may be more than the next sender takes."""
     object_ = encode({"type": "text/plain", "id": "1"}, b"x" * 100)
