@@ -18,6 +18,7 @@ from bussrv.bus.interest import Kind, kind_of, kind_of_content, passes
 from bussrv.bus.lastvalue import LastValues
 from bussrv.bus.links import Links
 from bussrv.bus.paths import MAX_HOPS
+from bussrv.bus.publishing import Publisher
 from bussrv.bus.requests import OpenRequests
 from bussrv.bus.router import Origin, Router
 from bussrv.bus.runs import Runs
@@ -73,7 +74,8 @@ class Bus:
             lambda: clock.mono() / 1_000_000, settings.max_requests, settings.request_timeout, self.counters
         )
         self._router = Router(registry, server_id, self._audience, self._fanout, self.links, requests, self.counters)
-        self._runs = Runs(self._audience, self._fanout, self.links, self._to_watchers, new_id)
+        publisher = Publisher(self._audience, self._fanout, self._last_values, self._to_watchers)
+        self._runs = Runs(self._audience, self._fanout, self.links, publisher, new_id)
         self._turns = Turns(self._fanout.flush, reactor)
         self._admission = Admission(registry, settings, reactor.seconds)
         registry.observe(self._admission)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from collections.abc import Sequence
 
 
 class LastValues:
@@ -36,6 +37,14 @@ class LastValues:
             _, evicted = self._values.popitem(last=False)
             self._size -= len(evicted)
             self._counters["last-value-evicted"] += 1
+
+    def put_run(self, service: str, payloads: Sequence[bytes]) -> None:
+        """Remember the last of some payloads, as if each had been the newest for a moment."""
+        largest = max(map(len, payloads))
+        if largest <= self._max_value and self._size + largest <= self._max_bytes:
+            payloads = payloads[-1:]
+        for payload in payloads:
+            self.put(service, payload)
 
     def get(self, service: str) -> bytes:
         """The newest payload of a service; empty when there is none."""

@@ -12,13 +12,12 @@ from collections.abc import Callable, Container, Iterator, Set
 from msgspec import Struct
 
 from bussrv.bus.audience import Audience
-from bussrv.bus.bridge import as_publication
-from bussrv.bus.delivery import OBJECT_FRAMES, Delivery, Fanout, Group
+from bussrv.bus.delivery import OBJECT_FRAMES, Fanout
 from bussrv.bus.interest import kind_of
 from bussrv.bus.links import Links
+from bussrv.bus.publishing import Publisher
 from bussrv.bus.router import ASKING, Origin, no_echo
-from bussrv.values import Publication
-from bussrv.wire.objects import BusObject, Head, encode, plain_frame, with_route
+from bussrv.wire.objects import BusObject, encode, plain_frame, with_route
 
 
 class Lane(Struct):
@@ -27,11 +26,13 @@ class Lane(Struct):
     :ivar said: how many attributes all of them have for certain, counting an id.
     :ivar lists: each puts a frame on the list of a group.
     :ivar ends_run: whether something was sent to make room on a list, so that the sender may be over a limit by now.
+    :ivar service: what they are published on, where watchers are given runs; see :class:`Publisher`.
     """
 
     said: int
     lists: tuple[Callable[[bytes], None], ...]
     ends_run: bool
+    service: str | None = None
 
 
 Lanes = dict[tuple[object, ...], Lane]
@@ -40,7 +41,6 @@ Lanes = dict[tuple[object, ...], Lane]
 class Runs:
     """Routes runs. Lanes are shared by senders that provide nothing, for as long as nothing is sent.
 
-    :param to_watchers: gives a publication to those who subscribed to its service.
     :param new_id: as for :func:`bussrv.wire.objects.with_route`.
     """
 
@@ -49,13 +49,13 @@ class Runs:
         audience: Audience,
         fanout: Fanout,
         links: Links,
-        to_watchers: Callable[[Delivery, Publication], None],
+        publisher: Publisher,
         new_id: Callable[[], str],
     ) -> None:
         self._audience = audience
         self._fanout = fanout
         self._links = links
-        self._to_watchers = to_watchers
+        self._publisher = publisher
         self._new_id = new_id
         self._lanes: Lanes = {}
         self._epoch = 0
@@ -72,6 +72,14 @@ class Runs:
         :returns: that object, taken from the run but not routed; ``None`` when the run came to its end, or had to be
             interrupted: go on with what is left of it, unless the sender is over a limit now.
         """
+        try:
+            return self._route(origin, route, provided, run, served)
+        finally:
+            self._publisher.settle()
+
+    def _route(
+        self, origin: Origin, route: bytes, provided: Set[str], run: Iterator[BusObject], served: Container[str | None]
+    ) -> BusObject | None:
         tail = b',"route":%b}\0' % route
         lanes = {} if provided or self._links else self._shared_lanes(served)
         for obj in run:
@@ -79,19 +87,17 @@ class Runs:
             if head.to is not None:
                 return obj
             key: tuple[object, ...] = (head.event, head.type, head.size > 0)
-            if head.natures:
-                key = (*key, *head.natures)
+            if provided or head.natures:
+                key = (*key, head.sender if provided else None, *(head.natures or ()))
             lane = lanes.get(key)
             if lane is None:
-                groups = self._groups(obj, origin, served)
-                if groups is None:
+                lane = self._lane(obj, origin, served, provided)
+                if lane is None:
                     return obj
-                lane = lanes[key] = self._open(head, groups, origin.sender)
-            frame = plain_frame(obj, lane.said, tail)
-            if frame is None:
-                frame = encode(with_route(obj, route, self._new_id), obj.payload)
+                lanes[key] = lane
+            frame = plain_frame(obj, lane.said, tail) or encode(with_route(obj, route, self._new_id), obj.payload)
             if provided:
-                self._publish(obj, frame, provided)
+                self._publish(obj, frame, lane, provided)
             for put in lane.lists:
                 put(frame)
             if lane.ends_run:
@@ -104,24 +110,24 @@ class Runs:
             self._epoch, self._served, self._lanes = self._fanout.epoch, served, {}
         return self._lanes
 
-    def _groups(self, obj: BusObject, origin: Origin, served: Container[str | None]) -> list[Group] | None:
-        """The groups that are given objects like this one; ``None`` if such objects have to go their own way."""
+    def _lane(self, obj: BusObject, origin: Origin, served: Container[str | None], provided: Set[str]) -> Lane | None:
+        """The lane of objects like this one; ``None`` if such objects have to go their own way."""
         head = obj.head
         if head.event in served or head.event in ASKING or (head.size and not head.type):
             return None
         kind = kind_of(obj)
         groups = [*self._audience.wanting(kind), *self._links.taking(kind, origin.route)]
-        return groups if all(group.encoding is OBJECT_FRAMES for group in groups) else None
-
-    def _open(self, head: Head, groups: list[Group], sender: str) -> Lane:
-        said = 1 + (head.event is not None) + (head.type is not None) + (head.size > 0) + bool(head.natures)
-        sent = [self._fanout.open(group, sender if no_echo(group) else None) for group in groups]
+        if any(group.encoding is not OBJECT_FRAMES for group in groups):
+            return None
         if any(map(no_echo, groups)):
             self._served = None  # The lanes are this sender's alone.
-        return Lane(said, tuple(group.pending.append for group in groups), any(sent))
+        sent = [self._fanout.open(group, origin.sender if no_echo(group) else None) for group in groups]
+        said = 1 + (head.event is not None) + (head.type is not None) + (head.size > 0) + bool(head.natures)
+        service = self._publisher.collects(obj, provided) if provided else None
+        return Lane(said, tuple(group.pending.append for group in groups), any(sent), service)
 
-    def _publish(self, obj: BusObject, frame: bytes, provided: Set[str]) -> None:
-        publication = as_publication(obj, provided)
-        if publication is not None:
-            metadata = frame[: len(frame) - len(obj.payload) - 1]
-            self._to_watchers(Delivery(metadata, obj.payload, publication), publication)
+    def _publish(self, obj: BusObject, frame: bytes, lane: Lane, provided: Set[str]) -> None:
+        if lane.service is not None:
+            self._publisher.collect(lane.service, obj.payload)
+        else:
+            self._publisher.publish(obj, frame, provided)

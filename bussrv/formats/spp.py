@@ -12,7 +12,7 @@ of type 32 said who it is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from twisted.logger import Logger
@@ -65,6 +65,14 @@ class SppInfo:
         """The packet of a publication."""
         publication = delivery.publication
         return None if publication is None else self.packet(publication.service, publication.payload)
+
+    def encode_run(self, service: str, payloads: Sequence[bytes]) -> list[bytes]:
+        """The packets of publications on one service; see :class:`bussrv.bus.publishing.RunEncoding`."""
+        packets = wire.infos(service, payloads)
+        if max(map(len, packets)) <= HEADER_BYTES + self._max_packet:
+            return packets
+        checked = (self.packet(service, payload) for payload in payloads)
+        return [packet for packet in checked if packet is not None]
 
     def packet(self, service: str, message: bytes) -> bytes | None:
         """The info packet of a message, unless it is too large."""

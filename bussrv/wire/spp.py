@@ -28,6 +28,7 @@ Bytes of a packet behind its last field are skipped: a later version of the prot
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from struct import Struct as Layout
 from typing import Literal, TypeAlias
 
@@ -239,6 +240,14 @@ def removed(service: str) -> bytes:
 def info(service: str, message: bytes) -> bytes:
     """``<-`` The packet that carries a message of a service."""
     return _packet(INFO, _string(service.encode()) + _string(message))
+
+
+def infos(service: str, messages: Iterable[bytes]) -> list[bytes]:
+    """``<-`` The packets that carry messages of one service, each as :func:`info` makes it."""
+    name = _string(service.encode())
+    fields = Layout(f">II{len(name)}sI")
+    pack, rest = fields.pack, fields.size - _HEADER.size
+    return [pack(INFO, rest + len(message), name, len(message)) + message for message in messages]
 
 
 def authenticate(user: str, secret: str) -> bytes:

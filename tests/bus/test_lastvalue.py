@@ -69,3 +69,15 @@ def test_what_was_looked_at_lately_stays():
     assert values.get("a") == b"12"
     values.put("c", b"5")
     assert (values.get("a"), values.get("b"), values.get("c")) == (b"12", b"", b"5")
+
+
+@given(steps, st.lists(st.binary(max_size=6), min_size=1, max_size=4), st.integers(0, 12), st.integers(0, 6))
+def test_a_run_comes_to_the_same_as_its_payloads(steps, payloads, most, largest):
+    runs, ones = bounded(most, largest), bounded(most, largest)
+    for values in (runs, ones):
+        for step, service, *payload in steps:
+            getattr(values, step)(service, *payload)
+    runs.put_run("a", payloads)
+    for payload in payloads:
+        ones.put("a", payload)
+    assert vars(runs) == vars(ones)

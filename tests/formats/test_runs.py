@@ -66,6 +66,13 @@ runs = st.one_of(
 histories = st.lists(st.tuples(st.integers(0, 3), runs, st.lists(st.integers(0, 999), max_size=3)), max_size=6)
 
 
+def published(sender, payload):
+    return encode({"type": "a", "id": "1", **({"sender": sender} if sender else {})}, payload)
+
+
+publications = st.builds(published, st.sampled_from([None, "tv", "radio", "nobody"]), st.binary(max_size=3))
+
+
 class OneByOne(Network):
     """A server that routes no runs."""
 
@@ -76,7 +83,7 @@ class OneByOne(Network):
         return connection
 
 
-def told(make, subscriptions, history, linked, settings):
+def told(make, subscriptions, history, linked, settings, services=("tv",), inbus=True):
     """What comes of a history: every byte that anybody is given, the counters, and what the journal says of traffic."""
     network = make(**settings)
     senders = [
@@ -84,10 +91,12 @@ def told(make, subscriptions, history, linked, settings):
         for number, subscription in enumerate(subscriptions)
     ]
     senders.append(network.business(receive="no_echo"))
-    senders[1].send({"event": "services/register", "name": "tv"})
     watcher = network.watcher()
-    watcher.connection.send_bytes(spp.subscribe("tv"))
-    network.udp.subscribe("tv")
+    for service in services:
+        senders[1].send({"event": "services/register", "name": service})
+        watcher.connection.send_bytes(spp.subscribe(service))
+        if inbus:
+            network.udp.subscribe(service)
     everybody = [*senders, watcher, *([network.server()] if linked else [])]
     slow = senders[2].connection.protocol.link
     slow.pauseProducing()
@@ -99,6 +108,7 @@ def told(make, subscriptions, history, linked, settings):
     slow.resumeProducing()
     network.reactor.advance(0)
     given_out = [each.connection.take() for each in everybody] + [network.udp.sent]
+    given_out += [network.bus.last(service) for service in services]
     for each in everybody:
         each.connection.close()
     return given_out, network.bus.counters, [record.event for record in network.journal.records]
@@ -114,6 +124,20 @@ def told(make, subscriptions, history, linked, settings):
 def test_a_run_comes_to_the_same_as_its_objects(subscriptions, history, linked, settings):
     expected = told(OneByOne, subscriptions, history, linked, settings)
     assert told(Network, subscriptions, history, linked, settings) == expected
+
+
+@given(
+    st.lists(st.lists(publications, max_size=8), max_size=3),
+    st.sampled_from([("tv",), ("tv", "radio")]),
+    st.booleans(),
+    st.sampled_from([{}, {"max_packet": 12}, {"max_last_value": 1}]),
+)
+@example([[published("tv", b"1"), published("nobody", b"2"), published("tv", b"3")]], ("tv",), False, {})
+@example([[published("tv", b"1"), published("radio", b"2"), published("tv", b"3")]], ("tv", "radio"), False, {})
+@example([[published("tv", b"1"), published("tv", b"123"), published("tv", b"3")]], ("tv",), False, {"max_packet": 12})
+def test_what_a_run_publishes_comes_to_the_same(sent, services, inbus, settings):
+    publishing = ([{}] * 3, [(1, run, []) for run in sent], False, settings, services, inbus)
+    assert told(Network, *publishing) == told(OneByOne, *publishing)
 
 
 class InTurns(Network):

@@ -331,3 +331,8 @@ def test_types_of_the_protocol_are_no_other_messages(msgtype):
 def test_names_that_are_no_text_are_refused(encode):
     with pytest.raises(ValueError, match="surrogates not allowed"):
         encode("\ud800")
+
+
+@given(st.text(max_size=9), st.lists(st.binary(max_size=9)))
+def test_packets_that_are_made_in_one_go_are_those_that_are_made_one_by_one(service, messages):
+    assert spp.infos(service, messages) == [spp.info(service, message) for message in messages]
