@@ -43,6 +43,7 @@ class StreamListener(Service):
         :raises CannotListenError: if the port is busy.
         """
         super().startService()
+        self._factory.in_turns = True
         listening = self._endpoint.listen(self._factory)
         failures: list[Failure] = []
         listening.addCallbacks(self._listening, failures.append)

@@ -24,7 +24,6 @@ from bussrv.bus.delivery import Batch
 from bussrv.errors import OverLimit, RemoteProtocolError
 from bussrv.events import LimitReached
 from bussrv.formats.backlog import Backlog
-from bussrv.formats.prompt import PromptServer
 from bussrv.interfaces import IBus, IEncoding, ISessionLink
 from bussrv.registry.throttle import Throttle
 from bussrv.values import Traffic
@@ -130,7 +129,6 @@ class StreamProtocol(TwistedProtocol):
     FORMAT: ClassVar[str]
 
     dialed = False
-    _in_turns = False
     factory: StreamFactory
     transport: Any
     session_id: str
@@ -189,7 +187,6 @@ class StreamProtocol(TwistedProtocol):
         except OverLimit as refusal:
             self._turn_away(refusal)
             return
-        self._in_turns = isinstance(self.transport, PromptServer)
         self.link = StreamLink(self, self.encoding(), self.bus.settings.max_outbound, self.make_backlog())
         self.session_id = self.bus.open(self.FORMAT, peer, self.link).id
         self.opened()
@@ -225,7 +222,7 @@ class StreamProtocol(TwistedProtocol):
             self._refuse_input(error)
         finally:
             self._pumping = False
-            if size and self._in_turns:
+            if size and self.factory.in_turns:
                 self.bus.flush_in_turn(self.session_id, size)
             else:
                 self.bus.flush()
@@ -346,9 +343,11 @@ class StreamFactory(Factory):
 
     :ivar protocols: those that are connected.
     :ivar complaints: how often the log says of one address what was wrong with what it sent.
+    :ivar in_turns: whether what several of them send in a turn of the reactor goes on together. That is so on a port.
     """
 
     noisy = False
+    in_turns = False
 
     def __init__(self, protocol: type[StreamProtocol], bus: IBus, reactor: Any) -> None:
         self.protocols: set[StreamProtocol] = set()

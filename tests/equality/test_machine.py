@@ -77,13 +77,24 @@ class Delivery(RuleBasedStateMachine):
     @initialize(
         announce=st.sampled_from(["members", "members", "off"]),
         slow_spp=st.sampled_from(["disconnect", "coalesce"]),
+        in_turns=st.booleans(),
         first=st.lists(joins, min_size=5, max_size=5),
         watched=st.lists(services, min_size=4, max_size=4),
         provided=st.lists(services, min_size=3, max_size=3),
     )
-    def begin(self, announce: Any, slow_spp: Any, first: list[Item], watched: list[str], provided: list[str]) -> None:
+    def begin(
+        self,
+        announce: Any,
+        slow_spp: Any,
+        in_turns: bool,
+        first: list[Item],
+        watched: list[str],
+        provided: list[str],
+    ) -> None:
         """Members, watchers and devices: what follows has something to work with."""
         self.real = Arena(announce=announce, slow_spp=slow_spp, max_outbound=MAX_OUTBOUND)
+        for kind in ("objects", "business", "spp"):
+            self.real.factory(kind).in_turns = in_turns
         self.model = ReferenceServer(SERVER, announce == "members")
         for kind in ("objects", "objects", "objects", "objects", "business", "spp", "spp"):
             self.connects(kind)

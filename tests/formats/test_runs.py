@@ -145,7 +145,7 @@ class InTurns(Network):
 
     def connect(self, name, host="10.0.0.1"):
         connection = super().connect(name, host)
-        connection.protocol._in_turns = True
+        connection.protocol.factory.in_turns = True
         return connection
 
     def member(self, **fields):
