@@ -38,7 +38,7 @@ from audit_answers import Answers, differences, missing
 from audit_child import AUDIT, DUCKDB, POLARS, PYTHON
 from audit_journals import Made, cool, make_journals, warm
 from audit_meter import Phase
-from bar import Bar
+from bar import Bar, print_bars
 from journal_figures import facts
 
 Key = tuple[int, str]
@@ -243,7 +243,7 @@ def as_json(machine: dict[str, str], results: Results, found: Sequence[Bar]) -> 
         "rows": rows,
         "wrong": results.wrong,
         "notes": results.notes,
-        "bars": [{**asdict(bar), "holds": bar.holds} for bar in found],
+        "bars": [bar.as_json() for bar in found],
     }
 
 
@@ -280,9 +280,7 @@ def main() -> int:
         run.all_rounds(options.events or (QUICK if options.quick else FULL), 1 if options.quick else options.rounds)
     results, found = run.results, list(bars(run.results))
     print_table(results)
-    print()
-    for bar in found:
-        print(f"{'holds' if bar.holds else 'MISSED':<8}{bar.ratio:>7.2f}  {bar.what}")
+    print_bars(found)
     for text in results.notes:
         print(f"note    {text}")
     for text in results.wrong:

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from audit_answers import Answers, as_answer
-from audit_journals import segments_of
 from audit_meter import Meter
 
 from bussrv.audit.job import audit
 from bussrv.audit.progress import Progress
-from bussrv.audit.reading.sources import SMALL
+from bussrv.audit.reading.sources import are_small
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,8 +90,7 @@ def run(directories: list[Path], out: Path, checkpoint: Path | None, meter: Mete
     with meter.phase(START):
         from bussrv.audit.session import spark_session
 
-        size = sum(path.stat().st_size for path in segments_of(directories))
-        session = spark_session(quick_start=size <= SMALL)
+        session = spark_session(quick_start=are_small([str(each) for each in directories]))
         spark = session.__enter__()
     try:
         call_audit(spark, directories, out, checkpoint, meter)

@@ -25,12 +25,13 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from bar import print_bars
 from compare_chart import chart
 from compare_results import bars
 from compare_run import Run, raise_file_limit
 from compare_scenarios import SCENARIOS, Scenario
 from compare_servers import BUSSRV, OURS, PEERS, RAISED, version
-from compare_table import as_json, print_bars, print_table
+from compare_table import as_json, print_table
 from journal_figures import facts
 
 

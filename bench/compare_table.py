@@ -64,19 +64,12 @@ def _idle_row(results: Results, key: Key) -> str:
     return f"{memory:>14.1f}{cpu:>10,.0f}{ready:>16,.0f}"
 
 
-def print_bars(found: Sequence[Bar]) -> None:
-    """Which hold, and by how much."""
-    print()
-    for bar in found:
-        print(f"{'holds' if bar.holds else 'MISSED':<8}{bar.ratio:>7.2f}  {bar.what}")
-
-
 def as_json(
     machine: Mapping[str, str], results: Results, scenarios: Sequence[Scenario], found: Sequence[Bar]
 ) -> dict[str, Any]:
     """Everything, each round of it; times in seconds, memory in bytes."""
     rows = [_as_json(results, scenario, lane) for scenario in scenarios for lane in scenario.lanes]
-    return {"machine": dict(machine), "rows": rows, "bars": [{**asdict(bar), "holds": bar.holds} for bar in found]}
+    return {"machine": dict(machine), "rows": rows, "bars": [bar.as_json() for bar in found]}
 
 
 def _as_json(results: Results, scenario: Scenario, lane: Lane) -> dict[str, Any]:

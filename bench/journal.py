@@ -35,7 +35,7 @@ from typing import Any
 
 import journal_redis
 import journal_sqlite
-from bar import Bar
+from bar import Bar, print_bars
 from journal_figures import Figures, Key, Results, facts, figures, syncs_as_asked, syncs_one_by_one
 from journal_load import closed_loop, open_loop, reactor, without_journal
 from twisted.internet.defer import Deferred
@@ -315,7 +315,7 @@ def as_json(machine: dict[str, str], results: Results, found: list[Bar]) -> dict
         "machine": machine,
         "sync": typical_sync(results),
         "rows": rows,
-        "bars": [{**asdict(bar), "holds": bar.holds} for bar in found],
+        "bars": [bar.as_json() for bar in found],
     }
 
 
@@ -358,9 +358,7 @@ def main() -> None:
                 raise
     found = bars(run.results, plan)
     print_table(run.results)
-    print()
-    for bar in found:
-        print(f"{'holds' if bar.holds else 'MISSED':<8}{bar.ratio:>7.2f}  {bar.what}")
+    print_bars(found)
     if options.json is not None:
         options.json.write_text(json.dumps(as_json(machine, run.results, found), indent=1) + "\n")
 

@@ -6,11 +6,12 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
+from bar import print_bars
 from compare_chart import chart
 from compare_generator import Measured, read_measured
 from compare_results import Idle, Results, bars, p99, per_cpu, rate
 from compare_scenarios import SCENARIOS, Lane, Scenario
-from compare_table import as_json, print_bars, print_table
+from compare_table import as_json, print_table
 
 ONE = Measured(
     seconds=2.0,
