@@ -42,7 +42,9 @@ def chart(results: Results, scenarios: Sequence[Scenario], machine: Mapping[str,
             top += GAP + BAR * len(rates)
     note = f"{machine.get('processor', '')}; deliveries a second, medians"
     lines.append(f'<text class="note" x="8" y="{top + 16}">{escape(note)}</text>')
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top + 28}" role="img">'
+    name = "Deliveries a second of each server, scenario by scenario"
+    size = f'viewBox="0 0 {WIDTH} {top + 28}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{name}">'
     return "\n".join([head, f"<style>{STYLE}</style>", *lines, "</svg>"]) + "\n"
 
 

@@ -100,11 +100,11 @@ class Entry(Struct, frozen=True):
 class Fault(Struct, frozen=True):
     """Something in a manifest that is not as it should be.
 
-    :ivar entry: the number that the entry has, or ``None`` when the line is not an entry.
+    :ivar entry: what stands there, or ``None`` when the line is not an entry.
     :ivar line: the number of the line, from 1; 0 for the manifest as a whole.
     """
 
-    entry: int | None
+    entry: Entry | None
     line: int
     message: str
 
@@ -229,7 +229,7 @@ class _Reader(Struct):
             found.next_number += 1
         else:
             found.entries.append(entry)
-            found.faults += [Fault(entry.number, number, text) for text in self._check(line, entry)]
+            found.faults += [Fault(entry, number, text) for text in self._check(line, entry)]
             found.next_number = entry.number + 1
         found.last_hash = line_hash(line)
 

@@ -356,4 +356,4 @@ class World:
     def _unlink(self, session_id: str, known: Sequence[str]) -> None:
         self.leave(session_id, "client-closed")
         for far_id in known:
-            self.registry.close_session(far_id, "link-down", Traffic())
+            self.registry.close_session(far_id, "link-lost", Traffic())

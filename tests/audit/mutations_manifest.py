@@ -31,6 +31,12 @@ from tests.tampering import Copy
 # Seals.
 
 
+def _named_by(copy: Copy, index: int) -> Named:
+    """What is found about a seal itself."""
+    seal = json.loads(copy.manifest[index])
+    return Named(MANIFEST, seal["segment"], seal["first_seq"], seal["last_seq"])
+
+
 def _sealed_anew(copy: Copy, key: PrivateKey | None) -> None:
     """Make everything fit a change, as who knows how a journal is made does."""
     copy.without_seals()
@@ -83,7 +89,7 @@ def seal_again_what_was_closed(copy: Copy) -> Outcome:
     copy.forge(number, index, other_actor)
     copy.chain_from(number)
     copy.add_entry(KEY, **copy.seal_of(number))
-    return found(copy, Named(MANIFEST), Named(SEALED, number, *ends(copy, number)), beside=copy.numbers)
+    return found(copy, _named_by(copy, -1), Named(SEALED, number, *ends(copy, number)), beside=copy.numbers)
 
 
 @on("signed")
@@ -133,22 +139,23 @@ def drop_the_closing_seal_of_the_last_segment(copy: Copy) -> Outcome:
 def swap_two_seals(copy: Copy) -> Outcome:
     index = first_seal(copy, middle(copy)[0])
     copy.manifest[index], copy.manifest[index + 1] = copy.manifest[index + 1], copy.manifest[index]
-    return found(copy, Named(MANIFEST), beside=copy.numbers)
+    return found(copy, _named_by(copy, index), beside=copy.numbers)
 
 
 @on("signed")
 def repeat_a_seal(copy: Copy) -> Outcome:
     index = first_seal(copy, middle(copy)[0])
     copy.manifest.insert(index, copy.manifest[index])
-    return found(copy, Named(MANIFEST), beside=copy.numbers)
+    return found(copy, _named_by(copy, index), beside=copy.numbers)
 
 
 @on("signed")
 def edit_a_seal(copy: Copy) -> Outcome:
     number, _, _ = middle(copy)
     index = first_seal(copy, number)
+    named = _named_by(copy, index)
     copy.manifest[index] = flipped_in(copy.manifest[index], rb'"digest":"[a-f]*(\d)')
-    return found(copy, Named(MANIFEST), beside=copy.numbers)
+    return found(copy, named, beside=copy.numbers)
 
 
 @on("unsigned")
@@ -168,14 +175,14 @@ def edit_a_seal_and_chain_the_manifest(copy: Copy) -> Outcome:
 def a_signature_flipped(copy: Copy) -> Outcome:
     index = first_seal(copy, middle(copy)[0])
     copy.manifest[index] = flipped_in(copy.manifest[index], rb'"signature":"[a-f]*(\d)')
-    return found(copy, Named(MANIFEST), beside=copy.numbers)
+    return found(copy, _named_by(copy, index), beside=copy.numbers)
 
 
 @on("signed")
 def a_signature_removed(copy: Copy) -> Outcome:
     index = first_seal(copy, middle(copy)[0])
     copy.manifest[index] = copy.manifest[index].partition(b',"key":')[0] + b"}\n"
-    return found(copy, Named(MANIFEST), beside=copy.numbers)
+    return found(copy, _named_by(copy, index), beside=copy.numbers)
 
 
 @on("signed")
@@ -205,7 +212,7 @@ def a_removal_forged(copy: Copy) -> Outcome:
     """A stranger says that the first segment was removed by retention."""
     number = copy.numbers[0]
     _pruned(copy, number, STRANGER)
-    return found(copy, without(copy, number), Named(MANIFEST))
+    return found(copy, without(copy, number), Named(MANIFEST, number))
 
 
 @on("unsigned")
@@ -214,7 +221,7 @@ def a_removal_forged_that_does_not_fit(copy: Copy) -> Outcome:
     number = copy.numbers[0]
     copy.forge(number, -1, other_actor)
     _pruned(copy, number, None)
-    return found(copy, without(copy, number), Named(MANIFEST))
+    return found(copy, without(copy, number), Named(MANIFEST, number))
 
 
 @on("unsigned")

@@ -49,11 +49,24 @@ def test_urls_give_what_directories_give(spark: SparkSession, tmp_path: Path) ->
     }
 
 
+def test_an_unfinished_record_is_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    """That a crash left, in a copy that was made before the server was started again."""
+    barn = write_days(tmp_path / "barn", Shape(events=100, segment=40), "barn")
+    with list_segments(barn)[-1].open("ab") as file:
+        file.write(b'{"v":2,"prev":"')
+    local = ingested(spark, [barn], tmp_path / "local")
+    far = ingested(spark, [url_of(barn)], tmp_path / "far")
+    assert {*far.kinds} == {"torn-tail"}
+    assert far.without_places() == local.without_places()
+    assert [each["file"] for each in far.found] == [url_of(list_segments(barn)[-1])]
+
+
 def test_what_is_kept_of_urls(spark: SparkSession, tmp_path: Path) -> None:
     barn = write_days(tmp_path / "the barn", Shape(events=100, segment=40), "barn")
     kept = tmp_path / "kept"
     first = ingested(spark, [url_of(barn)], tmp_path / "1", kept=kept)
-    assert len([*(kept / "lines").iterdir()]) == 1
+    names = {each.name for each in (kept / "lines").iterdir()}
+    assert names == {"batch-0", "stream-0"}  # Read in place, and the last one, which is fetched.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bussrv.audit.reading.checkpoint.write_parquet", None)
         assert ingested(spark, [url_of(barn)], tmp_path / "2", kept=kept) == first

@@ -177,7 +177,7 @@ class Checkpoint:
 
     def _stream(self, spark: SparkSession, snapshot: Snapshot, segments: Sequence[Segment]) -> list[str]:
         """Let Spark's stream read what is new on this machine; see that nothing else is in its inbox."""
-        segments = [each for each in segments if not each.is_remote]
+        segments = [each for each in segments if not each.in_place]
         inbox = self._directory / "inbox"
         shutil.rmtree(inbox, ignore_errors=True)
         for segment in segments:

@@ -1,57 +1,89 @@
 """Journals that are somewhere else than on this machine, wherever Spark can read: ``s3a://…``, ``hdfs://…``.
 
-They are read in place and taken for copies that nobody writes to.
+They are read in place and taken for copies that nobody writes to. Only the last segment, which may end in an unfinished
+record, is fetched, so that this can be left out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.failure import in_one_line, is_sparks
-from bussrv.audit.reading.snapshot import Journal, Segment, taken_as
+from bussrv.audit.reading.snapshot import Journal, Segment, TornTail, cut_torn_tail, taken_as
 from bussrv.audit.store import literal
 from bussrv.errors import JournalError
 from bussrv.journal.keys import PublicKey
 from bussrv.journal.manifest import MANIFEST_NAME, read_manifest
 from bussrv.journal.segment import COMPRESSED_SUFFIX, SUFFIX, is_segment_name
 
+LARGEST_FETCHED = 256 << 20
+"""The largest last segment, in bytes, that is fetched. A larger one is read in place, to its last byte."""
+
 
 def take_remote(spark: SparkSession, url: str, index: int, root: Path, trusted: PublicKey | None) -> Journal:
     """Find the segments of a journal, and read its manifest.
 
-    :param root: a directory of this machine, to put the manifest in.
+    :param root: a directory of this machine, to put the manifest and the last segment in.
     :raises JournalError: if there is no segment, or it cannot be read.
     """
     if url.endswith((SUFFIX, COMPRESSED_SUFFIX)):
         raise JournalError(f"{url} is a segment: name the directory that holds it")
+    manifest_path = root / f"{index}-{MANIFEST_NAME}"
     try:
         files = spark.read.format("binaryFile").load(literal(url))
-        place = F.col("_metadata.file_path")
-        rows = files.select(
-            "path", place.alias("place"), "length", F.col("modificationTime").cast("string").alias("time")
-        ).collect()
-        manifests = files.where(F.col("path").endswith(f"/{MANIFEST_NAME}")).select("content").collect()
+        place, segments = _segments(files, url, index)
+        torn_tails = list(_fetch_last(files, segments, root))
+        _fetch(files, MANIFEST_NAME, manifest_path)
     except Exception as error:
         if not is_sparks(error):
             raise
         raise JournalError(f"cannot read the journal {url}: {in_one_line(error)}") from error
-    manifest_path = root / f"{index}-{MANIFEST_NAME}"
-    for row in manifests:
-        manifest_path.write_bytes(bytes(row["content"]))
-    found, places = {}, set()
+    if not any(segment.bytes for segment in segments):
+        raise JournalError(f"{url} holds no journal records")
+    manifest = read_manifest(manifest_path, trusted)
+    numbers = frozenset(segment.number for segment in segments)
+    return Journal(index, url, place, tuple(segments), numbers, manifest, manifest, tuple(torn_tails))
+
+
+def _segments(files: DataFrame, url: str, index: int) -> tuple[str, list[Segment]]:
+    """Where segments are, as Spark writes it, and these, in order."""
+    rows = files.select(
+        "path",
+        F.col("_metadata.file_path").alias("place"),
+        "length",
+        F.col("modificationTime").cast("string").alias("time"),
+    ).collect()
+    found, place = {}, ""
     for row in sorted(rows, key=lambda row: row["path"], reverse=True):
         if is_segment_name(name := row["path"].rpartition("/")[2]):
             number = int(name.partition(".")[0])
             stamp = f"{row['length']} {row['time']}"
             file = f"{url.rstrip('/')}/{name}"
             # In this order the one that is not compressed comes last, and counts.
-            found[number] = Segment(file, taken_as(index, number), number, row["length"], stamp)
-            places.add(row["place"].rpartition("/")[0])
-    if not any(segment.bytes for segment in found.values()):
-        raise JournalError(f"{url} holds no journal records")
-    segments = tuple(found[number] for number in sorted(found))
-    manifest = read_manifest(manifest_path, trusted)
-    return Journal(index, url, places.pop(), segments, frozenset(found), manifest, manifest)
+            found[number] = Segment(file, taken_as(index, number), number, row["length"], stamp, in_place=True)
+            place = row["place"].rpartition("/")[0]
+    return place, [found[number] for number in sorted(found)]
+
+
+def _fetch_last(files: DataFrame, segments: list[Segment], root: Path) -> Iterator[TornTail]:
+    """Put the last segment into the snapshot, without the unfinished record that it may end in."""
+    if not segments or segments[-1].is_compressed or segments[-1].bytes > LARGEST_FETCHED:
+        return
+    last = replace(segments[-1], in_place=False)
+    taken = last.path_in(root)
+    taken.parent.mkdir()
+    taken.touch()
+    _fetch(files, taken.name, taken)
+    yield from cut_torn_tail(last, taken, last=True)
+    segments[-1] = replace(last, bytes=taken.stat().st_size)
+
+
+def _fetch(files: DataFrame, name: str, path: Path) -> None:
+    """Copy a file to this machine, if it is there."""
+    for row in files.where(F.col("path").endswith(f"/{name}")).select("content").collect():
+        path.write_bytes(bytes(row["content"]))

@@ -16,7 +16,7 @@ from bussrv.audit.findings import Finding
 from bussrv.audit.reading.snapshot import Journal, Segment
 from bussrv.audit.reading.wholes import Whole
 from bussrv.journal.header import Header
-from bussrv.journal.manifest import MANIFEST_NAME, Seal, last_seq
+from bussrv.journal.manifest import MANIFEST_NAME, Pruned, Seal, last_seq
 
 _LOOKED_AT = 2
 
@@ -46,7 +46,18 @@ def manifest_findings(journal: Journal, headers: Mapping[int, Header]) -> Iterat
     file = f"{journal.location.rstrip('/')}/{MANIFEST_NAME}"
     server = next((header.server for header in headers.values()), None)
     for fault in journal.manifest.faults:
-        yield Finding(kind="bad-manifest", message=fault.message, server=server, file=file, line=fault.line or None)
+        body = None if fault.entry is None else fault.entry.body
+        seal = body if isinstance(body, Seal) else None
+        yield Finding(
+            kind="bad-manifest",
+            message=fault.message,
+            server=server,
+            segment=body.segment if isinstance(body, (Seal, Pruned)) else None,
+            first_seq=None if seal is None else seal.first_seq,
+            last_seq=None if seal is None else seal.last_seq,
+            file=file,
+            line=fault.line or None,
+        )
     known = {entry.hash for entry in journal.late.entries}
     unknown = [number for number, header in headers.items() if header.seal is not None and header.seal not in known]
     if unknown:

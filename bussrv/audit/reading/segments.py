@@ -59,15 +59,13 @@ def _digits(taken: Column) -> Column:
 
 
 def _paths(snapshot: Snapshot, only: Sequence[str] | None) -> list[str]:
-    paths = []
-    if only is None and not all(journal.is_remote for journal in snapshot.journals):
+    wanted = [each for each in snapshot.segments if only is None or each.taken in only]
+    paths = [each.file for each in wanted if each.in_place]
+    here = [each for each in wanted if not each.in_place]
+    if only is not None:
+        paths += [f"file://{each.path_in(snapshot.local)}" for each in here]
+    elif here:
         paths.append(f"file://{snapshot.local}")
-    for journal in snapshot.journals:
-        wanted = [each for each in journal.segments if only is None or each.taken in only]
-        if journal.is_remote:
-            paths += [each.file for each in wanted]
-        elif only is not None:
-            paths += [f"file://{each.path_in(snapshot.local)}" for each in wanted]
     return [literal(path) for path in paths]
 
 

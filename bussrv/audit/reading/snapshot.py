@@ -10,8 +10,8 @@ are put in one directory, where Spark finds them under names that it cannot misr
 
 A segment *is taken* as ``0/00000000000000000001``, whether it is compressed or not.
 
-A journal that is somewhere else than in a directory of this machine (``s3a://…``, ``hdfs://…``) is read in place, as a
-copy that nobody writes to; see :mod:`bussrv.audit.reading.remote`.
+A journal that is somewhere else than in a directory of this machine (``s3a://…``, ``hdfs://…``) is read in place, but
+for its last segment; see :mod:`bussrv.audit.reading.remote`.
 
 A running server may compress or remove a segment that is linked to; :meth:`Snapshot.check` tells.
 """
@@ -50,6 +50,7 @@ class Segment:
     :ivar number: the number in its name.
     :ivar bytes: the size of the file.
     :ivar stamp: differs when the file is another one, or was written to.
+    :ivar in_place: whether it is read where it is, and so not in the snapshot.
     """
 
     file: str
@@ -57,11 +58,7 @@ class Segment:
     number: int
     bytes: int
     stamp: str
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether it is read in place."""
-        return not self.file.startswith("/")
+    in_place: bool = False
 
     @property
     def is_compressed(self) -> bool:
@@ -197,7 +194,7 @@ def take_journal(directory: Path, index: int, root: Path, trusted: PublicKey | N
     try:
         for path in chosen:
             segments.append(_take(path, root, index, last=path == paths[-1]))
-            torn_tails += _cut_torn_tail(segments[-1], segments[-1].path_in(root), path, last=path == paths[-1])
+            torn_tails += cut_torn_tail(segments[-1], segments[-1].path_in(root), last=path == paths[-1])
         if not any(segment.path_in(root).stat().st_size for segment in segments):
             raise JournalError(f"{directory} holds no journal records")
     except OSError as error:
@@ -226,12 +223,17 @@ def taken_as(index: int, number: int) -> str:
     return f"{index}/{number:0{DIGITS}d}"
 
 
-def _cut_torn_tail(segment: Segment, taken: Path, path: Path, last: bool) -> Iterator[TornTail]:
-    """Leave the unfinished record that a segment may end in out of the snapshot."""
+def cut_torn_tail(segment: Segment, taken: Path, last: bool) -> Iterator[TornTail]:
+    """Leave the unfinished record that a segment may end in out of the snapshot.
+
+    :param taken: the segment in the snapshot.
+    :param last: whether it is the last one of its journal.
+    """
     tail = b"" if segment.is_compressed else torn_tail(taken)
     if not tail:
         return
     if taken.is_symlink():
+        path = taken.readlink()
         taken.unlink()
         shutil.copyfile(path, taken)
     os.truncate(taken, taken.stat().st_size - len(tail))

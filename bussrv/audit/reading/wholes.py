@@ -75,14 +75,14 @@ _EMPTY = Whole(0, sha256().hexdigest(), {}, b"", line_hash(b""))
 
 
 def _is_empty(snapshot: Snapshot, segment: Segment) -> bool:
-    if segment.is_remote:
+    if segment.in_place:
         return segment.bytes == 0
     return segment.path_in(snapshot.local).stat().st_size == 0
 
 
 def why_unreadable(segment: Segment) -> str:
     """Why a segment cannot be decompressed, in the words of the system."""
-    if not segment.is_remote:
+    if not segment.in_place:
         try:
             digests_of(Path(segment.file), ())
         except (OSError, *GARBLED) as error:
@@ -136,7 +136,7 @@ def _beginnings(content: Column) -> Column:
 
 
 def _read_large(snapshot: Snapshot, segment: Segment, sizes: Sequence[int]) -> Whole | None:
-    if segment.is_remote:
+    if segment.in_place:
         raise JournalError(f"{segment.file} is too large ({segment.bytes} bytes): copy the journal to this machine")
     path = segment.path_in(snapshot.local)
     try:
