@@ -27,6 +27,8 @@ from twisted.internet.interfaces import IReactorFDSet, IReadDescriptor, ISystemH
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from bussrv.formats.segments import Run, can_segment
+
 Address = tuple[str, int]
 Told = Callable[[Address, bool], None]
 
@@ -65,6 +67,7 @@ def watch_errors(port: Any, reactor: Any, told: Told) -> ErrorQueue | None:
 class ErrorQueue:
     """The errors of one UDP port, which it reads and writes for from now on; made by :func:`watch_errors`.
 
+    :ivar can_segment: whether runs can be sent.
     :raises OSError: if the system has no such thing; then nothing is changed.
     """
 
@@ -80,6 +83,7 @@ class ErrorQueue:
         except OSError:
             self._epoll.close()
             raise
+        self.can_segment = can_segment(self._socket)
         port.stopReading()
         reactor.addReader(self)
 
@@ -88,15 +92,30 @@ class ErrorQueue:
 
         :raises OSError: if the system does not take it.
         """
-        for _ in range(_ATTEMPTS - 1):
-            if self._try_to_send(datagram, address):
-                return
-        self._socket.sendto(datagram, address)
+        self._send(self._socket.sendto, datagram, address)
 
-    def _try_to_send(self, datagram: bytes, address: Address) -> bool:
+    def send_run(self, run: Run, address: Address) -> bool:
+        """Send some datagrams in one piece.
+
+        :returns: whether the system took them all; otherwise it took none. There are addresses that it sends nothing
+            to in this way, such as those behind some tunnels, or with datagrams that have to be fragmented.
+        """
+        try:
+            self._send(self._socket.sendmsg, (run.joined,), run.ancillary, 0, address)
+        except OSError:
+            return False
+        return True
+
+    def _send(self, send: Callable[..., int], *arguments: Any) -> None:
+        for _ in range(_ATTEMPTS - 1):
+            if self._try_to_send(send, *arguments):
+                return
+        send(*arguments)
+
+    def _try_to_send(self, send: Callable[..., int], *arguments: Any) -> bool:
         """Send, unless that meets the error of an earlier datagram."""
         try:
-            self._socket.sendto(datagram, address)
+            send(*arguments)
         except OSError as error:
             # The queue has no room for errors that come too many at once; then this one is all that is said.
             if not self._take_errors() and error.errno != ECONNREFUSED:

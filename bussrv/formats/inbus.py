@@ -18,6 +18,7 @@ module                       what it is
 ``inbus_outlet``             the way out: versions, the rate, the port's own address
 ``inbus_drops``              what is counted, logged and journaled of what goes nowhere
 ``icmp``                     which addresses nobody listens at
+``segments``                 several datagrams for one address in one system call
 ===========================  ==========================================================================
 """
 
@@ -35,6 +36,7 @@ from bussrv.formats.inbus_outlet import MAPPED, Outlet
 from bussrv.formats.inbus_publishers import Publishers
 from bussrv.formats.inbus_subscribers import UNREACHABLE_GRACE, LedgerEntry, Subscribers
 from bussrv.formats.listening import DatagramListener
+from bussrv.formats.segments import MOST_SEGMENTS
 from bussrv.interfaces import IBus
 from bussrv.journal.record import format_time
 from bussrv.wire import inbus as wire
@@ -56,9 +58,14 @@ def _shown(entry: LedgerEntry) -> dict[str, Any]:
 
 
 class InbusServer(DatagramProtocol):
-    """The Inbus port: every subscriber and every publisher."""
+    """The Inbus port: every subscriber and every publisher.
+
+    :ivar in_turns: whether what several datagrams of one turn of the reactor bring goes on together. That is so on a
+        port.
+    """
 
     transport: Any
+    in_turns = False
 
     def __init__(self, bus: IBus, reactor: Any) -> None:
         self._bus = bus
@@ -69,6 +76,8 @@ class InbusServer(DatagramProtocol):
         self._subscribers = Subscribers(bus, reactor, self._outlet, self._drops)
         self._publishers = Publishers(bus, reactor, self._outlet, self._drops)
         bus.report("inbus", self._report)
+        self._collected = 0
+        self._is_called = False
         self._sweeping = LoopingCall(self._sweep)
         self._sweeping.clock = reactor
 
@@ -83,6 +92,7 @@ class InbusServer(DatagramProtocol):
 
     def listening(self) -> None:
         """The port is read from: learn from now on which subscribers cannot be reached."""
+        self.in_turns = True
         self._outlet.watch(self._subscribers.not_reached)
 
     def stop(self) -> None:
@@ -115,7 +125,24 @@ class InbusServer(DatagramProtocol):
         except (RemoteProtocolError, Refused) as error:
             self._drops.drop(error.reason, error.message, host)
         finally:
-            self._bus.flush()
+            self._read()
+
+    def _read(self) -> None:
+        """A datagram was read, and what came of it was collected: send it now, or together with what comes next."""
+        self._collected += 1
+        if not self.in_turns or self._collected >= MOST_SEGMENTS:
+            self._flush()
+        elif not self._is_called:
+            self._is_called = True
+            self._reactor.callLater(0, self._turn_ended)
+
+    def _turn_ended(self) -> None:
+        self._is_called = False
+        self._flush()
+
+    def _flush(self) -> None:
+        self._collected = 0
+        self._bus.flush()
 
     def _sweep(self) -> None:
         """End every subscription and service that was not renewed within the lease."""

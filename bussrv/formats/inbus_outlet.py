@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any
 
@@ -16,6 +16,7 @@ from bussrv.addresses import format_address
 from bussrv.bus.delivery import Batch, Delivery
 from bussrv.formats.icmp import ErrorQueue, Told, watch_errors
 from bussrv.formats.inbus_drops import FORMAT, Drops
+from bussrv.formats.segments import Run, runs
 from bussrv.interfaces import IBus, IEncoding, ISessionLink
 from bussrv.registry.throttle import Throttle
 from bussrv.values import Publication, Traffic
@@ -103,6 +104,7 @@ class Outlet:
         self._errors: ErrorQueue | None = None
         self._bound: IPv4Address | IPv6Address = IPv4Address(0)
         self._port = 0
+        self._cut: tuple[Sequence[bytes], Sequence[Run]] = ((), ())
 
     def open(self, transport: Any) -> None:
         """The port is bound."""
@@ -132,12 +134,17 @@ class Outlet:
             return address == canonical(str(self._bound))
         return _is_of_this_machine(address)
 
-    def admits(self, address: tuple[str, int], session_id: str) -> bool:
-        """Whether one more datagram may be sent there now; if not, that is counted, logged and journaled."""
-        if self._throttle.admit(address) is not None:
-            return True
+    def admits(self, address: tuple[str, int], session_id: str, wanted: int) -> int:
+        """How many of the datagrams that are ``wanted`` may be sent there now; the others are counted, logged and
+        journaled.
+        """
+        admitted = self._throttle.take(address, wanted)
+        for _ in range(wanted - admitted):
+            self._note_over_rate(format_address(*address), session_id)
+        return admitted
+
+    def _note_over_rate(self, peer: str, session_id: str) -> None:
         self._bus.counters["inbus-rate"] += 1
-        peer = format_address(*address)
         self._bus.registry.note_from_stranger(
             ev.LimitReached(
                 protocol=FORMAT,
@@ -149,12 +156,40 @@ class Outlet:
             )
         )
         self._drops.warn(peer, "inbus: more than {rate} datagrams a second to {peer}", rate=self._most, peer=peer)
-        return False
 
-    def send(self, datagram: bytes, address: tuple[str, int]) -> bool:
-        """Send a datagram. :returns: whether the system took it; if not, that is counted."""
+    def send(self, frames: Sequence[bytes], address: tuple[str, int]) -> tuple[int, int]:
+        """Send datagrams, in order.
+
+        :returns: how many of them the system took, and of how many bytes; the others are counted.
+        """
         if self._bound.version == 6 and ":" not in address[0]:
             address = (MAPPED + address[0], address[1])
+        if len(frames) == 1 or self._errors is None or not self._errors.can_segment:
+            return self._send_each(frames, address)
+        taken = size = 0
+        for run in self._runs_of(frames):
+            if len(run.frames) > 1 and self._errors.send_run(run, address):
+                taken += len(run.frames)
+                size += len(run.joined)
+            else:
+                more, of_size = self._send_each(run.frames, address)
+                taken += more
+                size += of_size
+        return taken, size
+
+    def _runs_of(self, frames: Sequence[bytes]) -> Sequence[Run]:
+        """Mostly the same frames go to one subscriber after the other, so they are not cut anew each time."""
+        if frames is not self._cut[0]:
+            self._cut = frames, tuple(runs(frames))
+        return self._cut[1]
+
+    def _send_each(self, frames: Sequence[bytes], address: tuple[str, int]) -> tuple[int, int]:
+        sizes = [len(frame) for frame in frames if self._send_one(frame, address)]
+        if len(sizes) < len(frames):
+            self._bus.counters["inbus-send-failed"] += len(frames) - len(sizes)
+        return len(sizes), sum(sizes)
+
+    def _send_one(self, datagram: bytes, address: tuple[str, int]) -> bool:
         try:
             if self._errors is not None:
                 self._errors.send(datagram, address)
@@ -164,7 +199,6 @@ class Outlet:
                 return True
         except (OSError, MessageLengthError, InvalidAddressError):
             pass  # The last: an address that is allowed may be of the other version of IP than the port is.
-        self._bus.counters["inbus-send-failed"] += 1
         return False
 
 
@@ -201,15 +235,13 @@ class InbusLink:
 
     def send(self, batch: Batch) -> None:
         """Send datagrams; what is over the rate, or what the system does not take at once, is dropped and counted."""
-        outlet, address = self._outlet, self._address
-        for frame in batch.frames:
-            if not outlet.admits(address, self.session_id):
-                self.over_rate += 1
-            elif outlet.send(frame, address):
-                self.traffic.objects_out += 1
-                self.traffic.bytes_out += len(frame)
-            else:
-                self.send_errors += 1
+        outlet, address, wanted = self._outlet, self._address, len(batch)
+        admitted = outlet.admits(address, self.session_id, wanted)
+        taken, size = outlet.send(batch.frames if admitted == wanted else batch.frames[:admitted], address)
+        self.over_rate += wanted - admitted
+        self.send_errors += admitted - taken
+        self.traffic.objects_out += taken
+        self.traffic.bytes_out += size
 
     def close(self, reason: str) -> None:
         """There is no connection."""
