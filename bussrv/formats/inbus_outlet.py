@@ -25,6 +25,10 @@ from bussrv.wire import inbus as wire
 MAX_TARGETS = 100_000
 """For how many addresses it is remembered what they were sent in the last second."""
 
+MOST_IN_RUNS = 128
+"""How many datagrams a subscriber is sent in runs. More come of a stream; they go one by one, so that it can keep up:
+the buffer of a socket holds some 270 small ones, unless it is made larger."""
+
 MAPPED = "::ffff:"
 """What an IPv4 address begins with on a port that serves both versions of IP."""
 
@@ -164,7 +168,7 @@ class Outlet:
         """
         if self._bound.version == 6 and ":" not in address[0]:
             address = (MAPPED + address[0], address[1])
-        if len(frames) == 1 or self._errors is None or not self._errors.can_segment:
+        if self._errors is None or not (1 < len(frames) <= MOST_IN_RUNS and self._errors.can_segment):
             return self._send_each(frames, address)
         taken = size = 0
         for run in self._runs_of(frames):
@@ -184,10 +188,14 @@ class Outlet:
         return self._cut[1]
 
     def _send_each(self, frames: Sequence[bytes], address: tuple[str, int]) -> tuple[int, int]:
-        sizes = [len(frame) for frame in frames if self._send_one(frame, address)]
-        if len(sizes) < len(frames):
-            self._bus.counters["inbus-send-failed"] += len(frames) - len(sizes)
-        return len(sizes), sum(sizes)
+        taken = size = 0
+        for frame in frames:
+            if self._send_one(frame, address):
+                taken += 1
+                size += len(frame)
+            else:
+                self._bus.counters["inbus-send-failed"] += 1
+        return taken, size
 
     def _send_one(self, datagram: bytes, address: tuple[str, int]) -> bool:
         try:
@@ -235,9 +243,10 @@ class InbusLink:
 
     def send(self, batch: Batch) -> None:
         """Send datagrams; what is over the rate, or what the system does not take at once, is dropped and counted."""
-        outlet, address, wanted = self._outlet, self._address, len(batch)
+        outlet, address, frames = self._outlet, self._address, batch.frames
+        wanted = len(frames)
         admitted = outlet.admits(address, self.session_id, wanted)
-        taken, size = outlet.send(batch.frames if admitted == wanted else batch.frames[:admitted], address)
+        taken, size = outlet.send(frames if admitted == wanted else frames[:admitted], address)
         self.over_rate += wanted - admitted
         self.send_errors += admitted - taken
         self.traffic.objects_out += taken

@@ -29,27 +29,24 @@ class Throttle:
 
         :returns: how many calls were held back since the last one admitted, or ``None`` when this one is held back.
         """
-        tokens, now, held_back = self._bucket(key)
+        now = self._seconds()
+        tokens, since, held_back = self._buckets.pop(key, (self._burst, now, 0))
+        tokens = min(self._burst, tokens + (now - since) * self._rate)
         if tokens < 1.0:
             self._buckets[key] = (tokens, now, held_back + 1)
             return None
-        self._keep(key, (tokens - 1.0, now, 0))
+        self._buckets[key] = (tokens - 1.0, now, 0)
+        if len(self._buckets) > self._max_keys:
+            self._buckets.popitem(last=False)
         return held_back
 
     def take(self, key: Hashable, wanted: int) -> int:
         """Take as many tokens of ``key`` as there are, up to ``wanted``. :returns: how many."""
-        tokens, now, held_back = self._bucket(key)
-        taken = min(wanted, int(tokens))
-        self._keep(key, (tokens - taken, now, held_back + wanted - taken))
-        return taken
-
-    def _bucket(self, key: Hashable) -> tuple[float, float, int]:
-        """Take out the bucket of ``key``, filled up to what it holds now."""
         now = self._seconds()
         tokens, since, held_back = self._buckets.pop(key, (self._burst, now, 0))
-        return min(self._burst, tokens + (now - since) * self._rate), now, held_back
-
-    def _keep(self, key: Hashable, bucket: tuple[float, float, int]) -> None:
-        self._buckets[key] = bucket
+        tokens = min(self._burst, tokens + (now - since) * self._rate)
+        taken = wanted if wanted <= tokens else max(0, int(tokens))
+        self._buckets[key] = (tokens - taken, now, held_back + wanted - taken)
         if len(self._buckets) > self._max_keys:
             self._buckets.popitem(last=False)
+        return taken

@@ -95,6 +95,7 @@ class Delivery(RuleBasedStateMachine):
         self.real = Arena(announce=announce, slow_spp=slow_spp, max_outbound=MAX_OUTBOUND)
         for kind in ("objects", "business", "spp"):
             self.real.factory(kind).in_turns = in_turns
+        self.real.udp.server.in_turns = in_turns
         self.model = ReferenceServer(SERVER, announce == "members")
         for kind in ("objects", "objects", "objects", "objects", "business", "spp", "spp"):
             self.connects(kind)

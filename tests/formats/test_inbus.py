@@ -8,6 +8,7 @@ from twisted.internet.error import InvalidAddressError, MessageLengthError
 from twisted.logger import capturedLogs
 
 from bussrv import events as ev
+from bussrv.formats.segments import MOST_SEGMENTS
 from bussrv.registry.state import RegistryState
 from bussrv.wire import inbus
 from tests.formats.network import Network
@@ -444,3 +445,61 @@ def test_a_change_that_cannot_be_written_is_dropped_and_counted() -> None:
     network.udp.subscribe("a")
     network.udp.publish("a", b"y")
     assert network.udp.payloads() == [b"y"]
+
+
+def in_turns() -> Network:
+    """A server whose port is read in turns, as real ones are."""
+    network = Network()
+    network.udp.subscribe("upnp", port=5000)
+    network.udp.publish("upnp", b"")
+    network.udp.taken()
+    network.udp.server.in_turns = True
+    return network
+
+
+def test_what_a_turn_brings_goes_on_at_its_end() -> None:
+    network = in_turns()
+    for number in range(3):
+        network.udp.publish("upnp", b"%d" % number)
+    assert network.udp.payloads() == []
+    network.reactor.advance(0)
+    assert network.udp.payloads() == [b"0", b"1", b"2"]
+    network.udp.publish("upnp", b"3")
+    network.reactor.advance(0)
+    assert network.udp.payloads() == [b"3"]
+
+
+def test_no_more_is_put_off_than_goes_in_one_call() -> None:
+    network = in_turns()
+    sent = [b"%d" % number for number in range(MOST_SEGMENTS + 1)]
+    for payload in sent[:-2]:
+        network.udp.publish("upnp", payload)
+    assert network.udp.payloads() == []
+    network.udp.publish("upnp", sent[-2])
+    assert network.udp.payloads() == sent[:-1]
+    network.udp.publish("upnp", sent[-1])
+    assert network.udp.payloads() == []
+    network.reactor.advance(0)
+    assert network.udp.payloads() == sent[-1:]
+
+
+def test_who_comes_and_goes_in_a_turn_gets_what_was_published_in_between() -> None:
+    network = in_turns()
+    network.udp.publish("upnp", b"1")
+    network.udp.subscribe("upnp", port=5001)
+    network.udp.publish("upnp", b"2")
+    network.udp.unsubscribe("upnp", port=5000)
+    network.udp.publish("upnp", b"3")
+    network.reactor.advance(0)
+    got = [(inbus.decode(datagram).payload, port) for datagram, (_, port) in network.udp.taken()]
+    assert got == [(b"1", 5000), (b"2", 5000), (b"2", 5001), (b"3", 5001)]
+
+
+def test_a_server_that_stops_in_a_turn_sends_what_it_was_given() -> None:
+    network = in_turns()
+    network.udp.publish("upnp", b"1")
+    network.udp.server.stop()
+    assert network.udp.payloads() == [b"1"]
+    network.udp.server.stopProtocol()
+    network.reactor.advance(0)
+    assert network.bus.counters == {}

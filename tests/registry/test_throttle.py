@@ -97,3 +97,36 @@ def test_keys_are_remembered_only_so_long(monkeypatch, strangers):
     assert bucket.admit(strangers - 1) is None
     # The one that was heard of longest ago is forgotten.
     assert bucket.admit(0) == 0
+
+
+@given(calls, st.sampled_from([0.5, 1.0, 8.0]), st.integers(1, 5), st.lists(st.integers(0, 7), min_size=100))
+def test_to_take_several_tokens_is_to_ask_for_each(calls, rate, burst, wanted):
+    now = Fraction(0)
+    several, one_by_one = (Throttle(rate, burst, lambda: float(now)) for _ in range(2))
+    for (key, pause), number in zip(calls, wanted, strict=False):
+        now += pause
+        assert several.take(key, number) == sum(one_by_one.admit(key) is not None for _ in range(number))
+
+
+def test_what_was_not_taken_is_held_back():
+    now = 0.0
+    bucket = Throttle(1.0, 2, lambda: now)
+    assert bucket.take("a", 5) == 2
+    now = 1.0
+    assert bucket.admit("a") == 3
+    assert bucket.take("a", 1) == 0
+
+
+def test_a_clock_that_is_set_back_gives_no_tokens_away():
+    now = 10.0
+    bucket = Throttle(1.0, 1, lambda: now)
+    assert bucket.take("a", 3) == 1
+    now = 0.0
+    assert bucket.take("a", 3) == 0
+
+
+def test_keys_that_tokens_are_taken_of_are_remembered_only_so_long():
+    bucket = Throttle(1.0, 1, lambda: 0.0, max_keys=3)
+    assert [bucket.take(number, 1) for number in range(5)] == [1] * 5
+    assert len(bucket._buckets) == 3
+    assert [bucket.take(number, 1) for number in (4, 0)] == [0, 1]
