@@ -99,8 +99,8 @@ _DATAGRAMS: Mapping[str, object] = {"window": 50, "give_up": 0.3}
 """No more in flight than the buffers of sockets hold, and what was lost is not waited for."""
 
 
-def _inbus() -> list[Lane]:
-    return [Lane(server, _between(1, 50, "inbus"), _DATAGRAMS) for server in (BUSSRV, SELECT)]
+def _inbus(**options: object) -> list[Lane]:
+    return [Lane(server, _between(1, 50, "inbus"), {**_DATAGRAMS, **options}) for server in (BUSSRV, SELECT)]
 
 
 def _across() -> list[Lane]:
@@ -148,6 +148,7 @@ SCENARIOS = (
     Scenario("i", "a service with 50 SPP watchers, 16 B", _watched(50), quick=True),
     Scenario("i-1000", "a service with 1,000 SPP watchers, 16 B", _watched(1000)),
     Scenario("j", "Inbus, 1 publisher, 50 subscribers, 16 B", _inbus(), quick=True),
+    Scenario("j-mixed", "the same, each of another size than the one before, up to 256 B", _inbus(extra="1:240")),
     Scenario("k", "1 Inbus publisher, 50 objects clients and 50 SPP watchers, 16 B", _across()),
     Scenario("l", "three linked servers, 50 subscribers on all of them, 16 B", _linked(), quick=True, fresh=True),
     Scenario("m", "5,000 idle sessions", _idle(), quick=True, fresh=True, idle=5000),

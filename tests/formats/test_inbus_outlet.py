@@ -26,6 +26,8 @@ from tests.formats.network import Network
 
 PATIENCE = 5.0
 RATE = 150
+TOO_LARGE = 65_528
+"""For UDP over either version of IP."""
 
 HOSTS = [
     {"host": "127.0.0.1", "to": "127.0.0.1"},
@@ -172,7 +174,7 @@ def numbered(lengths: Sequence[int]) -> list[bytes]:
 lengths = st.one_of(
     st.lists(st.sampled_from([40, 40, 40, 44, 36]), max_size=40),
     st.integers(1, MOST_IN_RUNS + 20).map(lambda times: [50] * times),
-    st.lists(st.sampled_from([4, 1400, 9000, MAX_DATAGRAM + 1]), max_size=4),
+    st.lists(st.sampled_from([4, 1400, 9000, TOO_LARGE]), max_size=4),
     st.sampled_from([[MAX_DATAGRAM], [9000, MAX_DATAGRAM], [40_000, 40_000]]),
 )
 steps = st.lists(
@@ -211,6 +213,17 @@ def test_datagrams_that_are_alike_go_in_one_call() -> None:
         out.send(frames)
         assert out.got == [frames, frames]
         assert counting.calls == ["sendmsg"] * 2
+
+
+@pytest.mark.parametrize(
+    ("frames", "calls"),
+    [(1, ["sendto"]), (MOST_IN_RUNS, ["sendmsg"] * 4), (MOST_IN_RUNS + 1, ["sendto"] * (MOST_IN_RUNS + 1))],
+)
+def test_what_is_more_than_a_receiver_may_have_room_for_goes_one_by_one(frames: int, calls: list[str]) -> None:
+    with hall() as out:
+        out.errors._socket = counting = Counting(out.port.socket)
+        out.send(numbered([40] * frames))
+        assert counting.calls == calls
 
 
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.EIO, errno.EMSGSIZE, errno.EAGAIN, errno.ECONNREFUSED])
