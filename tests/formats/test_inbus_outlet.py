@@ -206,8 +206,9 @@ def test_in_runs_or_one_by_one_subscribers_are_sent_the_same(hosts: dict[str, st
         assert other.is_silent()
 
 
-def test_datagrams_that_are_alike_go_in_one_call() -> None:
-    with hall(2) as out:
+@pytest.mark.parametrize("hosts", HOSTS, ids=["IPv4", "IPv6", "mapped"])
+def test_datagrams_that_are_alike_go_in_one_call(hosts: dict[str, str]) -> None:
+    with hall(2, **hosts) as out:
         out.errors._socket = counting = Counting(out.port.socket)
         frames = numbered([40] * 20)
         out.send(frames)
