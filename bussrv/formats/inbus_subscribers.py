@@ -46,7 +46,7 @@ class LedgerEntry(Struct, frozen=True, kw_only=True):
     :ivar app_keys: what it is subscribed to, sorted.
     :ivar last_heard: when it last subscribed or renewed, UTC microseconds.
     :ivar send_errors: how many datagrams the system did not take, or lost on their way.
-    :ivar unreachables: how often nobody listened there.
+    :ivar unreachables: how often it was said that nobody listens there.
     :ivar over_rate: how many datagrams were too many in a second.
     :ivar lease_left: the seconds until the last of its subscriptions ends; ``None``: it never does.
     """
