@@ -1,10 +1,12 @@
 """How much Hypothesis tries: ``HYPOTHESIS_PROFILE=thorough`` before a release, the default otherwise.
 
-And what tests need that look for what an input leaves in memory.
+And what is the same for all tests, whoever starts them, and what those need that look for what an input leaves in
+memory.
 """
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +17,13 @@ from twisted.logger import Logger, LogPublisher
 settings.register_profile("default", deadline=None, derandomize=False, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("thorough", settings.get_profile("default"), max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_configure() -> None:
+    """A shell that is no terminal's lets what it starts in the background ignore Ctrl-C, and so would whatever that
+    starts: programs that tests send one to would go on for ever."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="module")
