@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-TICKS = os.sysconf("SC_CLK_TCK")
+import processes
 
 RESET_PEAK = "5"
 """What ``/proc/PID/clear_refs`` takes that for."""
@@ -75,14 +75,14 @@ class Meter:
 
     def _look(self) -> None:
         """See what the peaks were since this was done last, which is news for every phase that is open; forget them."""
-        peaks = {process: _peak(process) for process in _family()}
-        java = sum(peak for process, peak in peaks.items() if _is_java(process))
+        peaks = {pid: _peak(pid) for pid in _family()}
+        java = sum(peak for pid, peak in peaks.items() if _is_java(pid))
         for each in self._open:
             each.python = max(each.python, sum(peaks.values()) - java)
             each.java = max(each.java, java)
-        for process in peaks:
+        for pid in peaks:
             with suppress(OSError):
-                (process / "clear_refs").write_text(RESET_PEAK)
+                Path(f"/proc/{pid}/clear_refs").write_text(RESET_PEAK)
 
 
 @dataclass(eq=False)
@@ -91,42 +91,36 @@ class _Peaks:
     java: int = 0
 
 
-def _family() -> list[Path]:
-    """Our process and those below it, as directories of ``/proc``."""
+def _family() -> list[int]:
+    """Our process and those below it."""
     parents: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*"):
-        fields = _fields(path)
-        if fields:
-            parents[int(path.name)] = int(fields[1])
+        with suppress(OSError):
+            parents[int(path.name)] = processes.parent(int(path.name))
     found = {os.getpid()}
     while more := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= more
-    return [Path("/proc", str(pid)) for pid in found]
-
-
-def _fields(process: Path) -> list[str]:
-    """What ``stat`` says behind the name of the program; nothing if the process is gone."""
-    try:
-        return (process / "stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return []
+    return [*found]
 
 
 def _cpu() -> float:
     """Seconds of CPU so far, those of children that ended among them."""
-    return sum(sum(map(int, _fields(process)[11:15])) for process in _family()) / TICKS
+    used = 0.0
+    for pid in _family():
+        with suppress(OSError):
+            used += processes.cpu(pid, with_children=True)
+    return used
 
 
-def _peak(process: Path) -> int:
+def _peak(pid: int) -> int:
     try:
-        lines = (process / "status").read_text().splitlines()
+        return processes.memory(pid, "VmHWM")
     except OSError:
         return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
 
 
-def _is_java(process: Path) -> bool:
+def _is_java(pid: int) -> bool:
     try:
-        return (process / "comm").read_text().strip() == "java"
+        return Path(f"/proc/{pid}/comm").read_text().strip() == "java"
     except OSError:
         return False

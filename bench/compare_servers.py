@@ -8,11 +8,12 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import processes
 
 from bussrv.testing.server import RunningServer
 from bussrv.version import VERSION
@@ -36,9 +37,6 @@ RAISED = ("--max-connects", "1000000", "--inbus-max-rate", "1000000")
 
 LOG = "log"
 
-START_TIME = 10.0
-"""Seconds within which a peer has to listen."""
-
 
 @dataclass(frozen=True)
 class Running:
@@ -53,26 +51,15 @@ class Running:
 
     def memory(self) -> int:
         """Resident bytes of all its processes, now."""
-        return sum(_status(pid, "VmRSS") for pid in self.pids)
+        return sum(processes.memory(pid, "VmRSS") for pid in self.pids)
 
     def peak_memory(self) -> int:
         """The most resident bytes it had so far."""
-        return sum(_status(pid, "VmHWM") for pid in self.pids)
+        return sum(processes.memory(pid, "VmHWM") for pid in self.pids)
 
     def cpu(self) -> float:
         """Seconds of CPU that all its processes have used so far."""
-        return sum(_cpu(pid) for pid in self.pids)
-
-
-def _status(pid: int, name: str) -> int:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(name + ":"))
-
-
-def _cpu(pid: int) -> float:
-    # The second field is the name of the program in parentheses, and may hold anything.
-    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+        return sum(processes.cpu(pid) for pid in self.pids)
 
 
 def start(name: str, directory: Path) -> AbstractContextManager[Running]:
@@ -124,7 +111,7 @@ def _peer(name: str, directory: Path, options: Sequence[str] = ()) -> Iterator[R
     assert program is not None
     command = [program, *_arguments[name](directory, port), *options]
     with _process(command, directory) as process:
-        _wait_for(port, process, directory / LOG)
+        processes.wait_for(("127.0.0.1", port), process, directory / LOG)
         yield Running([process.pid], {FORMATS[name]: f"{FORMATS[name]}:{port}"})
 
 
@@ -176,19 +163,6 @@ def _nats(directory: Path, port: int) -> list[str]:
 
 
 _arguments: dict[str, Callable[[Path, int], list[str]]] = {MOSQUITTO: _mosquitto, REDIS: _redis, NATS: _nats}
-
-
-def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    give_up = time.monotonic() + START_TIME
-    while not _listens(port):
-        if process.poll() is not None or time.monotonic() > give_up:
-            raise RuntimeError(f"{process.args!r} did not start:\n{log.read_text()}")
-        time.sleep(0.01)
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as connection:
-        return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
 def program_of(name: str) -> str:

@@ -19,6 +19,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import processes
 from journal_figures import Figures, figures
 from journal_pacer import pacer, read_moments
 from twisted.internet.defer import Deferred
@@ -30,9 +31,6 @@ from bussrv.interfaces import IJournal
 from bussrv.journal.record import Record, Stamped
 
 Encode = Callable[[int, Stamped], str]
-
-START_TIME = 10.0
-"""Seconds within which it has to answer."""
 
 
 def version() -> str | None:
@@ -187,20 +185,7 @@ def redis(directory: Path, line: bytes) -> Iterator[Redis]:
     command = ["redis-server", *(word for name, value in settings.items() for word in (f"--{name}", value))]
     with subprocess.Popen(command, cwd=directory, stdout=subprocess.DEVNULL) as process:
         try:
-            _wait_for(path, process)
+            processes.wait_for(str(path), process, "see what it said above")
             yield Redis(path, line)
         finally:
             process.terminate()
-
-
-def _wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
-    give_up = time.monotonic() + START_TIME
-    while not _listens(path):
-        if process.poll() is not None or time.monotonic() > give_up:
-            raise RuntimeError(f"redis-server did not start (exit status {process.poll()}): see what it said above")
-        time.sleep(0.01)
-
-
-def _listens(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as connection:
-        return connection.connect_ex(str(path)) == 0
