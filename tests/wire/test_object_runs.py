@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from bussrv.errors import RemoteProtocolError
 from bussrv.wire.objects import FIRST_RUN, LONGEST_RUN, MAX_ADDED, BusObject, ObjectReader
+from tests.wire import chunks as chunked
+from tests.wire.chunks import cut
 
 LIMITS = {"max_metadata": 120, "max_payload": 40, "max_nesting": 4}
 
@@ -61,23 +63,10 @@ class OneByOne(ObjectReader):
         return []
 
 
-def cut(stream, places):
-    places = sorted(min(place, len(stream)) for place in places)
-    return [stream[start:end] for start, end in zip([0, *places], [*places, len(stream)], strict=True)]
-
-
 def read(reader, chunks):
-    """Every event, behind each chunk that brought it, and the error."""
-    found = []
-    for chunk in chunks:
-        reader.feed(chunk)
-        try:
-            while (event := reader.next_event()) is not None:
-                found.append(event)
-        except RemoteProtocolError as error:
-            return [*found, (error.reason, error.message, error.position)]
-        found.append(len(reader))
-    return found
+    """What each chunk brought, and how much was held behind it; the error."""
+    *found, error = chunked.read(reader, chunks)
+    return found, error and (error.reason, error.message, error.position)
 
 
 @given(streams, st.lists(st.integers(0, 600), max_size=8))

@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from bussrv.errors import REASONS, RemoteProtocolError
 from bussrv.wire import objects
 from bussrv.wire.objects import BadObject, BusObject, Head, ObjectReader, encode, read_head, with_route
+from tests.wire import chunks as chunked
+from tests.wire.chunks import chunks_of, in_bytes
 
 VECTORS = {
     name: json.loads(Path(__file__).parents[1].joinpath("vectors", f"{name}.json").read_text("utf-8"))
@@ -45,28 +48,10 @@ def seen(event):
 def read(chunks, **limits):
     """The events of a connection, and what its error says, or ``None``."""
     reader = ObjectReader(**limits)
-    most = max(reader._max_metadata, reader._max_payload)
-    events = []
-    for chunk in chunks:
-        reader.feed(chunk)
-        try:
-            while (event := reader.next_event()) is not None:
-                events.append(event)
-        except RemoteProtocolError as error:
-            return events, {"reason": error.reason, "message": error.message, "position": error.position}
-        assert len(reader) <= most
-    return events, None
-
-
-def in_bytes(data):
-    return [data[index : index + 1] for index in range(len(data))]
-
-
-@st.composite
-def chunks_of(draw, data):
-    """``data`` in chunks, of which some may be empty."""
-    cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=8)))
-    return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+    events, held, error = chunked.read(reader, chunks)
+    assert max(held, default=0) <= max(reader._max_metadata, reader._max_payload)
+    said = error and {"reason": error.reason, "message": error.message, "position": error.position}
+    return [*chain.from_iterable(events)], said
 
 
 # Vectors.

@@ -2,6 +2,7 @@
 
 import json
 import struct
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 
 from bussrv.errors import REASONS, RemoteProtocolError
 from bussrv.wire import spp
+from tests.wire import chunks as chunked
+from tests.wire.chunks import chunks_of, in_bytes
 
 VECTORS = json.loads(Path(__file__).parents[1].joinpath("vectors", "spp.json").read_text("utf-8"))["vectors"]
 SIDES = ("client", "server")
@@ -35,28 +38,9 @@ def drain(reader):
 
 def read(side, chunks, max_packet=spp.MAX_PACKET):
     """The events of a connection, and the reason and position of the error at its end, or ``None``."""
-    reader = spp.SppReader(side, max_packet)
-    events = []
-    for chunk in chunks:
-        reader.feed(chunk)
-        try:
-            while (found := reader.next_event()) is not None:
-                events.append(found)
-        except RemoteProtocolError as error:
-            return events, (error.reason, error.position)
-        assert len(reader) <= max_packet + 8
-    return events, None
-
-
-def in_bytes(data):
-    return [data[index : index + 1] for index in range(len(data))]
-
-
-@st.composite
-def splits(draw, data):
-    """``data`` in chunks, of which some may be empty."""
-    cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=8)))
-    return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+    events, held, error = chunked.read(spp.SppReader(side, max_packet), chunks)
+    assert max(held, default=0) <= max_packet + 8
+    return [*chain.from_iterable(events)], error and (error.reason, error.position)
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -146,7 +130,7 @@ def test_every_chunking_gives_the_same_events(side, data):
     stream = b"".join(packet for _, packet in sent)
     assert read(side, [stream], 1000) == (events, None)
     assert read(side, in_bytes(stream), 1000) == (events, None)
-    assert read(side, data.draw(splits(stream)), 1000) == (events, None)
+    assert read(side, data.draw(chunks_of(stream)), 1000) == (events, None)
 
 
 @given(sides, st.data())
@@ -157,7 +141,7 @@ def test_every_chunking_of_a_malformed_stream_gives_the_same_events_and_error(si
     assert events == [each for each, _ in sent]
     assert error is not None
     assert read(side, in_bytes(stream), 1000) == (events, error)
-    assert read(side, data.draw(splits(stream)), 1000) == (events, error)
+    assert read(side, data.draw(chunks_of(stream)), 1000) == (events, error)
 
 
 @given(sides, st.data())
@@ -175,7 +159,7 @@ def test_altered_packets_give_the_same_events_or_protocol_error_however_they_are
     events, error = read(side, [bytes(stream)], 1000)
     assert error is None or error[0] in REASONS
     assert read(side, in_bytes(bytes(stream)), 1000) == (events, error)
-    assert read(side, data.draw(splits(bytes(stream))), 1000) == (events, error)
+    assert read(side, data.draw(chunks_of(bytes(stream))), 1000) == (events, error)
 
 
 @pytest.mark.parametrize("side", SIDES)
