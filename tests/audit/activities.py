@@ -23,7 +23,9 @@ from bussrv.registry.fold import RegistryFold
 from bussrv.registry.state import Session
 from bussrv.synth.faults import KINDS
 from bussrv.synth.journal import write_journal
-from tests.audit.journals import START, STEP
+from tests.audit.journals import START, STEP, Writer
+
+HOUR = 3600 * 1_000_000
 
 _ABOUT: dict[str, Any] = {
     "protocol": st.sampled_from(["objects", "objects", "inbus", None]),
@@ -79,9 +81,31 @@ class Collected:
         self.given += given
 
 
+def planned() -> list[Record]:
+    """Twice, the later time behind whatever a period leaves out: what has to be among records that are drawn. Two
+    sessions at once, which stay for hours; a service that comes back, and one that never goes; somebody who waits in
+    vain.
+    """
+    writer = Writer("planned")
+    for turn in ("1", "2"):
+        provider, other, service = f"provider{turn}", f"other{turn}", f"tv{turn}"
+        writer.open(provider)
+        writer.open(other)
+        writer.register(provider, service)
+        writer.register(provider, "radio")
+        writer.unregister(provider, service)
+        writer.write(ev.SubscriptionAdded(session=other, service=service))
+        writer.write(ev.SubscriptionRemoved(session=other, service=service))
+        writer.seq += 2 * HOUR // STEP
+        writer.register(provider, service)
+        writer.close(other)
+    return writer.records
+
+
 def drawn(number: int) -> Collected:
-    """So many servers: of some, the first records are not there any more, and of some a few are there twice."""
-    found = Collected()
+    """So many servers: of some, the first records are not there any more, and of some a few are there twice. And one
+    whose records are the ``planned`` ones."""
+    found = Collected(planned())
 
     @settings(max_examples=number, database=None, phases=[Phase.generate], deadline=None)
     @for_each(PLANS)

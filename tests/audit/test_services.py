@@ -67,7 +67,7 @@ def agree(said: Said, wanted: Said) -> None:
 
 @pytest.mark.parametrize("since", [None, MIDDLE])
 def test_drawn(spark: SparkSession, tmp_path: Path, since: int | None) -> None:
-    collected = activities.drawn(200)
+    collected = activities.drawn(80)
     wanted = expected(collected.records, collected.given, since)
     assert wanted.orphans
     assert {row["outages"] for row in wanted.services} >= {0, 1}
