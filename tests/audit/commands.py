@@ -1,11 +1,17 @@
-"""The command as a process of its own."""
+"""The command as a process of its own, and in the one Spark session of all tests."""
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,3 +43,20 @@ class Started:
 
 def run(cwd: Path, program: tuple[str, ...], *arguments: str | Path, **environment: str) -> Ended:
     return Started(cwd, program, *arguments, **environment).ended()
+
+
+def called(
+    spark: SparkSession, main: Callable[[Sequence[str]], int], cwd: Path, *arguments: str, encoding: str = "utf-8"
+) -> Ended:
+    """What a ``main`` says, and how it ends, with that session instead of one of its own.
+
+    :param encoding: that of its standard output.
+    """
+    said = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="")
+    complained = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(complained):
+        patch.chdir(cwd)
+        patch.setattr("bussrv.audit.session.spark_session", lambda *_, **__: nullcontext(spark))
+        status = main(arguments)
+    said.seek(0)
+    return Ended(arguments, status, said.read(), complained.getvalue())

@@ -1,4 +1,4 @@
-"""One Spark session for all tests, one audit of many journals, and two audits by the command."""
+"""One Spark session for all tests, one audit of many journals, and two audits by the commands."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from bussrv.audit import job
 from bussrv.audit.job import Verdict, audit
 from bussrv.audit.session import spark_session
+from bussrv.cli.main import main as bussrv
 from tests.audit.cases import CASES
-from tests.audit.commands import BUSSRV, JOB, Ended, Started
+from tests.audit.commands import Ended, called
 from tests.audit.journals import barn, day, write_journal
 from tests.audit.plans import Plan, draw, write
 from tests.audit.segment_cases import SEGMENT_CASES
@@ -84,7 +86,8 @@ def collection(
 
 @dataclass
 class Commands:
-    """Two audits by processes of their own, at once, because each takes a while.
+    """Two audits by the commands. That these are programs, too, is for those tests to see that start them as such: of
+    the README, and with other places for Spark.
 
     :ivar clean: the directory where the journals ``hall`` and ``barn`` were audited.
     :ivar junk: where ``journal`` was, which holds one line that is no record.
@@ -97,11 +100,11 @@ class Commands:
 
 
 @pytest.fixture(scope="session")
-def commands(tmp_path_factory: pytest.TempPathFactory) -> Commands:
+def commands(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Commands:
     clean, junk = tmp_path_factory.mktemp("clean"), tmp_path_factory.mktemp("junk")
     write_journal(clean / "hall", day().records[:5], day().records[5:])
     write_journal(clean / "barn", [*barn().records, b"{"], first_seqs=[11])
     write_journal(junk / "journal", [b"junk\n"])
-    one = Started(clean, BUSSRV, "audit", "hall", "barn")
-    other = Started(junk, JOB, "journal", "--out", "an [other] place", PYTHONIOENCODING="ascii")
-    return Commands(clean, one.ended(), junk, other.ended())
+    clean_ended = called(spark, bussrv, clean, "audit", "hall", "barn")
+    junk_ended = called(spark, job.main, junk, "journal", "--out", "an [other] place", encoding="ascii")
+    return Commands(clean, clean_ended, junk, junk_ended)

@@ -1,4 +1,4 @@
-"""The command as a process of its own: what it says, and how it ends."""
+"""The command: what it says, and how it ends."""
 
 from __future__ import annotations
 

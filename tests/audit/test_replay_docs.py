@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from bussrv.audit.replay.past import open_past
+from bussrv.audit.replay.past import Past, open_past
 from bussrv.cli.main import main
 
 pytestmark = pytest.mark.timeout(600)
@@ -22,18 +22,38 @@ DOCS = Path(__file__).parents[2] / "docs"
 TEXT = (DOCS / "audit" / "replay.md").read_text(encoding="utf-8")
 CONSOLE = re.findall(r"^```console\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
+OpenPast = Callable[..., AbstractContextManager[Past]]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the commands find the golden journal."""
+    place = tmp_path_factory.mktemp("place")
+    (place / "bussrv-journal").symlink_to(DOCS / "journal-format" / "whole")
+    return place
+
+
+@pytest.fixture(scope="module")
+def opened_once(spark: SparkSession) -> Iterator[OpenPast]:
+    """Opens the past in the one Spark session of all tests, and once for all who ask for all of it."""
+    opened: dict[Any, Past] = {}
+
+    with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+
+        def open_once(locations: list[str], times: Sequence[int | None] = (None,)) -> AbstractContextManager[Past]:
+            asked = (*locations, *(times if None not in times else ()))
+            if asked not in opened:
+                opened[asked] = stack.enter_context(open_past(locations, times))
+            return nullcontext(opened[asked])
+
+        patch.setattr("bussrv.audit.session.spark_session", lambda **_: nullcontext(spark))
+        yield open_once
+
 
 @pytest.fixture(autouse=True)
-def _place(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the commands find the golden journal, and the one Spark session of all tests."""
-
-    @contextmanager
-    def session(*_: object, **__: object) -> Iterator[SparkSession]:
-        yield spark
-
-    monkeypatch.setattr("bussrv.audit.session.spark_session", session)
-    (tmp_path / "bussrv-journal").symlink_to(DOCS / "journal-format" / "whole")
-    monkeypatch.chdir(tmp_path)
+def _here(place: Path, opened_once: OpenPast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bussrv.audit.replay.past.open_past", opened_once)
+    monkeypatch.chdir(place)
 
 
 @pytest.mark.parametrize("block", CONSOLE, ids=lambda block: block.split()[3])
@@ -47,10 +67,10 @@ def test_a_command_says_what_is_shown(block: str, capsys: pytest.CaptureFixture[
     assert len(said.out.splitlines()) > len(shown) - 1
 
 
-def test_the_snippet() -> None:
+def test_the_snippet(opened_once: OpenPast) -> None:
     (snippet,) = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
     names: dict[str, Any] = {}
-    with open_past(["bussrv-journal"]) as past:
+    with opened_once(["bussrv-journal"]) as past:
         names["records"] = past.records
         exec(snippet, names)
         assert {row.session for row in names["there"].sessions.collect()} == {"2c40a7d91e05.1", "8f63b05d2a71.1"}

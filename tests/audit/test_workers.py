@@ -1,4 +1,4 @@
-"""The same answer with one worker and with several, in processes of their own: every table, row for row."""
+"""The same answer with one worker and with several, in processes of their own, row for row."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from typing import Any
 
 import pyspark
 import pytest
+from pyspark.sql import SparkSession
 
 from bussrv.audit.job import FINDINGS
 from bussrv.journal.upkeep import Policy
+from tests.audit import far_reading
 from tests.audit.commands import JOB, Started
 from tests.audit.conftest import Rows
 from tests.audit.days import Shape, clean_shape, write_days
+from tests.audit.ingested import ingested
 from tests.audit.mutants import write_mutants
 from tests.audit.mutations import MUTATIONS
 from tests.inspection.journals import KEY
@@ -31,29 +34,24 @@ _IN_PIECES = "--conf spark.sql.files.maxPartitionBytes=60000 --conf spark.sql.fi
 
 
 @pytest.fixture(scope="module")
-def audits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """What the audits of the same journals wrote: of all that were tampered with, of some that were not, and of one
-    with a large segment."""
-    root = tmp_path_factory.mktemp("workers")
-    journals = [each.directory for each in write_mutants(root, MUTATIONS).values()]
-    journals += [write_days(root / f"clean-{seed}", clean_shape(seed), f"clean-{seed}", seed) for seed in range(12)]
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("workers")
+
+
+@pytest.fixture(scope="module")
+def journals(root: Path) -> list[str]:
+    """Where there are all that were tampered with, some that were not, and one with a large segment."""
+    directories = [each.directory for each in write_mutants(root, MUTATIONS).values()]
+    directories += [write_days(root / f"clean-{seed}", clean_shape(seed), f"clean-{seed}", seed) for seed in range(12)]
     large = Shape(events=1500, key=KEY, policy=Policy(seal_interval=60.0))
-    journals.append(write_days(root / "large", large, "large"))
-    names = [path.name for path in journals]
-    one = Started(root, JOB, *names, "--out", "alone", "--master", ALONE)
-    other = Started(
-        root,
-        JOB,
-        *names,
-        *("--out", "cluster", "--master", CLUSTER),
-        SPARK_HOME=str(_spark_home(root / "spark")),
-        SPARK_LOCAL_IP="127.0.0.1",
-        PYSPARK_SUBMIT_ARGS=_IN_PIECES,
-    )
-    for started in (one, other):
-        ended = started.ended()
-        assert ended.returncode == FINDINGS, (ended.stdout, ended.stderr)
-    return {ALONE: root / "alone", CLUSTER: root / "cluster"}
+    directories.append(write_days(root / "large", large, "large"))
+    return [*map(str, directories)]
+
+
+def started_with_workers(root: Path, program: tuple[str, ...], *arguments: str) -> Started:
+    """A process whose Spark has its home in ``root``."""
+    settings = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_SUBMIT_ARGS": _IN_PIECES}
+    return Started(root, program, *arguments, SPARK_HOME=str(_spark_home(root / "spark")), **settings)
 
 
 def _spark_home(home: Path) -> Path:
@@ -64,12 +62,41 @@ def _spark_home(home: Path) -> Path:
     return home
 
 
-def test_workers_are_processes_of_their_own(audits: dict[str, Path]) -> None:
-    executors = list(audits[CLUSTER].with_name("spark").glob("work/app-*/*/stderr"))
+def assert_had_workers(root: Path) -> None:
+    """They are processes of their own."""
+    executors = list(root.glob("spark/work/app-*/*/stderr"))
     assert len(executors) == 2
     assert all("CoarseGrainedExecutorBackend" in path.read_text() for path in executors)
 
 
+def test_what_journals_are_found_to_be_is_the_same(spark: SparkSession, root: Path, journals: list[str]) -> None:
+    """Every record, and what is wrong with segments and lines, with the one worker that this process has."""
+    started = started_with_workers(root, far_reading.PROGRAM, CLUSTER, str(root / "far"), *journals)
+    near = ingested(spark, journals, root / "near")
+    ended = started.ended()
+    assert (ended.returncode, ended.stderr) == (0, "")
+    far = far_reading.said(ended.stdout)
+    assert_had_workers(root)
+    for name in ("records", "segments", "findings"):
+        some, others = getattr(near, name), getattr(far, name)
+        assert (name, some - others, others - some) == (name, Counter(), Counter())
+        assert some.total() > 100
+
+
+@pytest.fixture(scope="module")
+def audits(tmp_path_factory: pytest.TempPathFactory, journals: list[str]) -> dict[str, Path]:
+    """What whole audits of them wrote."""
+    place = tmp_path_factory.mktemp("audits")
+    one = Started(place, JOB, *journals, "--out", "alone", "--master", ALONE)
+    other = started_with_workers(place, JOB, *journals, "--out", "cluster", "--master", CLUSTER)
+    for started in (one, other):
+        ended = started.ended()
+        assert ended.returncode == FINDINGS, (ended.stdout, ended.stderr)
+    assert_had_workers(place)
+    return {ALONE: place / "alone", CLUSTER: place / "cluster"}
+
+
+@pytest.mark.long
 def test_every_table_is_the_same(audits: dict[str, Path], read_table: Callable[[Path, str], Rows]) -> None:
     tables = sorted(path.name for path in (audits[ALONE] / "tables").iterdir())
     assert tables == sorted(path.name for path in (audits[CLUSTER] / "tables").iterdir())
@@ -88,6 +115,7 @@ def plain(row: dict[str, Any]) -> str:
     return json.dumps(row, sort_keys=True, default=str)
 
 
+@pytest.mark.long
 def test_the_findings_are_listed_in_the_same_order(audits: dict[str, Path]) -> None:
     alone, cluster = (json.loads((out / "summary.json").read_text())["findings"] for out in audits.values())
     assert alone == cluster
