@@ -26,6 +26,25 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+SPARK = "spark"
+"""The fixture that is the Spark session, and the group of the modules that use it."""
+
+FIRST = (SPARK, "tests/docs/test_readme.py")
+"""What takes longest is begun first."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of several processes that run tests, one has all modules that use the Spark session, and each of the others
+    takes a module when it is done with the one before."""
+    modules = {item: item.nodeid.partition("::")[0] for item in items}
+    with_spark = {modules[item] for item in items if SPARK in getattr(item, "fixturenames", ())}
+    groups = {item: SPARK if module in with_spark else module for item, module in modules.items()}
+    items.sort(key=lambda item: FIRST.index(groups[item]) if groups[item] in FIRST else len(FIRST))
+    for item, group in groups.items():
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture(scope="module")
 def quick_collections() -> Iterator[None]:
     """What is looked for after each input is what that input left, not what the tests before it did."""

@@ -17,6 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bussrv.audit.job import FINDINGS, NOT_JUDGED, audit
+from bussrv.audit.session import _COMPILE_ALL, _QUICK_START
 from bussrv.audit.tables import PUBLISHED
 from bussrv.journal.segment import list_segments
 from tests.audit.commands import JOB, run
@@ -46,6 +47,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "spark.connect.grpc.binding.port": str(port),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
+        # As a small audit on this machine has it: the server is not there for long.
+        "spark.driver.extraJavaOptions": f"{_COMPILE_ALL} {_QUICK_START}",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(place / "warehouse"),
         "spark.ui.enabled": "false",
