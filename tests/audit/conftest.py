@@ -1,4 +1,5 @@
-"""One Spark session for all tests, one audit of many journals, and two audits by the commands."""
+"""One Spark session for all tests, and audits that several modules ask: of many journals, of two as a whole, and two
+by the commands."""
 
 from __future__ import annotations
 
@@ -15,9 +16,13 @@ from bussrv.audit import job
 from bussrv.audit.job import Verdict, audit
 from bussrv.audit.session import spark_session
 from bussrv.cli.main import main as bussrv
+from bussrv.journal.batch import Rotation
+from bussrv.journal.segment import list_segments
+from bussrv.synth.journal import write_journal as write_long_journal
 from tests.audit.cases import CASES
 from tests.audit.commands import Ended, called
-from tests.audit.journals import barn, day, write_journal
+from tests.audit.days import Shape, write_days
+from tests.audit.journals import barn, change_line, day, write_journal
 from tests.audit.plans import Plan, draw, write
 from tests.audit.segment_cases import SEGMENT_CASES
 
@@ -82,6 +87,31 @@ def collection(
     verdict = audit(spark, journals, out)
     tables = {name: read_table(out, name) for name in ("findings", "sessions", "services", "events")}
     return Collection(root, journals, plans, verdict, tables)
+
+
+@dataclass
+class Whole:
+    """Journals of two servers, and what an audit of them came to that is compared with others of the same journals.
+
+    :ivar hall: a long one, in which nothing is wrong.
+    :ivar barn: one that somebody tampered with.
+    :ivar out: where the audit is.
+    """
+
+    hall: Path
+    barn: Path
+    out: Path
+
+
+@pytest.fixture(scope="session")
+def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    root = tmp_path_factory.mktemp("whole")
+    written = Whole(root / "hall", root / "barn", root / "out")
+    write_long_journal(written.hall, events=3000, server="hall", rotation=Rotation(bytes=40_000))
+    write_days(written.barn, Shape(events=160, segment=40), "barn")
+    change_line(list_segments(written.barn)[1], 9, lambda line: line.replace(b'"mono":', b'"mono":1'))
+    audit(spark, [written.hall, written.barn], written.out)
+    return written
 
 
 @dataclass

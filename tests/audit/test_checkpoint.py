@@ -16,13 +16,11 @@ from pyspark.sql import SparkSession
 from bussrv.audit.job import audit
 from bussrv.audit.reading.checkpoint import MARKER, Checkpoint, CheckpointRefused, opened
 from bussrv.audit.tables import PUBLISHED
-from bussrv.journal.batch import Rotation
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.segment import is_compressed, list_segments
-from bussrv.synth.journal import write_journal
-from tests.audit.conftest import Rows
+from tests.audit.conftest import Rows, Whole
 from tests.audit.days import Shape, write_days
-from tests.audit.ingested import Ingested, ingested
+from tests.audit.ingested import Ingested, ingested, rows_of
 from tests.audit.journals import compress
 
 pytestmark = pytest.mark.timeout(1200)
@@ -31,16 +29,14 @@ LONG_AGO = 1_500_000_000
 
 
 class Halls:
-    """Two journals that grow, and what is kept of them."""
+    """Two journals of which one grows, and what is kept of them."""
 
-    def __init__(self, root: Path, spark: SparkSession) -> None:
+    def __init__(self, root: Path, spark: SparkSession, whole: Whole) -> None:
         self.root = root
         self.spark = spark
-        self.whole = root / "whole"
-        self.hall, self.barn = root / "the hall [1]", root / "barn"
+        self.whole = whole.hall
+        self.hall, self.barn = root / "the hall [1]", whole.barn
         self.kept = root / "kept [1]"
-        write_journal(self.whole, events=3000, rotation=Rotation(bytes=40_000))
-        write_days(self.barn, Shape(events=160, segment=40), "barn")
         self._reads = 0
 
     @property
@@ -83,8 +79,8 @@ class Halls:
 
 
 @pytest.fixture(scope="module")
-def halls(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Halls:
-    return Halls(tmp_path_factory.mktemp("halls"), spark)
+def halls(spark: SparkSession, whole: Whole, tmp_path_factory: pytest.TempPathFactory) -> Halls:
+    return Halls(tmp_path_factory.mktemp("halls"), spark, whole)
 
 
 @pytest.fixture
@@ -130,7 +126,7 @@ def test_an_audit_that_is_interrupted_loses_nothing(halls: Halls, monkeypatch: p
 
 
 def test_more_is_written_and_every_table_is_that_of_a_full_audit(
-    halls: Halls, read_table: Callable[[Path, str], Rows], was_hashed: list[str]
+    halls: Halls, whole: Whole, read_table: Callable[[Path, str], Rows], was_hashed: list[str]
 ) -> None:
     """Meanwhile a segment was compressed, and one that was away is back, as old as it was. The journals are named the
     other way round."""
@@ -147,12 +143,14 @@ def test_more_is_written_and_every_table_is_that_of_a_full_audit(
     assert {away.name, three.name, *(path.name for path in new)} <= {*was_hashed}
     assert {path.name for path in (halls.kept / "lines").iterdir()} == {"stream-0", "batch-1", "stream-2"}
 
-    audit(halls.spark, [halls.barn, halls.hall], halls.root / "full")
-    for name in PUBLISHED:
-        short, full = (Counter(map(repr, read_table(halls.root / out, name))) for out in ("short", "full"))
+    fresh = halls.read(halls.barn, halls.hall)
+    assert rows_of(halls.spark.read.parquet(str(halls.root / "short" / "tables" / "segments"))) == fresh.segments
+    assert fresh.segments.total() == len(halls.segments) + len(list_segments(halls.barn))
+    assert {row["server"] for row in read_table(whole.out, "findings")} == {"barn"}
+    # They tell of segments by their files, and one is another here.
+    for name in {*PUBLISHED} - {"segments"}:
+        short, full = (Counter(map(repr, read_table(out, name))) for out in (halls.root / "short", whole.out))
         assert (name, short - full, full - short) == (name, Counter(), Counter())
-    assert read_table(halls.root / "full", "findings") == []
-    assert len(read_table(halls.root / "full", "segments")) == len(halls.segments) + len(list_segments(halls.barn))
 
 
 def test_what_is_kept_is_not_read_again_until_somebody_writes_to_it(spark: SparkSession, tmp_path: Path) -> None:

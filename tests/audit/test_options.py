@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,7 +26,7 @@ from bussrv.journal.moments import parse_instant
 from bussrv.journal.reading import read_header, read_segments
 from bussrv.journal.segment import list_segments
 from bussrv.synth.journal import write_journal
-from tests.audit.conftest import Rows
+from tests.audit.conftest import Rows, Whole
 from tests.audit.days import RUNNING, Shape, write_days
 from tests.audit.ingested import ingested
 from tests.audit.journals import change_line, day
@@ -46,29 +47,27 @@ def plain(rows: Rows) -> Counter[str]:
     return Counter(json.dumps(row, sort_keys=True, default=str) for row in rows)
 
 
-def test_a_period(spark: SparkSession, read_table: ReadTable, tmp_path: Path) -> None:
+def test_a_period(spark: SparkSession, read_table: ReadTable, whole: Whole, tmp_path: Path) -> None:
     """The tables hold what was in it; whether the segments are what they were is judged all the same."""
+
+    def rows(out: str, name: str) -> Rows:
+        return [row for row in read_table(outs[out], name) if row["server"] == "hall"]
+
+    outs = {"all": whole.out, "part": tmp_path / "part"}
     journal = tmp_path / "hall"
-    write_journal(journal, events=3000, rotation=Rotation(bytes=40_000))
-    audit(spark, [journal], tmp_path / "all")
-    segments = sorted(read_table(tmp_path / "all", "segments"), key=lambda row: row["segment"])
+    shutil.copytree(whole.hall, journal)
+    segments = sorted(rows("all", "segments"), key=lambda row: row["segment"])
     middle = segments[1 : len(segments) - 1]
     assert len(middle) >= 2
     since = (middle[0]["first_moment"] + middle[0]["last_moment"]) // 2
     until = (middle[-1]["first_moment"] + middle[-1]["last_moment"]) // 2
     change_line(list_segments(journal)[2], 9, lambda line: line.replace(b'"mono":', b'"mono":1'))
-    (tmp_path / "all" / "tables").rename(tmp_path / "tables")
-    audit(spark, [journal], tmp_path / "part", since=since, until=until)
+    audit(spark, [journal], outs["part"], since=since, until=until)
 
-    read = {row["segment"] for row in read_table(tmp_path / "part", "segments")}
+    read = {row["segment"] for row in rows("part", "segments")}
     assert read == {row["segment"] for row in segments if row["first_moment"] < until and row["last_moment"] >= since}
     assert read < {row["segment"] for row in segments}
-    kinds = {row["kind"] for row in read_table(tmp_path / "part", "findings")}
-    assert {"broken-seal", "broken-chain"} <= kinds
-
-    def rows(out: str, name: str) -> Rows:
-        return read_table(tmp_path / "part", name) if out == "part" else read_table(tmp_path, name)
-
+    assert {"broken-seal", "broken-chain"} <= {row["kind"] for row in rows("part", "findings")}
     for name in ("events", "refusals"):
         assert rows("part", name)
         assert sum(row["records"] for row in rows("part", name)) < sum(row["records"] for row in rows("all", name))
