@@ -33,12 +33,12 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help run demo test lint types bench bench-full docs clean java always
+.PHONY: help run demo test test-full lint types bench bench-full docs clean java always
 
 help: ## say what there is (what `make` alone does)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s  %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo 'make run ARGS="--objects 9000"   passes options on; run, demo, test, types and bench know ARGS'
+	@echo 'make run ARGS="--objects 9000"   passes options on; run, demo, tests, types and bench know ARGS'
 	@echo 'make test PYTHON=python3.12      works with that interpreter'
 
 # No pid file: one that a crash left behind would keep the server from starting. `exec`, so that a signal to make gets there.
@@ -50,6 +50,9 @@ demo: java $(AUDIT) ## show the server at work: clients of every wire format, th
 
 test: java $(DEV) ## run every test, those of the Spark audit too (needs Java 17+)
 	$(BIN)/python -m pytest $(ARGS)
+
+test-full: java $(DEV) ## the same, and the few tests that take minutes each
+	$(BIN)/python -m pytest -m '' $(ARGS)
 
 lint: $(DEV) ## check style and formatting
 	$(BIN)/ruff check .
