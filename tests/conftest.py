@@ -4,14 +4,20 @@ And what is the same for all tests, whoever starts them, and what those need tha
 memory.
 """
 
+from __future__ import annotations
+
 import gc
 import os
 import signal
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from twisted.logger import Logger, LogPublisher
+
+if TYPE_CHECKING:
+    from xdist.scheduler import LoadScopeScheduling
 
 # No deadline: how long one example takes says more about the machine than the code, and pytest-timeout ends what hangs.
 settings.register_profile("default", deadline=None, derandomize=False, suppress_health_check=[HealthCheck.too_slow])
@@ -26,23 +32,21 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-SPARK = "spark"
-"""The fixture that is the Spark session, and the group of the modules that use it."""
-
-FIRST = (SPARK, "tests/docs/test_readme.py")
-"""What takes longest is begun first."""
+WITH_SPARK = "tests/audit/"
+"""Where all tests are that use the one Spark session."""
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of several processes that run tests, one has all modules that use the Spark session, and each of the others
-    takes a module when it is done with the one before."""
-    modules = {item: item.nodeid.partition("::")[0] for item in items}
-    with_spark = {modules[item] for item in items if SPARK in getattr(item, "fixturenames", ())}
-    groups = {item: SPARK if module in with_spark else module for item, module in modules.items()}
-    items.sort(key=lambda item: FIRST.index(groups[item]) if groups[item] in FIRST else len(FIRST))
-    for item, group in groups.items():
-        item.add_marker(pytest.mark.xdist_group(group))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Of several processes that run tests, one has all that use the Spark session, from the start on: they take
+    longest. Each of the others takes a module when it is done with the one before."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return WITH_SPARK if nodeid.startswith(WITH_SPARK) else nodeid.partition("::")[0]
+
+    return Scheduling(config, log)
 
 
 @pytest.fixture(scope="module")
