@@ -77,7 +77,7 @@ class InbusServer(DatagramProtocol):
         self._publishers = Publishers(bus, reactor, self._outlet, self._drops)
         bus.report("inbus", self._report)
         self._collected = 0
-        self._is_called = False
+        self._turn: Any = None
         self._sweeping = LoopingCall(self._sweep)
         self._sweeping.clock = reactor
 
@@ -99,6 +99,9 @@ class InbusServer(DatagramProtocol):
         """Close the publishers; the subscribers outlive a restart."""
         if self._sweeping.running:
             self._sweeping.stop()
+        if self._turn is not None:
+            self._turn.cancel()
+            self._turn_ended()
         self._outlet.unwatch()
         self._publishers.stop()
 
@@ -132,12 +135,11 @@ class InbusServer(DatagramProtocol):
         self._collected += 1
         if not self.in_turns or self._collected >= MOST_SEGMENTS:
             self._flush()
-        elif not self._is_called:
-            self._is_called = True
-            self._reactor.callLater(0, self._turn_ended)
+        elif self._turn is None:
+            self._turn = self._reactor.callLater(0, self._turn_ended)
 
     def _turn_ended(self) -> None:
-        self._is_called = False
+        self._turn = None
         self._flush()
 
     def _flush(self) -> None:
