@@ -25,10 +25,6 @@ from bussrv.wire import inbus as wire
 MAX_TARGETS = 100_000
 """For how many addresses it is remembered what they were sent in the last second."""
 
-MOST_IN_RUNS = 128
-"""How many datagrams a subscriber is sent in runs. More come of a stream; they go one by one, so that it can keep up:
-the buffer of a socket holds some 270 small ones, unless it is made larger."""
-
 MAPPED = "::ffff:"
 """What an IPv4 address begins with on a port that serves both versions of IP."""
 
@@ -168,7 +164,7 @@ class Outlet:
         """
         if self._bound.version == 6 and ":" not in address[0]:
             address = (MAPPED + address[0], address[1])
-        if self._errors is None or not (1 < len(frames) <= MOST_IN_RUNS and self._errors.can_segment):
+        if len(frames) == 1 or self._errors is None or not self._errors.can_segment:
             return self._send_each(frames, address)
         taken = size = 0
         for run in self._runs_of(frames):
