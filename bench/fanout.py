@@ -1,7 +1,8 @@
 """What an object costs inside the server: parse, route, fan out; sockets left out.
 
 Feeds chunks of objects to one connection and counts what its subscribers are given; everything is switched on but the
-disk.
+disk. With ``--linked`` that connection is another server's, which passes the objects on, and there is a third server
+that is given them, too; with ``--again`` that one then passes all of them on once more.
 
     python bench/fanout.py --subscribers 50 --payload 16 --objects 100000
 """
@@ -54,25 +55,52 @@ def connect(factory: StreamFactory, subscription: bytes) -> tuple[ObjectsProtoco
     return protocol, transport
 
 
-def run(subscribers: int, payload: int, objects: int, own_ids: bool) -> float:
-    """Deliveries per second of this process."""
+def identity(number: int, own_ids: bool) -> bytes:
+    return b',"id":"%012d"' % number if own_ids else b""
+
+
+def stream_of(objects: int, payload: int, own_ids: bool, route: bytes) -> bytes:
+    about = b'{"type":"text/plain","size":%d%b%b}\0'
+    said = (about % (payload, identity(number, own_ids), route) for number in range(objects))
+    return bytes(payload).join([*said, b""])
+
+
+def server(factory: StreamFactory, server_id: bytes) -> ObjectsProtocol:
+    """A linked server."""
+    about = b'{"event":"routing/subscribe","role":"server","routing-id":"%b","subscriptions":["*"]}'
+    return connect(factory, about % server_id)[0]
+
+
+def feed(publisher: ObjectsProtocol, stream: bytes) -> float:
+    """Seconds that a stream takes."""
+    started = time.perf_counter()
+    for start in range(0, len(stream), CHUNK):
+        publisher.dataReceived(stream[start : start + CHUNK])
+    return time.perf_counter() - started
+
+
+def run(options: argparse.Namespace) -> float:
+    """Seconds that one object takes."""
     registry = Registry(MemoryJournal(), SystemClock(), new_id, server_id="bench", boot="bench")
     reactor = Clock()
     bus = Bus(registry, Settings(announce="off"), "bench", new_id, SystemClock(), reactor)
     factory = StreamFactory(ObjectsProtocol, bus, reactor)
-    publisher, _ = connect(factory, b'{"event":"routing/subscribe","receive_mode":"none"}')
-    members = [connect(factory, b'{"event":"routing/subscribe"}') for _ in range(subscribers)]
-    identity = b',"id":"%012d"' if own_ids else b""
-    template = b'{"type":"text/plain","size":%d%b}\0' % (payload, identity)
-    stream = b"".join((template % number if own_ids else template) + bytes(payload) for number in range(objects))
+    if options.linked or options.again:
+        publishers = [server(factory, server_id) for server_id in (b"cellar", b"attic")]
+        routes = [b',"route":["c1","cellar"]', b',"route":["c1","cellar","attic"]']
+    else:
+        publishers = [connect(factory, b'{"event":"routing/subscribe","receive_mode":"none"}')[0]]
+        routes = [b""]
+    members = [connect(factory, b'{"event":"routing/subscribe"}') for _ in range(options.subscribers)]
+    streams = [stream_of(options.objects, options.payload, not options.no_ids, route) for route in routes]
     before = [transport.taken for _, transport in members]
-    started = time.perf_counter()
-    for start in range(0, len(stream), CHUNK):
-        publisher.dataReceived(stream[start : start + CHUNK])
-    elapsed = time.perf_counter() - started
-    assert all(member.traffic.objects_out == objects + 1 for member, _ in members)
+    elapsed = feed(publishers[0], streams[0])
+    assert all(member.traffic.objects_out == options.objects + 1 for member, _ in members)
     assert all(transport.taken > taken for (_, transport), taken in zip(members, before, strict=True))
-    return objects * subscribers / elapsed
+    if options.again:
+        elapsed = feed(publishers[1], streams[1])
+        assert all(member.traffic.objects_out == options.objects + 1 for member, _ in members)
+    return elapsed / options.objects
 
 
 def main() -> None:
@@ -81,16 +109,18 @@ def main() -> None:
     parser.add_argument("--payload", type=int, default=16, help="bytes")
     parser.add_argument("--objects", type=int, default=100_000)
     parser.add_argument("--no-ids", action="store_true", help="objects without an id: the server makes one")
+    parser.add_argument("--linked", action="store_true", help="what another server passes on")
+    parser.add_argument("--again", action="store_true", help="what came already, and comes over another link")
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
-    arguments = (options.subscribers, options.payload, options.objects, not options.no_ids)
     if options.profile:
         profile = cProfile.Profile()
-        profile.runcall(run, *arguments)
+        profile.runcall(run, options)
         pstats.Stats(profile).sort_stats("tottime").print_stats(15)
         return
-    rate = run(*arguments)
-    print(f"{rate / 1e6:.2f} M deliveries/s, {options.subscribers / rate * 1e6:.2f} us an object")
+    seconds = run(options)
+    deliveries = 0 if options.again else options.subscribers / seconds
+    print(f"{deliveries / 1e6:.2f} M deliveries/s, {seconds * 1e6:.2f} us an object")
 
 
 if __name__ == "__main__":

@@ -203,9 +203,7 @@ class IJournal(Interface):
         """Write an event that has happened already. Never fails: kept until it can be written."""
 
     def follow(follower: Callable[[list[Any]], None]) -> None:
-        """Call ``follower`` with the records that are durable from now on: in order, each once, and before anybody who
-        waits for one of them is told.
-        """
+        """Call ``follower`` with what is durable from now on: in order, once, before anybody who waits is told."""
 
     def close() -> Deferred[None]:
         """Write what is queued and close. :returns: a Deferred that fires when that is done."""
@@ -249,12 +247,14 @@ class IBus(Interface):
     def route_run(session_id: str, run: Iterator[Any], served: Container[str | None]) -> Any:
         """Route objects as :meth:`route` does, up to one that has to go its own way, such as an event of ``served``.
 
-        :returns: that object, taken from ``run`` but not routed, or ``None``. Then, if any are left, the session may be
-            over a limit now; otherwise go on with them.
+        :returns: that object, taken from ``run``; ``None``: go on with what is left, if the session is within limits.
         """
 
-    def relay(session_id: str, obj: Any, route: list[str]) -> None:
-        """Route a ``BusObject`` that a linked server passed on, unless it was here before; ``route`` ends with that."""
+    def relay(way: Any, obj: Any) -> None:
+        """Route a ``BusObject`` of a linked server, unless it was here; ``way``: a :class:`bussrv.bus.ways.Way`."""
+
+    def relay_run(ways: Any, run: Iterator[Any], served: Container[str | None]) -> Any:
+        """As :meth:`route_run`, for a linked server and its :class:`bussrv.bus.ways.Ways`."""
 
     def publish(session_id: str, publication: Publication) -> None:
         """Deliver a publication to everybody who wants it, in every format."""

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterator, Set
 from typing import Any
 
-from msgspec import UNSET
 from zope.interface import implementer
 
 from bussrv import events as ev
@@ -17,13 +16,14 @@ from bussrv.bus.delivery import Batch, Delivery, Fanout
 from bussrv.bus.interest import Kind, kind_of, kind_of_content, passes
 from bussrv.bus.lastvalue import LastValues
 from bussrv.bus.links import Links
-from bussrv.bus.paths import MAX_HOPS
 from bussrv.bus.publishing import Publisher
+from bussrv.bus.relay import Relay
 from bussrv.bus.requests import OpenRequests
 from bussrv.bus.router import Origin, Router
-from bussrv.bus.runs import Runs
+from bussrv.bus.runs import Runs, Source
 from bussrv.bus.seen import Seen
 from bussrv.bus.turns import Turns
+from bussrv.bus.ways import Way, Ways
 from bussrv.clock import Clock
 from bussrv.errors import OverLimit
 from bussrv.interfaces import IBus, IRegistryObserver, ISession, ISessionLink
@@ -34,6 +34,7 @@ from bussrv.settings import Settings
 from bussrv.values import Publication, Traffic
 from bussrv.wire import objects as wire
 from bussrv.wire.objects import BusObject
+from bussrv.wire.onward import with_route
 
 
 @implementer(IBus, IRegistryObserver)
@@ -63,10 +64,9 @@ class Bus:
         self._fanout = Fanout()
         self._audience = Audience(self._fanout)
         self._last_values = LastValues(settings.max_last_values, settings.max_last_value, self.counters)
-        self._origins: dict[str, tuple[Origin, bytes]] = {}
+        self._sources: dict[str, Source] = {}
         self._hosted: dict[str, tuple[str, Callable[[], bytes]]] = {}
         self._reports: dict[str, Callable[[], Any]] = {}
-        self._seen = Seen(settings.max_seen)
         self.links = Links(
             registry, settings, server_id, new_id, self._fanout, self._audience.link, self.counters, reactor
         )
@@ -76,6 +76,9 @@ class Bus:
         self._router = Router(registry, server_id, self._audience, self._fanout, self.links, requests, self.counters)
         publisher = Publisher(self._audience, self._fanout, self._last_values, self._to_watchers)
         self._runs = Runs(self._audience, self._fanout, self.links, publisher, new_id)
+        max_relayed = settings.max_metadata + wire.MAX_ADDED
+        seen = Seen(settings.max_seen)
+        self._relay = Relay(self.links, self._runs, seen, self.counters, self._deliver, max_relayed, new_id)
         self._turns = Turns(self._fanout.flush, reactor)
         self._admission = Admission(registry, settings, reactor.seconds)
         registry.observe(self._admission)
@@ -125,12 +128,12 @@ class Bus:
             if event.service is not None:
                 self._audience.unwatch(session_id, event.service)
         elif isinstance(event, ev.SessionIdentified):
-            self._origins.pop(session_id, None)
+            self._sources.pop(session_id, None)
         elif isinstance(event, ev.ServiceUnregistered):
             self._forget_service(event.service)
         elif isinstance(event, ev.SessionClosed):
             self._audience.leave(session_id)
-            self._origins.pop(session_id, None)
+            self._sources.pop(session_id, None)
 
     def _subscribed(self, session_id: str, event: ev.SubscriptionAdded) -> None:
         if event.service is not None:
@@ -161,46 +164,31 @@ class Bus:
         if self._audience.group_of(session_id) is None:
             self.counters["not-subscribed"] += 1
             return 0
-        origin, route = self._origin(session_id)
-        metadata = wire.with_route(obj, route, self._new_id)
-        return self._deliver(origin, obj, metadata, self.registry.state.provided_by(session_id))
+        source = self._source(session_id)
+        metadata = with_route(obj, source.route, self._new_id)
+        return self._deliver(source.origin, obj, metadata, self.registry.state.provided_by(session_id))
 
     def route_run(self, session_id: str, run: Iterator[BusObject], served: Container[str | None]) -> BusObject | None:
         """Route objects that a member of the object network sent, up to one that is not for this; see :class:`IBus`."""
         if self._audience.group_of(session_id) is None:
             return next(run, None)
-        origin, route = self._origin(session_id)
-        return self._runs.route(origin, route, self.registry.state.provided_by(session_id), run, served)
+        return self._runs.route(self._source(session_id), self.registry.state.provided_by(session_id), run, served)
 
-    def _origin(self, session_id: str) -> tuple[Origin, bytes]:
-        """Where what a session sends comes from, and its route as JSON."""
-        origin = self._origins.get(session_id)
-        if origin is None:
+    def _source(self, session_id: str) -> Source:
+        """Where what a session sends comes from."""
+        source = self._sources.get(session_id)
+        if source is None:
             route = [self.registry.state.sessions[session_id].routing_id, self.server_id]
-            origin = self._origins[session_id] = (Origin(session_id, route), wire.encode_json(route))
-        return origin
+            source = self._sources[session_id] = Source(Origin(session_id, route), wire.encode_json(route))
+        return source
 
-    def relay(self, session_id: str, obj: BusObject, route: list[str]) -> None:
-        """Route an object that a linked server passed on, unless it was here before.
+    def relay(self, way: Way, obj: BusObject) -> None:
+        """Route an object that a linked server passed on, unless it was here before."""
+        self._relay.one(way, obj)
 
-        :param route: the route it came with; the server that passed it on is its last.
-        """
-        self.counters["link-objects"] += 1
-        if self.server_id in route:
-            self.counters["link-loop"] += 1
-            return
-        if len(route) > MAX_HOPS:
-            self.counters["link-too-far"] += 1
-            return
-        route = [*route, self.server_id]
-        if obj.head.id not in (None, UNSET) and not self._seen.add(route[:2], obj.head.id):
-            self.counters["link-duplicate"] += 1
-            return
-        metadata = wire.with_route(obj, wire.encode_json(route), self._new_id)
-        if len(metadata) > self.settings.max_metadata + wire.MAX_ADDED:
-            self.counters["metadata-too-large"] += 1
-            return
-        self._deliver(Origin("", route, session_id), obj, metadata, self.links.provided(route))
+    def relay_run(self, ways: Ways, run: Iterator[BusObject], served: Container[str | None]) -> BusObject | None:
+        """Route objects that a linked server passed on, up to one that is not for this; see :class:`IBus`."""
+        return self._relay.run(ways, run, served)
 
     def _deliver(self, origin: Origin, obj: BusObject, metadata: bytes, provided: Set[str]) -> int:
         """Give an object to those it is for, and as a publication to watchers of one of the services ``provided``.
@@ -220,7 +208,7 @@ class Bus:
         """Deliver a publication to everybody who wants it, in every format; once the session is closed, to nobody."""
         if session_id not in self.registry.state.sessions:
             return
-        route = self._origin(session_id)[0].route
+        route = self._source(session_id).origin.route
         kind = kind_of_content(publication.content_type, bool(publication.payload))
         groups = self._audience.wanting(kind)
         metadata = b""

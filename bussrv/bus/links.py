@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -302,6 +302,10 @@ class Links:
     def taking(self, kind: Kind, route: Iterable[str]) -> list[Group]:
         """The groups of the servers that :meth:`flood` gives objects of that kind and route."""
         return [link.group for link in self._links.values() if _takes(link, kind, route)]
+
+    def passed(self, route: Sequence[str]) -> frozenset[str]:
+        """Which of the servers that this one is linked with are in a route: on these :meth:`taking` depends."""
+        return frozenset(link.server_id for link in self._links.values() if link.server_id in route)
 
     def give(self, link: Link, delivery: Delivery, kind: Kind, route: Iterable[str]) -> bool:
         """Give an object to one server, unless it passed that already. :returns: whether it was given."""

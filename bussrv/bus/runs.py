@@ -17,13 +17,27 @@ from bussrv.bus.interest import kind_of
 from bussrv.bus.links import Links
 from bussrv.bus.publishing import Publisher
 from bussrv.bus.router import ASKING, Origin, no_echo
-from bussrv.wire.objects import BusObject, encode, plain_frame, with_route
+from bussrv.wire.objects import NUL, BusObject, encode
+from bussrv.wire.onward import PLAIN_ENDING, plain_frame, route_ending, with_route
+
+
+class Source(Struct, frozen=True):
+    """Where the objects of a run come from.
+
+    :ivar route: the route of ``origin``, as JSON.
+    :ivar cut: how many bytes metadata ends with that make way for that: more than the brace, where each of them
+        certainly has a route already.
+    """
+
+    origin: Origin
+    route: bytes
+    cut: int = len(PLAIN_ENDING)
 
 
 class Lane(Struct):
     """Where all objects of a run go that are alike to interests.
 
-    :ivar said: how many attributes all of them have for certain, counting an id.
+    :ivar said: how many attributes all of them have for certain, counting an id, and a route that is cut off.
     :ivar lists: each puts a frame on the list of a group.
     :ivar ends_run: whether something was sent to make room on a list, so that the sender may be over a limit by now.
     :ivar service: what they are published on, where watchers are given runs; see :class:`Publisher`.
@@ -41,7 +55,7 @@ Lanes = dict[tuple[object, ...], Lane]
 class Runs:
     """Routes runs. Lanes are shared by senders that provide nothing, for as long as nothing is sent.
 
-    :param new_id: as for :func:`bussrv.wire.objects.with_route`.
+    :param new_id: as for :func:`bussrv.wire.onward.with_route`.
     """
 
     def __init__(
@@ -57,31 +71,30 @@ class Runs:
         self._links = links
         self._publisher = publisher
         self._new_id = new_id
-        self._lanes: Lanes = {}
-        self._epoch = 0
-        self._served: Container[str | None] | None = None
+        self._shared: dict[tuple[int, bool, frozenset[str]], Lanes] = {}
+        self._epoch: int | None = None
 
     def route(
-        self, origin: Origin, route: bytes, provided: Set[str], run: Iterator[BusObject], served: Container[str | None]
+        self, source: Source, provided: Set[str], run: Iterator[BusObject], served: Container[str | None]
     ) -> BusObject | None:
         """Route the objects of a run, up to the first that has to go its own way.
 
-        :param route: that of ``origin``, as JSON.
         :param provided: the services that the sender provides.
-        :param served: the events that somebody else serves.
+        :param served: the events that somebody else serves; the same container for all senders of a kind.
         :returns: that object, taken from the run but not routed; ``None`` when the run came to its end, or had to be
             interrupted: go on with what is left of it, unless the sender is over a limit now.
         """
         try:
-            return self._route(origin, route, provided, run, served)
+            return self._route(source, provided, run, served)
         finally:
             self._publisher.settle()
 
     def _route(
-        self, origin: Origin, route: bytes, provided: Set[str], run: Iterator[BusObject], served: Container[str | None]
+        self, source: Source, provided: Set[str], run: Iterator[BusObject], served: Container[str | None]
     ) -> BusObject | None:
-        tail = b',"route":%b}\0' % route
-        lanes = {} if provided or self._links else self._shared_lanes(served)
+        route, cut = source.route, source.cut
+        tail = route_ending(route) + NUL
+        lanes = {} if provided else self._shared_lanes(source, served)
         for obj in run:
             head = obj.head
             if head.to is not None:
@@ -91,11 +104,11 @@ class Runs:
                 key = (*key, head.sender if provided else None, *(head.natures or ()))
             lane = lanes.get(key)
             if lane is None:
-                lane = self._lane(obj, origin, served, provided)
+                lane = self._lane(obj, source, served, provided)
                 if lane is None:
                     return obj
                 lanes[key] = lane
-            frame = plain_frame(obj, lane.said, tail) or encode(with_route(obj, route, self._new_id), obj.payload)
+            frame = plain_frame(obj, lane.said, cut, tail) or encode(with_route(obj, route, self._new_id), obj.payload)
             if provided:
                 self._publish(obj, frame, lane, provided)
             for put in lane.lists:
@@ -104,15 +117,20 @@ class Runs:
                 break
         return None
 
-    def _shared_lanes(self, served: Container[str | None]) -> Lanes:
-        """Lanes that are open: none, once something was sent, or the audience has changed."""
-        if self._epoch != self._fanout.epoch or self._served is not served:
-            self._epoch, self._served, self._lanes = self._fanout.epoch, served, {}
-        return self._lanes
+    def _shared_lanes(self, source: Source, served: Container[str | None]) -> Lanes:
+        """Lanes that are open: none, once something was sent, or the audience has changed.
 
-    def _lane(self, obj: BusObject, origin: Origin, served: Container[str | None], provided: Set[str]) -> Lane | None:
+        They are the same for all whose events are served by the same, and who passed the same of the linked servers.
+        """
+        if self._epoch != self._fanout.epoch:
+            self._epoch = self._fanout.epoch
+            self._shared.clear()
+        passed = self._links.passed(source.origin.route)
+        return self._shared.setdefault((id(served), source.cut > 1, passed), {})
+
+    def _lane(self, obj: BusObject, source: Source, served: Container[str | None], provided: Set[str]) -> Lane | None:
         """The lane of objects like this one; ``None`` if such objects have to go their own way."""
-        head = obj.head
+        head, origin = obj.head, source.origin
         if head.event in served or head.event in ASKING or (head.size and not head.type):
             return None
         kind = kind_of(obj)
@@ -120,9 +138,10 @@ class Runs:
         if any(group.encoding is not OBJECT_FRAMES for group in groups):
             return None
         if any(map(no_echo, groups)):
-            self._served = None  # The lanes are this sender's alone.
+            self._epoch = None  # The lanes are this sender's alone.
         sent = [self._fanout.open(group, origin.sender if no_echo(group) else None) for group in groups]
         said = 1 + (head.event is not None) + (head.type is not None) + (head.size > 0) + bool(head.natures)
+        said += source.cut > 1
         service = self._publisher.collects(obj, provided) if provided else None
         return Lane(said, tuple(group.pending.append for group in groups), any(sent), service)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from operator import length_hint
 from typing import Any, ClassVar
 
@@ -93,15 +93,23 @@ class FramedProtocol(StreamProtocol):
             before = length_hint(run)
             if not before:
                 break
-            obj: BusObject | None = self.bus.route_run(self.session_id, run, self.EVENTS)
+            obj = self.route_run(run)
             self.traffic.objects_in += before - length_hint(run) - (obj is not None)
             if obj is not None or self.link.is_closing:
                 return obj
         return self._objects.next_event()
 
     def sends_runs(self) -> bool:
-        """Whether what comes is a member's, which routes all that its vocabulary does not serve."""
+        """Whether what comes is a member's."""
         return self._member
+
+    def route_run(self, run: Iterator[BusObject]) -> BusObject | None:
+        """Route objects, up to one that has to go its own way: all that the vocabulary does not serve is routed.
+
+        :returns: that object, taken from the run.
+        """
+        obj: BusObject | None = self.bus.route_run(self.session_id, run, self.EVENTS)
+        return obj
 
     def received(self, event: BusObject | BadObject) -> None:
         """An object came: serve it if it is an event of the vocabulary, route it otherwise."""

@@ -16,20 +16,20 @@ What is asked of this server itself (``ping``, ``routing/neighbors``) is answere
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Any
 
-import msgspec
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from bussrv.addresses import host_of
 from bussrv.bus.tidings import TIDINGS
+from bussrv.bus.ways import Way, Ways
 from bussrv.errors import Refused
 from bussrv.formats.framed import FramedProtocol, Identify
 from bussrv.registry.throttle import Throttle
-from bussrv.wire.objects import BusObject
+from bussrv.wire.objects import MAX_ADDED, BusObject
 
 log = Logger()
 
@@ -38,8 +38,8 @@ NEVER_PASSED_ON = ("routing/subscribe", "routing/subscribe/reply", "routing/anno
 
 _REPLIES = ("services/register/reply", "services/unregister/reply", "routing/neighbors/reply", "pong")
 
-_decode_route = msgspec.json.Decoder(list[str]).decode
-
+SERVED = frozenset((*TIDINGS, *NEVER_PASSED_ON))
+"""What is never routed, whoever said it first."""
 
 COMPLAINT_RATE = 0.1
 """How often a second the log says of one link what was refused, once the first few were said."""
@@ -91,6 +91,8 @@ class ServerLink:
         if server_id is None:
             raise Refused("bad-subscription", "a server subscribes with its routing-id")
         self.server_id = server_id
+        max_metadata = self._bus.settings.max_metadata + MAX_ADDED
+        self._ways = Ways(self._protocol.session_id, server_id, self._bus.server_id, max_metadata)
         self._may_link(server_id)
         await self._bus.links.admit(server_id, self._dialed)
         try:
@@ -115,27 +117,25 @@ class ServerLink:
         if not _is_allowed(peer, self._bus.settings.link_allow):
             raise Refused("link-not-allowed", f"servers may not link from {host_of(peer)}; --link-allow lets them")
 
+    def route_run(self, run: Iterator[BusObject]) -> BusObject | None:
+        """Pass on objects, up to one that :meth:`received` has to look at. :returns: that, taken from the run."""
+        if self._bus.links.settled() is not None:
+            return next(run, None)
+        obj: BusObject | None = self._bus.relay_run(self._ways, run, SERVED)
+        return obj
+
     def received(self, obj: BusObject) -> None:
         """The other server said something."""
         try:
-            route = self._route(obj)
-            event = obj.head.event
-            if event in TIDINGS:
-                self._bus.links.hear(self._protocol.session_id, obj.fields(), route)
-            elif not self._is_for_this_server(obj, route):
-                self._pass_on(obj, route)
+            way = self._ways.of(obj.head.route)
+            if obj.head.event in TIDINGS:
+                self._bus.links.hear(self._protocol.session_id, obj.fields(), way.route)
+            elif not self._is_for_this_server(obj, way.route):
+                self._pass_on(obj, way)
         except Refused as refusal:
             self._bus.counters[refusal.reason] += 1
             if self._complaints.admit(refusal.reason) is not None:
                 log.warn("link to {server}: {why}", server=self.server_id, why=refusal.message)
-
-    def _route(self, obj: BusObject) -> list[str]:
-        """The route of what the other server passed on: it ends with that server."""
-        try:
-            route = _decode_route(obj.head.route) if obj.head.route else []
-        except msgspec.DecodeError as error:
-            raise Refused("bad-attribute", "route is an array of strings") from error
-        return route if route[-1:] == [self.server_id] else [*route, self.server_id]
 
     def _is_for_this_server(self, obj: BusObject, route: list[str]) -> bool:
         """Serve what is asked of this server. :returns: whether that was so."""
@@ -159,17 +159,17 @@ class ServerLink:
     def _answer(self, obj: BusObject, route: list[str], fields: dict[str, Any]) -> None:
         self._protocol.answer(obj, {**fields, "to": route[0], "route": [self._bus.server_id]})
 
-    def _pass_on(self, obj: BusObject, route: list[str]) -> None:
+    def _pass_on(self, obj: BusObject, way: Way) -> None:
         """Route an object, behind what was told before it: its sender may be known only from that."""
         settled = self._bus.links.settled()
         if settled is None:
-            self._bus.relay(self._protocol.session_id, obj, route)
+            self._bus.relay(way, obj)
         else:
-            self._protocol.busy_with(self._pass_on_later(obj, route, settled))
+            self._protocol.busy_with(self._pass_on_later(obj, way, settled))
 
-    async def _pass_on_later(self, obj: BusObject, route: list[str], settled: Deferred[None]) -> None:
+    async def _pass_on_later(self, obj: BusObject, way: Way, settled: Deferred[None]) -> None:
         await settled
-        self._bus.relay(self._protocol.session_id, obj, route)
+        self._bus.relay(way, obj)
 
 
 def watch_closely(transport: Any) -> None:

@@ -23,6 +23,7 @@ Everything else is routed as it is, with ``route``, and ``id`` where it has none
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from bussrv.bus.interest import mode_interest, rule_interest
@@ -52,9 +53,9 @@ class ObjectsProtocol(FramedProtocol):
         else:
             super().received(event)
 
-    def sends_runs(self) -> bool:
-        """As in any vocabulary; what a linked server says is looked at one by one."""
-        return self._server is None and super().sends_runs()
+    def route_run(self, run: Iterator[BusObject]) -> BusObject | None:
+        """Route objects; what a linked server passes on came from others."""
+        return super().route_run(run) if self._server is None else self._server.route_run(run)
 
     def subscribe(self, obj: BusObject) -> None:
         """``routing/subscribe``: the session is a member of the network, with this interest, from now on."""

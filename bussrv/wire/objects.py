@@ -18,7 +18,7 @@ through as the bytes it came in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from operator import length_hint
 from typing import Any
 
@@ -304,63 +304,6 @@ def decode_fields(metadata: bytes) -> dict[str, Any]:
         # Numbers beyond a double, which the fast decoder refuses.
         fields = simplejson.loads(metadata, parse_int=parse_int)
     return dict(fields)
-
-
-def with_route(obj: BusObject, route: bytes, new_id: Callable[[], str]) -> bytes:
-    """The metadata of ``obj`` as it is passed on: with ``route``, and with an id where it has none.
-
-    Everything else keeps its order and the text of its value; of a key that is there twice, the last value counts.
-    Metadata that came without a route, and that plainly has no such key, stays as it is byte for byte.
-
-    :param route: a JSON array of strings.
-    :param new_id: called only when the object has no id; makes printable ASCII without quotes or backslashes.
-    """
-    head = obj.head
-    metadata = obj.metadata
-    is_plain = not head.route and head.id is not None and metadata.endswith(b"}") and metadata[-2] not in b"{ \t\r\n"
-    if is_plain and _says_once(metadata):
-        if head.id is UNSET:
-            return b'%b,"id":"%b","route":%b}' % (metadata[:-1], new_id().encode(), route)
-        return b'%b,"route":%b}' % (metadata[:-1], route)
-    fields = _decode_raw(metadata)
-    if head.id is UNSET or head.id is None:
-        fields["id"] = Raw(_encode(new_id()))
-    fields["route"] = Raw(route)
-    return _encode(fields)
-
-
-def plain_frame(obj: BusObject, said: int, tail: bytes) -> bytes | None:
-    """The bytes of an object as it is passed on, if ``tail`` may plainly be added; :func:`with_route` for all others.
-
-    :param said: how many attributes ``head`` has for certain, an id among them, and not counting ``sender``. With as
-        many colons metadata has nothing else, and nothing twice.
-    :param tail: ``route`` and what ends metadata.
-    """
-    head, metadata = obj.head, obj.metadata
-    if head.id is UNSET or head.id is None or metadata[-1] != _BRACE or metadata[-2] <= _SPACE:
-        return None
-    if metadata.count(b":") != said + (head.sender is not None) and (head.route or not _says_once(metadata)):
-        return None
-    return metadata[:-1] + tail + obj.payload
-
-
-_BRACE, _SPACE = b"} "
-_TAKEN_AT_ITS_WORD = (b'"id"', b'"size"', b'"to"', b'"event"', b'"type"', b'"natures"', b'"sender"')
-
-
-def _says_once(metadata: bytes) -> bool:
-    """Whether metadata has no attribute of :class:`Head` twice: each reader might go by another one of the two.
-
-    With as many colons as different keys it has no key twice. Otherwise it may have colons elsewhere. Compact metadata
-    comes out of decoding and encoding as it went in, if it has no key twice. At last each key is sought, and the
-    escapes of small letters, which may hide one.
-    """
-    fields = _decode_raw(metadata)
-    if metadata.count(b":") == len(fields) or _encode(fields) == metadata:
-        return True
-    if b"\\u006" in metadata or b"\\u007" in metadata:
-        return False
-    return all(metadata.count(key) < 2 for key in _TAKEN_AT_ITS_WORD)
 
 
 def encode_json(value: Any) -> bytes:

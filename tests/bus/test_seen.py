@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bussrv.bus.seen import Seen
+from bussrv.bus.seen import Seen, origin_of
 
 OBJECTS = st.tuples(st.sampled_from(["ann", "bob"]), st.integers(0, 5) | st.sampled_from(["0", "1", True]))
 
@@ -15,51 +15,51 @@ def key(sender, object_id):
 
 def test_an_object_is_new_once():
     seen = Seen(10)
-    assert [seen.add(["ann"], "1") for _ in range(3)] == [True, False, False]
+    assert [seen.add(origin_of(["ann"]), "1") for _ in range(3)] == [True, False, False]
     assert len(seen) == 1
 
 
 def test_the_same_id_of_another_sender_is_another_object():
     seen = Seen(10)
-    assert seen.add(["ann"], 1)
-    assert seen.add(["bob"], 1)
+    assert seen.add(origin_of(["ann"]), 1)
+    assert seen.add(origin_of(["bob"]), 1)
     assert len(seen) == 2
 
 
 def test_who_sent_it_and_its_id_are_not_run_together():
     seen = Seen(10)
-    assert seen.add(["ann1"], "2")
-    assert seen.add(["ann"], "12")
+    assert seen.add(origin_of(["ann1"]), "2")
+    assert seen.add(origin_of(["ann"]), "12")
 
 
 @pytest.mark.parametrize("other", [True, 1.0, "1"])
 def test_ids_of_another_kind_are_others(other):
     seen = Seen(10)
-    assert seen.add(["ann"], 1)
-    assert seen.add(["ann"], other)
-    assert not seen.add(["ann"], 1)
-    assert not seen.add(["ann"], other)
+    assert seen.add(origin_of(["ann"]), 1)
+    assert seen.add(origin_of(["ann"]), other)
+    assert not seen.add(origin_of(["ann"]), 1)
+    assert not seen.add(origin_of(["ann"]), other)
     assert len(seen) == 2
 
 
 def test_the_oldest_are_forgotten_first():
     seen = Seen(3)
     for number in range(4):
-        assert seen.add(["ann"], number)
+        assert seen.add(origin_of(["ann"]), number)
     assert len(seen) == 3
-    assert [seen.add(["ann"], number) for number in (1, 2, 3)] == [False] * 3
-    assert seen.add(["ann"], 0)
-    assert seen.add(["ann"], 1)
-    assert not seen.add(["ann"], 3)
+    assert [seen.add(origin_of(["ann"]), number) for number in (1, 2, 3)] == [False] * 3
+    assert seen.add(origin_of(["ann"]), 0)
+    assert seen.add(origin_of(["ann"]), 1)
+    assert not seen.add(origin_of(["ann"]), 3)
 
 
 def test_coming_again_does_not_make_an_object_newer():
     seen = Seen(2)
-    assert seen.add(["ann"], 1)
-    assert seen.add(["ann"], 2)
-    assert not seen.add(["ann"], 1)
-    assert seen.add(["ann"], 3)
-    assert seen.add(["ann"], 1)
+    assert seen.add(origin_of(["ann"]), 1)
+    assert seen.add(origin_of(["ann"]), 2)
+    assert not seen.add(origin_of(["ann"]), 1)
+    assert seen.add(origin_of(["ann"]), 3)
+    assert seen.add(origin_of(["ann"]), 1)
 
 
 @given(st.integers(1, 4), st.lists(OBJECTS, max_size=30))
@@ -67,7 +67,7 @@ def test_it_remembers_just_the_newest(capacity, objects):
     seen, newest = Seen(capacity), []
     for sender, object_id in objects:
         is_new = key(sender, object_id) not in newest
-        assert seen.add(sender, object_id) == is_new
+        assert seen.add(origin_of([sender]), object_id) == is_new
         if is_new:
             newest = [*newest, key(sender, object_id)][-capacity:]
         assert len(seen) == len(newest)

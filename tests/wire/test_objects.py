@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from bussrv.errors import REASONS, RemoteProtocolError
 from bussrv.wire import objects
-from bussrv.wire.objects import BadObject, BusObject, Head, ObjectReader, encode, read_head, with_route
+from bussrv.wire.objects import BadObject, BusObject, Head, ObjectReader, encode, read_head
+from bussrv.wire.onward import with_route
 from tests.wire import chunks as chunked
 from tests.wire.chunks import chunks_of, in_bytes
 

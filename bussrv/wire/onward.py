@@ -1,0 +1,104 @@
+"""Objects as they are passed on: metadata with another ``route``, and with an ``id`` where it has none.
+
+::
+
+    from a client   {...}                    ->  {...,"route":[CLIENT,SERVER]}     a route of its own does not count
+    from a server   {...,"route":[...]}      ->  {...,"route":[...,SERVER]}
+
+Everything else stays the bytes it was, where metadata plainly says nothing twice: two readers might understand that
+differently. The rest is decoded and written anew. Source: seed 002; how servers write it is this one's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from bussrv.wire.objects import BusObject
+
+_decode_raw = msgspec.json.Decoder(dict[str, Raw]).decode
+_encode = msgspec.json.Encoder().encode
+
+PLAIN_ENDING = b"}"
+"""What metadata without a route ends with."""
+
+_BRACE, _SPACE = b"} "
+_TAKEN_AT_ITS_WORD = (b'"id"', b'"size"', b'"to"', b'"event"', b'"type"', b'"natures"', b'"sender"')
+
+
+def with_route(obj: BusObject, route: bytes, new_id: Callable[[], str]) -> bytes:
+    """The metadata of ``obj`` as it is passed on: with ``route``, and with an id where it has none.
+
+    Everything else keeps its order and the text of its value; of a key that is there twice, the last value counts.
+    Metadata that came without a route, and plainly has no such key, stays as it is byte for byte. So does metadata that
+    plainly ends with its route, as that of a server does, when it has an id.
+
+    :param route: a JSON array of strings.
+    :param new_id: called only when the object has no id; makes printable ASCII without quotes or backslashes.
+    """
+    head = obj.head
+    metadata = obj.metadata
+    ending = route_ending(head.route) if head.route and head.id is not UNSET else PLAIN_ENDING
+    is_plain = head.id is not None and metadata.endswith(ending) and metadata[-2] not in b"{ \t\r\n"
+    if is_plain and _may_be_cut(obj, len(ending)):
+        kept = metadata[: -len(ending)]
+        if head.id is UNSET:
+            return b'%b,"id":"%b","route":%b}' % (kept, new_id().encode(), route)
+        return kept + route_ending(route)
+    fields = _decode_raw(metadata)
+    if head.id is UNSET or head.id is None:
+        fields["id"] = Raw(_encode(new_id()))
+    fields["route"] = Raw(route)
+    return _encode(fields)
+
+
+def route_ending(route: bytes | Raw) -> bytes:
+    """What metadata ends with that a server wrote, where nothing but the server can have put a ``route``.
+
+    Metadata that is JSON and ends so has this route, whatever else it says: a quote that comes right behind a comma
+    and before a name begins a key, and the last brace is that of the whole.
+
+    :param route: a JSON array.
+    """
+    return b',"route":%b}' % route
+
+
+def plain_frame(obj: BusObject, said: int, cut: int, tail: bytes) -> bytes | None:
+    """The bytes of an object as it is passed on, if ``tail`` may plainly end it; :func:`with_route` for all others.
+
+    :param said: how many attributes ``head`` has for certain, an id among them, and not counting ``sender``. With as
+        many colons metadata has nothing else, and nothing twice.
+    :param cut: how many bytes metadata ends with, for certain, of :data:`PLAIN_ENDING` or its :func:`route_ending`.
+    :param tail: ``route`` and what ends metadata.
+    """
+    head, metadata = obj.head, obj.metadata
+    if head.id is UNSET or head.id is None or metadata[-1] != _BRACE or metadata[-2] <= _SPACE:
+        return None
+    if metadata.count(b":") != said + (head.sender is not None) and not _may_be_cut(obj, cut):
+        return None
+    return metadata[:-cut] + tail + obj.payload
+
+
+def _may_be_cut(obj: BusObject, cut: int) -> bool:
+    """Whether metadata without its last ``cut`` bytes has no route, and no attribute of :class:`Head` twice."""
+    has_route = bool(obj.head.route)
+    return has_route == (cut > 1) and _says_once(obj.metadata, (b'"route"',) if has_route else ())
+
+
+def _says_once(metadata: bytes, further: tuple[bytes, ...]) -> bool:
+    """Whether metadata has no attribute of :class:`Head` twice: each reader might go by another one of the two.
+
+    With as many colons as different keys it has no key twice. Otherwise it may have colons elsewhere. Compact metadata
+    comes out of decoding and encoding as it went in, if it has no key twice. At last each key is sought, and the
+    escapes of small letters, which may hide one.
+
+    :param further: keys that are sought beside those that routing goes by.
+    """
+    fields = _decode_raw(metadata)
+    if metadata.count(b":") == len(fields) or _encode(fields) == metadata:
+        return True
+    if b"\\u006" in metadata or b"\\u007" in metadata:
+        return False
+    return all(metadata.count(key) < 2 for key in _TAKEN_AT_ITS_WORD + further)
