@@ -280,7 +280,8 @@ class Bus:
         link = self._audience.link(session_id)
         if link is None:
             return
-        group = self._audience.group_of(session_id)
+        server = self.links.get(session_id)
+        group = server.group if server is not None else self._audience.group_of(session_id)
         if group is not None:
             self._fanout.flush_group(group)
         frame = link.encoding_for(None).encode(Delivery(wire.encode_metadata(fields, payload), payload))

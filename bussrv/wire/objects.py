@@ -174,8 +174,9 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
                 after = end + 1 + head.size
                 if not end < after <= length or head.size > max_payload:
                     break
-                # Each level of nesting takes two bytes.
-                if end - begin > short or not metadata.isascii():
+                # Each level of nesting takes two bytes, and begins with a bracket.
+                is_short = end - begin <= short or metadata.count(b"{") + metadata.count(b"[") <= max_nesting
+                if not (is_short and metadata.isascii()):
                     check_text(metadata, max_nesting)
                 objs.append(BusObject(metadata, head, data[end + 1 : after]))
                 begin = after

@@ -107,7 +107,10 @@ def inbus_publish(service, app_type, payload, version):
 
 @dataclass
 class Session:
-    """``subscription`` holds the attributes that a member subscribed with, ``watched`` a version for each service."""
+    """``subscription`` holds the attributes that a member subscribed with, ``watched`` a version for each service.
+
+    ``server`` is the routing id of the linked server that it is; ``tells_all``: that one tells of all its members.
+    """
 
     id: str
     kind: str
@@ -117,6 +120,8 @@ class Session:
     vocabulary: str | None = None
     watched: dict = field(default_factory=dict)
     got: list = field(default_factory=list)
+    server: str | None = None
+    tells_all: bool = False
 
 
 @dataclass
@@ -155,6 +160,8 @@ class ReferenceBus:
         session.routing_id, session.routing_ids = routing_id, routing_ids
         session.subscription, session.vocabulary = subscription, vocabulary
         about = {"routing-id": routing_id, "routing-ids": list(routing_ids)}
+        if session.server is not None:
+            about["role"] = "server"
         self.announce("routing/subscribe/notify", "objects", about, session_id, fresh)
         self.announce("routing/subscribe/notification", "rules", about, session_id, fresh)
 
@@ -203,22 +210,30 @@ class ReferenceBus:
     def route(self, sender_id, fields, payload, fresh):
         """:returns: how many members got it, the sender only counted where it was asked for a service of its own."""
         sender = self.sessions[sender_id]
-        self.was_asked_itself = False
         if sender.subscription is None:
             return 0
+        route = [sender.routing_id, self.server_id]
+        return self.send_on(sender, fields, payload, fresh, route, self.provided(sender_id))
+
+    def send_on(self, sender, fields, payload, fresh, route, provided):
+        """What a member sent, or a linked server passed on.
+
+        :param provided: the services of who sent it first.
+        """
+        self.was_asked_itself = False
         sent = dict(fields)
         if sent.get("id") is None:
             sent["id"] = fresh
-        sent["route"] = [sender.routing_id, self.server_id]
-        service = self.published_on(sender_id, fields)
+        sent["route"] = route
+        service = self.published_on(provided, fields)
         if service is not None:
             app_type = fields.get("app-type", 1)
             self.to_watchers(service, app_type if type(app_type) is int else 1, payload)
         return self.give(sender, self.recipients(sender, sent), sent, payload)
 
-    def published_on(self, sender_id, fields):
+    def published_on(self, provided, fields):
         """The service that an object is a publication on, if it is one."""
-        event, provided = fields.get("event"), self.provided(sender_id)
+        event = fields.get("event")
         if event is not None and event.startswith(("services/", "routing/")):
             return None
         if fields.get("to") is not None or not (fields.get("type") or fields.get("size")):
@@ -234,8 +249,9 @@ class ReferenceBus:
                 self.remember(None, sent, sender)
             elif sent.get("event") == "services/reply":
                 self.asker(sent, sender)
-            to = [sent["to"]] if isinstance(sent["to"], str) else sent["to"]
-            return [each for each in everybody if each.routing_id in to or set(each.routing_ids) & set(to)]
+            to = {sent["to"]} if isinstance(sent["to"], str) else set(sent["to"])
+            is_known = to <= {self.server_id}.union(*(held(each) for each in self.sessions.values()))
+            return [each for each in everybody if held(each) & to or (each.server and not is_known)]
         if sent.get("event") == "services/request":
             return self.asked(sender, sent, everybody)
         if sent.get("event") == "services/reply":
@@ -276,10 +292,12 @@ class ReferenceBus:
         chosen = able[turn % len(able)]
         self.remember(chosen, sent, sender)
         self.was_asked_itself = chosen == sender.id
-        return [each for each in everybody if each.id == chosen or each.id not in providers]
+        return [each for each in everybody if each.id == chosen or not (each.id in providers or each.server)]
 
     def takes(self, sender, member, sent, payload=b""):
         if member.subscription is None or not wants(member.subscription, sent, payload):
+            return False
+        if member.server in sent["route"]:
             return False
         return not (member is sender and member.subscription.get("receive") == "no_echo")
 
@@ -287,7 +305,7 @@ class ReferenceBus:
         taking = [each for each in recipients if self.takes(sender, each, sent, payload)]
         for each in taking:
             each.got.append(frame(sent, payload))
-        return sum(each is not sender for each in taking) + self.was_asked_itself
+        return sum(each is not sender and not each.tells_all for each in taking) + self.was_asked_itself
 
     def publish(self, session_id, service, content_type, payload, app_type, fresh):
         self.to_watchers(service, app_type, payload)
@@ -300,7 +318,7 @@ class ReferenceBus:
             "app-type": app_type,
         }
         for each in self.members():
-            if wants(each.subscription, sent, payload):
+            if wants(each.subscription, sent, payload) and each.server not in sent["route"]:
                 each.got.append(frame(sent, payload))
 
     def to_watchers(self, service, app_type, payload):
@@ -310,6 +328,11 @@ class ReferenceBus:
                 each.got.append(spp_info(service, payload))
             elif service in each.watched:
                 each.got.append(inbus_publish(service, app_type, payload, each.watched[service]))
+
+
+def held(session):
+    """The routing ids at which a session is reached."""
+    return {session.routing_id, *session.routing_ids}
 
 
 def service_of(fields):

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tests.bus.strategies import SERVICES, SHARED, anything, objects, payloads, subscriptions
 from tests.equality.words import packet
+from tests.formats.network import SERVER
 
 Item = tuple[str, Any]
 
@@ -62,6 +63,10 @@ questions = st.tuples(
         st.just(b""),
     ),
 )
+wrong: list[st.SearchStrategy[dict[str, Any]]] = [
+    st.fixed_dictionaries({"type": st.just(7), "id": st.just("a")}),
+    st.fixed_dictionaries({"event": st.just(["x"])}),
+]
 mistakes = st.tuples(
     st.just("object"),
     st.tuples(
@@ -71,8 +76,7 @@ mistakes = st.tuples(
             asks("routing/disconnect"),
             asks("routing/subscribe", types=st.just(7)),
             asks("client/register", receive=st.just("some")),
-            st.fixed_dictionaries({"type": st.just(7), "id": st.just("a")}),
-            st.fixed_dictionaries({"event": st.just(["x"])}),
+            *wrong,
         ),
         st.just(b""),
     ),
@@ -95,8 +99,12 @@ mixed: st.SearchStrategy[list[Item]] = st.lists(
 rejoining = st.tuples(contents, joins, contents).map(list)
 from_members = st.one_of(mixed, mixed, mixed, rejoining)
 
-subscribing = st.builds(lambda service: ("bytes", packet(1, service)), services)
-unsubscribing = st.builds(lambda service: ("bytes", packet(2, service)), services)
+FAR_SERVICES = ["radio", "news"]
+"""What only sessions of other servers provide."""
+
+watchable = st.one_of(services, services, st.sampled_from(FAR_SERVICES))
+subscribing = st.builds(lambda service: ("bytes", packet(1, service)), watchable)
+unsubscribing = st.builds(lambda service: ("bytes", packet(2, service)), watchable)
 strange_packets = st.tuples(
     st.just("bytes"),
     st.sampled_from(
@@ -116,5 +124,69 @@ strange_packets = st.tuples(
 from_watchers: st.SearchStrategy[list[Item]] = st.lists(
     st.one_of(*[subscribing] * 6, *[unsubscribing] * 3, strange_packets), min_size=1, max_size=4
 )
+
+# Who sent it and over which servers it came; who passes it on is "me", and another server "you".
+ROUTES: list[Any] = [
+    *(
+        ["ann", "me"],
+        ["far-me", "me"],
+        ["far-me", "me"],
+        ["ann", "barn"],
+        ["far-you", "you", "me"],
+        ["ann", "you", "me"],
+    ),
+    *(["bob", "me"], ["far-me"], [], ["ann", SERVER, "me"], ["ann", *(f"s{number}" for number in range(15)), "me"]),
+    *(["ann", *(f"s{number}" for number in range(14)), "me"], 7, [7], None, ["äiti", "me"]),
+]
+far_contents = st.one_of(
+    objects,
+    st.fixed_dictionaries({"type": anything["type"]}),
+    st.fixed_dictionaries({"type": anything["type"], "sender": st.sampled_from([*FAR_SERVICES, *SERVICES])}),
+    st.fixed_dictionaries({"event": st.sampled_from(["ping", "lamp/on", "services/request"])}),
+)
+
+
+def passed_on(fields: st.SearchStrategy[dict[str, Any]], routes: st.SearchStrategy[Any]) -> st.SearchStrategy[Item]:
+    """What another server passes on: its route is written last, first or with white space; most have an own id."""
+    about = {"fields": fields, "payload": payloads, "route": routes, "has_own_id": st.sampled_from([True, True, False])}
+    written = st.sampled_from(["last", "last", "last", "first", "spaced", "missing"])
+    return st.tuples(st.just("passed on"), st.fixed_dictionaries({**about, "written": written}))
+
+
+again = st.tuples(st.just("again"), st.integers(0, 9))
+tidings = st.tuples(
+    st.just("tidings"),
+    st.fixed_dictionaries(
+        {
+            "event": st.sampled_from(["services/register", "services/register", "services/unregister"]),
+            "name": st.sampled_from(FAR_SERVICES),
+        }
+    ),
+)
+mixed_from_servers: st.SearchStrategy[list[Item]] = st.lists(
+    st.one_of(
+        *[passed_on(far_contents, st.sampled_from(ROUTES))] * 6,
+        *[passed_on(far_contents, st.just(["ann", "me"]))] * 4,
+        *[again] * 4,
+        *[tidings] * 2,
+        st.one_of(*[st.tuples(st.just("object"), st.tuples(each, st.just(b""))) for each in wrong], malformed),
+    ),
+    min_size=1,
+    max_size=6,
+)
+# Where only one thing tells one object from the next, that thing is what counts.
+alike_from_servers = st.lists(
+    st.one_of(
+        *[passed_on(st.just({"type": "text/plain"}), st.sampled_from([["ann", "me"], ["ann", "you", "me"]]))] * 3, again
+    ),
+    min_size=2,
+    max_size=8,
+)
+from_servers = st.one_of(mixed_from_servers, alike_from_servers)
+
+# The server of who sends it serves this itself; what came from far away it passes on.
+served = st.sampled_from([{"event": "ping"}, {"event": "services/list"}])
+served_from_servers = st.lists(passed_on(served, st.sampled_from([["ann", "me"], []])), min_size=1, max_size=3)
+served_from_members = st.lists(st.tuples(st.just("object"), st.tuples(served, st.just(b""))), min_size=1, max_size=3)
 
 devices = st.sampled_from(["10.0.0.2", "10.0.0.3"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.equality.arena import Pipe
 from tests.equality.clients import Client
 from tests.equality.judging import Ids, comparable, is_coalesced
+from tests.equality.linked import passed_on
 from tests.equality.words import everything, first_object, from_server
 
 MOST_IN_A_TURN = 2000
@@ -39,6 +40,11 @@ class Peer:
         return self.client.kind
 
     @property
+    def is_member(self) -> bool:
+        """Whether it speaks Object System or Business Object, as a client does."""
+        return self.kind in ("objects", "business")
+
+    @property
     def talks(self) -> bool:
         return self.pipe.connected and not self.client.ended and not self.client.input_ended
 
@@ -53,7 +59,7 @@ class Peer:
 
     @property
     def may_stall(self) -> bool:
-        return self.pipe.connected and not self.stalled and not self.client.busy
+        return self.pipe.connected and not self.stalled and not self.client.busy and self.kind != "server"
 
     @property
     def unread(self) -> int:
@@ -63,7 +69,7 @@ class Peer:
         new = self.pipe.delivered[self._seen :]
         self._seen += len(new)
         frames, self._rest = everything(from_server if self.kind == "spp" else first_object, self._rest + new)
-        self.frames += frames
+        self.frames += filter(passed_on, frames) if self.kind == "server" else frames
 
     def judge(self, ids: Ids) -> None:
         """Compare what was received since the last time; what is not compared yet may be on its way."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from ipaddress import ip_network
 from typing import Any
 
 from hypothesis import settings
@@ -20,10 +21,22 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from bussrv import events as ev
 from tests.bus.reference import frame
 from tests.equality.arena import BUFFER, Arena
-from tests.equality.histories import Item, devices, from_members, from_watchers, joins, services
+from tests.equality.histories import (
+    Item,
+    devices,
+    from_members,
+    from_servers,
+    from_watchers,
+    joins,
+    served_from_members,
+    served_from_servers,
+    services,
+    watchable,
+)
 from tests.equality.judging import Ids
+from tests.equality.linked import LinkedReference
 from tests.equality.peer import MOST_IN_A_TURN, Peer
-from tests.equality.reference import ReferenceServer
+from tests.equality.writing import FAR, Writer, pick
 from tests.formats.network import SERVER
 
 MAX_OUTBOUND = 8000
@@ -56,7 +69,12 @@ COUNTED = (
     "packet-too-large",
     "packet-too-short",
     "string-overruns-packet",
+    "link-objects",
+    "link-duplicate",
+    "link-loop",
+    "link-too-far",
 )
+
 
 some = st.integers(0, 9)
 few = st.integers(1, 6)
@@ -70,7 +88,8 @@ class Delivery(RuleBasedStateMachine):
         super().__init__()
         self.peers: list[Peer] = []
         self.ids = Ids()
-        self.said = self.waiting = 0
+        self.waiting = 0
+        self.writer = Writer(self.peers, self.ids)
         self.marks: dict[int, int] = {}
         self.is_sound = False
 
@@ -79,8 +98,10 @@ class Delivery(RuleBasedStateMachine):
         slow_spp=st.sampled_from(["disconnect", "coalesce"]),
         in_turns=st.booleans(),
         first=st.lists(joins, min_size=5, max_size=5),
-        watched=st.lists(services, min_size=4, max_size=4),
+        watched=st.lists(watchable, min_size=4, max_size=4),
         provided=st.lists(services, min_size=3, max_size=3),
+        max_seen=st.sampled_from([3, 1000]),
+        linked=st.sampled_from([[], [0], [0, 1], [1, 0]]),
     )
     def begin(
         self,
@@ -90,13 +111,16 @@ class Delivery(RuleBasedStateMachine):
         first: list[Item],
         watched: list[str],
         provided: list[str],
+        max_seen: int,
+        linked: list[int],
     ) -> None:
         """Members, watchers and devices: what follows has something to work with."""
-        self.real = Arena(announce=announce, slow_spp=slow_spp, max_outbound=MAX_OUTBOUND)
+        limits = {"max_outbound": MAX_OUTBOUND, "max_seen": max_seen}
+        self.real = Arena(announce=announce, slow_spp=slow_spp, link_allow=(ip_network("10.0.0.0/8"),), **limits)
         for kind in ("objects", "business", "spp"):
             self.real.factory(kind).in_turns = in_turns
         self.real.udp.server.in_turns = in_turns
-        self.model = ReferenceServer(SERVER, announce == "members")
+        self.model = LinkedReference(SERVER, announce == "members", max_seen)
         for kind in ("objects", "objects", "objects", "objects", "business", "spp", "spp"):
             self.connects(kind)
         for peer, join in zip(self.peers, first, strict=False):
@@ -104,6 +128,8 @@ class Delivery(RuleBasedStateMachine):
         for peer, service in zip(self.peers, provided, strict=False):
             self.say(peer, [("object", ({"event": "services/register", "name": service}, b""))])
         self.turn_ends()
+        for number in linked:
+            self.a_server_links(number, tells_all=True)
         for number, service in enumerate(watched):
             self.packets_come(number, [("bytes", self.subscription(service))], 9999)
             self.subscribes_by_datagram("10.0.0.2", 5000 + number % 2, service)
@@ -115,12 +141,11 @@ class Delivery(RuleBasedStateMachine):
         return b"\0\0\0\1" + (len(name) + 4).to_bytes(4, "big") + len(name).to_bytes(4, "big") + name
 
     def pick(self, number: int, fits: Callable[[Peer], Any]) -> Peer | None:
-        found = [peer for peer in self.peers if fits(peer)]
-        return found[number % len(found)] if found else None
+        return pick(self.peers, number, fits)
 
     # What clients say.
 
-    @precondition(lambda self: sum(peer.pipe.connected for peer in self.peers) < 9)
+    @precondition(lambda self: sum(peer.pipe.connected for peer in self.peers) < 11)
     @rule(kind=st.sampled_from(["objects", "objects", "business", "spp"]))
     def connects(self, kind: str) -> None:
         pipe = self.real.pipe(kind)
@@ -130,7 +155,7 @@ class Delivery(RuleBasedStateMachine):
 
     @rule(number=some, items=from_members, size=sizes)
     def objects_come(self, number: int, items: list[Item], size: int) -> None:
-        self.chunk_comes(self.pick(number, lambda peer: peer.kind != "spp" and peer.talks), items, size)
+        self.chunk_comes(self.pick(number, lambda peer: peer.is_member and peer.talks), items, size)
 
     @rule(number=some, items=from_members, other=some, others=from_members, size=sizes)
     def objects_of_two_come(self, number: int, items: list[Item], other: int, others: list[Item], size: int) -> None:
@@ -161,7 +186,7 @@ class Delivery(RuleBasedStateMachine):
             self.turn_ends()
 
     def say(self, peer: Peer, items: list[Item], size: int = 9999) -> None:
-        data = b"".join(self.written(peer, each) for each in items)
+        data = b"".join(self.writer.written(peer, each) for each in items)
         model, real = peer.outbox[0] + data, peer.outbox[1] + self.ids.as_real(data)
         peer.outbox = model[size:], real[size:]
         if not peer.client.ended:
@@ -169,74 +194,63 @@ class Delivery(RuleBasedStateMachine):
         peer.pipe.protocol.dataReceived(real[:size])
         self.model.hear(peer.client, model[:size])
 
-    def written(self, peer: Peer, item: Item) -> bytes:
-        what, about = item
-        if what == "bytes":
-            return bytes(about)
-        if what == "join":
-            return frame(self.joining(peer.kind, **about))
-        fields, payload = about
-        self.said += 1
-        if payload:
-            payload += b"%d" % self.said
-            fields = {**fields, "size": len(payload)}
-        return frame(self.addressed(peer, fields), payload)
+    # Linked servers.
 
-    def joining(
-        self, kind: str, subscription: dict[str, Any], shared: list[str], wanted: str | None, spelling: int
-    ) -> dict[str, Any]:
-        """A subscription in one of the ways in which it may be written."""
-        fields: dict[str, Any] = {"id": f"join{spelling}", "routing-ids": shared}
-        receive, types = subscription.get("receive"), subscription.get("types")
-        if kind == "business":
-            key = ("subscribe", "subscriptions", "subscribe")[spelling]
-            fields["event"] = ("client/register", "clients/register", "clients/register")[spelling]
-            about = {"receive": receive, key: types, "unique-routing-id": wanted}
-        elif "subscriptions" in subscription:
-            fields["event"] = "routing/subscribe"
-            about = {**subscription, "routing-id": wanted}
-        else:
-            fields["event"] = "routing/subscribe"
-            mode = ("receive_mode", "receive-mode", "receive")[spelling]
-            about = {mode: receive, "types": types, "routing-id": wanted}
-        return {**fields, **{key: value for key, value in about.items() if value is not None}}
+    @precondition(lambda self: not self.model.held)
+    @rule(number=st.integers(0, 1), tells_all=st.booleans())
+    def a_server_links(self, number: int, tells_all: bool) -> None:
+        """Or it is linked already, and passes something on."""
+        server_id = FAR[number]
+        if any(peer.pipe.connected and peer.client.session.server == server_id for peer in self.peers):
+            return
+        self.turn_ends()
+        pipe = self.real.pipe("objects")
+        about = {"role": "server", "routing-id": server_id, "subscriptions": ["*"], "directory": tells_all}
+        subscription = frame({"event": "routing/subscribe", **about})
+        pipe.protocol.dataReceived(subscription)
+        peer = Peer(self.model.link(f"server{len(self.peers)}", server_id, tells_all), pipe, False)
+        peer.bytes_in = len(subscription)
+        self.peers.append(peer)
+        self.say(peer, [("tidings", {"event": "services/register", "name": "radio"})])
+        self.turn_ends()
 
-    def addressed(self, peer: Peer, fields: dict[str, Any]) -> dict[str, Any]:
-        """An object to those whose routing ids were told by the server, and a reply to what was asked last."""
-        to = fields.get("to")
-        if isinstance(to, str):
-            fields = {**fields, "to": self.routing_id(to)}
-        elif to:
-            fields = {**fields, "to": [self.routing_id(each) for each in to]}
-        if fields.get("in-reply-to") == "a":
-            for sent in reversed(peer.client.session.got[: peer.judged]):
-                asked = json.loads(sent.partition(b"\0")[0])
-                if asked.get("event") == "services/request":
-                    return {**fields, "in-reply-to": asked["id"]}
-        return fields
+    @rule(number=some, items=from_servers, size=sizes)
+    def a_server_passes_on(self, number: int, items: list[Item], size: int) -> None:
+        """While the journal is slow it tells nothing: what it says behind that would have to wait."""
+        if self.model.held:
+            items, size = [each for each in items if each[0] != "tidings"], 9999
+        self.chunk_comes(self.pick(number, lambda peer: peer.kind == "server" and peer.talks), items, size)
 
-    def routing_id(self, name: str) -> str:
-        """What stands for ``r1`` and so on, once somebody was told it; every other name is itself."""
-        if name not in ("r1", "r2", "r3"):
-            return name
-        known = self.pick(int(name[1]), lambda peer: self.ids.is_known(peer.client.session.routing_id))
-        return known.client.session.routing_id if known is not None else name
+    @rule(
+        number=some,
+        items=st.one_of(from_servers, served_from_servers),
+        other=some,
+        others=from_servers,
+        members=st.one_of(from_members, served_from_members),
+    )
+    def servers_and_members_send_in_a_turn(
+        self, number: int, items: list[Item], other: int, others: list[Item], members: list[Item]
+    ) -> None:
+        self.a_server_passes_on(number, items, 9999)
+        self.objects_come(other, members, 9999)
+        self.a_server_passes_on(number + 1, others, 9999)
+        self.objects_come(other + 1, members, 9999)
 
     # Devices.
 
-    @rule(host=devices, port=st.sampled_from([5000, 5001]), service=services)
+    @rule(host=devices, port=st.sampled_from([5000, 5001]), service=watchable)
     def subscribes_by_datagram(self, host: str, port: int, service: str) -> None:
         """Each address speaks one version."""
         self.datagram_comes(host, port - 4999, 1, (service, 0), (host, port), "")
 
-    @rule(host=devices, port=st.sampled_from([5000, 5001]), service=services)
+    @rule(host=devices, port=st.sampled_from([5000, 5001]), service=watchable)
     def unsubscribes_by_datagram(self, host: str, port: int, service: str) -> None:
         self.datagram_comes(host, port - 4999, 2, (service, 0), (host, port), "")
 
     @rule(host=devices, service=services, app_type=st.integers(0, 3), payload=st.sampled_from([b"", b"x", b"\xff\0"]))
     def publishes_by_datagram(self, host: str, service: str, app_type: int, payload: bytes) -> None:
-        self.said += 1
-        text = base64.b64encode(payload + b"%d" % self.said).decode()
+        self.writer.said += 1
+        text = base64.b64encode(payload + b"%d" % self.writer.said).decode()
         self.datagram_comes(host, 2, 3, (service, app_type), ("", 0), text)
 
     def datagram_comes(
@@ -299,9 +313,9 @@ class Delivery(RuleBasedStateMachine):
         for _ in range(times):
             self.turn_ends()
             if of_a_device:
-                self.datagram_comes("10.0.0.3", 1, 3, (service, 1), ("", 0), f"{self.said}" + "x" * size)
+                self.datagram_comes("10.0.0.3", 1, 3, (service, 1), ("", 0), f"{self.writer.said}" + "x" * size)
             else:
-                talking = self.pick(number, lambda peer: peer.kind != "spp" and peer.talks)
+                talking = self.pick(number, lambda peer: peer.is_member and peer.talks)
                 flood = {"type": "text/plain", "sender": service, "id": "flood"}
                 self.chunk_comes(talking, [("object", (flood, b"x" * size))], 9999)
         self.turn_ends()
@@ -313,6 +327,10 @@ class Delivery(RuleBasedStateMachine):
             self.model.catch_up()
             self.waiting = 0
         else:
+            for peer in self.peers:
+                # No tidings come later.
+                if peer.kind == "server" and peer.talks:
+                    self.say(peer, [])
             self.real.journal.hold()
             self.model.held = True
 

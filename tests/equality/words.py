@@ -80,6 +80,14 @@ def first_object(data: bytes) -> tuple[Said | Malformed | None, int]:
     return Said(fields, rest[:size], wrong), len(metadata) + 1 + size
 
 
+def spaced(fields: dict[str, Any]) -> bytes:
+    """Metadata with white space between its attributes, and within its route."""
+    pieces = {key: json.dumps(value, ensure_ascii=False, separators=(",", ":")) for key, value in fields.items()}
+    if "route" in fields:
+        pieces["route"] = json.dumps(fields["route"], ensure_ascii=False)
+    return ("{" + ", ".join(f'"{key}": {piece}' for key, piece in pieces.items()) + "}").encode()
+
+
 # SPP: type, length, data.
 
 FROM_CLIENTS = {1: "subscribe", 2: "unsubscribe"}

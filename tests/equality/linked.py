@@ -1,0 +1,119 @@
+"""The plain reference, linked with other servers: what they pass on, and what they tell of their own sessions.
+
+This is "Linked servers" of ``docs/protocols/objects``. Of what a server is told only the objects are played here, not
+the tidings of members; of what it tells, the services that sessions of it provide.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from tests.bus.reference import Session, identity
+from tests.equality.clients import Client
+from tests.equality.reference import ReferenceServer
+from tests.equality.words import Said, first_object
+
+BETWEEN_SERVERS = (
+    "routing/subscribe",
+    "routing/subscribe/reply",
+    "routing/subscribe/notify",
+    "routing/subscribe/notification",
+    "routing/announcement/neighbors",
+    "routing/disconnect",
+    "services/register",
+    "services/unregister",
+)
+MAX_HOPS = 16
+
+
+class LinkedReference(ReferenceServer):
+    """:param max_seen: how many objects of other servers it remembers, to know them again."""
+
+    def __init__(self, server_id: str, announces: bool, max_seen: int) -> None:
+        super().__init__(server_id, announces)
+        self.max_seen = max_seen
+        self.seen: list[Any] = []
+        self.far: dict[str, dict[str, Session]] = defaultdict(dict)
+
+    def link(self, name: str, far_id: str, tells_all: bool) -> Client:
+        """A server dials this one."""
+        client = self.connect(name, "server")
+        client.session.server, client.session.tells_all = far_id, tells_all
+        self.join(client.id, far_id, (), {"subscriptions": ["*"]}, None, None)
+        return client
+
+    def leave(self, session_id: str, fresh: None) -> None:
+        for session in self.far.pop(session_id, {}).values():
+            super().leave(session.id, fresh)
+        super().leave(session_id, fresh)
+
+    def serve_member(self, client: Client, said: Said) -> None:
+        if client.session.server is not None and not said.wrong:
+            self.hear_server(client, client.session.server, said)
+        else:
+            super().serve_member(client, said)
+
+    def hear_server(self, client: Client, far_id: str, said: Said) -> None:
+        route = said.fields.get("route", [])
+        if not isinstance(route, list) or not all(isinstance(each, str) for each in route):
+            self.counters["bad-attribute"] += 1
+            return
+        if route[-1:] != [far_id]:
+            route = [*route, far_id]
+        event, to = said.fields.get("event"), said.fields.get("to")
+        is_for_this = to in (self.server_id, [self.server_id])
+        if event in ("services/register", "services/unregister"):
+            self.told(client, far_id, event, said.fields)
+        elif event == "ping" and (is_for_this or (to is None and len(route) == 1)):
+            about = {"event": "pong", "routing-id": self.server_id, "to": route[0], "route": [self.server_id]}
+            self.answer(client, said, about)
+        elif event not in BETWEEN_SERVERS and not is_for_this:
+            self.relay(client.session, route, said)
+
+    def told(self, client: Client, far_id: str, event: str, fields: dict[str, Any]) -> None:
+        """A session of that server provides something, or does no longer; it is known for nothing else."""
+        routing_id, name = fields["routing-id"], fields["name"]
+        session_id = f"{routing_id} at {far_id}"
+        if event == "services/register" and routing_id not in self.far[client.id]:
+            self.open(session_id, "objects", routing_id)
+            self.far[client.id][routing_id] = self.sessions[session_id]
+        if routing_id not in self.far[client.id]:
+            return
+        if event == "services/unregister":
+            self.unregister(session_id, name)
+        elif name not in self.provided(session_id):
+            self.register(session_id, name)
+        if not self.provided(session_id):
+            del self.sessions[session_id], self.far[client.id][routing_id]
+
+    def relay(self, link: Session, route: list[str], said: Said) -> None:
+        """What another server passes on goes on once."""
+        self.counters["link-objects"] += 1
+        if self.server_id in route:
+            self.counters["link-loop"] += 1
+            return
+        if len(route) > MAX_HOPS:
+            self.counters["link-too-far"] += 1
+            return
+        route = [*route, self.server_id]
+        known = (*route[:2], identity(said.fields.get("id")))
+        if said.fields.get("id") is not None:
+            if known in self.seen:
+                self.counters["link-duplicate"] += 1
+                return
+            self.seen = [*self.seen, known][-self.max_seen :]
+        self.send_on(link, said.fields, said.payload, self.fresh(), route, self.provided_far(route))
+
+    def provided_far(self, route: list[str]) -> set[str]:
+        """What the session provides that sent an object with that route: each tells of sessions of its own only."""
+        homes = {client.id: client.session.server for client in self.clients.values() if client.session.server}
+        sessions = [self.far[link].get(route[0]) for link, home in homes.items() if home in route[1:]]
+        return {service for session in sessions if session is not None for service in self.provided(session.id)}
+
+
+def passed_on(data: bytes) -> bool:
+    """Whether a frame that a server was sent is an object that was passed on, and not a word between servers."""
+    said, _ = first_object(data)
+    assert isinstance(said, Said)
+    return said.fields.get("event") not in BETWEEN_SERVERS
