@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from bussrv.formats.framed import FramedProtocol
 from bussrv.wire import spp
-from bussrv.wire.objects import encode
+from bussrv.wire.objects import MAX_ADDED, encode
 from tests.formats.network import Network
 
 SUBSCRIPTIONS = [
@@ -159,6 +159,70 @@ class InTurns(Network):
 def test_what_is_put_off_to_the_end_of_a_turn_comes_to_the_same(subscriptions, history, linked):
     expected = told(Network, subscriptions, history, linked, {})
     assert told(InTurns, subscriptions, history, linked, {}) == expected
+
+
+ROUTES = [b'["ann","cellar"]', b'["ann","attic","cellar"]', b'["bob"]', b"[]", b'["hall"]', b'["ann", "cellar"]', b"7"]
+far_frames = st.builds(
+    lambda frame, route, number: frame.replace(b"}\0", b',"route":%b}\0' % route).replace(
+        b'"id":"1"', b'"id":%d' % number
+    ),
+    frames,
+    st.sampled_from([*ROUTES[:1] * 4, *ROUTES]),
+    st.integers(0, 20),
+)
+far_histories = st.lists(
+    st.tuples(st.integers(0, 5), st.one_of(st.lists(far_frames, max_size=12), runs), st.lists(st.integers(0, 999))),
+    max_size=6,
+)
+
+
+def relayed(make, subscriptions, history, settings):
+    """What comes of what two servers pass on; every third piece is a member's."""
+    network = make(**settings)
+    members = [network.member(**{"routing-id": f"r{number}"}, **each) for number, each in enumerate(subscriptions)]
+    servers = [network.server(), network.server("attic")]
+    watcher = network.watcher()
+    members[1].send({"event": "services/register", "name": "tv"})
+    far = {"event": "services/register", "name": "radio", "routing-id": "ann"}
+    servers[0].send({**far, "route": ["ann", "cellar"]})
+    for service in ("tv", "radio"):
+        watcher.connection.send_bytes(spp.subscribe(service))
+        network.udp.subscribe(service)
+    for number, sent, places in history:
+        sender = [servers[0], servers[1], members[number % len(members)]][number % 3]
+        stream = b"".join(sent)
+        cuts = sorted(place % (len(stream) + 1) for place in places)
+        for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+            sender.connection.send_bytes(stream[start:end])
+    network.reactor.advance(0)
+    everybody = [*members, *servers, watcher]
+    given_out = [each.connection.take() for each in everybody] + [network.udp.sent]
+    for each in everybody:
+        each.connection.close()
+    return given_out, network.bus.counters, [record.event for record in network.journal.records]
+
+
+@given(
+    st.lists(st.sampled_from(SUBSCRIPTIONS), min_size=3, max_size=3),
+    far_histories,
+    st.sampled_from([{}, {}, {"max_seen": 2}]),
+)
+@example([{}] * 3, [(0, [b'{ "id":1 , "x":2,"route":["ann","cellar"]}\0'] * 2, [])], {})
+def test_what_servers_pass_on_in_runs_comes_to_the_same(subscriptions, history, settings):
+    assert relayed(Network, subscriptions, history, settings) == relayed(OneByOne, subscriptions, history, settings)
+
+
+def test_metadata_that_has_no_room_for_this_server_goes_no_further():
+    network = Network(max_metadata=100)
+    member, cellar = network.member(), network.server()
+    member.received()
+    most = 100 + MAX_ADDED - len(',"hall"')
+    for length in (most, most + 1, most - 1):
+        begin, end = b'{"id":%d,"x":"' % length, b'","route":["ann","cellar"]}'
+        cellar.connection.send_bytes(begin + b"x" * (length - len(begin) - len(end)) + end + b"\0")
+    assert [head["id"] for head in member.heads()] == [most, most - 1]
+    assert network.bus.counters["metadata-too-large"] == 1
+    assert network.bus.counters["link-objects"] == 3
 
 
 def test_several_who_send_in_a_turn_make_one_piece():
