@@ -163,7 +163,7 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
         most, self._run = self._run, min(2 * self._run, LONGEST_RUN)
         find, length, begin = data.find, len(data), first
         max_metadata, max_payload = self._max_metadata, self._max_payload
-        max_nesting, short = self._max_nesting, 2 * self._max_nesting
+        max_nesting, short, medium = self._max_nesting, 2 * self._max_nesting, 5 * self._max_nesting - 3
         try:
             while begin < length and len(objs) < most:
                 end = find(NUL, begin)
@@ -174,9 +174,9 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
                 after = end + 1 + head.size
                 if not end < after <= length or head.size > max_payload:
                     break
-                # Each level of nesting takes two bytes, and begins with a bracket.
-                is_short = end - begin <= short or metadata.count(b"{") + metadata.count(b"[") <= max_nesting
-                if not (is_short and metadata.isascii()):
+                # An array takes two bytes, and an object in which something nests five: with a key.
+                is_flat = end - begin <= short or end - begin + 3 * metadata.count(b"[") <= medium
+                if not (is_flat and metadata.isascii()):
                     check_text(metadata, max_nesting)
                 objs.append(BusObject(metadata, head, data[end + 1 : after]))
                 begin = after

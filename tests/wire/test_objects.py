@@ -409,6 +409,17 @@ def test_nesting_has_a_limit(levels):
         assert (caught.value.reason, caught.value.position) == ("nesting-too-deep", 5 * (levels - 1))
 
 
+@pytest.mark.parametrize("most", [1, 5, 64])
+def test_nesting_has_the_same_limit_however_few_bytes_it_takes(most):
+    for levels, arrays in [(each, arrays) for each in (most, most + 1) for arrays in range(each)]:
+        objects_ = levels - arrays
+        inner = b"[" * arrays + b"]" * arrays or b"{}"
+        outer = objects_ - (arrays == 0)
+        deep = b'{"":' * outer + inner + b"}" * outer
+        events, error = read([deep + b"\0"], max_nesting=most)
+        assert (len(events), error and error["reason"]) == ((1, None) if levels == most else (0, "nesting-too-deep"))
+
+
 def test_nesting_is_not_how_many_there_are():
     assert read_head(b'{"a":[' + b"[],{}," * 100 + b"[]]}", 3) == read_head(b"{}")
 
