@@ -94,13 +94,13 @@ class Relay:
         self, way: Way, first: BusObject, run: Iterator[BusObject], served: Container[str | None]
     ) -> tuple[list[BusObject], BusObject | None]:
         """The objects from ``first`` on that came the same way and may go together, and what was taken behind them."""
-        ending, longest = way.ending, way.longest
+        ending, longest, unset = way.ending, way.longest, UNSET
         plain: list[BusObject] = []
         for obj in chain((first,), run):
             head, metadata = obj.head, obj.metadata
-            if not metadata.endswith(ending) or len(metadata) > longest or head.id is None or head.id is UNSET:
+            if not metadata.endswith(ending) or len(metadata) > longest or head.id is None or head.id is unset:
                 return plain, obj
-            if head.to is not None or head.event in served:
+            if head.to is not None or (head.event is not None and head.event in served):
                 return plain, obj
             plain.append(obj)
         return plain, None

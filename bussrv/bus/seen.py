@@ -33,26 +33,32 @@ class Seen:
 
     def add(self, origin: int, object_id: Any) -> bool:
         """Remember an object. :returns: whether it is new."""
-        key = hash((origin, type(object_id), object_id))
+        return self._add(hash((origin, type(object_id), object_id)))
+
+    def _add(self, key: int) -> bool:
         if key in self._known:
             return False
         self._known.add(key)
         self._order.append(key)
-        if len(self._order) > self._capacity:
-            self._known.remove(self._order.popleft())
+        self._forget_oldest()
         return True
 
-    def new_of(self, origin: int, objs: Iterable[BusObject]) -> list[BusObject]:
-        """Remember some objects that come from one place, all of them with an id. :returns: those that are new."""
-        known, order, capacity = self._known, self._order, self._capacity
-        new = []
-        for obj in objs:
-            object_id = obj.head.id
-            key = hash((origin, type(object_id), object_id))
-            if key not in known:
-                known.add(key)
-                order.append(key)
-                if len(order) > capacity:
-                    known.remove(order.popleft())
-                new.append(obj)
-        return new
+    def new_of(self, origin: int, objs: list[BusObject]) -> list[BusObject]:
+        """Remember some objects that come from one place. :returns: those that are new.
+
+        Mostly all of them are new, or none is: that is seen, and done, in one go.
+        """
+        keys = [hash((origin, type(object_id), object_id)) for object_id in [obj.head.id for obj in objs]]
+        if self._known.issuperset(keys):
+            return []
+        if self._known.isdisjoint(keys) and len(set(keys)) == len(keys):
+            self._known.update(keys)
+            self._order.extend(keys)
+            self._forget_oldest()
+            return objs
+        return [obj for obj, key in zip(objs, keys, strict=True) if self._add(key)]
+
+    def _forget_oldest(self) -> None:
+        over = len(self._order) - self._capacity
+        if over > 0:
+            self._known.difference_update([self._order.popleft() for _ in range(over)])

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bussrv.bus.seen import Seen, origin_of
+from bussrv.wire.objects import BusObject, Head
 
 OBJECTS = st.tuples(st.sampled_from(["ann", "bob"]), st.integers(0, 5) | st.sampled_from(["0", "1", True]))
 
@@ -71,3 +72,15 @@ def test_it_remembers_just_the_newest(capacity, objects):
         if is_new:
             newest = [*newest, key(sender, object_id)][-capacity:]
         assert len(seen) == len(newest)
+
+
+@given(st.integers(1, 4), st.lists(st.lists(OBJECTS, min_size=1, max_size=6), max_size=8))
+def test_many_at_a_time_are_the_same_as_one_by_one(capacity, runs):
+    one_by_one, together = Seen(capacity), Seen(capacity)
+    for run in runs:
+        sender = origin_of([run[0][0]])
+        objs = [BusObject(b"", Head(id=object_id)) for _, object_id in run]
+        expected = [obj for obj in objs if one_by_one.add(sender, obj.head.id)]
+        found = together.new_of(sender, objs)
+        assert [id(obj) for obj in found] == [id(obj) for obj in expected]
+        assert (together._known, together._order) == (one_by_one._known, one_by_one._order)
