@@ -114,6 +114,8 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="what came already, and comes over another link")
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
+    if options.again and options.no_ids:
+        parser.error("what has no id is not known again")
     if options.profile:
         profile = cProfile.Profile()
         profile.runcall(run, options)

@@ -137,7 +137,7 @@ class Runs:
         groups = [*self._audience.wanting(kind), *self._links.taking(kind, origin.route)]
         if any(group.encoding is not OBJECT_FRAMES for group in groups):
             return None
-        if any(map(no_echo, groups)):
+        if origin.sender and any(map(no_echo, groups)):
             self._epoch = None  # The lanes are this sender's alone.
         sent = [self._fanout.open(group, origin.sender if no_echo(group) else None) for group in groups]
         said = 1 + (head.event is not None) + (head.type is not None) + (head.size > 0) + bool(head.natures)
