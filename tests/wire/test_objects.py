@@ -1,7 +1,6 @@
-"""Objects, to events and back: framing, faults, and what is passed on."""
+"""Objects, to events and back: framing and faults."""
 
 import json
-import re
 import time
 from itertools import chain
 from pathlib import Path
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from bussrv.errors import REASONS, RemoteProtocolError
 from bussrv.wire import objects
-from bussrv.wire.objects import BadObject, BusObject, Head, ObjectReader, encode, read_head
+from bussrv.wire.objects import BadObject, BusObject, ObjectReader, encode, read_head
 from bussrv.wire.onward import with_route
 from tests.wire import chunks as chunked
 from tests.wire.chunks import chunks_of, in_bytes
@@ -503,112 +502,3 @@ def test_an_attribute_that_is_not_there_is_told_from_null():
     assert read_head(b"{}").id is objects.UNSET
     assert bytes(read_head(b"{}").route) == b""
     assert bytes(read_head(b'{"route":null}').route) == b"null"
-
-
-# What is passed on.
-
-ROUTE = b'["c1","hall"]'
-
-
-def passed_on(text):
-    """The metadata as it goes on; ``None`` if it does not."""
-    metadata = text.encode()
-    try:
-        head = read_head(metadata)
-    except (objects._Fault, RemoteProtocolError):
-        return None
-    return with_route(BusObject(metadata, head), ROUTE, lambda: "new")
-
-
-@given(metadata_texts())
-@example("{}")
-@example(" { } ")
-@example('{"id":null}')
-@example('{"id":"x","id":"y"}')
-@example('{"id":null,"id":"y"}')
-@example('{"id":"x","id":null}')
-@example('{"id":"x","i\\u0064":"y"}')
-@example('{"\\u0069d":"x","\\u0069\\u0064":"y"}')
-@example('{"r\\u006fute":["forged"]}')
-@example('{"route":["forged"],"x":1.0,"route":["again"],"y":1180591620717411303424}')
-@example('{"route":[],"id":"x"}')
-@example('{"x":"\\"id\\"","id":"x"}')
-@example('{"x": 1.0 , "id" : 1e3 }')
-@example('{"x":[1.0, 1e3,\n{"route":["inner"],"id":1}],"route":["forged"]}')
-def test_what_is_passed_on(text):
-    """The same attributes in the same order, with the same text for values, apart from ``route`` and ``id``."""
-    result = passed_on(text)
-    assume(result is not None)
-    before, after = raw_members(text), raw_members(result.decode())
-    last, expected = dict(after), dict(before)
-    if expected.get("id", "null") == "null":
-        expected["id"] = '"new"'
-    expected["route"] = ROUTE.decode()
-    assert list(last.items()) == list(expected.items())
-    names = [key for key, _ in after]
-    assert names.count("route") == names.count("id") == 1
-
-
-confusing = st.lists(
-    st.sampled_from(["id", "route", "size", "to", ":", '"', ",", "{", "}", "\\", "d", '"id":', "\\u0069", " ", "é"]),
-    max_size=4,
-).map("".join)
-confusing_strings = json_strings(confusing)
-
-
-@st.composite
-def confusing_texts(draw):
-    """Metadata in which keys and values look like other attributes, and some of it is there twice."""
-    keys = json_strings(st.one_of(confusing, st.sampled_from(["id", "type", "event", "sender", "route", "x"])))
-    return draw(written(draw(members(keys, st.one_of(confusing_strings, arrays(confusing_strings)), most=5))))
-
-
-@given(st.one_of(confusing_texts(), metadata_texts()))
-@example('{"x":"\\"id\\":\\"a\\"","id":"b"}')
-@example('{"\\"id\\"":"a","id":"b"}')
-@example('{"a:b":1,"id":"x","id":"y"}')
-@example('{"x":{"id":1,"route":[]},"type":"t","type":"u"}')
-@example('{"type":"t","\\u0074ype":"u","x":":"}')
-@example('{"size":""}')
-def test_what_is_passed_on_means_the_same_to_every_reader(text):
-    """Whichever of two equal keys a reader goes by: what routing went by is there once, and is what routing took."""
-    result = passed_on(text)
-    assume(result is not None)
-    sent, plain = raw_members(result.decode()), dict(raw_members(text))
-    if plain.get("id", "null") == "null":
-        plain["id"] = '"new"'
-    plain["route"] = ROUTE.decode()
-    assert dict(sent) == plain
-    names = [key for key, _ in sent]
-    assert all(names.count(key) <= 1 for key in Head.__struct_fields__)
-    for key in ("id", "route"):
-        assert names.count(key) == 1
-
-
-@st.composite
-def unrouted(draw):
-    """Metadata without a route, and whether it has an id, which stands there plainly and once."""
-    pairs = draw(members(json_strings(st.sampled_from(["x", "sender", "", "é€😀"])), values, most=4))
-    given_ids = draw(st.lists(st.tuples(st.just('"id"'), ids.filter(lambda value: value != "null")), max_size=1))
-    assume(pairs + given_ids)
-    text = draw(written(pairs + given_ids))
-    return text[:-1].rstrip(" \t\r\n") + "}", bool(given_ids)
-
-
-@given(unrouted())
-@example(('{"x":"\\u0069"}', False))
-@example(('{"x":1.0,"x":1.00}', False))
-def test_what_came_without_a_route_is_passed_on_byte_for_byte(sent):
-    text, has_id = sent
-    assume(all(text.count(f'"{key}"') < 2 for key in Head.__struct_fields__) and not re.search(r"\\u00[67]", text))
-    fresh = "" if has_id else '"id":"new",'
-    assert passed_on(text).decode() == f'{text[:-1]},{fresh}"route":{ROUTE.decode()}}}'
-
-
-def test_an_id_is_only_made_where_there_is_none():
-    def no_id():
-        raise AssertionError
-
-    for text in ('{"id":"x"}', '{"id":0}', '{"id":false,"route":[]}', '{"id":"" }'):
-        metadata = text.encode()
-        assert b'"new"' not in with_route(BusObject(metadata, read_head(metadata)), ROUTE, no_id)
