@@ -77,6 +77,7 @@ class Links:
         self._reach = reach
         self._counters = counters
         self._links: dict[str, Link] = {}
+        self._servers: frozenset[str] = frozenset()
         self._paths = Paths()
         self._far = FarSessions(registry, self._paths, reactor)
         self._own_ids: dict[str, str] = {}
@@ -113,6 +114,7 @@ class Links:
         notify = NOTIFY[session.vocabulary == "rules"]
         link = Link(session_id, session.routing_id, session.peer, dialed, group, notify)
         self._links[session_id] = link
+        self._servers = frozenset(link.server_id for link in self._links.values())
         server = Far(
             routing_id=link.server_id, path=(link.server_id,), is_member=True, role=SERVER_ROLE, tells_all=tells_all
         )
@@ -128,6 +130,7 @@ class Links:
         link = self._links.pop(session_id, None)
         if link is None:
             return
+        self._servers = frozenset(link.server_id for link in self._links.values())
         self._fanout.flush_group(link.group)
         log.info("link to {server} at {peer} is down: {why}", server=link.server_id, peer=link.peer, why=reason)
         for routing_id in self._paths.drop(session_id):
@@ -305,7 +308,7 @@ class Links:
 
     def passed(self, route: Sequence[str]) -> frozenset[str]:
         """Which of the servers that this one is linked with are in a route: on these :meth:`taking` depends."""
-        return frozenset(link.server_id for link in self._links.values() if link.server_id in route)
+        return self._servers.intersection(route)
 
     def give(self, link: Link, delivery: Delivery, kind: Kind, route: Iterable[str]) -> bool:
         """Give an object to one server, unless it passed that already. :returns: whether it was given."""

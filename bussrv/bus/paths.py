@@ -111,7 +111,7 @@ class Paths:
     def services_of(self, routing_id: str, servers: Container[str]) -> frozenset[str]:
         """The services of a session whose home is one of ``servers``, as far as any link told."""
         told = self._over.get(routing_id, {}).values()
-        return frozenset().union(*(far.services for far in told if far.home in servers))
+        return frozenset().union(*[far.services for far in told if far.services and far.home in servers])
 
     def drop(self, link: str) -> list[str]:
         """The link is gone. :returns: the routing ids of the sessions whose best is another now."""

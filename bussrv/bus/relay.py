@@ -73,6 +73,7 @@ class Relay:
 
         :returns: that object, taken from the run; ``None`` when the run came to its end.
         """
+        came = new = 0
         obj = next(run, None)
         while obj is not None:
             try:
@@ -83,12 +84,20 @@ class Relay:
                 break
             plain, behind = self._plain(way, obj, run, served) if way.refusal is None else ([], obj)
             if plain:
-                self._all(way, plain)
+                came += len(plain)
+                new += self._all(way, plain)
                 obj = behind
             else:
                 self.one(way, obj)
                 obj = next(run, None)
+        self._count(came, came - new)
         return obj
+
+    def _count(self, came: int, again: int) -> None:
+        if came:
+            self._counters["link-objects"] += came
+        if again:
+            self._counters["link-duplicate"] += again
 
     def _plain(
         self, way: Way, first: BusObject, run: Iterator[BusObject], served: Container[str | None]
@@ -105,16 +114,14 @@ class Relay:
             plain.append(obj)
         return plain, None
 
-    def _all(self, way: Way, objs: list[BusObject]) -> None:
-        self._counters["link-objects"] += len(objs)
+    def _all(self, way: Way, objs: list[BusObject]) -> int:
+        """Pass on those that were not here before. :returns: how many that are."""
         new = self._seen.new_of(way.sender, objs)
-        if len(new) < len(objs):
-            self._counters["link-duplicate"] += len(objs) - len(new)
-        if not new:
-            return
-        provided = self._links.provided(way.source.origin.route)
-        run = iter(new)
-        while length_hint(run):
-            obj = self._runs.route(way.source, provided, run, NOTHING)
-            if obj is not None:
-                self._go_on(way, obj)
+        if new:
+            provided = self._links.provided(way.source.origin.route)
+            run = iter(new)
+            while length_hint(run):
+                obj = self._runs.route(way.source, provided, run, NOTHING)
+                if obj is not None:
+                    self._go_on(way, obj)
+        return len(new)

@@ -48,6 +48,8 @@ class Seen:
 
         Mostly all of them are new, or none is: that is seen, and done, in one go.
         """
+        if len(objs) == 1:
+            return objs if self.add(origin, objs[0].head.id) else []
         keys = [hash((origin, type(object_id), object_id)) for object_id in [obj.head.id for obj in objs]]
         if self._known.issuperset(keys):
             return []

@@ -113,7 +113,11 @@ class LinkedReference(ReferenceServer):
 
 
 def passed_on(data: bytes) -> bool:
-    """Whether a frame that a server was sent is an object that was passed on, and not a word between servers."""
+    """Whether a frame that a server was sent is an object that was passed on, and not a word between servers.
+
+    Members of Business Object may say ``routing/subscribe``, which means nothing there.
+    """
     said, _ = first_object(data)
     assert isinstance(said, Said)
-    return said.fields.get("event") not in BETWEEN_SERVERS
+    event = said.fields.get("event")
+    return event not in BETWEEN_SERVERS or (event == "routing/subscribe" and "role" not in said.fields)
