@@ -231,10 +231,11 @@ class Delivery(RuleBasedStateMachine):
     def servers_and_members_send_in_a_turn(
         self, number: int, items: list[Item], other: int, others: list[Item], members: list[Item]
     ) -> None:
+        """Two members say the same, one after the other."""
         self.a_server_passes_on(number, items, 9999)
         self.objects_come(other, members, 9999)
-        self.a_server_passes_on(number + 1, others, 9999)
         self.objects_come(other + 1, members, 9999)
+        self.a_server_passes_on(number + 1, others, 9999)
 
     # Devices.
 

@@ -114,11 +114,11 @@ class Writer:
         return name.replace("me", own).replace("you", other) if isinstance(name, str) else name
 
     def far_object_again(self, peer: Peer, number: int) -> bytes:
-        """One of the latest that some server passed on, by another way."""
+        """One of the latest that some server passed on, by another way; or the same of a namesake on another server."""
         if not self._far_objects:
             return b""
         fields, payload, route = self._far_objects[-1 - number % min(6, len(self._far_objects))]
-        return frame({**fields, "route": [*route[:2], str(peer.client.session.server)]}, payload)
+        return frame({**fields, "route": [*route[: 1 + number % 2], str(peer.client.session.server)]}, payload)
 
     def far_tidings(self, peer: Peer, about: dict[str, str]) -> bytes:
         server_id = peer.client.session.server
