@@ -182,7 +182,18 @@ alike_from_servers = st.lists(
     min_size=2,
     max_size=8,
 )
-from_servers = st.one_of(mixed_from_servers, alike_from_servers)
+# What goes its own way stands between what came by the same way.
+parted_from_servers = st.lists(
+    st.one_of(
+        passed_on(
+            st.sampled_from([{"type": "text/plain"}, {"type": "text/plain", "to": SERVER}]), st.just(["far-me", "me"])
+        ),
+        tidings,
+    ),
+    min_size=2,
+    max_size=6,
+)
+from_servers = st.one_of(mixed_from_servers, alike_from_servers, parted_from_servers)
 
 # The server of who sends it serves this itself; what came from far away it passes on.
 served = st.sampled_from([{"event": "ping"}, {"event": "services/list"}])

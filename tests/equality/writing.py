@@ -122,7 +122,10 @@ class Writer:
 
     def far_tidings(self, peer: Peer, about: dict[str, str]) -> bytes:
         server_id = peer.client.session.server
-        return frame({**about, "routing-id": f"far-{server_id}", "route": [f"far-{server_id}", server_id]})
+        self.said += 1
+        return frame(
+            {**about, "id": f"t{self.said}", "routing-id": f"far-{server_id}", "route": [f"far-{server_id}", server_id]}
+        )
 
 
 def pick(peers: list[Peer], number: int, fits: Callable[[Peer], Any]) -> Peer | None:
