@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from bussrv.audit import job
 from bussrv.audit.job import Verdict, audit
+from bussrv.audit.reading import snapshot
 from bussrv.audit.session import spark_session
 from bussrv.cli.main import main as bussrv
 from bussrv.journal.batch import Rotation
@@ -23,6 +24,8 @@ from tests.audit.cases import CASES
 from tests.audit.commands import Ended, called
 from tests.audit.days import Shape, write_days
 from tests.audit.journals import barn, change_line, day, write_journal
+from tests.audit.mutants import SHAPES, Mutant, make, write_mutants
+from tests.audit.mutations import MUTATIONS
 from tests.audit.plans import Plan, draw, write
 from tests.audit.segment_cases import SEGMENT_CASES
 
@@ -40,6 +43,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     with spark_session("local[2]", quick_start=True) as session:
         yield session
+
+
+def last_job(spark: SparkSession) -> int:
+    """The number of the last job."""
+    return max(spark.sparkContext.statusTracker().getJobIdsForGroup(None), default=-1)
 
 
 @pytest.fixture(scope="session")
@@ -60,81 +68,90 @@ def read_table(spark: SparkSession) -> Callable[[Path, str], Rows]:
 
 @dataclass
 class Collection:
-    """All the cases and many journals that were drawn, audited together, since an audit of its own for each would take
-    a while.
+    """All the cases, many journals that were drawn, all that were tampered with and some of the same shapes that were
+    not: audited together, since an audit of its own for each would take a while.
 
-    :ivar root: holds the journals, each named like its server.
+    :ivar root: holds the journals of cases and those that were drawn, each named like its server.
+    :ivar journals: these.
     :ivar plans: of those that were drawn, by server.
+    :ivar mutants: those that were tampered with, by name, each named like its server, too.
+    :ivar untouched: by name.
     """
 
     root: Path
     journals: list[Path]
     plans: dict[str, Plan]
+    mutants: dict[str, Mutant]
+    untouched: dict[str, Path]
     verdict: Verdict
-    tables: dict[str, Rows]
+    findings: Rows
 
 
 @pytest.fixture(scope="session")
 def collection(
     spark: SparkSession, read_table: Callable[[Path, str], Rows], tmp_path_factory: pytest.TempPathFactory
 ) -> Collection:
-    root = tmp_path_factory.mktemp("collection")
-    cases = {make.__name__: make(make.__name__) for make in (*CASES, *SEGMENT_CASES)}
+    root, other = tmp_path_factory.mktemp("collection"), tmp_path_factory.mktemp("mutants")
+    cases = {each.__name__: each(each.__name__) for each in (*CASES, *SEGMENT_CASES)}
     plans = {f"server{number}": plan for number, plan in enumerate(draw(80))}
     journals = [case.write(root / name) for name, case in cases.items()]
     journals += [write(root / name, plan) for name, plan in plans.items()]
+    mutants = write_mutants(other, MUTATIONS)
+    untouched = {
+        f"untouched-{shape}": make(other / f"untouched-{shape}", shape, f"untouched-{shape}") for shape in SHAPES
+    }
     out = root / "out [1]"
-    verdict = audit(spark, journals, out)
-    tables = {name: read_table(out, name) for name in ("findings", "sessions", "services", "events")}
-    return Collection(root, journals, plans, verdict, tables)
+    with pytest.MonkeyPatch.context() as patch:
+        # Nobody is about to seal anything here.
+        patch.setattr(snapshot, "PATIENCE", 0.0)
+        all_journals = [*journals, *(each.directory for each in mutants.values()), *untouched.values()]
+        verdict = audit(spark, all_journals, out)
+    return Collection(root, journals, plans, mutants, untouched, verdict, read_table(out, "findings"))
 
 
 @dataclass
 class Whole:
-    """Journals of two servers, and what an audit of them came to that is compared with others of the same journals.
+    """Journals of two servers, and an audit of them by the command, with which others of the same journals are
+    compared.
 
     :ivar hall: a long one, in which nothing is wrong.
     :ivar barn: one that somebody tampered with.
     :ivar out: where the audit is.
+    :ivar jobs: how many jobs of Spark it took.
     """
 
     hall: Path
     barn: Path
     out: Path
+    ended: Ended
+    jobs: int
 
 
 @pytest.fixture(scope="session")
 def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Whole:
     root = tmp_path_factory.mktemp("whole")
-    written = Whole(root / "hall", root / "barn", root / "out")
-    write_long_journal(written.hall, events=3000, server="hall", rotation=Rotation(bytes=40_000))
-    write_days(written.barn, Shape(events=160, segment=40), "barn")
-    change_line(list_segments(written.barn)[1], 9, lambda line: line.replace(b'"mono":', b'"mono":1'))
-    audit(spark, [written.hall, written.barn], written.out)
-    return written
+    write_long_journal(root / "hall", events=3000, server="hall", rotation=Rotation(bytes=40_000))
+    tampered = write_days(root / "barn", Shape(events=160, segment=40), "barn")
+    change_line(list_segments(tampered)[1], 9, lambda line: line.replace(b'"mono":', b'"mono":1'))
+    before = last_job(spark)
+    ended = called(spark, job.main, root, "hall", "barn", "--out", "an [other] place", encoding="ascii")
+    jobs = last_job(spark) - before
+    return Whole(root / "hall", tampered, root / "an [other] place", ended, jobs)
 
 
 @dataclass
-class Commands:
-    """Two audits by the commands. That these are programs, too, is for those tests to see that start them as such: of
-    the README, and with other places for Spark.
-
-    :ivar clean: the directory where the journals ``hall`` and ``barn`` were audited.
-    :ivar junk: where ``journal`` was, which holds one line that is no record.
+class Clean:
+    """An audit by the command of the journals ``hall`` and ``barn`` in ``root``. That the command is a program, too, is
+    for those tests to see that start it as such: of the README, and with other places for Spark.
     """
 
-    clean: Path
-    clean_ended: Ended
-    junk: Path
-    junk_ended: Ended
+    root: Path
+    ended: Ended
 
 
 @pytest.fixture(scope="session")
-def commands(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Commands:
-    clean, junk = tmp_path_factory.mktemp("clean"), tmp_path_factory.mktemp("junk")
-    write_journal(clean / "hall", day().records[:5], day().records[5:])
-    write_journal(clean / "barn", [*barn().records, b"{"], first_seqs=[11])
-    write_journal(junk / "journal", [b"junk\n"])
-    clean_ended = called(spark, bussrv, clean, "audit", "hall", "barn")
-    junk_ended = called(spark, job.main, junk, "journal", "--out", "an [other] place", encoding="ascii")
-    return Commands(clean, clean_ended, junk, junk_ended)
+def clean(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Clean:
+    root = tmp_path_factory.mktemp("clean")
+    write_journal(root / "hall", day().records[:5], day().records[5:])
+    write_journal(root / "barn", [*barn().records, b"{"], first_seqs=[11])
+    return Clean(root, called(spark, bussrv, root, "audit", "hall", "barn"))

@@ -7,28 +7,26 @@ from pathlib import Path
 import pytest
 
 from bussrv.cli.main import main
+from bussrv.journal.segment import list_segments
 from bussrv.version import VERSION
 from tests.audit.commands import BUSSRV, WITHOUT_SPARK, Ended, run
-from tests.audit.conftest import Commands
+from tests.audit.conftest import Clean, Whole
 from tests.audit.journals import day, write_journal
 
 pytestmark = pytest.mark.timeout(600)
 
 
-def test_clean_journals(commands: Commands) -> None:
+def test_clean_journals(clean: Clean) -> None:
     """What else it says, and writes, is for the tests of the report."""
-    ended = commands.clean_ended
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout.splitlines()[-1] == str(commands.clean / "bussrv-audit" / "summary.json")
+    assert (clean.ended.returncode, clean.ended.stderr) == (0, "")
+    assert clean.ended.stdout.splitlines()[-1] == str(clean.root / "bussrv-audit" / "summary.json")
 
 
-def test_a_journal_of_junk_through_the_other_door(commands: Commands) -> None:
-    ended = commands.junk_ended
-    assert (ended.returncode, ended.stderr) == (1, "")
-    assert "0 records in 1 segment" in ended.stdout
-    assert "FINDINGS: 1 error" in ended.stdout
-    assert "00000000000000000001.jsonl, line 2)" in ended.stdout
-    assert ended.stdout.splitlines()[-1] == str(commands.junk / "an [other] place" / "summary.json")
+def test_a_journal_that_was_tampered_with_through_the_other_door(whole: Whole) -> None:
+    assert (whole.ended.returncode, whole.ended.stderr) == (1, "")
+    assert "FINDINGS: " in whole.ended.stdout
+    assert str(list_segments(whole.barn)[1]) in whole.ended.stdout
+    assert whole.ended.stdout.splitlines()[-1] == str(whole.out / "summary.json")
 
 
 def refused(done: Ended) -> str:

@@ -22,7 +22,7 @@ OF_SEALS = {"broken-seal", "bad-manifest", "segment-missing"}
 
 def findings_of(collection: Collection, case: str) -> Rows:
     directory = f"{collection.root / case}/"
-    findings = collection.tables["findings"]
+    findings = collection.findings
     return [each for each in findings if each["server"] == case or (each["file"] or "").startswith(directory)]
 
 
@@ -49,11 +49,11 @@ def test_every_kind_is_shown_by_some_case() -> None:
 
 
 def test_every_finding_has_the_columns_it_promises(collection: Collection) -> None:
-    assert {tuple(each) for each in collection.tables["findings"]} == {tuple(FINDING)}
+    assert {tuple(each) for each in collection.findings} == {tuple(FINDING)}
 
 
 def test_the_summary_counts_them_and_lists_the_worst(collection: Collection) -> None:
-    summary, findings = collection.verdict.summary, collection.tables["findings"]
+    summary, findings = collection.verdict.summary, collection.findings
     kinds = [each["kind"] for each in findings]
     assert summary["verdict"] == "findings"
     assert not collection.verdict.is_clean

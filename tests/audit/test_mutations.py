@@ -15,9 +15,9 @@ from bussrv.audit.job import Verdict, audit
 from bussrv.audit.reading import snapshot as snapshot_module
 from bussrv.journal import verify as verify_module
 from bussrv.journal.verify import verify
-from tests.audit.conftest import Rows
+from tests.audit.conftest import Collection, Rows, Whole, last_job
 from tests.audit.days import clean_shape, litter, write_days
-from tests.audit.mutants import INTEGRITY, SHAPES, Mutant, Mutation, Named, make, write_mutants
+from tests.audit.mutants import INTEGRITY, SHAPES, Mutant, Mutation, Named
 from tests.audit.mutations import MUTATIONS
 
 pytestmark = pytest.mark.timeout(1200)
@@ -34,66 +34,39 @@ def impatient() -> Any:
         yield
 
 
-@dataclass
-class Audited:
-    """Journals that were audited together.
-
-    :ivar findings: by the name of the journal, which is that of its server.
-    :ivar jobs: how many jobs of Spark it took.
-    """
-
-    journals: dict[str, Path]
-    verdict: Verdict
-    findings: dict[str, Rows]
-    jobs: int
-
-
 ReadTable = Callable[[Path, str], Rows]
 
 
-def audited(spark: SparkSession, read_table: ReadTable, journals: dict[str, Path], out: Path) -> Audited:
-    before = last_job(spark)
-    verdict = audit(spark, list(journals.values()), out)
-    jobs = last_job(spark) - before
+def by_journal(findings: Rows, journals: dict[str, Path]) -> dict[str, Rows]:
+    """The findings about each journal, by its name, which is that of its server."""
     by_place = {f"{path}/": name for name, path in journals.items()}
-    findings: dict[str, Rows] = {name: [] for name in journals}
-    for each in read_table(out, "findings"):
+    found: dict[str, Rows] = {name: [] for name in journals}
+    for each in findings:
         name = next(
             (name for place, name in by_place.items() if (each["file"] or "").startswith(place)), each["server"]
         )
-        findings.setdefault(name, []).append(each)
-    return Audited(journals, verdict, findings, jobs)
-
-
-def last_job(spark: SparkSession) -> int:
-    return max(spark.sparkContext.statusTracker().getJobIdsForGroup(None), default=-1)
+        found.setdefault(name, []).append(each)
+    return found
 
 
 @pytest.fixture(scope="module")
-def mutants(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Mutant]:
-    return write_mutants(tmp_path_factory.mktemp("mutants"), MUTATIONS)
+def mutants(collection: Collection) -> dict[str, Mutant]:
+    return collection.mutants
 
 
 @pytest.fixture(scope="module")
-def tampered(
-    spark: SparkSession,
-    read_table: ReadTable,
-    mutants: dict[str, Mutant],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Audited:
-    """All of them, with journals of the same shapes that nobody touched."""
-    root = tmp_path_factory.mktemp("untouched")
-    journals = {name: mutant.directory for name, mutant in mutants.items()}
-    journals |= {
-        f"untouched-{shape}": make(root / f"untouched-{shape}", shape, f"untouched-{shape}") for shape in SHAPES
-    }
-    return audited(spark, read_table, journals, root / "out")
+def found_in(collection: Collection) -> dict[str, Rows]:
+    """What was found in each journal that was tampered with, and in each of the same shapes that was not."""
+    mutants = {name: mutant.directory for name, mutant in collection.mutants.items()}
+    return by_journal(collection.findings, {**mutants, **collection.untouched})
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.name)
-def test_what_is_done_to_a_journal_is_named(tampered: Audited, mutants: dict[str, Mutant], mutation: Mutation) -> None:
+def test_what_is_done_to_a_journal_is_named(
+    found_in: dict[str, Rows], mutants: dict[str, Mutant], mutation: Mutation
+) -> None:
     outcome = mutants[mutation.name].outcome
-    found = [each for each in tampered.findings[mutation.name] if each["kind"] in INTEGRITY]
+    found = [each for each in found_in[mutation.name] if each["kind"] in INTEGRITY]
     for wanted in outcome.named:
         assert any(names(each, wanted) for each in found), (wanted, found)
     for each in found:
@@ -113,19 +86,19 @@ def names(finding: dict[str, Any], wanted: Named) -> bool:
     return first is not None and wanted.first - 1 <= min(first, last) <= max(first, last) <= (wanted.last or last) + 1
 
 
-def test_what_is_named_are_ranges(tampered: Audited) -> None:
-    found = [each for findings in tampered.findings.values() for each in findings]
+def test_what_is_named_are_ranges(found_in: dict[str, Rows]) -> None:
+    found = [each for findings in found_in.values() for each in findings]
     assert [each for each in found if (each["first_seq"] or 0) > (each["last_seq"] or each["first_seq"] or 0)] == []
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_what_is_beside_it_is_clean(tampered: Audited, shape: str) -> None:
-    assert tampered.findings[f"untouched-{shape}"] == []
+def test_what_is_beside_it_is_clean(found_in: dict[str, Rows], shape: str) -> None:
+    assert found_in[f"untouched-{shape}"] == []
 
 
-def test_what_is_harmless_leads_to_no_finding_at_all(tampered: Audited) -> None:
+def test_what_is_harmless_leads_to_no_finding_at_all(found_in: dict[str, Rows]) -> None:
     harmless = [each.name for each in MUTATIONS if each.is_harmless]
-    worse = [each for name in harmless for each in tampered.findings[name] if each["severity"] != "notice"]
+    worse = [each for name in harmless for each in found_in[name] if each["severity"] != "notice"]
     assert harmless
     assert worse == []
 
@@ -141,6 +114,19 @@ def test_there_are_enough_kinds() -> None:
     assert sum(bool(each.tamper) for each in MUTATIONS if not each.is_harmless) >= 100
 
 
+@dataclass
+class Audited:
+    """Journals in which nothing is wrong.
+
+    :ivar findings: by journal.
+    :ivar jobs: how many jobs of Spark it took.
+    """
+
+    verdict: Verdict
+    findings: dict[str, Rows]
+    jobs: int
+
+
 @pytest.fixture(scope="module")
 def clean(spark: SparkSession, read_table: ReadTable, tmp_path_factory: pytest.TempPathFactory) -> Audited:
     root = tmp_path_factory.mktemp("clean")
@@ -149,7 +135,10 @@ def clean(spark: SparkSession, read_table: ReadTable, tmp_path_factory: pytest.T
         name = f"clean-{seed}"
         journals[name] = write_days(root / name, clean_shape(seed), name, seed)
         litter(journals[name], seed)
-    return audited(spark, read_table, journals, root / "out")
+    before = last_job(spark)
+    verdict = audit(spark, list(journals.values()), root / "out")
+    jobs = last_job(spark) - before
+    return Audited(verdict, by_journal(read_table(root / "out", "findings"), journals), jobs)
 
 
 def test_no_false_alarm(clean: Audited) -> None:
@@ -165,7 +154,6 @@ def test_no_false_alarm(clean: Audited) -> None:
     assert clean.verdict.is_clean
 
 
-def test_more_journals_take_no_more_jobs(clean: Audited, tampered: Audited) -> None:
-    """What is wrong takes some, but journals as such do not: there are far more clean ones."""
-    assert len(clean.journals) > 1.6 * len(tampered.journals)
-    assert 0 < clean.jobs < 1.3 * tampered.jobs
+def test_more_journals_take_no_more_jobs(clean: Audited, whole: Whole) -> None:
+    """What is wrong takes some, but journals as such do not: there are a hundred times as many clean ones."""
+    assert 0 < clean.jobs < 1.3 * whole.jobs

@@ -20,7 +20,7 @@ from bussrv.audit.tables import PUBLISHED
 from bussrv.errors import JournalError
 from bussrv.journal.segment import segment_name
 from bussrv.version import VERSION
-from tests.audit.conftest import Commands
+from tests.audit.conftest import Clean
 from tests.audit.journals import compress, day, write_journal
 from tests.audit.test_docs import documented
 
@@ -38,11 +38,10 @@ class Audited:
 
 
 @pytest.fixture(scope="module")
-def audited(commands: Commands) -> Audited:
-    root, ended = commands.clean, commands.clean_ended
-    out = root / "bussrv-audit"
+def audited(clean: Clean) -> Audited:
+    out = clean.root / "bussrv-audit"
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-    return Audited(root, out, ended.stdout.splitlines(), summary)
+    return Audited(clean.root, out, clean.ended.stdout.splitlines(), summary)
 
 
 def test_nothing_but_tables_report_and_summary_is_left(audited: Audited) -> None:
@@ -167,11 +166,16 @@ def test_nothing_is_said_of_a_segment_that_goes_away_meanwhile(
     assert not (tmp_path / "out" / "summary.json").exists()
 
 
-def test_a_journal_of_which_nothing_can_be_read_is_judged(spark: SparkSession, tmp_path: Path) -> None:
-    journal = write_journal(tmp_path / "journal", day().records)
-    compress(journal / segment_name(1)).write_bytes(b"junk")
-    summary = audit(spark, [journal], tmp_path / "out").summary
-    assert (summary["kinds"], summary["records"]) == ({"unreadable-segment": 1}, 0)
+def test_journals_of_which_nothing_can_be_read_are_judged(spark: SparkSession, tmp_path: Path) -> None:
+    """One is junk as a file, the other as a line."""
+    broken = write_journal(tmp_path / "broken", day().records)
+    compress(broken / segment_name(1)).write_bytes(b"junk")
+    junk = write_journal(tmp_path / "junk", [b"junk\n"])
+    verdict = audit(spark, [broken, junk], tmp_path / "out")
+    summary = verdict.summary
+    assert (summary["kinds"], summary["records"]) == ({"bad-line": 1, "unreadable-segment": 1}, 0)
+    assert verdict.text.startswith("0 records in 2 segments\n")
+    assert f"{junk / segment_name(1)}, line 2)" in verdict.text
 
 
 def test_an_audit_that_cannot_be_made_leaves_the_earlier_one(spark: SparkSession, audited: Audited) -> None:
