@@ -96,9 +96,9 @@ def _triangle(directory: Path) -> Iterator[Running]:
         yield Running([each.process.pid for each in servers], places)
 
 
-def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
+def free_port() -> int:
     """A port that nobody listens at right now."""
-    with socket.socket(type=kind) as probe:
+    with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
@@ -121,9 +121,10 @@ def _durable_redis(directory: Path) -> AbstractContextManager[Running]:
 
 @contextmanager
 def _select(directory: Path) -> Iterator[Running]:
-    port = free_port(socket.SOCK_DGRAM)
-    with _process([sys.executable, str(Path(__file__).with_name("inbus_select.py")), str(port)], directory) as process:
-        yield Running([process.pid], {"inbus": f"inbus:{port}"})
+    log = directory / LOG
+    with _process([sys.executable, str(Path(__file__).with_name("inbus_select.py"))], directory) as process:
+        processes.wait_until(lambda: log.read_text().endswith("\n"), process, log)
+        yield Running([process.pid], {"inbus": f"inbus:{int(log.read_text())}"})
 
 
 @contextmanager

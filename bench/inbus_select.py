@@ -1,6 +1,6 @@
 """What Inbus is compared with: the obvious server, a loop around one socket, with subscribers in memory and no more.
 
-Run as ``python bench/inbus_select.py PORT``.
+Run as ``python bench/inbus_select.py``; it says which port it has.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 import json
 import select
 import socket
-import sys
 
 SUBSCRIBE, UNSUBSCRIBE, PUBLISH = 1, 2, 3
 
 
-def serve(port: int) -> None:
+def serve() -> None:
     """Serve for ever."""
     own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    own.bind(("127.0.0.1", port))
+    own.bind(("127.0.0.1", 0))
+    print(own.getsockname()[1], flush=True)
     own.setblocking(False)
     subscribers: dict[str, dict[tuple[str, int], None]] = {}
     while True:
@@ -35,4 +35,4 @@ def serve(port: int) -> None:
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]))
+    serve()

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 START_TIME = 10.0
@@ -52,8 +53,17 @@ def wait_for(address: tuple[str, int] | str, process: subprocess.Popen[bytes], s
     :param said: where it says why it does not: a file, or where else to look.
     :raises RuntimeError: if it ends, or does not listen in time.
     """
+    wait_until(lambda: _listens(address), process, said)
+
+
+def wait_until(is_ready: Callable[[], bool], process: subprocess.Popen[bytes], said: str | Path) -> None:
+    """Wait until a server is ready.
+
+    :param said: where it says why it is not: a file, or where else to look.
+    :raises RuntimeError: if it ends, or is not ready in time.
+    """
     give_up = time.monotonic() + START_TIME
-    while not _listens(address):
+    while not is_ready():
         if process.poll() is not None or time.monotonic() > give_up:
             why = said.read_text() if isinstance(said, Path) else said
             raise RuntimeError(f"{process.args!r} did not start (exit status {process.returncode}): {why}")
