@@ -156,7 +156,8 @@ class Run:
         for phase in (Phase(**each) for each in said["phases"]):
             known_as = {START: START, audit_spark.WHOLE: name}.get(phase.name, f"{name}{PART}{phase.name}")
             self.results.add(events, known_as, phase)
-        return said["answers"]
+        found: Answers = said["answers"]
+        return found
 
     def _other(self, events: int, name: str, made: Made, expected: Answers) -> Answers:
         try:
@@ -167,7 +168,8 @@ class Run:
         for phase in (Phase(**each) for each in said["phases"]):
             self.results.add(events, f"{name}, {phase.name}", phase)
         self._compare(events, name, expected, said["answers"])
-        return said["answers"]
+        found: Answers = said["answers"]
+        return found
 
     def _compare(self, events: int, name: str, expected: Answers, found: Answers) -> None:
         self.results.wrong += [f"{events:,} events, {name}: {each}" for each in differences(found, expected)]
