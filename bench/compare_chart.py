@@ -26,8 +26,9 @@ COLORS = {
     SELECT: "#6b7280",
 }
 STYLE = (
-    "text { font: 12px sans-serif; fill: #111827 } .title { font-weight: bold } .note { fill: #6b7280 }"
-    " @media (prefers-color-scheme: dark) { text { fill: #f3f4f6 } .note { fill: #9ca3af } }"
+    ".ground { fill: #ffffff } text { font: 12px sans-serif; fill: #111827 }"
+    " .title { font-weight: bold } .note { fill: #6b7280 }"
+    " @media (prefers-color-scheme: dark) { .ground { fill: #111827 } text { fill: #f3f4f6 } .note { fill: #9ca3af } }"
 )
 
 
@@ -45,7 +46,9 @@ def chart(results: Results, scenarios: Sequence[Scenario], machine: Mapping[str,
     name = "Deliveries a second of each server, scenario by scenario"
     size = f'viewBox="0 0 {WIDTH} {top + 28}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{name}">'
-    return "\n".join([head, f"<style>{STYLE}</style>", *lines, "</svg>"]) + "\n"
+    # A page around it may be dark where the system is not.
+    ground = '<rect class="ground" width="100%" height="100%"/>'
+    return "\n".join([head, f"<style>{STYLE}</style>", ground, *lines, "</svg>"]) + "\n"
 
 
 def _rates(results: Results, scenario: Scenario) -> dict[str, float]:

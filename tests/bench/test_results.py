@@ -163,8 +163,8 @@ def test_a_chart_is_a_picture_of_the_rates() -> None:
     found.add(("f", "bussrv"), ONE)
     root = ElementTree.fromstring(chart(found, [scenario, offered], {"processor": "one"}))
     name = "{http://www.w3.org/2000/svg}"
-    widths = [float(each.attrib["width"]) for each in root.iter(f"{name}rect")]
-    assert widths == [480, 240]
+    widths = [each.attrib["width"] for each in root.iter(f"{name}rect")]
+    assert widths == ["100%", "480.0", "240.0"]
     texts = [each.text for each in root.iter(f"{name}text")]
     assert "a: 1 & 2 < 3" in texts
     assert "1.5 M" in texts
