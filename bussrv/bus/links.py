@@ -114,7 +114,7 @@ class Links:
         notify = NOTIFY[session.vocabulary == "rules"]
         link = Link(session_id, session.routing_id, session.peer, dialed, group, notify)
         self._links[session_id] = link
-        self._servers = frozenset(link.server_id for link in self._links.values())
+        self._links_changed()
         server = Far(
             routing_id=link.server_id, path=(link.server_id,), is_member=True, role=SERVER_ROLE, tells_all=tells_all
         )
@@ -130,7 +130,7 @@ class Links:
         link = self._links.pop(session_id, None)
         if link is None:
             return
-        self._servers = frozenset(link.server_id for link in self._links.values())
+        self._links_changed()
         self._fanout.flush_group(link.group)
         log.info("link to {server} at {peer} is down: {why}", server=link.server_id, peer=link.peer, why=reason)
         for routing_id in self._paths.drop(session_id):
@@ -139,6 +139,9 @@ class Links:
         self._announce_neighbors()
         for waiting in self._waiting.pop(link.server_id, ()):
             waiting.callback(None)
+
+    def _links_changed(self) -> None:
+        self._servers = frozenset(link.server_id for link in self._links.values())
 
     def lost(self, server_id: str) -> Deferred[None]:
         """:returns: fires when there is no link to that server."""

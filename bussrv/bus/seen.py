@@ -14,6 +14,10 @@ def origin_of(route: Iterable[str]) -> int:
     return hash(tuple(route))
 
 
+def _keys(origin: int, object_ids: Iterable[Any]) -> list[int]:
+    return [hash((origin, type(object_id), object_id)) for object_id in object_ids]
+
+
 class Seen:
     """The newest objects, known by where they come from, and by their ids.
 
@@ -33,7 +37,7 @@ class Seen:
 
     def add(self, origin: int, object_id: Any) -> bool:
         """Remember an object. :returns: whether it is new."""
-        return self._add(hash((origin, type(object_id), object_id)))
+        return self._add(_keys(origin, [object_id])[0])
 
     def _add(self, key: int) -> bool:
         if key in self._known:
@@ -50,7 +54,7 @@ class Seen:
         """
         if len(objs) == 1:
             return objs if self.add(origin, objs[0].head.id) else []
-        keys = [hash((origin, type(object_id), object_id)) for object_id in [obj.head.id for obj in objs]]
+        keys = _keys(origin, [obj.head.id for obj in objs])
         if self._known.issuperset(keys):
             return []
         if self._known.isdisjoint(keys) and len(set(keys)) == len(keys):

@@ -92,10 +92,7 @@ class ErrorQueue:
 
         :raises OSError: if the system does not take it.
         """
-        try:
-            self._socket.sendto(datagram, address)
-        except OSError as error:
-            self._send_again(error, self._socket.sendto, datagram, address)
+        self._persist(self._socket.sendto, datagram, address)
 
     def send_run(self, run: Run, address: Address) -> bool:
         """Send some datagrams in one piece.
@@ -103,32 +100,32 @@ class ErrorQueue:
         :returns: whether the system took them all; otherwise it took none. There are addresses that it sends nothing
             to in this way, such as those behind some tunnels, or with datagrams that have to be fragmented.
         """
-        arguments = (run.joined,), run.ancillary, 0, address
         try:
-            self._socket.sendmsg(*arguments)
-        except OSError as error:
-            try:
-                self._send_again(error, self._socket.sendmsg, *arguments)
-            except OSError:
-                return False
+            self._persist(self._socket.sendmsg, (run.joined,), run.ancillary, 0, address)
+        except OSError:
+            return False
         return True
 
-    def _send_again(self, error: OSError, send: Callable[..., int], *arguments: Any) -> None:
-        """Send, as often as it met the error of an earlier datagram.
+    def _persist(self, send: Callable[..., int], *arguments: Any) -> None:
+        """Send, and once more if that met the error of an earlier datagram.
 
-        :raises OSError: ``error``, or that of the last attempt, if it is another one's.
+        :raises OSError: if the system does not take it.
         """
         for _ in range(_ATTEMPTS - 1):
+            if self._try_to(send, *arguments):
+                return
+        send(*arguments)
+
+    def _try_to(self, send: Callable[..., int], *arguments: Any) -> bool:
+        """Send, unless that meets the error of an earlier datagram."""
+        try:
+            send(*arguments)
+        except OSError as error:
             # The queue has no room for errors that come too many at once; then this one is all that is said.
             if not self._take_errors() and error.errno != ECONNREFUSED:
-                break
-            try:
-                send(*arguments)
-            except OSError as another:
-                error = another
-            else:
-                return
-        raise error
+                raise
+            return False
+        return True
 
     def close(self) -> None:
         """Watch no longer; the port is about to be closed."""

@@ -29,24 +29,27 @@ class Throttle:
 
         :returns: how many calls were held back since the last one admitted, or ``None`` when this one is held back.
         """
-        now = self._seconds()
-        tokens, since, held_back = self._buckets.pop(key, (self._burst, now, 0))
-        tokens = min(self._burst, tokens + (now - since) * self._rate)
+        tokens, now, held_back = self._refilled(key)
         if tokens < 1.0:
-            self._buckets[key] = (tokens, now, held_back + 1)
+            self._keep(key, (tokens, now, held_back + 1))
             return None
-        self._buckets[key] = (tokens - 1.0, now, 0)
-        if len(self._buckets) > self._max_keys:
-            self._buckets.popitem(last=False)
+        self._keep(key, (tokens - 1.0, now, 0))
         return held_back
 
     def take(self, key: Hashable, wanted: int) -> int:
         """Take as many tokens of ``key`` as there are, up to ``wanted``. :returns: how many."""
+        tokens, now, held_back = self._refilled(key)
+        taken = wanted if wanted <= tokens else max(0, int(tokens))
+        self._keep(key, (tokens - taken, now, held_back + wanted - taken))
+        return taken
+
+    def _refilled(self, key: Hashable) -> tuple[float, float, int]:
+        """The bucket of ``key`` as it is now, taken out: tokens, when that is, and how much was held back."""
         now = self._seconds()
         tokens, since, held_back = self._buckets.pop(key, (self._burst, now, 0))
-        tokens = min(self._burst, tokens + (now - since) * self._rate)
-        taken = wanted if wanted <= tokens else max(0, int(tokens))
-        self._buckets[key] = (tokens - taken, now, held_back + wanted - taken)
+        return min(self._burst, tokens + (now - since) * self._rate), now, held_back
+
+    def _keep(self, key: Hashable, bucket: tuple[float, float, int]) -> None:
+        self._buckets[key] = bucket
         if len(self._buckets) > self._max_keys:
             self._buckets.popitem(last=False)
-        return taken

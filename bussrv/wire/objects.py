@@ -102,7 +102,8 @@ class _Fault(Exception):
 
 
 _decode_head = msgspec.json.Decoder(Head).decode
-_decode_raw = msgspec.json.Decoder(dict[str, Raw]).decode
+decode_raw = msgspec.json.Decoder(dict[str, Raw]).decode
+"""Every attribute of metadata, its value as the text that it came in."""
 _encode = msgspec.json.Encoder().encode
 # What a number becomes that no double can hold: such an id could not be quoted in a reply.
 _BEYOND = (float("inf"), float("-inf"))
@@ -248,7 +249,7 @@ def _read_head_tolerantly(metadata: bytes) -> Head:
     if not isinstance(fields, dict):
         raise RemoteProtocolError("not-an-object", f"metadata is {json_kind(fields)}, not a JSON object", 0)
     try:
-        _decode_raw(metadata)
+        decode_raw(metadata)
     except (msgspec.DecodeError, RecursionError) as error:
         raise half_of_a_pair(metadata) or bad_json(text, error) from error
     return _head_from_fields(fields, metadata)
@@ -279,7 +280,7 @@ def _head_from_fields(fields: dict[str, Any], metadata: bytes) -> Head:
     sender = fields.get("sender")
     head.sender = sender if sender is None or isinstance(sender, str) else ""
     if "route" in fields:
-        head.route = _decode_raw(metadata)["route"]
+        head.route = decode_raw(metadata)["route"]
     return head
 
 

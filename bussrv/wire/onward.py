@@ -13,13 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
 from msgspec import UNSET, Raw
 
-from bussrv.wire.objects import BusObject
-
-_decode_raw = msgspec.json.Decoder(dict[str, Raw]).decode
-_encode = msgspec.json.Encoder().encode
+from bussrv.wire.objects import BusObject, decode_raw, encode_json
 
 PLAIN_ENDING = b"}"
 """What metadata without a route ends with."""
@@ -47,11 +43,11 @@ def with_route(obj: BusObject, route: bytes, new_id: Callable[[], str]) -> bytes
         if head.id is UNSET:
             return b'%b,"id":"%b","route":%b}' % (kept, new_id().encode(), route)
         return kept + route_ending(route)
-    fields = _decode_raw(metadata)
+    fields = decode_raw(metadata)
     if head.id is UNSET or head.id is None:
-        fields["id"] = Raw(_encode(new_id()))
+        fields["id"] = Raw(encode_json(new_id()))
     fields["route"] = Raw(route)
-    return _encode(fields)
+    return encode_json(fields)
 
 
 def route_ending(route: bytes | Raw) -> bytes:
@@ -96,8 +92,8 @@ def _says_once(metadata: bytes, further: tuple[bytes, ...]) -> bool:
 
     :param further: keys that are sought beside those that routing goes by.
     """
-    fields = _decode_raw(metadata)
-    if metadata.count(b":") == len(fields) or _encode(fields) == metadata:
+    fields = decode_raw(metadata)
+    if metadata.count(b":") == len(fields) or encode_json(fields) == metadata:
         return True
     if b"\\u006" in metadata or b"\\u007" in metadata:
         return False
