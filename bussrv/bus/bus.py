@@ -270,10 +270,12 @@ class Bus:
         for group in tuple(self._audience.member_groups()):
             if group.vocabulary != vocabulary or group.interest is None or not passes(group.interest, kind):
                 continue
+            frame = delivery.frame(group.encoding)
+            frames = [] if frame is None else [frame]
             for session_id in tuple(group.links):
                 session = self.registry.state.sessions.get(session_id)
                 if session is not None and accepts(session):
-                    self._fanout.add_one(group, session_id, delivery)
+                    self._fanout.send_one(group, session_id, frames)
 
     def tell(self, session_id: str, fields: dict[str, Any], payload: bytes = b"") -> None:
         """Answer one session: an event of the server itself, whatever its subscription says."""

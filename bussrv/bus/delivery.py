@@ -7,7 +7,7 @@ very same bytes. A group is a stream, so order holds for each of its members.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from zope.interface import implementer
@@ -55,10 +55,14 @@ OBJECT_FRAMES = ObjectFrames()
 
 
 class Batch:
-    """Frames for one or many sessions. ``frames`` is for datagrams, ``joined`` for streams."""
+    """Frames for one or many sessions. ``frames`` is for datagrams, ``joined`` for streams.
+
+    :ivar size: the bytes of all frames together.
+    """
 
     def __init__(self, frames: Sequence[bytes]) -> None:
         self.frames = frames
+        self.size = sum(map(len, frames))
 
     def __len__(self) -> int:
         """How many frames there are."""
@@ -69,11 +73,6 @@ class Batch:
         """All frames in one piece; made once for all sessions that get it."""
         return self.frames[0] if len(self.frames) == 1 else b"".join(self.frames)
 
-    @cached_property
-    def size(self) -> int:
-        """The bytes of all frames together."""
-        return sum(map(len, self.frames))
-
 
 class Group:
     """Sessions that want the same and are given the same bytes.
@@ -81,9 +80,12 @@ class Group:
     :ivar interest: what its members let pass; ``None`` for the subscribers of a service.
     :ivar vocabulary: the words its members are spoken to with.
     :ivar links: the way out to each member, by session id.
+    :ivar pending: what was collected for all members, save the session ``except_for``.
+    :ivar asides: what was collected for one member alone, by session id: each frame with the number of those that are
+        pending before it.
     """
 
-    __slots__ = ("encoding", "except_for", "interest", "links", "pending", "vocabulary")
+    __slots__ = ("asides", "encoding", "except_for", "interest", "links", "pending", "vocabulary")
 
     def __init__(self, encoding: IEncoding, interest: Interest | None = None, vocabulary: str | None = None) -> None:
         self.encoding = encoding
@@ -91,6 +93,7 @@ class Group:
         self.vocabulary = vocabulary
         self.links: dict[str, ISessionLink] = {}
         self.pending: list[bytes] = []
+        self.asides: dict[str, list[tuple[int, bytes]]] = {}
         self.except_for: str | None = None
 
 
@@ -138,10 +141,11 @@ class Fanout:
         """Give ``delivery`` to one member of ``group``, behind what the group is given."""
         frame = delivery.frame(group.encoding)
         if frame is not None:
-            self.send_one(group, session_id, [frame])
+            self._dirty[group] = None
+            group.asides.setdefault(session_id, []).append((len(group.pending), frame))
 
     def send_one(self, group: Group, session_id: str, frames: Sequence[bytes]) -> None:
-        """Give frames to one member of ``group``, behind what the group is given."""
+        """Send frames to one member of ``group`` at once, behind what was collected for the group."""
         self.flush_group(group)
         link = group.links.get(session_id)
         if link is not None and frames:
@@ -150,13 +154,20 @@ class Fanout:
     def flush_group(self, group: Group) -> None:
         """Send what was collected for one group: before somebody joins or leaves it."""
         self.epoch += 1
-        if not group.pending:
+        if group not in self._dirty:
             return
         del self._dirty[group]
-        batch = Batch(group.pending)
-        group.pending = []
+        pending, group.pending = group.pending, []
+        asides, group.asides = group.asides, {}
+        for session_id, frames in asides.items():
+            link = group.links.get(session_id)
+            if link is not None:
+                link.send(Batch(_interleaved([] if session_id == group.except_for else pending, frames)))
+        if not pending:
+            return
+        batch = Batch(pending)
         for session_id, link in tuple(group.links.items()):
-            if session_id != group.except_for:
+            if session_id != group.except_for and session_id not in asides:
                 link.send(batch)
 
     def flush(self) -> None:
@@ -164,3 +175,14 @@ class Fanout:
         self.epoch += 1
         for group in tuple(self._dirty):
             self.flush_group(group)
+
+
+def _interleaved(pending: Sequence[bytes], asides: Iterable[tuple[int, bytes]]) -> list[bytes]:
+    """What one member is given of what all are, and what it alone is, in the order in which it was collected."""
+    frames: list[bytes] = []
+    begin = 0
+    for end, frame in asides:
+        frames += pending[begin:end]
+        frames.append(frame)
+        begin = end
+    return [*frames, *pending[begin:]]

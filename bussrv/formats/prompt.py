@@ -19,9 +19,13 @@ class PromptServer(tcp.Server):
         """Send as much as there is room for, and the rest later."""
         is_open = self.connected and not (self.TLS or self._writeDisconnected)
         if is_open and data and not (self.dataBuffer or self._tempDataBuffer):
-            sent = self.writeSomeData(data)
-            if isinstance(sent, int):
-                data = data[sent:]
+            try:
+                sent = self.socket.send(data)
+            except OSError:
+                sent = 0
+            if sent == len(data):
+                return
+            data = data[sent:]
         super().write(data)
 
 

@@ -1,8 +1,8 @@
 """What all stream formats have in common: one connection, one session.
 
 Bytes are fed to a pure reader; its events are taken one by one. While a change that the client asked for is on its
-way to the journal, the connection is not read and no further event is taken: the client's later input waits, nobody
-else does.
+way to the journal, no further event is taken, and the connection is not read beyond one more chunk: the client's later
+input waits, nobody else does.
 """
 
 from __future__ import annotations
@@ -205,7 +205,11 @@ class StreamProtocol(TwistedProtocol):
             return
         self.traffic.bytes_in += len(data)
         self._reader.feed(data)
-        self._pump(len(data))
+        if self.is_busy:
+            # Not before: a client that waits for its answer, as most do, is not worth two system calls.
+            self.transport.pauseProducing()
+        else:
+            self._pump(len(data))
 
     def _pump(self, size: int = 0) -> None:
         if self._pumping:
@@ -250,7 +254,6 @@ class StreamProtocol(TwistedProtocol):
         working = Deferred.fromCoroutine(work)
         if not working.called:
             self.is_busy = True
-            self.transport.pauseProducing()
         working.addErrback(self._broken)
         working.addBoth(self._done)
 

@@ -150,7 +150,7 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
 
         When there are none, :meth:`next_event` says what comes next. Says how many are left (``length_hint``).
         """
-        if not length_hint(self._ahead) and self._waiting is None and self._error is None:
+        if len(self._buffer) and not length_hint(self._ahead) and self._waiting is None and self._error is None:
             self._ahead = iter(self._read_ahead())
         return self._ahead
 

@@ -267,6 +267,7 @@ def test_while_a_change_is_pending_later_input_waits_and_nobody_else_does() -> N
     drain([member, other])
     network.journal.hold()
     member.send({"event": "services/register", "name": "tv", "id": "1"})
+    assert member.connection.transport.producerState == "producing"
     member.send({"type": "a/b"}, b"later")
     assert member.connection.transport.producerState == "paused"
     assert other.received() == []

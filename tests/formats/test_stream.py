@@ -174,6 +174,7 @@ def test_a_connection_that_is_lost_while_its_change_is_pending() -> None:
     member, watcher = network.member(), network.watcher()
     network.journal.hold()
     member.send({"event": "services/register", "name": "tv"})
+    member.send({"event": "ping"})
     member.connection.close()
     network.journal.release()
     assert network.registry.state.services == {}
