@@ -76,9 +76,8 @@ class Bus:
         self._router = Router(registry, server_id, self._audience, self._fanout, self.links, requests, self.counters)
         publisher = Publisher(self._audience, self._fanout, self._last_values, self._to_watchers)
         self._runs = Runs(self._audience, self._fanout, self.links, publisher, new_id)
-        max_relayed = settings.max_metadata + wire.MAX_ADDED
-        seen = Seen(settings.max_seen)
-        self._relay = Relay(self.links, self._runs, seen, self.counters, self._deliver, max_relayed, new_id)
+        seen, most = Seen(settings.max_seen), wire.max_relayed(settings.max_metadata)
+        self._relay = Relay(self.links, self._runs, seen, self.counters, self._deliver, most, new_id)
         self._turns = Turns(self._fanout.flush, reactor)
         self._admission = Admission(registry, settings, reactor.seconds)
         registry.observe(self._admission)

@@ -9,12 +9,43 @@ MOST_PUT_OFF = 128 << 10
 """The most bytes that are read before something is sent: what is collected is held in memory, and somebody waits."""
 
 
+class EndOfTurn:
+    """Calls once, when the reactor has read whatever there is to read, and before it looks for more.
+
+    :param ended: is called.
+    """
+
+    def __init__(self, ended: Callable[[], None], reactor: Any) -> None:
+        self._ended = ended
+        self._reactor = reactor
+        self._call: Any = None
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether there is going to be a call."""
+        return self._call is not None
+
+    def wait(self) -> None:
+        """Let there be a call."""
+        if self._call is None:
+            self._call = self._reactor.callLater(0, self._due)
+
+    def hurry(self) -> None:
+        """Call now, if there was going to be a call."""
+        if self._call is not None:
+            self._call.cancel()
+            self._due()
+
+    def _due(self) -> None:
+        self._call = None
+        self._ended()
+
+
 class Turns:
     """A connection that is alone in sending is served at once: nothing is gained by waiting for others.
 
     When another one has sent since, a turn is likely to read both, and what came of them is sent at its end, in one
-    piece to each receiver. A call that is due at once is made when the reactor has read whatever there is to read, and
-    before it looks for more.
+    piece to each receiver.
 
     :param flush: sends what was collected.
     :param reactor: calls at the end of the turn.
@@ -22,24 +53,20 @@ class Turns:
 
     def __init__(self, flush: Callable[[], None], reactor: Any) -> None:
         self._flush = flush
-        self._reactor = reactor
+        self._end = EndOfTurn(self._send, reactor)
         self._latest = ""
         self._size = 0
-        self._is_called = False
 
     def read(self, session_id: str, size: int) -> None:
         """A session sent a chunk of ``size`` bytes, and what came of it was collected."""
-        is_alone = session_id == self._latest and not self._is_called
+        is_alone = session_id == self._latest and not self._end.is_awaited
         self._latest = session_id
         self._size += size
         if is_alone or self._size > MOST_PUT_OFF:
-            self._size = 0
-            self._flush()
-        elif not self._is_called:
-            self._is_called = True
-            self._reactor.callLater(0, self._turn_ended)
+            self._send()
+        else:
+            self._end.wait()
 
-    def _turn_ended(self) -> None:
-        self._is_called = False
+    def _send(self) -> None:
         self._size = 0
         self._flush()

@@ -30,6 +30,7 @@ from typing import Any
 from twisted.internet.protocol import DatagramProtocol
 from twisted.internet.task import LoopingCall
 
+from bussrv.bus.turns import EndOfTurn
 from bussrv.errors import Refused, RemoteProtocolError
 from bussrv.formats.inbus_drops import Drops
 from bussrv.formats.inbus_outlet import MAPPED, Outlet
@@ -77,7 +78,7 @@ class InbusServer(DatagramProtocol):
         self._publishers = Publishers(bus, reactor, self._outlet, self._drops)
         bus.report("inbus", self._report)
         self._collected = 0
-        self._turn: Any = None
+        self._turn = EndOfTurn(self._flush, reactor)
         self._sweeping = LoopingCall(self._sweep)
         self._sweeping.clock = reactor
 
@@ -99,9 +100,7 @@ class InbusServer(DatagramProtocol):
         """Close the publishers; the subscribers outlive a restart."""
         if self._sweeping.running:
             self._sweeping.stop()
-        if self._turn is not None:
-            self._turn.cancel()
-            self._turn_ended()
+        self._turn.hurry()
         self._outlet.unwatch()
         self._publishers.stop()
 
@@ -135,12 +134,8 @@ class InbusServer(DatagramProtocol):
         self._collected += 1
         if not self.in_turns or self._collected >= MOST_SEGMENTS:
             self._flush()
-        elif self._turn is None:
-            self._turn = self._reactor.callLater(0, self._turn_ended)
-
-    def _turn_ended(self) -> None:
-        self._turn = None
-        self._flush()
+        else:
+            self._turn.wait()
 
     def _flush(self) -> None:
         self._collected = 0

@@ -29,7 +29,7 @@ from bussrv.bus.ways import Way, Ways
 from bussrv.errors import Refused
 from bussrv.formats.framed import FramedProtocol, Identify
 from bussrv.registry.throttle import Throttle
-from bussrv.wire.objects import MAX_ADDED, BusObject
+from bussrv.wire.objects import BusObject, max_relayed
 
 log = Logger()
 
@@ -91,8 +91,8 @@ class ServerLink:
         if server_id is None:
             raise Refused("bad-subscription", "a server subscribes with its routing-id")
         self.server_id = server_id
-        max_metadata = self._bus.settings.max_metadata + MAX_ADDED
-        self._ways = Ways(self._protocol.session_id, server_id, self._bus.server_id, max_metadata)
+        most = max_relayed(self._bus.settings.max_metadata)
+        self._ways = Ways(self._protocol.session_id, server_id, self._bus.server_id, most)
         self._may_link(server_id)
         await self._bus.links.admit(server_id, self._dialed)
         try:

@@ -131,8 +131,8 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
         self._run = FIRST_RUN
 
     def expect_server(self) -> None:
-        """From now on a server is heard: what it says may hold :data:`MAX_ADDED` more bytes of metadata."""
-        self._max_metadata += MAX_ADDED
+        """From now on a server is heard: what it says may hold more than what a client may; see :func:`max_relayed`."""
+        self._max_metadata = max_relayed(self._max_metadata)
 
     def feed(self, data: bytes) -> None:
         """Add a chunk; see :meth:`StreamReader.feed`."""
@@ -219,6 +219,14 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
                 "payload-too-large", f"size is {brief(self._size)}, the most is {self._max_payload} bytes"
             )
         return True
+
+
+def max_relayed(max_metadata: int) -> int:
+    """The most bytes of metadata of what one server passes on to another.
+
+    :param max_metadata: the most of what a client may send.
+    """
+    return max_metadata + MAX_ADDED
 
 
 def read_head(metadata: bytes, max_nesting: int = MAX_NESTING) -> Head:
