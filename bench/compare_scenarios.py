@@ -152,7 +152,7 @@ SCENARIOS = (
     Scenario("k", "1 Inbus publisher, 50 objects clients and 50 SPP watchers, 16 B", _across()),
     Scenario("l", "three linked servers, 50 subscribers on all of them, 16 B", _linked(), quick=True, fresh=True),
     Scenario("m", "5,000 idle sessions", _idle(), quick=True, fresh=True, idle=5000),
-    Scenario("m-announced", "1,000 idle sessions, told of each other", _announced(), fresh=True, idle=1000),
+    Scenario("m-announced", "5,000 idle sessions, told of each other", _announced(), fresh=True, idle=5000),
     Scenario("n", "changes of the registry by 100 sessions, durable", _churning(), fresh=True),
     Scenario("o", "1 publisher, 49 subscribers, 4 KiB, and one that reads no more", _stalled(), fresh=True),
 )

@@ -284,12 +284,11 @@ class IBus(Interface):
     def update(service: str, payload: bytes) -> None:
         """Give ``payload`` to those who are subscribed to a service of the server itself."""
 
-    def announce(fields: dict[str, Any], vocabulary: str | None, accepts: Callable[[Any], bool]) -> None:
-        """Give an event of the server itself to members of the object network.
+    def announce(fields: dict[str, Any], vocabulary: str | None, about: str) -> None:
+        """Give an event of the server itself to members with one vocabulary, at the end of the turn.
 
         :param fields: its metadata, a ``dict``.
-        :param vocabulary: only members with that vocabulary.
-        :param accepts: called with an :class:`ISession`: only those for which it is true.
+        :param about: the id of a session that is not told.
         """
 
     def tell(session_id: str, fields: dict[str, Any], payload: bytes = b"") -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from msgspec import Struct
@@ -31,8 +32,8 @@ class Seat(Struct, eq=False):
 class Audience:
     """Finds who wants an object or a publication.
 
-    :param fanout: flushed for a group before somebody joins or leaves it, so that nobody gets what was sent before it
-        joined, or misses what was sent before it left.
+    :param fanout: told who joins a group or leaves it, so that nobody gets what was sent before it joined, or misses
+        what was sent before it left.
     """
 
     def __init__(self, fanout: Fanout) -> None:
@@ -69,8 +70,7 @@ class Audience:
         if group is None:
             group = self._members[key] = Group(encoding, interest, vocabulary)
             self._by_kind.clear()
-        self._fanout.flush_group(group)
-        group.links[session_id] = seat.link
+        self._fanout.join(group, session_id, seat.link)
         seat.group = group
 
     def watch(self, session_id: str, service: str, options: dict[str, Any] | None) -> None:
@@ -83,8 +83,7 @@ class Audience:
         group = groups.get(encoding)
         if group is None:
             group = groups[encoding] = Group(encoding)
-        self._fanout.flush_group(group)
-        group.links[session_id] = seat.link
+        self._fanout.join(group, session_id, seat.link)
         self._watched.setdefault(session_id, set()).add(service)
 
     def unwatch(self, session_id: str, service: str) -> None:
@@ -93,13 +92,20 @@ class Audience:
         for encoding, group in tuple(groups.items()):
             if session_id not in group.links:
                 continue
-            self._fanout.flush_group(group)
-            group.links.pop(session_id, None)
+            self._fanout.leave(group, session_id)
             if not group.links:
                 del groups[encoding]
         if not groups:
             self._watchers.pop(service, None)
         self._watched.get(session_id, set()).discard(service)
+
+    def catch_up(self, session_id: str) -> None:
+        """Send a session what was collected for it."""
+        group = self.group_of(session_id)
+        watched = (self._watchers[service].values() for service in self._watched.get(session_id, ()))
+        for each in (*((group,) if group is not None else ()), *chain.from_iterable(watched)):
+            if session_id in each.links:
+                self._fanout.catch_up(each, session_id)
 
     def leave(self, session_id: str) -> None:
         """A session is gone."""
@@ -114,8 +120,7 @@ class Audience:
         group, seat.group = seat.group, None
         if group is None:
             return
-        self._fanout.flush_group(group)
-        group.links.pop(session_id, None)
+        self._fanout.leave(group, session_id)
         if not group.links and group.interest is not None:
             del self._members[(group.encoding, group.interest, group.vocabulary)]
             self._by_kind.clear()

@@ -26,7 +26,7 @@ from bussrv.bus.turns import Turns
 from bussrv.bus.ways import Way, Ways
 from bussrv.clock import Clock
 from bussrv.errors import OverLimit
-from bussrv.interfaces import IBus, IRegistryObserver, ISession, ISessionLink
+from bussrv.interfaces import IBus, IRegistryObserver, ISessionLink
 from bussrv.journal.record import Stamped
 from bussrv.registry.registry import Registry
 from bussrv.registry.state import Session
@@ -110,7 +110,7 @@ class Bus:
 
     def close(self, session_id: str, reason: str, traffic: Traffic) -> None:
         """A session ended."""
-        self._fanout.flush()
+        self._catch_up(session_id)
         self.registry.close_session(session_id, reason, traffic)
 
     def registry_changed(self, stamped: Stamped) -> None:
@@ -261,33 +261,33 @@ class Bus:
 
     # The server's own words.
 
-    def announce(self, fields: dict[str, Any], vocabulary: str | None, accepts: Callable[[ISession], bool]) -> None:
-        """Give an event of the server itself to the members of one vocabulary that ``accepts`` picks."""
+    def announce(self, fields: dict[str, Any], vocabulary: str | None, about: str) -> None:
+        """Give an event of the server itself to the members of one vocabulary, save the session that it is about."""
         metadata = wire.encode_metadata({**fields, "id": self._new_id(), "route": [self.server_id]})
         delivery = Delivery(metadata, b"")
         kind = Kind(event=fields["event"])
         for group in tuple(self._audience.member_groups()):
-            if group.vocabulary != vocabulary or group.interest is None or not passes(group.interest, kind):
-                continue
-            frame = delivery.frame(group.encoding)
-            frames = [] if frame is None else [frame]
-            for session_id in tuple(group.links):
-                session = self.registry.state.sessions.get(session_id)
-                if session is not None and accepts(session):
-                    self._fanout.send_one(group, session_id, frames)
+            if group.vocabulary == vocabulary and group.interest is not None and passes(group.interest, kind):
+                self._fanout.add_for_others(group, delivery, about)
+        self._turns.wait()
 
     def tell(self, session_id: str, fields: dict[str, Any], payload: bytes = b"") -> None:
         """Answer one session: an event of the server itself, whatever its subscription says."""
         link = self._audience.link(session_id)
         if link is None:
             return
-        server = self.links.get(session_id)
-        group = server.group if server is not None else self._audience.group_of(session_id)
-        if group is not None:
-            self._fanout.flush_group(group)
+        self._catch_up(session_id)
         frame = link.encoding_for(None).encode(Delivery(wire.encode_metadata(fields, payload), payload))
         if frame is not None:
             link.send(Batch([frame]))
+
+    def _catch_up(self, session_id: str) -> None:
+        """Send a session what was collected for it."""
+        server = self.links.get(session_id)
+        if server is not None:
+            self._fanout.catch_up(server.group, session_id)
+        else:
+            self._audience.catch_up(session_id)
 
     def flush(self) -> None:
         """Send what was routed and published."""

@@ -7,8 +7,9 @@ very same bytes. A group is a stream, so order holds for each of its members.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from zope.interface import implementer
 
@@ -74,18 +75,30 @@ class Batch:
         return self.frames[0] if len(self.frames) == 1 else b"".join(self.frames)
 
 
+class Detour(NamedTuple):
+    """Where a member leaves the stream of its group: what it is given is another thing there.
+
+    :ivar until: how many frames of the group are before it.
+    :ivar frame: what the member is given; ``None`` for nothing.
+    :ivar on: how many frames of the group are before the next one that it is given.
+    """
+
+    until: int
+    frame: bytes | None
+    on: int
+
+
 class Group:
     """Sessions that want the same and are given the same bytes.
 
     :ivar interest: what its members let pass; ``None`` for the subscribers of a service.
     :ivar vocabulary: the words its members are spoken to with.
     :ivar links: the way out to each member, by session id.
-    :ivar pending: what was collected for all members, save the session ``except_for``.
-    :ivar asides: what was collected for one member alone, by session id: each frame with the number of those that are
-        pending before it.
+    :ivar pending: what was collected for its members, save the session ``except_for``.
+    :ivar detours: those of each member that has any, by session id.
     """
 
-    __slots__ = ("asides", "encoding", "except_for", "interest", "links", "pending", "vocabulary")
+    __slots__ = ("detours", "encoding", "except_for", "interest", "links", "pending", "vocabulary")
 
     def __init__(self, encoding: IEncoding, interest: Interest | None = None, vocabulary: str | None = None) -> None:
         self.encoding = encoding
@@ -93,8 +106,20 @@ class Group:
         self.vocabulary = vocabulary
         self.links: dict[str, ISessionLink] = {}
         self.pending: list[bytes] = []
-        self.asides: dict[str, list[tuple[int, bytes]]] = {}
         self.except_for: str | None = None
+        self.detours: dict[str, list[Detour]] = {}
+
+    def share(self, session_id: str) -> list[bytes]:
+        """What was collected for one member."""
+        pending = [] if session_id == self.except_for else self.pending
+        frames: list[bytes] = []
+        begin = 0
+        for until, frame, on in self.detours.get(session_id, ()):
+            frames += pending[begin:until]
+            if frame is not None:
+                frames.append(frame)
+            begin = on
+        return [*frames, *pending[begin:]]
 
 
 class Fanout:
@@ -107,12 +132,53 @@ class Fanout:
         self.epoch = 0
         self._dirty: dict[Group, None] = {}
 
+    def join(self, group: Group, session_id: str, link: ISessionLink) -> None:
+        """A session is a member of ``group`` from now on: what was collected before is not for it."""
+        self.epoch += 1
+        group.links[session_id] = link
+        self._caught_up(group, session_id)
+
+    def leave(self, group: Group, session_id: str) -> None:
+        """A session is no member of ``group`` any more: it is sent what was collected before."""
+        self.epoch += 1
+        self.catch_up(group, session_id)
+        group.links.pop(session_id, None)
+        group.detours.pop(session_id, None)
+
+    def catch_up(self, group: Group, session_id: str) -> None:
+        """Send one member of ``group`` what was collected for it."""
+        link = group.links.get(session_id)
+        frames = group.share(session_id)
+        self._caught_up(group, session_id)
+        if link is not None and frames:
+            link.send(Batch(frames))
+
+    def _caught_up(self, group: Group, session_id: str) -> None:
+        group.detours.pop(session_id, None)
+        if group.pending:
+            group.detours[session_id] = [Detour(0, None, len(group.pending))]
+
     def add(self, group: Group, delivery: Delivery, except_for: str | None = None) -> None:
         """Give ``delivery`` to every member of ``group``, save the session ``except_for``."""
         frame = delivery.frame(group.encoding)
         if frame is not None:
             self.open(group, except_for)
             group.pending.append(frame)
+
+    def add_for_others(self, group: Group, delivery: Delivery, session_id: str) -> None:
+        """The same as :meth:`add`, for what is about another session each time."""
+        frame = delivery.frame(group.encoding)
+        if frame is not None:
+            self.open(group, None)
+            _detour(group, session_id, None, 1)
+            group.pending.append(frame)
+
+    def add_for_one(self, group: Group, session_id: str, delivery: Delivery) -> None:
+        """Give ``delivery`` to one member of ``group``, behind what the group is given."""
+        frame = delivery.frame(group.encoding)
+        if frame is not None:
+            self._dirty[group] = None
+            _detour(group, session_id, frame, 0)
 
     def open(self, group: Group, except_for: str | None) -> bool:
         """Make ready for a frame that is put on the list of ``group`` right after this.
@@ -137,13 +203,6 @@ class Fanout:
             if other.interest is None and not other.links.keys().isdisjoint(group.links):
                 self.flush_group(other)
 
-    def add_one(self, group: Group, session_id: str, delivery: Delivery) -> None:
-        """Give ``delivery`` to one member of ``group``, behind what the group is given."""
-        frame = delivery.frame(group.encoding)
-        if frame is not None:
-            self._dirty[group] = None
-            group.asides.setdefault(session_id, []).append((len(group.pending), frame))
-
     def send_one(self, group: Group, session_id: str, frames: Sequence[bytes]) -> None:
         """Send frames to one member of ``group`` at once, behind what was collected for the group."""
         self.flush_group(group)
@@ -152,23 +211,19 @@ class Fanout:
             link.send(Batch(frames))
 
     def flush_group(self, group: Group) -> None:
-        """Send what was collected for one group: before somebody joins or leaves it."""
+        """Send what was collected for one group."""
         self.epoch += 1
         if group not in self._dirty:
             return
         del self._dirty[group]
-        pending, group.pending = group.pending, []
-        asides, group.asides = group.asides, {}
-        for session_id, frames in asides.items():
-            link = group.links.get(session_id)
-            if link is not None:
-                link.send(Batch(_interleaved([] if session_id == group.except_for else pending, frames)))
-        if not pending:
-            return
-        batch = Batch(pending)
-        for session_id, link in tuple(group.links.items()):
-            if session_id != group.except_for and session_id not in asides:
-                link.send(batch)
+        for session_id in tuple(group.detours):
+            self.catch_up(group, session_id)
+        batch, except_for, detours = Batch(group.pending), group.except_for, group.detours
+        group.pending, group.detours = [], {}
+        if batch:
+            for session_id, link in tuple(group.links.items()):
+                if session_id != except_for and session_id not in detours:
+                    link.send(batch)
 
     def flush(self) -> None:
         """Send everything that was collected."""
@@ -177,12 +232,7 @@ class Fanout:
             self.flush_group(group)
 
 
-def _interleaved(pending: Sequence[bytes], asides: Iterable[tuple[int, bytes]]) -> list[bytes]:
-    """What one member is given of what all are, and what it alone is, in the order in which it was collected."""
-    frames: list[bytes] = []
-    begin = 0
-    for end, frame in asides:
-        frames += pending[begin:end]
-        frames.append(frame)
-        begin = end
-    return [*frames, *pending[begin:]]
+def _detour(group: Group, session_id: str, frame: bytes | None, skipped: int) -> None:
+    if session_id in group.links:
+        place = len(group.pending)
+        group.detours.setdefault(session_id, []).append(Detour(place, frame, place + skipped))

@@ -46,13 +46,10 @@ class MembershipAnnouncer:
         if session.role is not None:
             about["role"] = session.role
         for vocabulary, event_name in _JOINED.items():
-            self._announce({"event": event_name, **about}, vocabulary, session.id)
+            self._bus.announce({"event": event_name, **about}, vocabulary, session.id)
 
     def _left(self, session_id: str) -> None:
         routing_id = self._announced.pop(session_id, None)
         if routing_id is not None:
             for vocabulary in _JOINED:
-                self._announce({"event": "routing/disconnect", "routing-id": routing_id}, vocabulary, session_id)
-
-    def _announce(self, fields: dict[str, Any], vocabulary: str, about: str) -> None:
-        self._bus.announce(fields, vocabulary, lambda session: session.id != about)
+                self._bus.announce({"event": "routing/disconnect", "routing-id": routing_id}, vocabulary, session_id)

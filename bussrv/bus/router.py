@@ -135,7 +135,7 @@ class Router:
             return False
         group = self._audience.group_of(recipient)
         assert group is not None
-        self._fanout.add_one(group, recipient, delivery)
+        self._fanout.add_for_one(group, recipient, delivery)
         return recipient != sender
 
     def _wants(self, session_id: str, sender: str, kind: Kind) -> bool:

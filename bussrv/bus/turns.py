@@ -67,6 +67,10 @@ class Turns:
         else:
             self._end.wait()
 
+    def wait(self) -> None:
+        """Something was collected, whoever sent it: it is sent at the end of the turn."""
+        self._end.wait()
+
     def _send(self) -> None:
         self._size = 0
         self._flush()

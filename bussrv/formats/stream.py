@@ -226,7 +226,7 @@ class StreamProtocol(TwistedProtocol):
             self._refuse_input(error)
         finally:
             self._pumping = False
-            if size and self.factory.in_turns:
+            if self.factory.in_turns:
                 self.bus.flush_in_turn(self.session_id, size)
             else:
                 self.bus.flush()

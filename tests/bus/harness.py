@@ -102,10 +102,13 @@ class Handle:
         self.id = session_id
         self.link = link
         self._bus = harness.bus
+        self._reactor = harness.reactor
         self._registry = harness.registry
 
     @property
     def got(self):
+        """With what goes at the end of the turn."""
+        self._reactor.advance(0)
         return self.link.got
 
     @property

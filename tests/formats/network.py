@@ -141,6 +141,8 @@ class Connection:
         self.protocol.dataReceived(data)
 
     def take(self) -> bytes:
+        """What was sent since the last time, with what goes at the end of the turn."""
+        self.protocol.reactor.advance(0)
         data: bytes = self.transport.value()
         self.transport.clear()
         return data

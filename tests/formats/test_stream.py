@@ -79,19 +79,19 @@ def test_what_was_taken_no_longer_counts_as_waiting() -> None:
 
 
 def test_the_end_of_a_slow_client_comes_behind_what_the_others_were_sent_before() -> None:
-    network = Network(max_outbound=50)
+    network = Network(max_outbound=500)
     slow, fast = stalled(network), network.member()
     sender = network.member(receive_mode="none")
     drain([slow, fast])
-    sender.send({"type": "a/b"}, b"x" * 100)
+    sender.send({"type": "a/b"}, b"x" * 600)
     network.reactor.advance(0)
     assert fast.names() == ["a/b", "routing/disconnect"]
 
 
 def test_a_slow_client_that_leaves_by_itself_is_closed_once() -> None:
-    network = Network(max_outbound=50)
+    network = Network(max_outbound=500)
     slow, sender = stalled(network), network.member(receive_mode="none")
-    sender.send({"type": "a/b"}, b"x" * 100)
+    sender.send({"type": "a/b"}, b"x" * 600)
     slow.connection.close()
     network.reactor.advance(0)
     (closed,) = network.events(ev.SessionClosed)
@@ -107,6 +107,7 @@ def test_a_connection_that_ended_leaves_nothing_to_wait_for(slow: bool) -> None:
     if slow:
         member.connection.protocol.link.resumeProducing()
     assert not member.connection.is_open
+    network.reactor.advance(0)
     assert len(network.reactor.getDelayedCalls()) == waiting
 
 
