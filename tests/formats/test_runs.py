@@ -1,5 +1,7 @@
 """Objects that are routed a run at a time come to the same as those that are routed one by one."""
 
+import json
+
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -228,16 +230,49 @@ def test_metadata_that_has_no_room_for_this_server_goes_no_further():
 def test_several_who_send_in_a_turn_make_one_piece():
     network = InTurns()
     senders = [network.member(receive_mode="none") for _ in range(3)]
-    reader = network.member()
-    network.reactor.advance(0)
-    reader.connection.take()
-    written = []
-    reader.connection.protocol.transport.write = written.append
+    written = pieces_written_to(network.member())
     for number, sender in enumerate(senders):
         sender.send({"id": number})
     assert written == []
     network.reactor.advance(0)
     assert [piece.count(b"\0") for piece in written] == [3]
+
+
+def pieces_written_to(client):
+    """What a client is sent from now on, as it is handed to the transport."""
+    client.connection.take()
+    written = []
+    client.connection.protocol.transport.write = written.append
+    return written
+
+
+def test_those_who_come_and_go_in_a_turn_are_announced_in_one_piece():
+    network = InTurns()
+    reader = network.member()
+    written = pieces_written_to(reader)
+    network.journal.hold()
+    late = [network.connect("objects") for _ in range(3)]
+    for each in late:
+        each.send_bytes(encode({"event": "routing/subscribe"}))
+    network.journal.release()
+    late[0].close()
+    assert written == []
+    network.reactor.advance(0)
+    assert [piece.count(b"routing/subscribe/notify") for piece in written] == [3]
+    assert [piece.count(b"routing/disconnect") for piece in written] == [1]
+    given = [each.take().count(b"routing/subscribe/notify") for each in late[1:]]
+    assert given == [1, 0]  # Of those who came later.
+
+
+def test_what_is_for_one_alone_goes_in_one_piece_in_its_place():
+    network = Network()
+    sender, one, other = network.member(receive_mode="none"), network.member(), network.member()
+    written = [pieces_written_to(each) for each in (one, other)]
+    to = [None, one.routing_id, [one.routing_id, other.routing_id], None, one.routing_id]
+    heads = [{"id": number, **({} if each is None else {"to": each})} for number, each in enumerate(to)]
+    sender.connection.send_bytes(b"".join(map(encode, heads)))
+    ids = [[json.loads(said)["id"] for said in piece.split(b"\0") if said] for pieces in written for piece in pieces]
+    assert ids == [[0, 1, 2, 3, 4], [0, 2, 3]]
 
 
 def test_who_joins_in_a_turn_is_given_what_is_sent_after_that():
