@@ -15,6 +15,13 @@ _PATTERN_CHARACTER = re.compile(r"[\\\[\]{}*?]")
 _WITHOUT_DICTIONARY = ("session", "routing_id", "peer", "seq", "mono", "moment", "position", "link", "back")
 
 
+SMALL = 8 << 20
+"""Tables up to this size, in bytes, are one partition."""
+
+_LARGER_AS_TEXT = 8
+"""How many times as large as the table of their records journals are, about."""
+
+
 class Store:
     """Keeps each table as Parquet in a directory of its name.
 
@@ -36,7 +43,8 @@ class Store:
         """
         path = self._place / name
         write_parquet(table, path, partitioned_by)
-        return self._spark.read.schema(table.schema).parquet(f"file://{literal(str(path))}")
+        kept = self._spark.read.schema(table.schema).parquet(f"file://{literal(str(path))}")
+        return kept.coalesce(1) if _size_of(path) <= SMALL else kept
 
 
 def write_parquet(table: DataFrame, path: Path, partitioned_by: Sequence[str] = ()) -> None:
@@ -47,6 +55,18 @@ def write_parquet(table: DataFrame, path: Path, partitioned_by: Sequence[str] = 
     for column in _WITHOUT_DICTIONARY:
         writer = writer.option(f"parquet.enable.dictionary#{column}", False)
     writer.parquet(f"file://{path}")
+
+
+def are_small(size: int) -> bool:
+    """Whether journals are so small that the table of their records is, too.
+
+    :param size: in bytes, before they were compressed.
+    """
+    return size <= _LARGER_AS_TEXT * SMALL
+
+
+def _size_of(path: Path) -> int:
+    return sum(each.stat().st_size for each in path.rglob("*.parquet"))
 
 
 def literal(path: str) -> str:

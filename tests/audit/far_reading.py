@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from bussrv.audit import store
 from bussrv.audit.session import spark_session
 from tests.audit.ingested import Ingested, ingested
 
@@ -15,6 +16,8 @@ PROGRAM = ("-m", "tests.audit.far_reading")
 
 
 def main(master: str, place: str, *journals: str) -> None:
+    # All of it is dealt out to the workers, as large journals are.
+    store.SMALL = -1
     with spark_session(master, quick_start=True) as spark:
         read = ingested(spark, journals, Path(place))
     json.dump([read.records, read.segments, read.findings], sys.stdout)

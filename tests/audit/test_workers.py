@@ -26,6 +26,9 @@ from tests.inspection.journals import KEY
 pytestmark = pytest.mark.timeout(1200)
 
 ALONE = "local[1]"
+DEALT_OUT = ("-c", "import sys; from bussrv.audit import job, store; store.SMALL = -1; sys.exit(job.main())")
+"""The command, with tables in as many pieces as those of large journals."""
+
 CLUSTER = "local-cluster[2,1,1024]"
 """Two workers, each with an executor of its own: one core, 1024 MiB."""
 
@@ -88,7 +91,7 @@ def audits(tmp_path_factory: pytest.TempPathFactory, journals: list[str]) -> dic
     """What whole audits of them wrote."""
     place = tmp_path_factory.mktemp("audits")
     one = Started(place, JOB, *journals, "--out", "alone", "--master", ALONE)
-    other = started_with_workers(place, JOB, *journals, "--out", "cluster", "--master", CLUSTER)
+    other = started_with_workers(place, DEALT_OUT, *journals, "--out", "cluster", "--master", CLUSTER)
     for started in (one, other):
         ended = started.ended()
         assert ended.returncode == FINDINGS, (ended.stdout, ended.stderr)

@@ -22,7 +22,7 @@ from bussrv.audit.reading.segments import read_text
 from bussrv.audit.reading.snapshot import Journal, Segment, Snapshot
 from bussrv.audit.reading.wholes import Whole, read_wholes
 from bussrv.audit.small import small_table
-from bussrv.audit.store import Store
+from bussrv.audit.store import Store, are_small
 from bussrv.journal.header import Header
 
 SEGMENT = (
@@ -81,11 +81,11 @@ def ingest(
         known = [headers.headers_of(journal, wholes) for journal in snapshot.journals]
         findings = [made_here(spark, _findings(snapshot, wholes, known))]
         findings += _line_findings(spark, snapshot, store, extents)
-        records = records_of(reduce(DataFrame.unionByName, tables))
+        records = _at_once(records_of(reduce(DataFrame.unionByName, tables)), wholes)
         findings += _number_findings(records, extents)
         before = given(spark, snapshot, first_segments(snapshot, known), records)
         if before is not None:
-            records = records.unionByName(store.keep("given", before))
+            records = _at_once(records.unionByName(store.keep("given", before)), wholes)
         segments = small_table(spark, _rows(snapshot, wholes, known, extents), SEGMENT)
     return Ingested(records, segments, findings)
 
@@ -130,6 +130,11 @@ def _line_findings(
         return []
     places = store.keep("places", chain.places_of(read_text(spark, snapshot, only=odd), snapshot))
     return [chain.bad_line_findings(places), chain.part_findings(places), chain.line_findings(places)]
+
+
+def _at_once(records: DataFrame, wholes: Mapping[str, Whole]) -> DataFrame:
+    """Records of several tables, in one partition if they are few."""
+    return records.coalesce(1) if are_small(sum(whole.size for whole in wholes.values())) else records
 
 
 def _number_findings(records: DataFrame, extents: Mapping[str, Extent]) -> list[DataFrame]:
