@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.findings import KINDS, in_order
 from bussrv.audit.output import SUMMARY
+from bussrv.audit.questions import Question, all_rows, ask, only_row
 from bussrv.audit.severities import SEVERITIES
 from bussrv.journal.keys import PublicKey
 from bussrv.journal.record import format_time
@@ -26,6 +26,8 @@ MOST_LISTED = 100
 MOST_SHOWN = 10
 """How many findings the text shows."""
 
+_MOMENTS = ("first_moment", "last_moment")
+
 
 def summarize(
     tables: Mapping[str, DataFrame], keys: Sequence[PublicKey | None], trusted: PublicKey | None
@@ -35,9 +37,9 @@ def summarize(
     :param keys: the key in force of each journal.
     :param trusted: the key that they had to be led back to.
     """
-    kinds = _number_by(tables["findings"], "kind", F.count("*"))
+    found = ask(_questions(tables))
+    kinds, servers, segments = found["kinds"], found["servers"], found["segments"]
     severities = {each: sum(kinds.get(kind, 0) for kind in KINDS if KINDS[kind] == each) for each in SEVERITIES}
-    servers = [_told(row) for row in tables["servers"].orderBy("server").collect()]
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -45,46 +47,69 @@ def summarize(
         "verdict": "findings" if severities["error"] or severities["warning"] else "clean",
         "severities": severities,
         "kinds": {kind: kinds[kind] for kind in KINDS if kind in kinds},
-        "seals": _seals(tables["segments"], keys, trusted),
-        "segments": tables["segments"].count(),
+        "seals": _seals(segments, keys, trusted),
+        "segments": segments["segments"],
         "records": sum(server["records"] for server in servers),
         "boots": sum(server["boots"] for server in servers),
         "servers": servers,
-        "sessions": _sessions(tables["sessions"]),
-        "services": _services(tables["services"]),
-        "events": _number_by(tables["events"], "event", F.sum("records")),
-        "findings": [_told(row) for row in in_order(tables["findings"]).limit(MOST_LISTED).collect()],
+        "sessions": {row.pop("protocol"): row for row in found["sessions"]},
+        "services": found["services"],
+        "events": found["events"],
+        "findings": found["findings"],
     }
 
 
-def _told(row: Row) -> dict[str, Any]:
-    return {name: _in_json(value) for name, value in row.asDict().items()}
-
-
-def _in_json(value: Any) -> Any:
-    """Spark gives timestamps as naive ones, in the time zone of this machine."""
-    return format_time(round(value.timestamp() * 1_000_000)) if isinstance(value, datetime) else value
-
-
-def _seals(segments: DataFrame, keys: Sequence[PublicKey | None], trusted: PublicKey | None) -> dict[str, Any]:
-    (row,) = segments.agg(
-        F.count_if(F.col("sealed") != "none").alias("sealed"), F.count_if("vouched").alias("vouched")
-    ).collect()
+def _questions(tables: Mapping[str, DataFrame]) -> dict[str, Question[Any]]:
+    segments, services = tables["segments"], tables["services"]
     return {
-        "sealed": row["sealed"],
-        "vouched": row["vouched"],
+        "kinds": _number_by(tables["findings"], "kind", F.count("*")),
+        "servers": all_rows(_in_micros(tables["servers"].orderBy("server"))).then(
+            lambda rows: [_told(row) for row in rows]
+        ),
+        "segments": only_row(
+            segments.agg(
+                F.count("*").alias("segments"),
+                F.count_if(F.col("sealed") != "none").alias("sealed"),
+                F.count_if("vouched").alias("vouched"),
+            )
+        ),
+        "sessions": all_rows(_sessions(tables["sessions"])),
+        "services": only_row(
+            services.agg(F.count("*").alias("known"), F.count_if("provided").alias("provided")),
+        ),
+        "events": _number_by(tables["events"], "event", F.sum("records")),
+        "findings": all_rows(in_order(tables["findings"]).limit(MOST_LISTED)),
+    }
+
+
+def _in_micros(servers: DataFrame) -> DataFrame:
+    """The table of servers, its moments as numbers."""
+    moments = {name: F.unix_micros(name) for name in _MOMENTS}
+    return servers.select(*[moments.get(name, F.col(name)).alias(name) for name in servers.columns])
+
+
+def _told(server: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of that table, its moments as records have them."""
+    return {**server, **{name: format_time(server[name]) for name in _MOMENTS}}
+
+
+def _seals(segments: Mapping[str, int], keys: Sequence[PublicKey | None], trusted: PublicKey | None) -> dict[str, Any]:
+    return {
+        "sealed": segments["sealed"],
+        "vouched": segments["vouched"],
         "keys": sorted({key.fingerprint for key in keys if key is not None}),
         "trusted": None if trusted is None else trusted.fingerprint,
     }
 
 
-def _number_by(table: DataFrame, column: str, number: Column) -> dict[str, int]:
-    rows = table.groupBy(column).agg(number.alias("number")).orderBy(column).collect()
-    return {row[column]: row["number"] for row in rows}
+def _number_by(table: DataFrame, column: str, number: Column) -> Question[dict[str, int]]:
+    numbers = table.groupBy(column).agg(number.alias("number")).orderBy(column)
+    return all_rows(numbers).then(lambda rows: {row[column]: row["number"] for row in rows})
 
 
-def _sessions(sessions: DataFrame) -> dict[str, dict[str, int]]:
-    counts = (
+def _sessions(sessions: DataFrame) -> DataFrame:
+    """How many sessions of each wire format there are."""
+    return (
         sessions.where("home IS NULL")
         .groupBy(F.coalesce("protocol", F.lit("unknown")).alias("protocol"))
         .agg(
@@ -94,12 +119,6 @@ def _sessions(sessions: DataFrame) -> dict[str, dict[str, int]]:
         )
         .orderBy("protocol")
     )
-    return {row["protocol"]: {state: row[state] for state in ("opened", "closed", "open")} for row in counts.collect()}
-
-
-def _services(services: DataFrame) -> dict[str, int]:
-    (row,) = services.agg(F.count("*").alias("known"), F.count_if("provided").alias("provided")).collect()
-    return {"known": row["known"], "provided": row["provided"]}
 
 
 def in_words(summary: Mapping[str, Any]) -> str:

@@ -21,6 +21,7 @@ from bussrv.audit.html.facts import facts
 from bussrv.audit.html.model import Facts
 from bussrv.audit.html.of_journals import MOST_FINDINGS
 from bussrv.audit.period import Period
+from bussrv.audit.questions import Question, ask
 from tests.audit.html_facts import BEGIN
 
 SCHEMAS = {
@@ -69,6 +70,11 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 def at(micros: int) -> datetime:
     return EPOCH + timedelta(microseconds=micros)
+
+
+def answer(question: Question[Any]) -> Any:
+    (found,) = ask({"it": question}).values()
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +150,7 @@ def test_concurrency_is_exact_for_one_server_and_for_several_together(make: Make
         {"session": f"s{number}", "protocol": protocol, "state": "open"}
         for number, protocol in enumerate(["objects", "objects", "objects", "inbus", "inbus", None])
     ]
-    found = of_sessions.protocols(make(concurrency=rows, sessions=sessions), axis, len(names))
+    found = answer(of_sessions.protocols(make(concurrency=rows, sessions=sessions), axis, len(names)))
     assert [each.protocol for each in found.rows] == ["objects", "inbus", "unknown"]
     for each in found.rows:
         assert (list(each.most), list(each.last)) == brute_levels(rows, each.protocol, axis)
@@ -174,7 +180,7 @@ def test_uptimes_are_shares_of_what_was_seen_of_each_step(make: Make) -> None:
     )
     axis = axis_between(begin, end)
     assert axis.width == 5 * SECOND
-    found = of_services.uptimes(tables, axis)
+    found = answer(of_services.uptimes(tables, axis))
     assert [(each.server, each.service) for each in found] == [
         ("hall", "door"),
         ("barn", "door"),
@@ -200,13 +206,13 @@ def test_a_period_is_the_axis(make: Make) -> None:
         {"session": "c", "opened": at(begin + 11 * MINUTE), "home": "barn", "state": "open"},
     ]
     tables = make(servers=[server("hall", begin, end)], sessions=sessions)
-    axis = of_journals.scope(tables, period).axis
+    axis = answer(of_journals.scope(tables, period)).axis
     assert axis is not None
     assert (axis.begin, axis.end) == (period.since, begin + 20 * MINUTE - 1)
-    churn = of_sessions.churn(tables, axis)
-    assert (sum(churn.opened), sum(churn.closed), of_sessions.far_sessions(tables)) == (1, 1, 1)
+    churn = answer(of_sessions.churn(tables, axis))
+    assert (sum(churn.opened), sum(churn.closed), answer(of_sessions.far_sessions(tables))) == (1, 1, 1)
     assert churn.opened[MINUTE // axis.width] == 1
-    assert of_journals.scope(tables, Period(end + MINUTE, None)).axis is None
+    assert answer(of_journals.scope(tables, Period(end + MINUTE, None))).axis is None
 
 
 def test_each_kind_of_finding_has_its_share_and_all_are_counted(make: Make) -> None:
@@ -222,13 +228,13 @@ def test_each_kind_of_finding_has_its_share_and_all_are_counted(make: Make) -> N
     ]
     segments = [{"server": "hall", "segment": number, "journal": "j", "file": "f"} for number in (1, 10, 20)]
     tables = make(findings=[*many, *few, *other, *seqs], segments=segments)
-    assert sorted(of_journals.kinds(tables), key=lambda each: each.kind) == [
+    assert sorted(answer(of_journals.kinds(tables)), key=lambda each: each.kind) == [
         model.Kind("error", "bad-line", 3),
         *(model.Kind("warning", f"k{seq}", 1) for seq in (10, 30, 9)),
         model.Kind("error", "seq-gap", MOST_FINDINGS + 50),
         model.Kind("notice", "torn-tail", 1),
     ]
-    found = of_journals.findings(tables)
+    found = answer(of_journals.findings(tables))
     assert [each.segment for each in found if each.severity == "warning"] == [10, None, 1]
     shown = [(each.kind, each.first_seq) for each in found if each.severity != "warning"]
     assert shown == [

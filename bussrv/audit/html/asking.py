@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar, get_type_hints
 
-import msgspec
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 from pyspark.sql.types import ArrayType, StringType, TimestampType
 
 from bussrv.audit.html.model import Listing
+from bussrv.audit.questions import Question, all_rows, only_row
 
 T = TypeVar("T")
 
@@ -25,10 +25,10 @@ LONGEST = 256
 MOST_ITEMS = 8
 """How many items of an array come back."""
 
-_ABSENT: dict[Any, Any] = {int: 0, float: 0.0, bool: False, str: ""}
+_ABSENT: dict[Any, str] = {int: "0", float: "0.0D", bool: "false", str: "''"}
 
 
-def rows(table: DataFrame, kind: type[T], most: int, *order: Column) -> tuple[T, ...]:
+def rows(table: DataFrame, kind: type[T], most: int, *order: Column) -> Question[tuple[T, ...]]:
     """The first rows of a table.
 
     :param kind: takes those columns that are called as its fields are.
@@ -36,21 +36,24 @@ def rows(table: DataFrame, kind: type[T], most: int, *order: Column) -> tuple[T,
     """
     wanted = {name: as_type for name, as_type in get_type_hints(kind).items() if name in table.columns}
     types = {field.name: field.dataType for field in table.schema}
-    columns = [_column(name, types[name], _ABSENT.get(as_type)).alias(name) for name, as_type in wanted.items()]
-    found = table.orderBy(*order).limit(most).select(*columns).collect()
-    return tuple(msgspec.convert(row.asDict(), kind, strict=False) for row in found)
+    columns = [_column(name, types[name], _ABSENT.get(as_type)) for name, as_type in wanted.items()]
+    return all_rows(table.orderBy(*order).limit(most).selectExpr(*columns), kind).then(tuple)
 
 
-def listing(table: DataFrame, kind: type[T], *order: Column, most: int = MOST) -> Listing[T]:
+def listing(table: DataFrame, kind: type[T], *order: Column, most: int = MOST) -> Question[Listing[T]]:
     """The first rows of a table, and how many it has."""
-    found = rows(table, kind, most + 1, *order)
-    return Listing(found[:most], len(found) if len(found) <= most else table.count())
+
+    def answer(found: tuple[T, ...]) -> Listing[T] | Question[Listing[T]]:
+        if len(found) <= most:
+            return Listing(found, len(found))
+        return number_of(table).then(lambda number: Listing(found[:most], number))
+
+    return rows(table, kind, most + 1, *order).then(answer)
 
 
-def only_row(table: DataFrame) -> dict[str, Any]:
-    """The row of a table that has one: the total of another."""
-    (row,) = table.collect()
-    return {name: 0 if value is None else value for name, value in row.asDict().items()}
+def number_of(table: DataFrame) -> Question[int]:
+    """How many rows a table has."""
+    return only_row(table.agg(F.count("*").alias("number"))).then(lambda row: int(row["number"]))
 
 
 def total(column: str) -> Column:
@@ -73,12 +76,13 @@ def most_of(column: str) -> Column:
     return F.col(column).desc_nulls_last()
 
 
-def _column(name: str, as_type: Any, absent: Any) -> Column:
-    column = F.col(name)
+def _column(name: str, as_type: Any, absent: str | None) -> str:
+    """A column as SQL, which Spark is told at once; a ``Column`` is put together by a call of Java for each part."""
+    column = quoted = f"`{name}`"
     if isinstance(as_type, TimestampType):
-        column = F.unix_micros(column)
+        column = f"unix_micros({quoted})"
     elif isinstance(as_type, StringType):
-        column = cut(column)
+        column = f"left({quoted}, {LONGEST})"
     elif isinstance(as_type, ArrayType):
-        return F.transform(F.slice(F.coalesce(column, F.array()), 1, MOST_ITEMS), cut)
-    return column if absent is None else F.coalesce(column, F.lit(absent))
+        column = f"transform(slice(coalesce({quoted}, array()), 1, {MOST_ITEMS}), each -> left(each, {LONGEST}))"
+    return f"{column} AS {quoted}" if absent is None else f"coalesce({column}, {absent}) AS {quoted}"

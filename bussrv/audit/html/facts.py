@@ -6,17 +6,14 @@ same facts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from typing import Any
 
 from bussrv.audit.html import of_journals, of_services, of_sessions, of_trouble
 from bussrv.audit.html.asking import Tables
 from bussrv.audit.html.model import Facts
 from bussrv.audit.period import Period
-
-AT_ONCE = 4
-"""How many questions Spark is asked at the same time: planning each takes longer than answering it."""
+from bussrv.audit.questions import Question, ask
 
 
 def facts(tables: Tables, summary: Mapping[str, Any], period: Period) -> Facts:
@@ -27,40 +24,37 @@ def facts(tables: Tables, summary: Mapping[str, Any], period: Period) -> Facts:
         UTC when that was, if it is there.
     :param period: what the audit is about.
     """
-    scope = of_journals.scope(tables, period)
+    scope = ask({"scope": of_journals.scope(tables, period)})["scope"]
     axis = scope.axis
     keys, trusted = of_journals.keys(summary)
-    questions: dict[str, Callable[[], Any]] = {
-        "servers": lambda: of_journals.servers(tables, axis),
-        "boots": lambda: of_journals.boots(tables),
-        "kinds": lambda: of_journals.kinds(tables),
-        "findings": lambda: of_journals.findings(tables),
-        "vouching": lambda: of_journals.vouching(tables),
-        "vouched": lambda: of_journals.vouched(tables),
-        "unvouched": lambda: of_journals.unvouched(tables),
-        "protocols": lambda: of_sessions.protocols(tables, axis, scope.servers),
-        "far_sessions": lambda: of_sessions.far_sessions(tables),
-        "churn": lambda: of_sessions.churn(tables, axis),
-        "durations": lambda: of_sessions.durations(tables),
-        "closings": lambda: of_sessions.closings(tables),
-        "talkers": lambda: of_sessions.talkers(tables),
-        "talked_bytes": lambda: of_sessions.talked_bytes(tables),
-        "service_totals": lambda: of_services.totals(tables),
-        "uptimes": lambda: of_services.uptimes(tables, axis),
-        "flapping": lambda: of_services.flapping(tables),
-        "orphans": lambda: of_services.orphans(tables),
-        "unused": lambda: of_services.unused(tables),
-        "refusals": lambda: of_trouble.refusals(tables),
-        "refused": lambda: of_trouble.refused(tables),
-        "storms": lambda: of_trouble.storms(tables),
-        "identities": lambda: of_trouble.identities(tables),
-        "links": lambda: of_trouble.links(tables),
-        "leases": lambda: of_trouble.leases(tables),
-        "events": lambda: of_trouble.events(tables),
+    questions: dict[str, Question[Any]] = {
+        "servers": of_journals.servers(tables, axis),
+        "boots": of_journals.boots(tables),
+        "kinds": of_journals.kinds(tables),
+        "findings": of_journals.findings(tables),
+        "vouching": of_journals.vouching(tables),
+        "vouched": of_journals.vouched(tables),
+        "unvouched": of_journals.unvouched(tables),
+        "protocols": of_sessions.protocols(tables, axis, scope.servers),
+        "far_sessions": of_sessions.far_sessions(tables),
+        "churn": of_sessions.churn(tables, axis),
+        "durations": of_sessions.durations(tables),
+        "closings": of_sessions.closings(tables),
+        "talkers": of_sessions.talkers(tables),
+        "talked_bytes": of_sessions.talked_bytes(tables),
+        "service_totals": of_services.totals(tables),
+        "uptimes": of_services.uptimes(tables, axis),
+        "flapping": of_services.flapping(tables),
+        "orphans": of_services.orphans(tables),
+        "unused": of_services.unused(tables),
+        "refusals": of_trouble.refusals(tables),
+        "refused": of_trouble.refused(tables),
+        "storms": of_trouble.storms(tables),
+        "identities": of_trouble.identities(tables),
+        "links": of_trouble.links(tables),
+        "leases": of_trouble.leases(tables),
+        "events": of_trouble.events(tables),
     }
-    with ThreadPoolExecutor(AT_ONCE) as asking:
-        asked = {name: asking.submit(question) for name, question in questions.items()}
-        answers = {name: answer.result() for name, answer in asked.items()}
     return Facts(
         version=str(summary.get("version", "")),
         audited=summary.get("audited"),
@@ -72,5 +66,5 @@ def facts(tables: Tables, summary: Mapping[str, Any], period: Period) -> Facts:
         crashes=scope.crashes,
         keys=keys,
         trusted=trusted,
-        **answers,
+        **ask(questions),
     )

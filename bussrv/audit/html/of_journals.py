@@ -11,10 +11,11 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.html import steps
-from bussrv.audit.html.asking import Tables, cut, first, listing, most_of, only_row, rows, total
+from bussrv.audit.html.asking import Tables, cut, first, listing, most_of, rows, total
 from bussrv.audit.html.axis import Axis, axis_between
 from bussrv.audit.html.model import Boot, Finding, Kind, Listing, Segment, Server, Vouching
 from bussrv.audit.period import Period
+from bussrv.audit.questions import Question, all_rows, only_row, together
 from bussrv.audit.severities import SEVERITIES
 
 MOST_FINDINGS = 200
@@ -37,37 +38,44 @@ class Scope:
     crashes: int
 
 
-def scope(tables: Tables, period: Period) -> Scope:
+def scope(tables: Tables, period: Period) -> Question[Scope]:
     """What was looked at."""
-    row = only_row(
-        tables["servers"].agg(
-            F.count("*").alias("servers"),
-            *map(total, ("records", "boots", "crashes")),
-            F.min(F.unix_micros("first_moment")).alias("begin"),
-            F.max(F.unix_micros("last_moment")).alias("end"),
-        )
+    totals = tables["servers"].agg(
+        F.count("*").alias("servers"),
+        *map(total, ("records", "boots", "crashes")),
+        F.min(F.unix_micros("first_moment")).alias("begin"),
+        F.max(F.unix_micros("last_moment")).alias("end"),
     )
-    begin, end = row.pop("begin"), row.pop("end")
+    return only_row(totals).then(lambda row: _scope(period, **row))
+
+
+def _scope(period: Period, begin: int, end: int, **numbers: int) -> Scope:
     begin = begin if period.since is None else max(begin, period.since)
     end = end if period.until is None else min(end, period.until - 1)
-    is_something = row["servers"] and begin <= end
-    return Scope(axis_between(begin, end) if is_something else None, **row)
+    is_something = numbers["servers"] and begin <= end
+    return Scope(axis_between(begin, end) if is_something else None, **numbers)
 
 
-def servers(tables: Tables, axis: Axis | None) -> Listing[Server]:
+def servers(tables: Tables, axis: Axis | None) -> Question[Listing[Server]]:
     """The servers, and when they ran."""
     known = listing(tables["servers"], Server, *first("server"), most=MOST_SERVERS)
-    if axis is None:
-        return known
-    named = {each.server: each for each in known.rows}
-    runs = tables["boots"].withColumn("what", cut(F.col("server"))).where(F.col("what").isin(*named))
+    return known if axis is None else known.then(lambda servers: _with_times(servers, tables["boots"], axis))
+
+
+def _with_times(known: Listing[Server], boots: DataFrame, axis: Axis) -> Question[Listing[Server]]:
+    runs = boots.withColumn("what", cut(F.col("server"))).where(
+        F.col("what").isin(*[each.server for each in known.rows])
+    )
     times = runs.select("what", F.col("first_moment").alias("begin"), F.col("last_moment").alias("end"))
-    ran = steps.covered(times, axis)
-    seen = {each.server: (each.first_moment, each.last_moment) for each in known.rows}
-    shares = steps.shares(ran.collect(), axis, seen)
-    crashes: dict[str, dict[int, int]] = {each: {} for each in named}
     crashed = runs.where("crashed").select("what", F.col("last_moment").alias("moment"))
-    for row in steps.counted(crashed, axis).orderBy("what", "step").collect():
+    wanted = (all_rows(steps.covered(times, axis)), all_rows(steps.counted(crashed, axis).orderBy("what", "step")))
+    return together(*wanted).then(lambda found: _at_times(known, axis, *found))
+
+
+def _at_times(known: Listing[Server], axis: Axis, ran: steps.Rows, crashed: steps.Rows) -> Listing[Server]:
+    shares = steps.shares(ran, axis, {each.server: (each.first_moment, each.last_moment) for each in known.rows})
+    crashes: dict[str, dict[int, int]] = {each.server: {} for each in known.rows}
+    for row in crashed:
         crashes[row["what"]][row["step"]] = row["number"]
     return Listing(
         tuple(replace(each, ran=shares[each.server], crashed_in=crashes[each.server]) for each in known.rows),
@@ -75,18 +83,18 @@ def servers(tables: Tables, axis: Axis | None) -> Listing[Server]:
     )
 
 
-def boots(tables: Tables) -> Listing[Boot]:
+def boots(tables: Tables) -> Question[Listing[Boot]]:
     """The runs of the servers, those that crashed first, then the latest ones."""
     return listing(tables["boots"], Boot, most_of("crashed"), most_of("first_moment"), *first("server", "boot"))
 
 
-def kinds(tables: Tables) -> tuple[Kind, ...]:
+def kinds(tables: Tables) -> Question[tuple[Kind, ...]]:
     """The kinds of findings, and how many there are of each, in no order."""
     counts = tables["findings"].groupBy("severity", "kind").agg(F.count("*").alias("number"))
     return rows(counts, Kind, MOST_KINDS, *first("severity", "kind"))
 
 
-def findings(tables: Tables) -> tuple[Finding, ...]:
+def findings(tables: Tables) -> Question[tuple[Finding, ...]]:
     """The first findings of each severity. No kind takes the place of another: each has the same share of them."""
     place = ("server", "segment", "first_seq", "file", "line", "session", "service", "boot", "message", "last_seq")
     of_kind = Window.partitionBy("severity", "kind").orderBy(*first(*place))
@@ -115,17 +123,17 @@ def _in_segments(chosen: DataFrame, segments: DataFrame) -> DataFrame:
     return found.withColumn("segment", F.coalesce("segment", "begins"))
 
 
-def vouching(tables: Tables) -> Listing[Vouching]:
+def vouching(tables: Tables) -> Question[Listing[Vouching]]:
     """The segments of each journal, and how many a seal vouches for."""
     by_journal = _vouching(tables["segments"], "journal", "server")
     doubtful = F.col("segments") - F.col("vouched")
     return listing(by_journal, Vouching, doubtful.desc(), *first("journal", "server"))
 
 
-def vouched(tables: Tables) -> Vouching:
+def vouched(tables: Tables) -> Question[Vouching]:
     """The same of all journals together."""
     everything = _vouching(tables["segments"].withColumn("journal", F.lit("")).withColumn("server", F.lit("")))
-    return Vouching(journal="", server=None, **only_row(everything))
+    return only_row(everything).then(lambda row: Vouching(journal="", server=None, **row))
 
 
 def _vouching(segments: DataFrame, *by: str) -> DataFrame:
@@ -139,7 +147,7 @@ def _vouching(segments: DataFrame, *by: str) -> DataFrame:
     )
 
 
-def unvouched(tables: Tables) -> Listing[Segment]:
+def unvouched(tables: Tables) -> Question[Listing[Segment]]:
     """The segments that no seal vouches for."""
     doubtful = tables["segments"].where(~F.coalesce("vouched", F.lit(False)))
     return listing(doubtful, Segment, *first("server", "segment", "file"), most=MOST_UNVOUCHED)

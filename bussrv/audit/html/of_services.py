@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.html import steps
-from bussrv.audit.html.asking import Tables, first, listing, most_of, only_row, rows
+from bussrv.audit.html.asking import Tables, first, listing, most_of, rows
 from bussrv.audit.html.axis import SECOND, Axis
 from bussrv.audit.html.model import Listing, Orphan, Service, ServiceTotals
+from bussrv.audit.questions import Question, all_rows, known, only_row, together
 
 MOST_TROUBLED = 20
 MOST_USED = 10
@@ -31,7 +34,7 @@ class _Picked(Service, frozen=True, kw_only=True):
         return max(self.first_moment, until - observed), until
 
 
-def totals(tables: Tables) -> ServiceTotals:
+def totals(tables: Tables) -> Question[ServiceTotals]:
     """All services together."""
     counts = tables["services"].agg(
         F.count("*").alias("known"),
@@ -40,18 +43,22 @@ def totals(tables: Tables) -> ServiceTotals:
         F.coalesce(F.sum("outages"), F.lit(0)).alias("outages"),
         F.count_if("unused").alias("unused"),
     )
-    return ServiceTotals(**only_row(counts))
+    return only_row(counts).then(lambda row: ServiceTotals(**row))
 
 
-def uptimes(tables: Tables, axis: Axis | None) -> tuple[Service, ...]:
+def uptimes(tables: Tables, axis: Axis | None) -> Question[tuple[Service, ...]]:
     """The services that were in trouble most, then those that were used most, and when each was provided."""
     if axis is None:
-        return ()
+        return known(())
     picked = _picked(tables)
     of_these = tables["uptimes"].join(F.broadcast(picked.select("server", "service", "what")), on=["server", "service"])
-    covered = steps.covered(of_these.select("what", "begin", "end"), axis).collect()
+    covered = all_rows(steps.covered(of_these.select("what", "begin", "end"), axis))
     moments = tables["servers"].select("server", "first_moment", "last_moment")
     found = rows(picked.join(moments, on="server"), _Picked, MOST_TROUBLED + MOST_USED, F.col("what").asc())
+    return together(found, covered).then(lambda answers: _with_shares(axis, *answers))
+
+
+def _with_shares(axis: Axis, found: Sequence[_Picked], covered: steps.Rows) -> tuple[Service, ...]:
     shares = steps.shares(covered, axis, {each.what: each.seen(axis) for each in found})
     services = (Service(**{name: getattr(each, name) for name in Service.__struct_fields__}) for each in found)
     return tuple(replace(service, uptime=shares[each.what]) for service, each in zip(services, found, strict=True))
@@ -71,7 +78,7 @@ def _picked(tables: Tables) -> DataFrame:
     return worst.unionByName(busiest).withColumn("what", F.row_number().over(in_order))
 
 
-def flapping(tables: Tables) -> Listing[Service]:
+def flapping(tables: Tables) -> Question[Listing[Service]]:
     """The services that were interrupted, most often first."""
     interrupted = tables["services"].where(F.col("outages") > 0)
     return listing(
@@ -79,14 +86,14 @@ def flapping(tables: Tables) -> Listing[Service]:
     )
 
 
-def orphans(tables: Tables) -> Listing[Orphan]:
+def orphans(tables: Tables) -> Question[Listing[Orphan]]:
     """Who waited in vain, longest first."""
     return listing(
         tables["orphans"], Orphan, most_of("waited_seconds"), *first("server", "session", "service", "begin")
     )
 
 
-def unused(tables: Tables) -> Listing[Service]:
+def unused(tables: Tables) -> Question[Listing[Service]]:
     """The services that nobody ever wanted by name, those that were provided longest first."""
     nobody = tables["services"].where("unused")
     return listing(nobody, Service, most_of("provided_seconds"), *first("server", "service"), most=MOST_UNUSED)

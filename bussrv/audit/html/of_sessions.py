@@ -9,9 +9,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.html import steps
-from bussrv.audit.html.asking import Tables, cut, first, listing, most_of, only_row, total
+from bussrv.audit.html.asking import Tables, cut, first, listing, most_of, number_of, total
 from bussrv.audit.html.axis import Axis
 from bussrv.audit.html.model import BANDS, Churn, Listing, Named, Protocol, Talker
+from bussrv.audit.questions import Question, all_rows, known, only_row
 
 MOST_PROTOCOLS = 8
 MOST_REASONS = 12
@@ -22,7 +23,7 @@ def _near(tables: Tables) -> DataFrame:
     return tables["sessions"].where("home IS NULL")
 
 
-def protocols(tables: Tables, axis: Axis | None, servers: int) -> Listing[Protocol]:
+def protocols(tables: Tables, axis: Axis | None, servers: int) -> Question[Listing[Protocol]]:
     """Each wire format, that with the most sessions first."""
     counts = (
         _near(tables)
@@ -36,28 +37,41 @@ def protocols(tables: Tables, axis: Axis | None, servers: int) -> Listing[Protoc
         )
     )
     known = listing(counts, Protocol, most_of("sessions"), *first("protocol"), most=MOST_PROTOCOLS)
-    if axis is None or not known.rows:
+    if axis is None:
         return known
     of_these = tables["concurrency"].withColumn("protocol", cut(steps.protocol()))
-    of_these = of_these.where(F.col("protocol").isin(*[each.protocol for each in known.rows]))
-    levels = steps.filled(steps.concurrency(of_these, axis, servers == 1).collect(), axis)
-    nothing = (0,) * axis.steps
+    return known.then(lambda found: _with_levels(found, of_these, axis, servers == 1))
+
+
+def _with_levels(
+    known: Listing[Protocol], concurrency: DataFrame, axis: Axis, is_one_server: bool
+) -> Question[Listing[Protocol]]:
+    of_these = concurrency.where(F.col("protocol").isin(*[each.protocol for each in known.rows]))
+    levels = all_rows(steps.concurrency(of_these, axis, is_one_server))
+    return levels.then(lambda rows: _at_levels(known, rows, axis))
+
+
+def _at_levels(known: Listing[Protocol], rows: steps.Rows, axis: Axis) -> Listing[Protocol]:
+    levels, nothing = steps.filled(rows, axis), (0,) * axis.steps
     found = ((each, *levels.get(each.protocol, (nothing, nothing))) for each in known.rows)
     return Listing(tuple(replace(each, most=most, last=last) for each, most, last in found), known.total)
 
 
-def far_sessions(tables: Tables) -> int:
+def far_sessions(tables: Tables) -> Question[int]:
     """How many sessions of other servers were known over links."""
-    return tables["sessions"].where("home IS NOT NULL").count()
+    return number_of(tables["sessions"].where("home IS NOT NULL"))
 
 
-def churn(tables: Tables, axis: Axis | None) -> Churn:
+def churn(tables: Tables, axis: Axis | None) -> Question[Churn]:
     """How many came and went in each step."""
     if axis is None:
-        return Churn()
+        return known(Churn())
     near = _near(tables)
     moments = [near.select(F.lit(what).alias("what"), F.col(what).alias("moment")) for what in ("opened", "closed")]
-    found = steps.counted(reduce(DataFrame.unionAll, moments), axis).collect()
+    return all_rows(steps.counted(reduce(DataFrame.unionAll, moments), axis)).then(lambda rows: _churn(rows, axis))
+
+
+def _churn(found: steps.Rows, axis: Axis) -> Churn:
     numbers = {(row["what"], row["step"]): row["number"] for row in found}
     opened, closed = (
         tuple(numbers.get((what, step), 0) for step in range(axis.steps)) for what in ("opened", "closed")
@@ -65,11 +79,11 @@ def churn(tables: Tables, axis: Axis | None) -> Churn:
     return Churn(opened, closed)
 
 
-def durations(tables: Tables) -> tuple[int, ...]:
+def durations(tables: Tables) -> Question[tuple[int, ...]]:
     """How many sessions that ended lasted how long: one number for each of ``BANDS``, and one for those behind it."""
     ended = _near(tables).where(F.col("duration_seconds").isNotNull())
-    row = only_row(ended.agg(*[F.count_if(_is_in_band(band)).alias(str(band)) for band in range(len(BANDS) + 1)]))
-    return tuple(row.values())
+    numbers = [F.count_if(_is_in_band(band)).alias(str(band)) for band in range(len(BANDS) + 1)]
+    return only_row(ended.agg(*numbers)).then(lambda row: tuple(row.values()))
 
 
 def _is_in_band(band: int) -> Column:
@@ -78,21 +92,21 @@ def _is_in_band(band: int) -> Column:
     return is_long_enough & (seconds < BANDS[band]) if band < len(BANDS) else is_long_enough
 
 
-def closings(tables: Tables) -> Listing[Named]:
+def closings(tables: Tables) -> Question[Listing[Named]]:
     """Why sessions ended."""
     ended = _near(tables).where(F.col("state") == "closed")
     counts = ended.groupBy(F.col("reason").alias("name")).agg(F.count("*").alias("number"))
     return listing(counts, Named, most_of("number"), *first("name"), most=MOST_REASONS)
 
 
-def talkers(tables: Tables) -> Listing[Talker]:
+def talkers(tables: Tables) -> Question[Listing[Talker]]:
     """Who sent and received most."""
     who = first("server", "protocol", "routing_id", "actor", "address")
     volume, objects = F.col("bytes_in") + F.col("bytes_out"), F.col("objects_in") + F.col("objects_out")
     return listing(tables["talkers"], Talker, volume.desc_nulls_last(), objects.desc_nulls_last(), *who)
 
 
-def talked_bytes(tables: Tables) -> int:
+def talked_bytes(tables: Tables) -> Question[int]:
     """What all of them sent and received."""
-    both = only_row(tables["talkers"].agg(total("bytes_in"), total("bytes_out")))
-    return int(both["bytes_in"] + both["bytes_out"])
+    both = tables["talkers"].agg(total("bytes_in"), total("bytes_out"))
+    return only_row(both).then(lambda row: int(row["bytes_in"] + row["bytes_out"]))

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows 
 
 from bussrv.audit.html.asking import Tables, first, listing, most_of, total
 from bussrv.audit.html.model import Identity, Lease, Link, Listing, Recorded, Refusal, Refused, Storm
+from bussrv.audit.questions import Question
 
 MOST_EVENTS = 40
 
@@ -24,42 +25,42 @@ def _by_number() -> Column:
     return (F.col("number") + F.col("suppressed")).desc()
 
 
-def refusals(tables: Tables) -> Listing[Refusal]:
+def refusals(tables: Tables) -> Question[Listing[Refusal]]:
     """What was refused, and why."""
     by_reason = tables["refusals"].groupBy("event", "reason", "limit").agg(*_numbers())
     return listing(by_reason, Refusal, _by_number(), *first("event", "reason", "limit"))
 
 
-def refused(tables: Tables) -> Listing[Refused]:
+def refused(tables: Tables) -> Question[Listing[Refused]]:
     """Who was refused something, by address."""
     by_address = tables["refusals"].groupBy("address").agg(*_numbers(), F.count_distinct("actor").alias("actors"))
     return listing(by_address, Refused, _by_number(), *first("address"))
 
 
-def storms(tables: Tables) -> Listing[Storm]:
+def storms(tables: Tables) -> Question[Listing[Storm]]:
     """Addresses that connected again and again, the worst first."""
     return listing(
         tables["storms"], Storm, most_of("openings"), *first("begin", "server", "protocol", "address", "end")
     )
 
 
-def identities(tables: Tables) -> Listing[Identity]:
+def identities(tables: Tables) -> Question[Listing[Identity]]:
     """Routing ids that several sessions held at the same time."""
     return listing(tables["identities"], Identity, most_of("overlaps"), *first("server", "routing_id"))
 
 
-def links(tables: Tables) -> Listing[Link]:
+def links(tables: Tables) -> Question[Listing[Link]]:
     """Links to other servers, those that were lost most often first."""
     worst = F.col("availability").asc_nulls_last()
     return listing(tables["links"], Link, most_of("downs"), worst, *first("server", "neighbour"))
 
 
-def leases(tables: Tables) -> Listing[Lease]:
+def leases(tables: Tables) -> Question[Listing[Lease]]:
     """Leases that ran out, the latest first."""
     return listing(tables["leases"], Lease, most_of("expired"), *first("server", "session", "service", "added"))
 
 
-def events(tables: Tables) -> Listing[Recorded]:
+def events(tables: Tables) -> Question[Listing[Recorded]]:
     """How many records there are of each event."""
     counts = tables["events"].groupBy("event", "outcome").agg(total("records"), total("suppressed"))
     return listing(counts, Recorded, *first("event", "outcome"), most=MOST_EVENTS)

@@ -7,14 +7,17 @@ each.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from pyspark.sql import Column, DataFrame, Row, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.html.axis import Axis
 
 T = TypeVar("T")
+
+Rows = Iterable[Mapping[str, Any]]
+"""Rows of what the functions here return."""
 
 BEFORE = -1
 """The step of what was before the axis begins."""
@@ -67,7 +70,7 @@ def covered(intervals: DataFrame, axis: Axis) -> DataFrame:
     )
 
 
-def shares(rows: Iterable[Row], axis: Axis, seen: Mapping[T, tuple[int, int]]) -> dict[T, tuple[float | None, ...]]:
+def shares(rows: Rows, axis: Axis, seen: Mapping[T, tuple[int, int]]) -> dict[T, tuple[float | None, ...]]:
     """Which share of each step was covered; ``None`` where nothing was seen of it.
 
     :param rows: of what :func:`covered` returns.
@@ -136,18 +139,18 @@ def _added(levels: DataFrame) -> DataFrame:
     )
 
 
-def filled(rows: Iterable[Row], axis: Axis) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
+def filled(rows: Rows, axis: Axis) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
     """The most in each step, and how many there were at its end, of each protocol.
 
     :param rows: of what :func:`concurrency` returns.
     """
-    known: dict[str, dict[int, Row]] = {}
+    known: dict[str, dict[int, Mapping[str, Any]]] = {}
     for row in rows:
         known.setdefault(row["protocol"], {})[row["step"]] = row
     return {each: _carried_on(steps, axis) for each, steps in known.items()}
 
 
-def _carried_on(steps: Mapping[int, Row], axis: Axis) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _carried_on(steps: Mapping[int, Mapping[str, Any]], axis: Axis) -> tuple[tuple[int, ...], tuple[int, ...]]:
     level = steps[BEFORE]["last"] if BEFORE in steps else 0
     most, last = [], []
     for step in range(axis.steps):
