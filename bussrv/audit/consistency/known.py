@@ -7,6 +7,11 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows 
 
 from bussrv.audit.identity import boot_of_session
 
+SUSPICION = ("kind", "server_key", "session", "service", "first_seq", "last_seq", "what", "at", "if_known")
+"""What a check of sessions says of one: what is wrong, from which record to which, and when. ``if_known``: it is wrong
+only if the journal must have what the session did before.
+"""
+
 LAG_OF_NEWS = 10 * 1_000_000
 """For so many microseconds after the disk works again, the registry may not have heard yet what was refused."""
 

@@ -5,17 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
-from bussrv.audit.consistency.known import (
-    disk_failures,
-    happened,
-    key_of,
-    with_is_known,
-    with_servers,
-    without_disk_failures,
-)
-from bussrv.audit.findings import as_findings, words
-from bussrv.audit.identity import boot_of_session
-from bussrv.audit.period import Period
+from bussrv.audit.consistency.known import SUSPICION, disk_failures, happened, key_of, without_disk_failures
+from bussrv.audit.findings import words
 
 _REGISTERED, _UNREGISTERED, _ADDED, _REMOVED, _RENEWED = range(1, 6)
 _CODES = {
@@ -29,8 +20,10 @@ _CODES = {
 _LEFT = "service-never-unregistered"
 
 
-def findings(records: DataFrame, boots: DataFrame, period: Period) -> DataFrame:
-    """What is found about services and subscriptions."""
+def suspicions(records: DataFrame) -> DataFrame:
+    """What is found about services and subscriptions, unless the journal need not have the opening of the session, in
+    the columns of ``SUSPICION``. ``at`` is when it was.
+    """
     is_left = F.col("kind") == _LEFT
     is_in_time = F.col("first_closing").isNull() | (F.col("seq") <= F.col("first_closing"))
     # What a session did once it was closed is found as such.
@@ -46,22 +39,16 @@ def findings(records: DataFrame, boots: DataFrame, period: Period) -> DataFrame:
         .withColumn("moment", F.when(is_left, F.col("closed")).otherwise(F.col("moment")))
         .withColumn("is_loss", is_left | F.col("is_loss"))
     )
-    judged = with_is_known(placed, boots).where(
-        F.col("is_known") | F.coalesce(F.col("openings") > 0, F.lit(False)) | ~F.col("is_first")
-    )
-    found = without_disk_failures(judged, disk_failures(records)).where(period.is_begun(F.col("moment")))
-    return as_findings(
-        with_servers(found, boots).select(
-            "kind",
-            "server",
-            boot_of_session().alias("boot"),
-            "session",
-            "service",
-            "first_seq",
-            F.col("seq").alias("last_seq"),
-            words("session ", F.col("session"), _what(is_left)).alias("message"),
-        )
-    )
+    found = without_disk_failures(placed, disk_failures(records))
+    was_opened = F.coalesce(F.col("openings") > 0, F.lit(False))
+    return found.withColumns(
+        {
+            "last_seq": F.col("seq"),
+            "at": F.col("moment"),
+            "what": _what(is_left),
+            "if_known": F.col("is_first") & ~was_opened,
+        }
+    ).select(*SUSPICION)
 
 
 def _ends(records: DataFrame) -> DataFrame:
@@ -83,11 +70,11 @@ def _ends(records: DataFrame) -> DataFrame:
 def _what(is_left: Column) -> Column:
     name = F.coalesce("service", F.lit("objects"))
     return (
-        F.when(F.col("kind") == "service-not-registered", words(" unregistered ", name, ", which it did not provide"))
-        .when(F.col("kind") == "service-registered-twice", words(" registered ", name, ", which it provided already"))
-        .when(is_left, words(" was closed, but never unregistered ", name))
-        .when(F.col("kind") == "subscription-added-twice", words(" subscribed to ", name, ", which it did already"))
-        .otherwise(words(" ended or renewed a subscription to ", name, ", which it did not have"))
+        F.when(F.col("kind") == "service-not-registered", words("unregistered ", name, ", which it did not provide"))
+        .when(F.col("kind") == "service-registered-twice", words("registered ", name, ", which it provided already"))
+        .when(is_left, words("was closed, but never unregistered ", name))
+        .when(F.col("kind") == "subscription-added-twice", words("subscribed to ", name, ", which it did already"))
+        .otherwise(words("ended or renewed a subscription to ", name, ", which it did not have"))
     )
 
 

@@ -7,10 +7,9 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
-from bussrv.audit.consistency.known import happened, has_settled, key_of, with_is_known, with_servers
-from bussrv.audit.findings import as_findings, words
+from bussrv.audit.consistency.known import SUSPICION, happened, has_settled, key_of
+from bussrv.audit.findings import words
 from bussrv.audit.identity import boot_of_session
-from bussrv.audit.period import Period
 
 CHANGES = (
     "session.identified",
@@ -104,27 +103,22 @@ def _has(flag: int) -> Column:
     return F.col("flags").bitwiseAND(flag) != 0
 
 
-def findings(records: DataFrame, boots: DataFrame, period: Period) -> DataFrame:
-    """What is found about sessions. Those that were over before the period are left out."""
+def suspicions(records: DataFrame, boots: DataFrame) -> DataFrame:
+    """What is found about sessions, unless the journal need not have their openings, in the columns of
+    ``SUSPICION``. ``at`` is when they were over.
+    """
     checks = _checks()
     is_suspect = reduce(Column.__or__, [F.coalesce(condition, F.lit(False)) for condition, *_ in checks])
     each = F.explode(F.array_compact(F.array(*[_found(*check) for check in checks])))
     suspects = histories(records).where(is_suspect).select("session", "server_key", "latest", each.alias("found"))
-    judged = with_is_known(suspects.select("session", "server_key", "latest", "found.*"), boots).where(
-        F.col("is_known") | ~F.col("kind").isin(*_IF_KNOWN) | ~F.col("is_unopened")
-    )
-    found = _without_those_still_open(judged, records, boots)
-    return as_findings(
-        with_servers(found.where(period.is_begun(F.timestamp_micros("latest"))), boots).select(
-            "kind",
-            "server",
-            boot_of_session().alias("boot"),
-            "session",
-            "first_seq",
-            "last_seq",
-            words("session ", F.col("session"), " ", F.col("what")).alias("message"),
-        )
-    )
+    found = _without_those_still_open(suspects.select("session", "server_key", "latest", "found.*"), records, boots)
+    return found.withColumns(
+        {
+            "service": F.lit(None).cast("string"),
+            "at": F.timestamp_micros("latest"),
+            "if_known": F.col("kind").isin(*_IF_KNOWN) & F.col("is_unopened"),
+        }
+    ).select(*SUSPICION)
 
 
 _Check = tuple[Column, str, Column, Column, Column]
