@@ -95,18 +95,30 @@ def made_here(spark: SparkSession, findings: Iterable[Finding]) -> DataFrame:
 
 
 def as_findings(rows: DataFrame) -> DataFrame:
-    """Rows that have a ``kind``, a ``message`` and what else of ``FINDING`` applies, with all its columns."""
-    severities = F.create_map(*[F.lit(each) for kind in KINDS for each in (kind, KINDS[kind])])
-    given = {**{name: F.col(name) for name in rows.columns}, "severity": severities[F.col("kind")]}
-    return rows.select(*[given.get(name, F.lit(None)).cast(as_type).alias(name) for name, as_type in FINDING.items()])
+    """Rows that have a ``kind``, a ``message`` and what else of ``FINDING`` applies, with all its columns but
+    ``severity``.
+    """
+    known = rows.columns
+    return rows.selectExpr(
+        *[
+            f"CAST({f'`{name}`' if name in known else 'NULL'} AS {as_type}) AS `{name}`"
+            for name, as_type in FINDING.items()
+            if name != "severity"
+        ]
+    )
 
 
 def union(checks: Sequence[DataFrame]) -> DataFrame:
-    """The findings of several checks.
+    """The findings of several checks, with their severity.
 
     :param checks: what :func:`as_findings` returns.
     """
-    return reduce(DataFrame.unionAll, checks)
+    found = reduce(DataFrame.unionAll, checks)
+    of_each = [
+        F.when(F.col("kind").isin(*[kind for kind in KINDS if KINDS[kind] == severity]), severity)
+        for severity in SEVERITIES
+    ]
+    return found.withColumn("severity", F.coalesce(*of_each)).select(*FINDING)
 
 
 def words(*parts: str | Column) -> Column:

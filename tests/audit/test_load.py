@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from bussrv import events as ev
-from bussrv.audit.findings import made_here
+from bussrv.audit.findings import made_here, union
 from bussrv.audit.reading.chain import bad_line_findings, line_findings, places_of
 from bussrv.audit.reading.integrity import torn_tail_findings
 from bussrv.audit.reading.load import lines_of, records_of
@@ -180,8 +180,8 @@ def collected(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
             "moments": records_of(read).where("segment_first = 1").orderBy("seq").select(micros("moment")).collect(),
             "others": records_of(read).where("segment_first > 1").collect(),
             "bad": found.orderBy("file", "line").collect(),
-            "findings": bad_line_findings(found).orderBy("file", "line").collect(),
-            "torn": made_here(spark, torn_tail_findings(snapshot.torn_tails)).collect(),
+            "findings": union([bad_line_findings(found)]).orderBy("file", "line").collect(),
+            "torn": union([made_here(spark, torn_tail_findings(snapshot.torn_tails))]).collect(),
         }
         read.unpersist()
     return answer
@@ -237,7 +237,7 @@ def test_a_header_and_a_part_are_what_the_server_reads() -> None:
 def test_a_bad_line_is_quoted_and_shortened(spark: SparkSession) -> None:
     rows = [(1, "f", 1, "record", "blank", "x" * 160, 6), (1, "f", 2, "header", "blank", "y" * 161, None)]
     columns = "segment bigint, file string, line bigint, kind string, problem string, raw string, seq_before bigint"
-    findings = bad_line_findings(spark.createDataFrame(rows, columns))
+    findings = union([bad_line_findings(spark.createDataFrame(rows, columns))])
     found = findings.orderBy("line").collect()
     assert [(row.severity, row.kind, row.first_seq, row.message) for row in found] == [
         ("error", "bad-line", 7, f"no record, blank: {'x' * 160}"),
