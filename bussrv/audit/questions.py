@@ -30,7 +30,7 @@ TOGETHER = 16
 class Question(Generic[T]):
     """What is wanted of some tables.
 
-    :ivar tables: the rows that are wanted, few and in order.
+    :ivar tables: the rows that are wanted, few. Only those of a table that is limited come in its order.
     :ivar answer: makes of the rows of each of these, each row as JSON, what was wanted, or asks on.
     """
 
@@ -56,7 +56,7 @@ def known(value: T) -> Question[T]:
 
 
 def all_rows(table: DataFrame, kind: Any = dict[str, Any]) -> Question[list[Any]]:
-    """The question for all rows of a table.
+    """The question for all rows of a table, in any order.
 
     :param kind: what each is to be: a ``Struct`` whose fields are called as the columns are, or a dictionary.
     """
@@ -110,8 +110,7 @@ def _collected_at_once(tables: Sequence[DataFrame]) -> list[list[str]]:
         for number, table in enumerate(tables)
     ]
     found: list[list[str]] = [[] for _ in tables]
-    # The rows of a union come one table after the other, and those of each in their order, also when one task, which
-    # is begun once, brings them together.
+    # One task brings all of them together, partition by partition, in any order. What is limited is one partition.
     for asked, row in reduce(DataFrame.unionAll, parts).coalesce(1).collect():
         found[asked].append(row)
     return found

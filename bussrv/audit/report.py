@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -52,7 +53,7 @@ def summarize(
         "records": sum(server["records"] for server in servers),
         "boots": sum(server["boots"] for server in servers),
         "servers": servers,
-        "sessions": {row.pop("protocol"): row for row in found["sessions"]},
+        "sessions": {row.pop("protocol"): row for row in sorted(found["sessions"], key=itemgetter("protocol"))},
         "services": found["services"],
         "events": found["events"],
         "findings": found["findings"],
@@ -63,8 +64,8 @@ def _questions(tables: Mapping[str, DataFrame]) -> dict[str, Question[Any]]:
     segments, services = tables["segments"], tables["services"]
     return {
         "kinds": _number_by(tables["findings"], "kind", F.count("*")),
-        "servers": all_rows(_in_micros(tables["servers"].orderBy("server"))).then(
-            lambda rows: [_told(row) for row in rows]
+        "servers": all_rows(_in_micros(tables["servers"])).then(
+            lambda rows: [_told(row) for row in sorted(rows, key=itemgetter("server"))]
         ),
         "segments": only_row(
             segments.agg(
@@ -103,8 +104,8 @@ def _seals(segments: Mapping[str, int], keys: Sequence[PublicKey | None], truste
 
 
 def _number_by(table: DataFrame, column: str, number: Column) -> Question[dict[str, int]]:
-    numbers = table.groupBy(column).agg(number.alias("number")).orderBy(column)
-    return all_rows(numbers).then(lambda rows: {row[column]: row["number"] for row in rows})
+    numbers = table.groupBy(column).agg(number.alias("number"))
+    return all_rows(numbers).then(lambda rows: dict(sorted((row[column], row["number"]) for row in rows)))
 
 
 def _sessions(sessions: DataFrame) -> DataFrame:
@@ -117,7 +118,6 @@ def _sessions(sessions: DataFrame) -> DataFrame:
             F.count_if(F.col("state") == "closed").alias("closed"),
             F.count_if(F.col("state") == "open").alias("open"),
         )
-        .orderBy("protocol")
     )
 
 

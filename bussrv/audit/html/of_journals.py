@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from msgspec.structs import replace
@@ -68,14 +69,14 @@ def _with_times(known: Listing[Server], boots: DataFrame, axis: Axis) -> Questio
     )
     times = runs.select("what", F.col("first_moment").alias("begin"), F.col("last_moment").alias("end"))
     crashed = runs.where("crashed").select("what", F.col("last_moment").alias("moment"))
-    wanted = (all_rows(steps.covered(times, axis)), all_rows(steps.counted(crashed, axis).orderBy("what", "step")))
+    wanted = (all_rows(steps.covered(times, axis)), all_rows(steps.counted(crashed, axis)))
     return together(*wanted).then(lambda found: _at_times(known, axis, *found))
 
 
 def _at_times(known: Listing[Server], axis: Axis, ran: steps.Rows, crashed: steps.Rows) -> Listing[Server]:
     shares = steps.shares(ran, axis, {each.server: (each.first_moment, each.last_moment) for each in known.rows})
     crashes: dict[str, dict[int, int]] = {each.server: {} for each in known.rows}
-    for row in crashed:
+    for row in sorted(crashed, key=itemgetter("what", "step")):
         crashes[row["what"]][row["step"]] = row["number"]
     return Listing(
         tuple(replace(each, ran=shares[each.server], crashed_in=crashes[each.server]) for each in known.rows),
