@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from bussrv.journal.segment import list_segments
 from bussrv.synth.journal import write_journal as write_long_journal
 from tests.audit.cases import CASES
 from tests.audit.commands import Ended, called
-from tests.audit.days import Shape, write_days
+from tests.audit.days import Shape, clean_shape, litter, write_days
 from tests.audit.journals import barn, change_line, day, write_journal
 from tests.audit.mutants import SHAPES, Mutant, make, write_mutants
 from tests.audit.mutations import MUTATIONS
@@ -30,6 +31,9 @@ from tests.audit.plans import Plan, draw, write
 from tests.audit.segment_cases import SEGMENT_CASES
 
 Rows = list[dict[str, Any]]
+
+CLEAN = 200
+"""How many journals have nothing wrong with them."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -52,8 +56,9 @@ def last_job(spark: SparkSession) -> int:
 
 @pytest.fixture(scope="session")
 def read_table(spark: SparkSession) -> Callable[[Path, str], Rows]:
-    """``read_table(out, name)``: its rows, timestamps as UTC microseconds."""
+    """``read_table(out, name)``: its rows, timestamps as UTC microseconds. An audit is taken to stay what it is."""
 
+    @cache
     def read(out: Path, name: str) -> Rows:
         pattern = str(out / "tables" / name).replace("[", "\\[").replace("]", "\\]")
         table = spark.read.parquet(pattern)
@@ -68,14 +73,16 @@ def read_table(spark: SparkSession) -> Callable[[Path, str], Rows]:
 
 @dataclass
 class Collection:
-    """All the cases, many journals that were drawn, all that were tampered with and some of the same shapes that were
-    not: audited together, since an audit of its own for each would take a while.
+    """All the cases, many journals that were drawn, all that were tampered with, some of the same shapes that were not,
+    and many more in which nothing is wrong: audited together, since an audit of its own for each would take a while.
 
     :ivar root: holds the journals of cases and those that were drawn, each named like its server.
     :ivar journals: these.
     :ivar plans: of those that were drawn, by server.
     :ivar mutants: those that were tampered with, by name, each named like its server, too.
     :ivar untouched: by name.
+    :ivar clean: by name, each of another shape.
+    :ivar jobs: how many jobs of Spark it took.
     """
 
     root: Path
@@ -83,8 +90,20 @@ class Collection:
     plans: dict[str, Plan]
     mutants: dict[str, Mutant]
     untouched: dict[str, Path]
+    clean: dict[str, Path]
     verdict: Verdict
     findings: Rows
+    jobs: int
+
+    def of_journals(self) -> Rows:
+        """The findings about ``journals``, which are those about none of the others."""
+        places = (*{f"{each.parent}/" for each in (*self.untouched.values(), *self.clean.values())},)
+        names = {name for each in self.mutants for name in (each, f"{each}-stranger")} | {*self.clean}
+        return [
+            each
+            for each in self.findings
+            if each["server"] not in names and not (each["file"] or "").startswith(places)
+        ]
 
 
 @pytest.fixture(scope="session")
@@ -100,13 +119,23 @@ def collection(
     untouched = {
         f"untouched-{shape}": make(other / f"untouched-{shape}", shape, f"untouched-{shape}") for shape in SHAPES
     }
+    clean = {f"clean-{seed}": write_clean(other / "clean" / f"clean-{seed}", seed) for seed in range(CLEAN)}
     out = root / "out [1]"
+    before = last_job(spark)
     with pytest.MonkeyPatch.context() as patch:
         # Nobody is about to seal anything here.
         patch.setattr(snapshot, "PATIENCE", 0.0)
-        all_journals = [*journals, *(each.directory for each in mutants.values()), *untouched.values()]
-        verdict = audit(spark, all_journals, out)
-    return Collection(root, journals, plans, mutants, untouched, verdict, read_table(out, "findings"))
+        tampered = [each.directory for each in mutants.values()]
+        verdict = audit(spark, [*journals, *tampered, *untouched.values(), *clean.values()], out)
+    jobs = last_job(spark) - before
+    return Collection(root, journals, plans, mutants, untouched, clean, verdict, read_table(out, "findings"), jobs)
+
+
+def write_clean(directory: Path, seed: int) -> Path:
+    """A journal in which nothing is wrong, with what a server may leave beside it."""
+    write_days(directory, clean_shape(seed), directory.name, seed)
+    litter(directory, seed)
+    return directory
 
 
 @dataclass

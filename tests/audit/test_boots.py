@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass
 
 import pytest
 from msgspec.structs import replace
@@ -15,15 +15,44 @@ from tests.audit.journals import START, STEP, Writer, barn, day
 from tests.audit.oracles import boots as oracle
 
 
-def tables(spark: SparkSession, directory: Path, records: list[Record], given: list[Record]) -> tuple[Rows, Rows]:
-    each_boot = boots.boots(frame(spark, directory, records, given)).cache()
-    return rows(each_boot), rows(boots.servers(each_boot))
+@dataclass
+class Answers:
+    """What Spark says of the boots and the servers of all these records."""
+
+    records: list[Record]
+    each_boot: Rows
+    each_server: Rows
+
+    def boots_of(self, *servers: str) -> Rows:
+        return [row for row in self.each_boot if row["server"] in servers]
 
 
-def test_boots_and_servers(spark: SparkSession, tmp_path: Path) -> None:
+def set_back(server: str) -> list[Record]:
+    """The clock was, while the server was down."""
+    writer = Writer(server)
+    writer.start()
+    writer.stop()
+    writer.start()
+    writer.records[-1] = replace(writer.records[-1], time=START)
+    return writer.records
+
+
+@pytest.fixture(scope="module")
+def answers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """Many servers, made up and synthetic, and those of the cases below."""
+    place = tmp_path_factory.mktemp("boots")
+    drawn = [each for number, plan in enumerate(plans.draw(60)) for each in plans.records(f"server{number}", plan)]
+    cases = [*day("hall").records, *barn().records, *set_back("loft")]
+    # Another hall is among these.
+    synthetic = [replace(each, server=f"far {each.server}") for each in troubles.synthetic(place / "synthetic")]
+    records = [*drawn, *cases, *synthetic]
     given = Record(10, START - 1, 0, "barn", "barn-0", ev.SessionOpened(session="barn-0.1"))
-    each_boot, each_server = tables(spark, tmp_path, [*day().records, *barn().records], [given])
-    assert in_order(each_boot) == [
+    each_boot = boots.boots(frame(spark, place, records, [given])).cache()
+    return Answers(records, in_order(rows(each_boot)), in_order(rows(boots.servers(each_boot))))
+
+
+def test_boots_and_servers(answers: Answers) -> None:
+    assert answers.boots_of("barn", "hall") == [
         {
             "server": "barn",
             "boot": "barn-1",
@@ -70,32 +99,16 @@ def test_boots_and_servers(spark: SparkSession, tmp_path: Path) -> None:
             "version": "0.1.0",
         },
     ]
-    assert {row["server"]: (row["records"], row["boots"], row["crashes"]) for row in each_server} == {
-        "barn": (18, 2, 1),
-        "hall": (9, 1, 0),
-    }
+    told = {row["server"]: (row["records"], row["boots"], row["crashes"]) for row in answers.each_server}
+    assert (told["barn"], told["hall"]) == ((18, 2, 1), (9, 1, 0))
 
 
-def test_a_clock_that_was_set_back_makes_no_time_negative(spark: SparkSession, tmp_path: Path) -> None:
-    writer = Writer()
-    writer.start()
-    writer.stop()
-    writer.start()
-    writer.records[-1] = replace(writer.records[-1], time=START)
-    each_boot, _ = tables(spark, tmp_path, writer.records, [])
-    assert {row["boot"]: row["down_seconds"] for row in each_boot} == {"hall-1": None, "hall-2": 0.0}
+def test_a_clock_that_was_set_back_makes_no_time_negative(answers: Answers) -> None:
+    assert {row["boot"]: row["down_seconds"] for row in answers.boots_of("loft")} == {"loft-1": None, "loft-2": 0.0}
 
 
-@pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
-    """The records of many servers, made up and synthetic."""
-    drawn = [each for number, plan in enumerate(plans.draw(60)) for each in plans.records(f"server{number}", plan)]
-    return [*drawn, *troubles.synthetic(tmp_path_factory.mktemp("synthetic"))]
-
-
-def test_the_oracle_finds_the_same(spark: SparkSession, tmp_path: Path, many: list[Record]) -> None:
-    each_boot, each_server = tables(spark, tmp_path, many, [])
-    assert in_order(each_boot) == in_order(oracle.boots(many))
-    assert in_order(each_server) == in_order(oracle.servers(many))
-    assert any(row["crashed"] for row in each_boot)
-    assert any(row["stopped"] for row in each_boot)
+def test_the_oracle_finds_the_same(answers: Answers) -> None:
+    assert answers.each_boot == in_order(oracle.boots(answers.records))
+    assert answers.each_server == in_order(oracle.servers(answers.records))
+    assert any(row["crashed"] for row in answers.each_boot)
+    assert any(row["stopped"] for row in answers.each_boot)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from bussrv.audit.activity.concurrency import concurrency
 from bussrv.audit.activity.sessions import sessions
 from bussrv.audit.period import Period
+from bussrv.journal.record import Record
 from tests.audit import activities
 from tests.audit.activities import servers_of
 from tests.audit.frames import frame, rows
@@ -40,23 +43,50 @@ def expected(collected: activities.Collected, since: int | None = None) -> oracl
     return oracle.concurrency(said, collected.records, since)
 
 
-@pytest.mark.parametrize("since", [None, MIDDLE])
-def test_drawn(spark: SparkSession, tmp_path: Path, since: int | None) -> None:
+@dataclass
+class Answers:
+    """What Spark and a plain program say of records."""
+
+    found: oracle.Counts
+    wanted: oracle.Counts
+
+
+@pytest.fixture(scope="module")
+def answers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """Of everything: what is drawn, days, and the cases below, each a server of its own."""
+    place = tmp_path_factory.mktemp("concurrency")
     collected = activities.drawn(80)
-    wanted = expected(collected, since)
+    of_days = activities.days(place / "days")
+    collected.add(of_days.records, of_days.given)
+    for case in CASES:
+        collected.add(case(case.__name__)[0], [])
+    return Answers(table(frame(spark, place, collected.records, collected.given)), expected(collected))
+
+
+def test_a_plain_program_says_the_same(answers: Answers) -> None:
+    assert answers.found == answers.wanted
+    assert_something_happens(answers.wanted)
+
+
+def test_in_a_period(spark: SparkSession, tmp_path: Path) -> None:
+    collected = activities.drawn(80)
+    wanted = expected(collected, MIDDLE)
+    assert_something_happens(wanted)
+    assert table(frame(spark, tmp_path, collected.records, collected.given), MIDDLE) == wanted
+
+
+def assert_something_happens(wanted: oracle.Counts) -> None:
     assert max(count for changes in wanted.values() for _, count in changes) > 1
     assert any(after - before > HOUR for changes in wanted.values() for (before, _), (after, _) in pairwise(changes))
-    assert table(frame(spark, tmp_path, collected.records, collected.given), since) == wanted
 
 
-def test_days(spark: SparkSession, tmp_path: Path) -> None:
-    collected = activities.days(tmp_path / "days")
-    wanted = expected(collected)
-    assert table(frame(spark, tmp_path, collected.records, collected.given)) == wanted
+Case = Callable[[str], tuple[list[Record], oracle.Counts]]
+"""Of a server of that name: its records, and what is to be found."""
 
 
-def test_an_hour_goes_on_where_the_one_before_ended(spark: SparkSession, tmp_path: Path) -> None:
-    writer = Writer()
+def hours(server: str) -> tuple[list[Record], oracle.Counts]:
+    """An hour goes on where the one before ended."""
+    writer = Writer(server)
     writer.open("a")
     writer.open("far", home="attic")
     writer.seq += 3 * HOUR // STEP
@@ -65,30 +95,37 @@ def test_an_hour_goes_on_where_the_one_before_ended(spark: SparkSession, tmp_pat
     writer.close("a")
     writer.open("c", protocol="spp")
     at = [each.time for each in writer.records]
-    assert table(frame(spark, tmp_path, writer.records)) == {
-        ("hall", "objects"): [(at[0], 1), (at[2], 2), (at[3], 1)],
-        ("hall", "spp"): [(at[4], 1)],
+    return writer.records, {
+        (server, "objects"): [(at[0], 1), (at[2], 2), (at[3], 1)],
+        (server, "spp"): [(at[4], 1)],
     }
 
 
-def test_one_that_comes_when_another_goes_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    writer = Writer()
+def in_turn(server: str) -> tuple[list[Record], oracle.Counts]:
+    """One that comes when another goes changes nothing."""
+    writer = Writer(server)
     writer.open("a")
     writer.close("a")
     writer.open("b")
     first, second, third = writer.records
-    third = replace(third, time=second.time)
-    assert table(frame(spark, tmp_path, [first, second, third])) == {("hall", "objects"): [(first.time, 1)]}
+    return [first, second, replace(third, time=second.time)], {(server, "objects"): [(first.time, 1)]}
 
 
-def test_one_without_its_opening_was_there_as_long_as_its_closing_says(spark: SparkSession, tmp_path: Path) -> None:
-    writer = Writer()
-    writer.start()
-    writer.start()
-    writer.start()
-    writer.start()
+def without_openings(server: str) -> tuple[list[Record], oracle.Counts]:
+    """One without its opening was there as long as its closing says."""
+    writer = Writer(server)
+    for _ in range(4):
+        writer.start()
     writer.close("a", duration=2 * STEP)
     writer.close("b", duration=10**12)
-    assert table(frame(spark, tmp_path, writer.records)) == {
-        ("hall", "objects"): [(START + STEP, 1), (START + 3 * STEP, 2), (START + 5 * STEP, 1), (START + 6 * STEP, 0)]
-    }
+    counts = [(START + STEP, 1), (START + 3 * STEP, 2), (START + 5 * STEP, 1), (START + 6 * STEP, 0)]
+    return writer.records, {(server, "objects"): counts}
+
+
+CASES: tuple[Case, ...] = (hours, in_turn, without_openings)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_a_case(answers: Answers, case: Case) -> None:
+    name = case.__name__
+    assert {key: counts for key, counts in answers.found.items() if key[0] == name} == case(name)[1]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 
 from bussrv.audit.activity import boots
@@ -15,7 +16,7 @@ from bussrv.audit.consistency import rules as consistency
 from bussrv.audit.findings import FINDING, KINDS, union
 from bussrv.audit.period import Period
 from bussrv.journal.batch import Rotation
-from bussrv.journal.record import Record
+from bussrv.journal.record import Record, decode, encode
 from bussrv.synth import faults
 from bussrv.synth.journal import write_journal
 from tests.audit.case import Case
@@ -178,11 +179,26 @@ def test_every_kind_is_among_them(lot: Lot) -> None:
 
 
 def test_what_was_before_the_period_is_left_out(spark: SparkSession, tmp_path: Path, lot: Lot) -> None:
+    """It begins in the middle of what is drawn. Of each server there is another one, for which all that is long ago."""
     some = [each for each in lot.records if not each.record.server.startswith(("synth", "days"))]
     servers = {each.record.server for each in some}
     before = [each for each in lot.given if each.server in servers]
     times = sorted(each.record.time for each in some if each.record.server.startswith("server"))
-    for since in (times[len(times) // 2], max(each.record.time for each in some) + 1):
-        rows = found(records_frame(spark, tmp_path, some, before, 1), Period(since=since))
-        expected = oracle.findings(some, before, since)
-        assert list(oracle.in_order(rows)) == list(oracle.in_order(expected))
+    since = times[len(times) // 2]
+    ago = max(each.record.time for each in some) + 1 - since
+    some += [each._replace(record=earlier(each.record, ago)) for each in some]
+    before += [earlier(each, ago) for each in before]
+    rows = found(records_frame(spark, tmp_path, some, before, 1), Period(since=since))
+    expected = oracle.findings(some, before, since)
+    assert list(oracle.in_order(rows)) == list(oracle.in_order(expected))
+    assert {row["server"].startswith(LONG_AGO) for row in rows} == {False}
+
+
+LONG_AGO = "ago-"
+
+
+def earlier(record: Record, ago: int) -> Record:
+    """The same of another server, with boots and sessions of its own, so many microseconds ago."""
+    name = f'"{record.server}'.encode()
+    other = decode(encode(record).replace(name, name.replace(b'"', f'"{LONG_AGO}'.encode())))
+    return replace(other, time=record.time - ago)

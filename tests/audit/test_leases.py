@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from bussrv.audit.activity.leases import leases
 from bussrv.audit.period import Period
 from bussrv.journal.record import Record
 from tests.audit import troubles
-from tests.audit.frames import frame, in_order, rows
+from tests.audit.frames import Rows, frame, in_order, rows
 from tests.audit.journals import START, STEP, Writer
 from tests.audit.oracles import leases as oracle
 
@@ -63,48 +63,76 @@ def time_of(seq: int | None) -> int | None:
     return seq and START + STEP * seq
 
 
+EVER: tuple[int | None, int | None] = (None, None)
+CLIPPED = (START + 3 * STEP, START + 30 * STEP)
+
+LONG_AGO = "begun long ago"
+"""A server whose journal only says that a lease ran out, and before its first record, that it was there."""
+
+
+@dataclass
+class Answers:
+    """What Spark and a plain program say of everything, of each period."""
+
+    found: dict[Any, Rows]
+    expected: dict[Any, Rows]
+
+
+@pytest.fixture(scope="module")
+def answers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """Each case is a server of its own, among those that are drawn."""
+    place = tmp_path_factory.mktemp("leases")
+    planned = [each for name, (events, _) in CASES.items() for each in written(events, name)]
+    planned += written([EXPIRED], LONG_AGO)
+    records = [*planned, *troubles.draw(100, troubles.LEASES), *troubles.synthetic(place / "synthetic")]
+    begun = replace(ADDED, session="a")
+    given = [Record(0, START - number, 3, f"server{number}", "x", begun) for number in range(0, 100, 2)]
+    given.append(Record(4, START - 7, 3, LONG_AGO, "hall-1", replace(ADDED, protocol=None)))
+    answers = Answers({}, {})
+    for since, until in (EVER, CLIPPED):
+        some = [each for each in records if until is None or each.time < until]
+        directory = place / f"{until}"
+        directory.mkdir()
+        found = rows(leases(frame(spark, directory, some, given), Period(since, until)))
+        answers.found[since, until] = in_order(found)
+        answers.expected[since, until] = in_order(oracle.leases(some, given, since, until))
+    return answers
+
+
+def of_server(found: Rows, server: str) -> Rows:
+    return [row for row in found if row["server"] == server]
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_leases(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    events, expected = CASES[name]
-    records = written(events)
-    found = in_order(rows(leases(frame(spark, tmp_path, records), Period())))
-    who = {"server": "hall", "session": "hall-1.1", "routing_id": "r", "address": "192.0.2.1", "service": "tv"}
-    assert found == in_order(
+def test_leases(answers: Answers, name: str) -> None:
+    expected = [
         {
-            "server": "hall",
+            "server": name,
             "session": "hall-1.1",
             "kind": kind,
-            **who,
+            "routing_id": "r",
+            "address": "192.0.2.1",
+            "service": "tv",
             "added": time_of(added),
             "renewed": time_of(renewed),
             "expired": time_of(ended),
             "renewals": renewals,
             "reason": reason,
         }
-        for added, renewed, ended, renewals, kind, reason in expected
-    )
-    assert found == in_order(oracle.leases(records))
+        for added, renewed, ended, renewals, kind, reason in CASES[name][1]
+    ]
+    assert of_server(answers.found[EVER], name) == in_order(expected)
 
 
-def test_what_was_given_began_before(spark: SparkSession, tmp_path: Path) -> None:
-    writer = Writer(seq=5)
-    writer.write(EXPIRED)
-    given = [Record(4, START - 7, 3, "hall", "hall-1", replace(ADDED, protocol=None))]
-    [row] = rows(leases(frame(spark, tmp_path, writer.records, given), Period()))
+def test_what_was_given_began_before(answers: Answers) -> None:
+    [row] = of_server(answers.found[EVER], LONG_AGO)
     assert (row["added"], row["renewals"]) == (START - 7, 0)
 
 
-@pytest.mark.parametrize("is_clipped", [False, True])
-def test_the_oracle_finds_the_same(spark: SparkSession, tmp_path: Path, is_clipped: bool) -> None:
-    since, until = (START + 3 * STEP, START + 30 * STEP) if is_clipped else (None, None)
-    planned = [each for name, (events, _) in CASES.items() for each in written(events, name)]
-    records = [*planned, *troubles.draw(100, troubles.LEASES), *troubles.synthetic(tmp_path / "synthetic")]
-    records = [each for each in records if until is None or each.time < until]
-    begun = replace(ADDED, session="a")
-    given = [Record(0, START - number, 3, f"server{number}", "x", begun) for number in range(0, 100, 2)]
-    given.append(Record(0, START - 1, 3, "begun before", "x", ADDED))
-    found = in_order(rows(leases(frame(spark, tmp_path, records, given), Period(since, until))))
-    assert found == in_order(oracle.leases(records, given, since, until))
+@pytest.mark.parametrize("period", [EVER, CLIPPED], ids=["ever", "in a period"])
+def test_the_oracle_finds_the_same(answers: Answers, period: tuple[int | None, int | None]) -> None:
+    found = answers.found[period]
+    assert found == answers.expected[period]
     assert {row["kind"] for row in found} == {"subscription", "service"}
     assert any(row["renewals"] for row in found)
     assert any((row["added"] or START) < START for row in found)

@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from bussrv.audit.findings import KINDS
-from bussrv.audit.job import Verdict, audit
-from bussrv.audit.reading import snapshot as snapshot_module
 from bussrv.journal import verify as verify_module
 from bussrv.journal.verify import verify
-from tests.audit.conftest import Collection, Rows, Whole, last_job
-from tests.audit.days import clean_shape, litter, write_days
+from tests.audit.conftest import CLEAN, Collection, Rows, Whole
 from tests.audit.mutants import INTEGRITY, SHAPES, Mutant, Mutation, Named
 from tests.audit.mutations import MUTATIONS
 
 pytestmark = pytest.mark.timeout(1200)
-
-CLEAN = 200
 
 
 @pytest.fixture(scope="module", autouse=True)
 def impatient() -> Any:
     """Nobody is about to seal anything here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(snapshot_module, "PATIENCE", 0.0)
         patch.setattr(verify_module, "PATIENCE", 0.0)
         yield
-
-
-ReadTable = Callable[[Path, str], Rows]
 
 
 def by_journal(findings: Rows, journals: dict[str, Path]) -> dict[str, Rows]:
@@ -114,46 +102,20 @@ def test_there_are_enough_kinds() -> None:
     assert sum(bool(each.tamper) for each in MUTATIONS if not each.is_harmless) >= 100
 
 
-@dataclass
-class Audited:
-    """Journals in which nothing is wrong.
-
-    :ivar findings: by journal.
-    :ivar jobs: how many jobs of Spark it took.
-    """
-
-    verdict: Verdict
-    findings: dict[str, Rows]
-    jobs: int
-
-
-@pytest.fixture(scope="module")
-def clean(spark: SparkSession, read_table: ReadTable, tmp_path_factory: pytest.TempPathFactory) -> Audited:
-    root = tmp_path_factory.mktemp("clean")
-    journals = {}
-    for seed in range(CLEAN):
-        name = f"clean-{seed}"
-        journals[name] = write_days(root / name, clean_shape(seed), name, seed)
-        litter(journals[name], seed)
-    before = last_job(spark)
-    verdict = audit(spark, list(journals.values()), root / "out")
-    jobs = last_job(spark) - before
-    return Audited(verdict, by_journal(read_table(root / "out", "findings"), journals), jobs)
-
-
-def test_no_false_alarm(clean: Audited) -> None:
+def test_no_false_alarm(collection: Collection) -> None:
+    assert len(collection.clean) == CLEAN >= 200
     alarms = {
         name: [
             (each["kind"], each["segment"], each["first_seq"], each["message"])
             for each in found
             if each["severity"] != "notice"
         ]
-        for name, found in clean.findings.items()
+        for name, found in by_journal(collection.findings, collection.clean).items()
+        if name in collection.clean
     }
     assert {name: found for name, found in alarms.items() if found} == {}
-    assert clean.verdict.is_clean
 
 
-def test_more_journals_take_no_more_jobs(clean: Audited, whole: Whole) -> None:
-    """What is wrong takes some, but journals as such do not: there are a hundred times as many clean ones."""
-    assert 0 < clean.jobs < 1.3 * whole.jobs
+def test_more_journals_take_no_more_jobs(collection: Collection, whole: Whole) -> None:
+    """What is wrong takes some, but journals as such do not: there are a hundred times as many."""
+    assert 0 < collection.jobs < 1.3 * whole.jobs

@@ -9,6 +9,7 @@ import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from bussrv.journal.segment import list_segments
 from bussrv.synth.journal import write_journal
 from tests.audit.conftest import Rows, Whole
 from tests.audit.days import RUNNING, Shape, write_days
-from tests.audit.ingested import ingested
+from tests.audit.ingested import Ingested, ingested
 from tests.audit.journals import change_line, day
 from tests.audit.journals import write_journal as write_lines_of
 from tests.inspection.journals import KEY, NEXT_KEY
@@ -172,44 +173,73 @@ def test_no_such_key(content: str | None, tmp_path: Path, capsys: pytest.Capture
     assert not (tmp_path / "out").exists()
 
 
-def test_keys_and_manifests(spark: SparkSession, tmp_path: Path) -> None:
-    """Signed with the trusted key, with another one, and with none; and without any seal."""
-    shape = Shape(events=60, segment=30)
-    servers = {
-        "right": shape,
-        "wrong": Shape(events=60, segment=30, key=NEXT_KEY),
-        "unsigned": Shape(events=60, segment=30, key=None),
-        "unsealed": Shape(events=60, segment=30, key=None, seals=False),
-        "lost": shape,
-    }
-    journals = {name: write_days(tmp_path / name, each, name) for name, each in servers.items()}
-    (journals["lost"] / MANIFEST_NAME).unlink()
-    without = ingested(spark, [*journals.values()], tmp_path / "without")
-    found = {name: {each["kind"] for each in without.found if each["server"] == name} for name in servers}
+SEALED = Shape(events=60, segment=30)
+SHAPES = {
+    "right": SEALED,
+    "wrong": Shape(events=60, segment=30, key=NEXT_KEY),
+    "unsigned": Shape(events=60, segment=30, key=None),
+    "unsealed": Shape(events=60, segment=30, key=None, seals=False),
+    "lost": SEALED,
+}
+"""Signed with the trusted key, with another one, and with none; without any seal, and without its manifest."""
+
+
+@dataclass
+class Lot:
+    """Journals that are read together.
+
+    :ivar sealed: each as its name says.
+    :ivar new: one that a newer server wrote.
+    :ivar mixed: one in which it wrote one line.
+    :ivar read: what was read of all of them.
+    """
+
+    sealed: dict[str, Path]
+    new: Path
+    mixed: Path
+    read: Ingested
+
+
+@pytest.fixture(scope="module")
+def lot(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lot:
+    root = tmp_path_factory.mktemp("lot")
+    sealed = {name: write_days(root / name, each, name) for name, each in SHAPES.items()}
+    (sealed["lost"] / MANIFEST_NAME).unlink()
+    new, mixed = (write_lines_of(root / name, day(name).records) for name in ("new", "mixed"))
+    for path in list_segments(new):
+        path.write_bytes(path.read_bytes().replace(b'{"v":2,', b'{"v":3,'))
+    change_line(list_segments(mixed)[0], 4, lambda line: line.replace(b'{"v":2,', b'{"v":3,'))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshot_module, "PATIENCE", 0.0)
+        return Lot(sealed, new, mixed, ingested(spark, [*sealed.values(), new, mixed], root / "out"))
+
+
+def records_by_server(read: Ingested) -> Counter[str]:
+    return Counter(json.loads(row)["server"] for row in read.records.elements())
+
+
+def test_keys_and_manifests(spark: SparkSession, lot: Lot, tmp_path: Path) -> None:
+    found = {name: {each["kind"] for each in lot.read.found if each["server"] == name} for name in SHAPES}
     # The segments refer to seals.
     assert found == {"right": set(), "wrong": set(), "unsigned": set(), "unsealed": set(), "lost": {"bad-manifest"}}
-    trusting = ingested(spark, [*journals.values()], tmp_path / "with", trusted=KEY.public)
-    assert trusting.records == without.records
-    found = {name: {each["kind"] for each in trusting.found if each["server"] == name} for name in servers}
+    trusting = ingested(spark, [*lot.sealed.values()], tmp_path / "with", trusted=KEY.public)
+    assert records_by_server(trusting) == Counter({name: records_by_server(lot.read)[name] for name in SHAPES})
+    assert trusting.records <= lot.read.records
+    found = {name: {each["kind"] for each in trusting.found if each["server"] == name} for name in SHAPES}
     assert found["right"] == set()
-    assert all("bad-manifest" in found[name] for name in servers if name != "right"), found
+    assert all("bad-manifest" in found[name] for name in SHAPES if name != "right"), found
     assert {each["severity"] for each in trusting.found} == {"error"}
 
 
-def test_versions(spark: SparkSession, tmp_path: Path) -> None:
+def test_versions(lot: Lot) -> None:
     """All lines of a newer one, and both: each such line is named, the others are read."""
-    new, mixed = (write_lines_of(tmp_path / name, day(name).records) for name in ("new", "mixed"))
-    for path in list_segments(new):
-        path.write_bytes(path.read_bytes().replace(b'{"v":2,', b'{"v":3,'))
-    (segment,) = list_segments(mixed)
-    lines = segment.read_bytes().splitlines(keepends=True)
-    change_line(segment, 4, lambda line: line.replace(b'{"v":2,', b'{"v":3,'))
-    read = ingested(spark, [new, mixed], tmp_path / "out")
-    bad = Counter(each["file"] for each in read.found if each["kind"] == "bad-line")
-    assert bad == {str(list_segments(new)[0]): len(lines), str(segment): 1}
-    assert all("schema version 3" in each["message"] for each in read.found if each["kind"] == "bad-line")
-    servers = Counter(json.loads(row)["server"] for row in read.records.elements())
-    assert servers == {"mixed": len(lines) - 2}
+    (new,), (mixed,) = list_segments(lot.new), list_segments(lot.mixed)
+    lines = mixed.read_bytes().splitlines()
+    bad = [each for each in lot.read.found if each["kind"] == "bad-line"]
+    assert Counter(each["file"] for each in bad) == {str(new): len(lines), str(mixed): 1}
+    assert all("schema version 3" in each["message"] for each in bad)
+    read = records_by_server(lot.read)
+    assert (read["new"], read["mixed"]) == (0, len(lines) - 2)
 
 
 def test_what_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None:

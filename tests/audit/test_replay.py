@@ -42,11 +42,13 @@ class Stories:
     """The records of many servers.
 
     :ivar began: of some, after how many records those that the audit sees begin.
+    :ivar registries: what Spark says of some moments, computed once.
     """
 
     records: dict[str, list[Record]]
     began: dict[str, int]
     table: DataFrame
+    registries: dict[Moment, Registry]
 
     def snapshots(self, moment: Moment) -> dict[str, Snapshot]:
         return {
@@ -64,18 +66,20 @@ def stories(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> St
     began = {f"wild{seed}": 1 + seed % 13 for seed in range(0, WILD, 3)}
     shown = [each for server, some in records.items() for each in some[began.get(server, 0) :]]
     before = [each for server, count in began.items() for each in given(records[server], count)]
-    table = Store(spark, place).keep("records", frame(spark, place, shown, before))
-    return Stories(records, began, table)
+    keep = Store(spark, place).keep
+    table = keep("records", frame(spark, place, shown, before))
+    registries = {each: cached(registry_at(table, each, keep)) for each in (AT_MOMENT, EARLY, LATE)}
+    return Stories(records, began, table, registries)
+
+
+def cached(registry: Registry) -> Registry:
+    return Registry(*(micros(table).cache() for table in registry))
 
 
 def micros(table: DataFrame) -> DataFrame:
     return table.select(
         *[F.unix_micros(name).alias(name) if kind == "timestamp" else F.col(name) for name, kind in table.dtypes]
     )
-
-
-def plain(registry: Registry) -> Registry:
-    return Registry(*map(micros, registry))
 
 
 def as_text(value: object) -> Any:
@@ -123,7 +127,7 @@ def subscription_row(server: str, each: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("moment", [AT_MOMENT, LATE], ids=str)
 def test_the_registry_at_a_moment(stories: Stories, moment: Moment) -> None:
     """Of a time, it is another place in the records of each server."""
-    found = plain(registry_at(stories.table, moment))
+    found = stories.registries[moment]
     wanted = of_snapshots(stories.snapshots(moment))
     answer = said(found)
     answer["services"] = Counter((row["server"], row["service"], row["session"]) for row in collected(found.services))
@@ -133,7 +137,7 @@ def test_the_registry_at_a_moment(stories: Stories, moment: Moment) -> None:
 
 
 def test_when_services_were_registered(stories: Stories) -> None:
-    found = collected(plain(registry_at(stories.table, AT_MOMENT)).services)
+    found = collected(stories.registries[AT_MOMENT].services)
     assert {(row["server"], row["service"], row["session"]): row["since"] for row in found} == {
         (server, name, session): time
         for server, records in stories.records.items()
@@ -155,7 +159,7 @@ def registered(records: list[Record], first: int) -> Iterable[tuple[str, str, in
 
 
 def test_the_difference_between_two_moments(stories: Stories) -> None:
-    found = difference(*(plain(registry_at(stories.table, each)) for each in (EARLY, LATE)))
+    found = difference(stories.registries[EARLY], stories.registries[LATE])
     answer = Counter(
         (kind, row["change"], row["server"], row["session"], row.get("service"))
         for kind, table in found._asdict().items()

@@ -65,20 +65,54 @@ def agree(said: Said, wanted: Said) -> None:
         assert mine == pytest.approx(other), other
 
 
-@pytest.mark.parametrize("since", [None, MIDDLE])
-def test_drawn(spark: SparkSession, tmp_path: Path, since: int | None) -> None:
+@dataclass
+class Answers:
+    """What Spark and a plain program say of records."""
+
+    said: Said
+    wanted: Said
+
+    def of(self, server: str) -> Said:
+        """What Spark says of one server."""
+
+        def mine(some: list[dict[str, Any]]) -> list[dict[str, Any]]:
+            return [row for row in some if row["server"] == server]
+
+        said = self.said
+        return Said(mine(said.spans), mine(said.uptimes), mine(said.services), mine(said.orphans))
+
+
+@pytest.fixture(scope="module")
+def answers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """Of everything: what is drawn, days, and the cases below, each a server of its own."""
+    place = tmp_path_factory.mktemp("services")
     collected = activities.drawn(80)
-    wanted = expected(collected.records, collected.given, since)
+    of_days = activities.days(place / "days")
+    collected.add(of_days.records, of_days.given)
+    for case in CASES:
+        collected.add(*case(case.__name__))
+    wanted = expected(collected.records, collected.given)
+    houses = {each.server for each in of_days.records}
+    assert {row["server"] for row in wanted.orphans} >= {"planned"}
+    assert houses & {row["server"] for row in wanted.orphans}
+    return Answers(said_of(frame(spark, place, collected.records, collected.given)), wanted)
+
+
+def test_a_plain_program_says_the_same(answers: Answers) -> None:
+    agree(answers.said, answers.wanted)
+    assert {row["outages"] for row in answers.wanted.services} >= {0, 1}
+
+
+def test_in_a_period(spark: SparkSession, tmp_path: Path) -> None:
+    collected = activities.drawn(80)
+    wanted = expected(collected.records, collected.given, MIDDLE)
     assert wanted.orphans
     assert {row["outages"] for row in wanted.services} >= {0, 1}
-    agree(said_of(frame(spark, tmp_path, collected.records, collected.given), since), wanted)
+    agree(said_of(frame(spark, tmp_path, collected.records, collected.given), MIDDLE), wanted)
 
 
-def test_days(spark: SparkSession, tmp_path: Path) -> None:
-    collected = activities.days(tmp_path / "days")
-    wanted = expected(collected.records, collected.given)
-    assert wanted.orphans
-    agree(said_of(frame(spark, tmp_path, collected.records, collected.given)), wanted)
+Given = tuple[list[Record], list[Record]]
+"""Records, and what was before them."""
 
 
 def want(writer: Writer, session: str, service: str) -> None:
@@ -86,8 +120,8 @@ def want(writer: Writer, session: str, service: str) -> None:
     writer.write(ev.SubscriptionAdded(**about))
 
 
-def test_a_service_that_flaps(spark: SparkSession, tmp_path: Path) -> None:
-    writer = Writer()
+def flapping(server: str) -> Given:
+    writer = Writer(server)
     writer.register("a", "tv")
     writer.register("b", "tv")
     writer.unregister("a", "tv")
@@ -98,9 +132,59 @@ def test_a_service_that_flaps(spark: SparkSession, tmp_path: Path) -> None:
     writer.start()
     writer.close("a", reason="server-crashed")
     writer.start()
-    (row,) = said_of(frame(spark, tmp_path, writer.records)).services
+    return writer.records, []
+
+
+def waiting_in_vain(server: str) -> Given:
+    writer = Writer(server)
+    want(writer, "before", "tv")
+    writer.write(ev.SubscriptionRemoved(session="before", service="tv"))
+    want(writer, "served", "tv")
+    writer.register("x", "tv")
+    want(writer, "served-too", "tv")
+    writer.unregister("x", "tv")
+    want(writer, "between", "tv")
+    want(writer, "for-long", "tv")
+    writer.write(ev.SubscriptionRenewed(session="between", service="tv"))
+    writer.close("between")
+    writer.register("x", "tv")
+    want(writer, "other", "radio")
+    writer.close("x")
+    return writer.records, []
+
+
+def closed(server: str) -> Given:
+    writer = Writer(server)
+    writer.close("a")
+    writer.register("a", "tv")
+    want(writer, "a", "radio")
+    writer.start()
+    return writer.records, []
+
+
+def known_before(server: str) -> Given:
+    before, after = Writer(server), Writer(server)
+    before.register("a", "tv")
+    after.seq = 5
+    after.start()
+    after.unregister("a", "tv")
+    return after.records, before.records
+
+
+def by_interest(server: str) -> Given:
+    writer = Writer(server)
+    writer.open("a")
+    writer.write(ev.SubscriptionAdded(session="a"))
+    return writer.records, []
+
+
+CASES = (flapping, waiting_in_vain, closed, known_before, by_interest)
+
+
+def test_a_service_that_flaps(answers: Answers) -> None:
+    (row,) = answers.of("flapping").services
     assert row == {
-        "server": "hall",
+        "server": "flapping",
         "service": "tv",
         "providers": 2,
         "registrations": 3,
@@ -121,29 +205,15 @@ def test_a_service_that_flaps(spark: SparkSession, tmp_path: Path) -> None:
     }
 
 
-def test_who_waited_in_vain(spark: SparkSession, tmp_path: Path) -> None:
-    writer = Writer()
-    want(writer, "before", "tv")
-    writer.write(ev.SubscriptionRemoved(session="before", service="tv"))
-    want(writer, "served", "tv")
-    writer.register("x", "tv")
-    want(writer, "served-too", "tv")
-    writer.unregister("x", "tv")
-    want(writer, "between", "tv")
-    want(writer, "for-long", "tv")
-    writer.write(ev.SubscriptionRenewed(session="between", service="tv"))
-    writer.close("between")
-    writer.register("x", "tv")
-    want(writer, "other", "radio")
-    writer.close("x")
-    found = {row["session"]: row for row in said_of(frame(spark, tmp_path, writer.records)).orphans}
+def test_who_waited_in_vain(answers: Answers) -> None:
+    found = {row["session"]: row for row in answers.of("waiting_in_vain").orphans}
     assert {session: row["ended"] for session, row in found.items()} == {
         "before": True,
         "between": True,
         "other": False,
     }
     assert found["between"] == {
-        "server": "hall",
+        "server": "waiting_in_vain",
         "session": "between",
         "service": "tv",
         "protocol": "spp",
@@ -155,13 +225,8 @@ def test_who_waited_in_vain(spark: SparkSession, tmp_path: Path) -> None:
     }
 
 
-def test_a_closed_session_wants_and_provides_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    writer = Writer()
-    writer.close("a")
-    writer.register("a", "tv")
-    want(writer, "a", "radio")
-    writer.start()
-    said = said_of(frame(spark, tmp_path, writer.records))
+def test_a_closed_session_wants_and_provides_nothing(answers: Answers) -> None:
+    said = answers.of("closed")
     assert (said.spans, said.orphans) == ([], [])
     assert [(row["service"], row["registrations"], row["provided"]) for row in said.services] == [
         ("radio", 0, False),
@@ -169,18 +234,10 @@ def test_a_closed_session_wants_and_provides_nothing(spark: SparkSession, tmp_pa
     ]
 
 
-def test_what_was_given_is_state_from_the_first_record_on(spark: SparkSession, tmp_path: Path) -> None:
-    before, after = Writer(), Writer()
-    before.register("a", "tv")
-    after.seq = 5
-    after.start()
-    after.unregister("a", "tv")
-    (row,) = said_of(frame(spark, tmp_path, after.records, before.records)).services
+def test_what_was_given_is_state_from_the_first_record_on(answers: Answers) -> None:
+    (row,) = answers.of("known_before").services
     assert (row["registrations"], row["providers"], row["provided_seconds"]) == (0, 1, 1.25)
 
 
-def test_objects_by_interest_are_no_service(spark: SparkSession, tmp_path: Path) -> None:
-    writer = Writer()
-    writer.open("a")
-    writer.write(ev.SubscriptionAdded(session="a"))
-    assert said_of(frame(spark, tmp_path, writer.records)) == Said([], [], [], [])
+def test_objects_by_interest_are_no_service(answers: Answers) -> None:
+    assert answers.of("by_interest") == Said([], [], [], [])

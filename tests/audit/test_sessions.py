@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,44 +32,81 @@ def expected(collected: activities.Collected, since: int | None = None) -> dict[
     return oracle.sessions(collected.records, collected.given, since)
 
 
-Compare = Callable[[activities.Collected, "int | None"], None]
+@dataclass
+class Answers:
+    """What Spark and a plain program say of records.
+
+    :ivar days: the servers that lived for days.
+    """
+
+    collected: activities.Collected
+    days: set[str]
+    said: dict[Any, dict[str, Any]]
+    wanted: dict[Any, dict[str, Any]]
+
+
+def agree(collected: activities.Collected, said: dict[Any, dict[str, Any]], wanted: dict[Any, dict[str, Any]]) -> None:
+    assert wanted
+    for key in {*said, *wanted}:
+        mine = [each for each in collected.records if (each.server, each.event.session) == key]
+        assert (key, said.get(key)) == (key, wanted.get(key)), mine
 
 
 @pytest.fixture(scope="module")
-def compare(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Compare:
-    def agree(collected: activities.Collected, since: int | None) -> None:
-        directory = tmp_path_factory.mktemp("records")
-        said = table(spark, frame(spark, directory, collected.records, collected.given), since)
-        wanted = expected(collected, since)
-        assert wanted
-        for key in {*said, *wanted}:
-            mine = [each for each in collected.records if (each.server, each.event.session) == key]
-            assert (key, said.get(key)) == (key, wanted.get(key)), mine
-
-    return agree
-
-
-@pytest.mark.parametrize("since", [None, MIDDLE])
-def test_drawn(compare: Compare, since: int | None) -> None:
-    compare(activities.drawn(80), since)
+def answers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """Of everything: what is drawn, days, and the cases below, each a server of its own."""
+    place = tmp_path_factory.mktemp("sessions")
+    collected = activities.drawn(80)
+    of_days = activities.days(place / "days")
+    collected.add(of_days.records, of_days.given)
+    for case in CASES:
+        collected.add(case(case.__name__), [])
+    said = table(spark, frame(spark, place, collected.records, collected.given))
+    return Answers(collected, {each.server for each in of_days.records}, said, expected(collected))
 
 
-def test_days(compare: Compare, tmp_path_factory: pytest.TempPathFactory) -> None:
-    collected = activities.days(tmp_path_factory.mktemp("days"))
-    assert {row["state"] for row in expected(collected).values()} == {"open", "closed"}
-    compare(collected, None)
+def test_a_plain_program_says_the_same(answers: Answers) -> None:
+    states = {row["state"] for (server, _), row in answers.wanted.items() if server in answers.days}
+    assert states == {"open", "closed"}
+    agree(answers.collected, answers.said, answers.wanted)
 
 
-def one(spark: SparkSession, directory: Any, *records: Record) -> dict[str, Any]:
-    ((_, row),) = table(spark, frame(spark, directory, records)).items()
-    return row
+def test_in_a_period(spark: SparkSession, tmp_path: Path) -> None:
+    collected = activities.drawn(80)
+    said = table(spark, frame(spark, tmp_path, collected.records, collected.given), MIDDLE)
+    agree(collected, said, expected(collected, MIDDLE))
 
 
-def test_one_day(spark: SparkSession, tmp_path: Any) -> None:
-    found = table(spark, frame(spark, tmp_path, day().records))
-    assert found["hall", "hall-1.1"] == {
+def one_day(server: str) -> list[Record]:
+    return day(server).records
+
+
+def known_by_its_closing_alone(server: str) -> list[Record]:
+    writer = Writer(server)
+    writer.close("x", peer="[::1]:7", actor="ann", routing_id="r")
+    return writer.records
+
+
+def known_by_what_it_was_refused_alone(server: str) -> list[Record]:
+    refused = ev.ServiceRefused(session="x", protocol="spp", peer="192.0.2.7:1", service="tv")
+    return [Record(1, START, 1, server, "hall-1", refused)]
+
+
+def closed_twice(server: str) -> list[Record]:
+    writer = Writer(server)
+    writer.open("x")
+    writer.close("x", reason="first")
+    writer.close("x", reason="second")
+    return writer.records
+
+
+CASES = (one_day, known_by_its_closing_alone, known_by_what_it_was_refused_alone, closed_twice)
+
+
+def test_one_day(answers: Answers) -> None:
+    assert answers.said["one_day", "one_day-1.1"] == {
         "protocol": "objects",
-        "routing_id": "r-hall-1.1",
+        "routing_id": "r-one_day-1.1",
         "actor": "ann",
         "name": None,
         "role": None,
@@ -90,26 +128,19 @@ def test_one_day(spark: SparkSession, tmp_path: Any) -> None:
         "objects_wanted": False,
         "date": "2027-01-15",
     }
-    assert found["hall", "hall-1.2"]["wanted"] == ["tv"]
+    assert answers.said["one_day", "one_day-1.2"]["wanted"] == ["tv"]
 
 
-def test_known_by_its_closing_alone(spark: SparkSession, tmp_path: Any) -> None:
-    writer = Writer()
-    writer.close("x", peer="[::1]:7", actor="ann", routing_id="r")
-    row = one(spark, tmp_path, *writer.records)
+def test_known_by_its_closing_alone(answers: Answers) -> None:
+    row = answers.said["known_by_its_closing_alone", "x"]
     assert (row["opened"], row["persistent"], row["state"]) == (None, None, "closed")
     assert (row["address"], row["actor"], row["routing_id"], row["date"]) == ("::1", "ann", "r", "2027-01-15")
 
 
-def test_known_by_what_it_was_refused_alone(spark: SparkSession, tmp_path: Any) -> None:
-    refused = ev.ServiceRefused(session="x", protocol="spp", peer="192.0.2.7:1", service="tv")
-    row = one(spark, tmp_path, Record(1, START, 1, "hall", "hall-1", refused))
+def test_known_by_what_it_was_refused_alone(answers: Answers) -> None:
+    row = answers.said["known_by_what_it_was_refused_alone", "x"]
     assert (row["protocol"], row["peer"], row["state"], row["provided"]) == ("spp", "192.0.2.7:1", "open", [])
 
 
-def test_the_first_closing_counts(spark: SparkSession, tmp_path: Any) -> None:
-    writer = Writer()
-    writer.open("x")
-    writer.close("x", reason="first")
-    writer.close("x", reason="second")
-    assert one(spark, tmp_path, *writer.records)["reason"] == "first"
+def test_the_first_closing_counts(answers: Answers) -> None:
+    assert answers.said["closed_twice", "x"]["reason"] == "first"

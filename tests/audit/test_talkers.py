@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -65,25 +66,20 @@ def test_talkers_are_told_apart_by_who_they_are(spark: SparkSession) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("sessions", "overlaps"),
-    [
-        ([session(1, 0, 10), session(2, 10, 20)], None),
-        ([session(1, 0, 10.000001), session(2, 10, 20)], 1),
-        ([session(1, 0, None), session(2, 10, 20), session(3, 15, 25), session(4, 25, 30)], 2),
-        ([session(1, 0, 10), session(2, 5, 20, routing_id="radio")], None),
-        ([session(1, 0, 10), session(2, 5, 20, server="attic")], None),
-        ([session(1, 0, 10), session(2, 5, 20, home="attic")], None),
-        ([session(1, None, 10), session(2, 5, 20)], 1),
-        ([session(1, None, 10), session(2, None, 20)], None),
-    ],
-)
-def test_identities_are_routing_ids_that_several_had_at_once(
-    spark: SparkSession, sessions: Rows, overlaps: int | None
-) -> None:
-    found = rows(talkers.identities(table(spark, sessions)))
-    assert [row["overlaps"] for row in found] == ([] if overlaps is None else [overlaps])
-    assert found == oracle.identities(sessions)
+IDENTITIES: dict[str, tuple[Rows, int | None]] = {
+    "one after the other": ([session(1, 0, 10), session(2, 10, 20)], None),
+    "for a moment": ([session(1, 0, 10.000001), session(2, 10, 20)], 1),
+    "one that stays": ([session(1, 0, None), session(2, 10, 20), session(3, 15, 25), session(4, 25, 30)], 2),
+    "two ids": ([session(1, 0, 10), session(2, 5, 20, routing_id="radio")], None),
+    "two servers": ([session(1, 0, 10), session(2, 5, 20, server="attic")], None),
+    "known from another server": ([session(1, 0, 10), session(2, 5, 20, home="attic")], None),
+    "one that came at some time": ([session(1, None, 10), session(2, 5, 20)], 1),
+    "two that came at some time": ([session(1, None, 10), session(2, None, 20)], None),
+}
+
+
+def of_case(name: str) -> Rows:
+    return [{**each, "server": f"{name}, {each['server']}"} for each in IDENTITIES[name][0]]
 
 
 def test_an_identity_says_who_and_when(spark: SparkSession) -> None:
@@ -122,9 +118,43 @@ def drawn(number: int) -> Rows:
     return found
 
 
+PLANNED = [
+    session(number, 0, 10, server=f"planned {server}", routing_id=routing_id)
+    for server in range(2)
+    for routing_id in ("tv", "radio", "door")
+    for number in range(2)
+]
+"""Several at once of each of six ids: how many there are among those that are drawn is not known."""
+
+
+@dataclass
+class Answers:
+    """What Spark and a plain program say of those that are drawn and planned, and of the cases."""
+
+    found: dict[str, Rows]
+    expected: dict[str, Rows]
+
+
+@pytest.fixture(scope="module")
+def answers(spark: SparkSession) -> Answers:
+    sessions = [*drawn(300), *PLANNED, *(each for name in IDENTITIES for each in of_case(name))]
+    rows_of = table(spark, sessions).cache()
+    names = ("talkers", "identities")
+    return Answers(
+        {name: in_order(rows(getattr(talkers, name)(rows_of))) for name in names},
+        {name: in_order(getattr(oracle, name)(sessions)) for name in names},
+    )
+
+
+@pytest.mark.parametrize("name", IDENTITIES)
+def test_identities_are_routing_ids_that_several_had_at_once(answers: Answers, name: str) -> None:
+    _, overlaps = IDENTITIES[name]
+    found = [row for row in answers.found["identities"] if row["server"].startswith(f"{name}, ")]
+    assert [row["overlaps"] for row in found] == ([] if overlaps is None else [overlaps])
+    assert found == oracle.identities(of_case(name))
+
+
 @pytest.mark.parametrize("name", ["talkers", "identities"])
-def test_the_oracle_finds_the_same(spark: SparkSession, name: str) -> None:
-    sessions = drawn(300)
-    found = in_order(rows(getattr(talkers, name)(table(spark, sessions))))
-    assert found == in_order(getattr(oracle, name)(sessions))
-    assert len(found) > 5
+def test_the_oracle_finds_the_same(answers: Answers, name: str) -> None:
+    assert answers.found[name] == answers.expected[name]
+    assert len(answers.found[name]) > 5

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 
 from bussrv import events as ev
@@ -10,7 +11,7 @@ from bussrv.audit.activity import trouble
 from bussrv.audit.period import Period
 from bussrv.journal.record import Record
 from tests.audit import plans, troubles
-from tests.audit.frames import frame, in_order, rows
+from tests.audit.frames import Rows, frame, in_order, rows
 from tests.audit.journals import START, Writer
 from tests.audit.oracles import trouble as oracle
 
@@ -107,29 +108,36 @@ def storm(begin: float, end: float, openings: int, peak: int) -> dict[str, objec
     return {**about, **moments, "openings": openings, "peak": peak}
 
 
-@pytest.mark.parametrize(
-    ("records", "storms"),
-    [
-        pytest.param(openings(0, trouble.STORM - 1), [], id="one too few"),
-        pytest.param(openings(0, 10), [storm(0, 4.5, 10, 10)], id="just enough"),
-        pytest.param(openings(57, 12), [], id="enough, but in two minutes"),
-        pytest.param(openings(50, 32), [storm(50, 65.5, 32, 20)], id="two minutes in a row"),
-        pytest.param(
-            [*openings(0, 11), *openings(120, 10)],
-            [storm(0, 5, 11, 11), storm(120, 124.5, 10, 10)],
-            id="a minute between",
-        ),
-        pytest.param([*openings(0, 5), *openings(10, 5, "192.0.2.2:{}")], [], id="two addresses"),
-        pytest.param([*openings(0, 5), *openings(10, 5, protocol="objects")], [], id="two wire formats"),
-        pytest.param(openings(0, 20, home="attic"), [], id="sessions of another server"),
-        pytest.param(openings(0, 20, None), [], id="from nowhere"),
-    ],
-)
-def test_storms(spark: SparkSession, tmp_path: Path, records: list[Record], storms: list[dict[str, object]]) -> None:
-    given = openings(0, 9) if len(records) == trouble.STORM - 1 else []
-    table = rows(trouble.storms(frame(spark, tmp_path, records, given), ALWAYS))
-    assert in_order(table) == in_order(storms)
-    assert in_order(table) == in_order(oracle.storms(records))
+STORMS: dict[str, tuple[list[Record], list[dict[str, object]]]] = {
+    "one too few": (openings(0, trouble.STORM - 1), []),
+    "just enough": (openings(0, 10), [storm(0, 4.5, 10, 10)]),
+    "enough, but in two minutes": (openings(57, 12), []),
+    "two minutes in a row": (openings(50, 32), [storm(50, 65.5, 32, 20)]),
+    "a minute between": (
+        [*openings(0, 11), *openings(120, 10)],
+        [storm(0, 5, 11, 11), storm(120, 124.5, 10, 10)],
+    ),
+    "two addresses": ([*openings(0, 5), *openings(10, 5, "192.0.2.2:{}")], []),
+    "two wire formats": ([*openings(0, 5), *openings(10, 5, protocol="objects")], []),
+    "sessions of another server": (openings(0, 20, home="attic"), []),
+    "from nowhere": (openings(0, 20, None), []),
+}
+
+
+@pytest.fixture(scope="module")
+def storms(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rows:
+    """Those of all cases, each of which is a server of its own."""
+    records = [replace(each, server=name) for name, (some, _) in STORMS.items() for each in some]
+    given = [replace(each, server="one too few") for each in openings(0, 9)]
+    return rows(trouble.storms(frame(spark, tmp_path_factory.mktemp("storms"), records, given), ALWAYS))
+
+
+@pytest.mark.parametrize("name", STORMS)
+def test_storms(storms: Rows, name: str) -> None:
+    records, expected = STORMS[name]
+    found = in_order(row for row in storms if row["server"] == name)
+    assert found == in_order({**each, "server": name} for each in expected)
+    assert [{**row, "server": "hall"} for row in found] == in_order(oracle.storms(records))
 
 
 @pytest.fixture(scope="module")
