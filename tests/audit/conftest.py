@@ -4,6 +4,7 @@ by the commands."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from bussrv.audit import job
+from bussrv.audit.html.model import Facts
 from bussrv.audit.job import Verdict, audit
 from bussrv.audit.reading import snapshot
 from bussrv.audit.session import spark_session
@@ -122,13 +124,21 @@ def collection(
     clean = {f"clean-{seed}": write_clean(other / "clean" / f"clean-{seed}", seed) for seed in range(CLEAN)}
     out = root / "out [1]"
     before = last_job(spark)
-    with pytest.MonkeyPatch.context() as patch:
+    with without_report(), pytest.MonkeyPatch.context() as patch:
         # Nobody is about to seal anything here.
         patch.setattr(snapshot, "PATIENCE", 0.0)
         tampered = [each.directory for each in mutants.values()]
         verdict = audit(spark, [*journals, *tampered, *untouched.values(), *clean.values()], out)
     jobs = last_job(spark) - before
     return Collection(root, journals, plans, mutants, untouched, clean, verdict, read_table(out, "findings"), jobs)
+
+
+@contextmanager
+def without_report() -> Iterator[None]:
+    """Audits of which nobody asks for the report: finding out what stands in it takes a third of a small one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bussrv.audit.html.facts.facts", lambda *_: Facts())
+        yield
 
 
 def write_clean(directory: Path, seed: int) -> Path:

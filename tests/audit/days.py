@@ -134,7 +134,7 @@ def clean_shape(seed: int) -> Shape:
     uptime = choose.choice((5 * SECOND, 15 * SECOND, MINUTE, 20.0 * HOUR))
     retention = choose.randrange(4)
     return Shape(
-        events=choose.choice((1, 2, 5, 20, 60, 120, 200)),
+        events=choose.choice((1, 2, 5, 20, 50, 100)),
         batch=choose.randint(1, 12),
         uptime=uptime,
         end=choose.choice((STOPPED, STOPPED, CRASHED, TORN, RUNNING, RUNNING, STOPPED_AND_UNSEALED)),

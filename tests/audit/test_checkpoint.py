@@ -7,7 +7,9 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -18,9 +20,9 @@ from bussrv.audit.reading.checkpoint import MARKER, Checkpoint, CheckpointRefuse
 from bussrv.audit.tables import PUBLISHED
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.segment import is_compressed, list_segments
-from tests.audit.conftest import Rows, Whole
+from tests.audit.conftest import Rows, Whole, without_report
 from tests.audit.days import Shape, write_days
-from tests.audit.ingested import Ingested, ingested, rows_of
+from tests.audit.ingested import Ingested, ingested
 from tests.audit.journals import compress
 
 pytestmark = pytest.mark.timeout(1200)
@@ -66,6 +68,11 @@ class Halls:
             (self.hall / path.name).write_bytes(path.read_bytes())
         (self.hall / MANIFEST_NAME).write_bytes((self.whole / MANIFEST_NAME).read_bytes())
 
+    @property
+    def batches(self) -> set[str]:
+        """The names of those of lines that are kept."""
+        return {path.name for path in (self.kept / "lines").iterdir()}
+
     def read(self, *journals: Path) -> Ingested:
         return self._read(journals, None)
 
@@ -78,9 +85,47 @@ class Halls:
         return ingested(self.spark, journals, self.root / f"read-{self._reads}", kept=kept)
 
 
+@dataclass
+class Interrupted:
+    """Two journals, one of which an audit was interrupted in, and what the next one read.
+
+    :ivar left: the batches of lines that the interrupted one left.
+    :ivar kept: those that were there in the end.
+    :ivar away: a segment that is not where it belongs.
+    """
+
+    halls: Halls
+    left: set[str]
+    again: Ingested
+    fresh: Ingested
+    kept: set[str]
+    away: Path
+
+
+class _PowerCut(Exception):
+    pass
+
+
 @pytest.fixture(scope="module")
-def halls(spark: SparkSession, whole: Whole, tmp_path_factory: pytest.TempPathFactory) -> Halls:
-    return Halls(tmp_path_factory.mktemp("halls"), spark, whole)
+def interrupted(spark: SparkSession, whole: Whole, tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
+    """Behind what the stream has read and noted as read, before the ledger says so."""
+    halls = Halls(tmp_path_factory.mktemp("halls"), spark, whole)
+    halls.begin()
+    away = halls.root / halls.segments[1].name
+    shutil.move(halls.segments[1], away)
+    halls.read_on(halls.barn)
+
+    def cut(_: Checkpoint) -> None:
+        assert (halls.kept / "stream" / "commits" / "1").exists()
+        raise _PowerCut
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Checkpoint, "save", cut)
+        with pytest.raises(_PowerCut):
+            halls.read_on(halls.hall, halls.barn)
+    left = halls.batches
+    again, fresh = halls.read_on(halls.hall, halls.barn), halls.read(halls.hall, halls.barn)
+    return Interrupted(halls, left, again, fresh, halls.batches, away)
 
 
 @pytest.fixture
@@ -99,99 +144,98 @@ def was_hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-class _PowerCut(Exception):
-    pass
-
-
-def test_an_audit_that_is_interrupted_loses_nothing(halls: Halls, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behind what the stream has read and noted as read, before the ledger says so."""
-    halls.begin()
-    away = halls.segments[1]
-    shutil.move(away, halls.root / away.name)
-    halls.read_on(halls.barn)
-
-    def cut(_: Checkpoint) -> None:
-        assert (halls.kept / "stream" / "commits" / "1").exists()
-        raise _PowerCut
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Checkpoint, "save", cut)
-        with pytest.raises(_PowerCut):
-            halls.read_on(halls.hall, halls.barn)
-    assert {path.name for path in (halls.kept / "lines").iterdir()} == {"stream-0", "stream-1"}
-    again, fresh = halls.read_on(halls.hall, halls.barn), halls.read(halls.hall, halls.barn)
-    assert again == fresh
-    assert again.kinds["segment-missing"] == 1
-    assert {path.name for path in (halls.kept / "lines").iterdir()} == {"stream-0", "batch-1"}
+def test_an_audit_that_is_interrupted_loses_nothing(interrupted: Interrupted) -> None:
+    assert interrupted.left == {"stream-0", "stream-1"}
+    assert interrupted.again == interrupted.fresh
+    assert interrupted.again.kinds["segment-missing"] == 1
+    assert interrupted.kept == {"stream-0", "batch-1"}
 
 
 def test_more_is_written_and_every_table_is_that_of_a_full_audit(
-    halls: Halls, whole: Whole, read_table: Callable[[Path, str], Rows], was_hashed: list[str]
+    interrupted: Interrupted, whole: Whole, read_table: Callable[[Path, str], Rows], was_hashed: list[str]
 ) -> None:
     """Meanwhile a segment was compressed, and one that was away is back, as old as it was. The journals are named the
     other way round."""
+    halls, away = interrupted.halls, interrupted.away.name
     halls.go_on()
-    away = list_segments(halls.whole)[1]
-    shutil.move(halls.root / away.name, halls.hall / away.name)
-    os.utime(halls.hall / away.name, (LONG_AGO, LONG_AGO))
+    shutil.move(interrupted.away, halls.hall / away)
+    os.utime(halls.hall / away, (LONG_AGO, LONG_AGO))
     compressed = compress(halls.segments[2])
-    audit(halls.spark, [halls.barn, halls.hall], halls.root / "short", checkpoint=halls.kept)
+    out = halls.root / "short"
+    with without_report():
+        audit(halls.spark, [halls.barn, halls.hall], out, checkpoint=halls.kept)
     one, _, three, _, *new = halls.segments
     assert three == compressed
     assert is_compressed(three)
     assert one.name not in was_hashed
-    assert {away.name, three.name, *(path.name for path in new)} <= {*was_hashed}
-    assert {path.name for path in (halls.kept / "lines").iterdir()} == {"stream-0", "batch-1", "stream-2"}
-
-    fresh = halls.read(halls.barn, halls.hall)
-    assert rows_of(halls.spark.read.parquet(str(halls.root / "short" / "tables" / "segments"))) == fresh.segments
-    assert fresh.segments.total() == len(halls.segments) + len(list_segments(halls.barn))
+    assert {away, three.name, *(path.name for path in new)} <= {*was_hashed}
+    assert halls.batches == {"stream-0", "batch-1", "stream-2"}
     assert {row["server"] for row in read_table(whole.out, "findings")} == {"barn"}
-    # They tell of segments by their files, and one is another here.
-    for name in {*PUBLISHED} - {"segments"}:
-        short, full = (Counter(map(repr, read_table(out, name))) for out in (halls.root / "short", whole.out))
-        assert (name, short - full, full - short) == (name, Counter(), Counter())
+
+    def placed(row: dict[str, Any]) -> dict[str, Any]:
+        """A row about the same segment there, as it is here."""
+        here = {name: row[name].replace(str(whole.hall), str(halls.hall)) for name in ("journal", "file")}
+        return {**row, **here, "file": here["file"] + ".gz" * (here["file"] == str(three.with_suffix("")))}
+
+    for name in PUBLISHED:
+        full = [placed(row) if name == "segments" else row for row in read_table(whole.out, name)]
+        missing, surplus = (Counter(map(repr, rows)) for rows in (full, read_table(out, name)))
+        assert (name, missing - surplus, surplus - missing) == (name, Counter(), Counter())
 
 
-def test_what_is_kept_is_not_read_again_until_somebody_writes_to_it(spark: SparkSession, tmp_path: Path) -> None:
-    barn, kept = write_days(tmp_path / "barn", Shape(events=160, segment=40), "barn"), tmp_path / "kept"
-    victim, _, _, gone, *_ = list_segments(barn)
-    first = ingested(spark, [barn], tmp_path / "1", kept=kept)
+@dataclass
+class Torn:
+    """A journal that was first read when a checkpoint was interrupted in the middle of its stream.
+
+    :ivar read: what was read behind that.
+    """
+
+    journal: Path
+    kept: Path
+    read: Ingested
+    fresh: Ingested
+
+
+@pytest.fixture
+def torn(spark: SparkSession, tmp_path: Path) -> Torn:
+    """A segment of the batch that was read in part is gone since."""
+    journal, kept = write_days(tmp_path / "barn", Shape(events=160, segment=40), "barn"), tmp_path / "kept"
+
+    def cut(*_: object) -> None:
+        raise _PowerCut
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bussrv.audit.reading.checkpoint.write_parquet", cut)
+        with pytest.raises(StreamingQueryException, match="_PowerCut"):
+            ingested(spark, [journal], tmp_path / "1", kept=kept)
+    list_segments(journal)[0].unlink()
+    read, fresh = (ingested(spark, [journal], tmp_path / name, kept=at) for name, at in (("2", kept), ("3", None)))
+    return Torn(journal, kept, read, fresh)
+
+
+def test_what_an_audit_began_and_did_not_end_may_be_gone_and_what_is_kept_is_not_read_again_until_somebody_writes_to_it(
+    spark: SparkSession, torn: Torn, tmp_path: Path
+) -> None:
+    """The stream goes on with a batch of which a part is gone; it is not stuck for ever."""
+    assert torn.read == torn.fresh
+    assert {*torn.read.kinds} == {"segment-missing"}
+
+    victim, _, gone, *_ = list_segments(torn.journal)
     before, text = victim.stat(), victim.read_bytes()
     with victim.open("r+b") as file:
         file.write(text.replace(b'"outcome":"ok"', b'"outcome":"OK"'))
     os.utime(victim, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert (victim.stat().st_ino, victim.stat().st_size) == (before.st_ino, before.st_size)
     assert victim.read_bytes() != text
-    assert ingested(spark, [barn], tmp_path / "2", kept=kept) == first
-    assert first.findings == Counter()
+    assert ingested(spark, [torn.journal], tmp_path / "4", kept=torn.kept) == torn.fresh
 
     os.utime(victim)
     gone.unlink()
-    again, fresh = (ingested(spark, [barn], tmp_path / name, kept=at) for name, at in (("3", kept), ("4", None)))
+    again, fresh = (
+        ingested(spark, [torn.journal], tmp_path / name, kept=at) for name, at in (("5", torn.kept), ("6", None))
+    )
     assert again == fresh
     assert {"bad-line", "broken-seal", "broken-chain", "broken-link", "segment-missing"} <= {*again.kinds}
-
-
-def test_what_an_audit_began_and_did_not_end_may_be_gone(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The stream then goes on with a batch of which a part is gone; it is not stuck for ever."""
-    shed = write_days(tmp_path / "shed", Shape(events=60, segment=40), "shed")
-    journal = write_days(tmp_path / "barn", Shape(events=160, segment=40), "barn")
-    ingested(spark, [shed], tmp_path / "0", kept=tmp_path / "kept")
-
-    def cut(*_: object) -> None:
-        raise _PowerCut
-
-    with monkeypatch.context() as patch:
-        patch.setattr("bussrv.audit.reading.checkpoint.write_parquet", cut)
-        with pytest.raises(StreamingQueryException, match="_PowerCut"):
-            ingested(spark, [journal], tmp_path / "1", kept=tmp_path / "kept")
-    list_segments(journal)[0].unlink()
-    again = ingested(spark, [journal], tmp_path / "2", kept=tmp_path / "kept")
-    assert again == ingested(spark, [journal], tmp_path / "3")
-    assert "segment-missing" in again.kinds
 
 
 def test_a_directory_of_somebody_else(tmp_path: Path) -> None:

@@ -1,22 +1,19 @@
-"""The command with a Spark Connect server: the same tables. The server is a process of its own on this machine."""
+"""The command with a Spark Connect server: the same tables. Client and server are processes on this machine."""
 
 from __future__ import annotations
 
-import os
-import signal
 import socket
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
-import pyspark
 import pytest
+from pyspark.sql import SparkSession
 
 from bussrv.audit.job import FINDINGS, NOT_JUDGED
-from bussrv.audit.session import _COMPILE_ALL, _QUICK_START
 from bussrv.audit.tables import PUBLISHED
 from tests.audit.commands import JOB, run
 from tests.audit.conftest import Rows, Whole
@@ -24,9 +21,6 @@ from tests.audit.days import Shape, write_days
 
 pytest.importorskip("grpc", reason="needs pip install 'bussrv[connect]'")
 pytestmark = pytest.mark.timeout(1200)
-
-STARTED_WITHIN = 300.0
-"""Seconds that a server may take on a busy machine."""
 
 
 def free_port() -> int:
@@ -36,51 +30,18 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a Spark Connect server."""
-    place, port = tmp_path_factory.mktemp("server"), free_port()
-    settings = {
-        "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": str(port),
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "1g",
-        # As a small audit on this machine has it: the server is not there for long.
-        "spark.driver.extraJavaOptions": f"{_COMPILE_ALL} {_QUICK_START}",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": str(place / "warehouse"),
-        "spark.ui.enabled": "false",
-    }
-    with (place / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [
-                str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
-                *("--master", "local[2]", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
-                *(argument for name, value in settings.items() for argument in ("--conf", f"{name}={value}")),
-                "spark-internal",
-            ],
-            cwd=place,
-            env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    try:
-        _await(process, port, place / "log")
-        yield f"sc://127.0.0.1:{port}"
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _await(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    until = time.monotonic() + STARTED_WITHIN
-    while time.monotonic() < until:
-        assert process.poll() is None, log.read_text()[-3000:]
-        with closing(socket.socket()) as tried:
-            if tried.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.5)
-    raise AssertionError(f"no Spark Connect server within {STARTED_WITHIN} seconds: {log.read_text()[-3000:]}")
+def server(spark: SparkSession) -> Iterator[str]:
+    """The URL of a Spark Connect server: the Spark of all tests, which serves others for a while."""
+    context = spark.sparkContext
+    jvm: Any = context._jvm
+    settings = context._jsc.sc().conf()
+    settings.set("spark.connect.grpc.binding.address", "127.0.0.1")
+    settings.set("spark.connect.grpc.binding.port", "0")
+    service = getattr(getattr(jvm.org.apache.spark.sql.connect.service, "SparkConnectService$"), "MODULE$")
+    service.start(context._jsc.sc())
+    yield f"sc://127.0.0.1:{service.localPort()}"
+    nothing = jvm.scala.Option.empty()
+    service.stop(nothing, nothing)
 
 
 def test_a_spark_connect_server_gives_the_same_tables(

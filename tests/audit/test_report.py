@@ -20,7 +20,7 @@ from bussrv.audit.tables import PUBLISHED
 from bussrv.errors import JournalError
 from bussrv.journal.segment import segment_name
 from bussrv.version import VERSION
-from tests.audit.conftest import Clean
+from tests.audit.conftest import Clean, without_report
 from tests.audit.journals import compress, day, write_journal
 from tests.audit.test_docs import documented
 
@@ -171,7 +171,8 @@ def test_journals_of_which_nothing_can_be_read_are_judged(spark: SparkSession, t
     broken = write_journal(tmp_path / "broken", day().records)
     compress(broken / segment_name(1)).write_bytes(b"junk")
     junk = write_journal(tmp_path / "junk", [b"junk\n"])
-    verdict = audit(spark, [broken, junk], tmp_path / "out")
+    with without_report():
+        verdict = audit(spark, [broken, junk], tmp_path / "out")
     summary = verdict.summary
     assert (summary["kinds"], summary["records"]) == ({"bad-line": 1, "unreadable-segment": 1}, 0)
     assert verdict.text.startswith("0 records in 2 segments\n")

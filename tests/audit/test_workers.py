@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from tests.audit.commands import JOB, Started
 from tests.audit.conftest import Rows
 from tests.audit.days import Shape, clean_shape, write_days
 from tests.audit.ingested import ingested
-from tests.audit.mutants import write_mutants
+from tests.audit.mutants import Mutation, write_mutants
 from tests.audit.mutations import MUTATIONS
 from tests.inspection.journals import KEY
 
@@ -33,18 +33,12 @@ CLUSTER = "local-cluster[2,1,1024]"
 """Two workers, each with an executor of its own: one core, 1024 MiB."""
 
 # Small enough that several tasks read the one large segment, and each reads some of the others.
-_IN_PIECES = "--conf spark.sql.files.maxPartitionBytes=60000 --conf spark.sql.files.openCostInBytes=2000 pyspark-shell"
+_IN_PIECES = "--conf spark.sql.files.maxPartitionBytes=200000 --conf spark.sql.files.openCostInBytes=2000 pyspark-shell"
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("workers")
-
-
-@pytest.fixture(scope="module")
-def journals(root: Path) -> list[str]:
-    """Where there are all that were tampered with, some that were not, and one with a large segment."""
-    directories = [each.directory for each in write_mutants(root, MUTATIONS).values()]
+def written(root: Path, mutations: Sequence[Mutation]) -> list[str]:
+    """Journals that were tampered with, some that were not, and one with a large segment."""
+    directories = [each.directory for each in write_mutants(root, mutations).values()]
     directories += [write_days(root / f"clean-{seed}", clean_shape(seed), f"clean-{seed}", seed) for seed in range(12)]
     large = Shape(events=1500, key=KEY, policy=Policy(seal_interval=60.0))
     directories.append(write_days(root / "large", large, "large"))
@@ -72,8 +66,11 @@ def assert_had_workers(root: Path) -> None:
     assert all("CoarseGrainedExecutorBackend" in path.read_text() for path in executors)
 
 
-def test_what_journals_are_found_to_be_is_the_same(spark: SparkSession, root: Path, journals: list[str]) -> None:
+def test_what_journals_are_found_to_be_is_the_same(spark: SparkSession, tmp_path: Path) -> None:
     """Every record, and what is wrong with segments and lines, with the one worker that this process has."""
+    root, mutations = tmp_path, MUTATIONS[::3]
+    assert len(mutations) > 25
+    journals = written(root, mutations)
     started = started_with_workers(root, far_reading.PROGRAM, CLUSTER, str(root / "far"), *journals)
     near = ingested(spark, journals, root / "near")
     ended = started.ended()
@@ -87,9 +84,10 @@ def test_what_journals_are_found_to_be_is_the_same(spark: SparkSession, root: Pa
 
 
 @pytest.fixture(scope="module")
-def audits(tmp_path_factory: pytest.TempPathFactory, journals: list[str]) -> dict[str, Path]:
-    """What whole audits of them wrote."""
+def audits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """What whole audits of all wrote."""
     place = tmp_path_factory.mktemp("audits")
+    journals = written(tmp_path_factory.mktemp("workers"), MUTATIONS)
     one = Started(place, JOB, *journals, "--out", "alone", "--master", ALONE)
     other = started_with_workers(place, DEALT_OUT, *journals, "--out", "cluster", "--master", CLUSTER)
     for started in (one, other):

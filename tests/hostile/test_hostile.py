@@ -53,7 +53,7 @@ def _cuts(data: bytes) -> list[list[bytes]]:
     if len(data) <= LARGE:
         return [chunked(data, size) for size in (1, 7, 64)]
     ends = [*chunked(data[:END], 1), *chunked(data[END:-END], 64), *chunked(data[-END:], 1)]
-    return [ends, chunked(data, 7), chunked(data, 64)]
+    return [ends, chunked(data, 1000)]
 
 
 @every_row
