@@ -35,16 +35,20 @@ def pytest_configure() -> None:
 WITH_SPARK = "tests/audit/"
 """Where all tests are that use the one Spark session."""
 
+WITHOUT_IT = ("tests/audit/test_html.py", "tests/audit/test_workers.py")
+"""The modules there that take a while and do not."""
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     """Of several processes that run tests, one has all that use the Spark session, from the start on: they take
-    longest. Each of the others takes a module when it is done with the one before."""
+    longest. Each of the others takes a module when it is done with the one before, and so does that one in the end."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return WITH_SPARK if nodeid.startswith(WITH_SPARK) else nodeid.partition("::")[0]
+            module = nodeid.partition("::")[0]
+            return WITH_SPARK if module.startswith(WITH_SPARK) and module not in WITHOUT_IT else module
 
     return Scheduling(config, log)
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pyspark
 import pytest
-from pyspark.sql import SparkSession
 
 from bussrv.audit.job import FINDINGS
 from bussrv.journal.upkeep import Policy
@@ -18,7 +17,6 @@ from tests.audit import far_reading
 from tests.audit.commands import JOB, Started
 from tests.audit.conftest import Rows
 from tests.audit.days import Shape, clean_shape, write_days
-from tests.audit.ingested import ingested
 from tests.audit.mutants import Mutation, write_mutants
 from tests.audit.mutations import MUTATIONS
 from tests.inspection.journals import KEY
@@ -66,19 +64,18 @@ def assert_had_workers(root: Path) -> None:
     assert all("CoarseGrainedExecutorBackend" in path.read_text() for path in executors)
 
 
-def test_what_journals_are_found_to_be_is_the_same(spark: SparkSession, tmp_path: Path) -> None:
-    """Every record, and what is wrong with segments and lines, with the one worker that this process has."""
-    root, mutations = tmp_path, MUTATIONS[::3]
+def test_what_journals_are_found_to_be_is_the_same(tmp_path: Path) -> None:
+    """Every record, and what is wrong with segments and lines."""
+    mutations = MUTATIONS[::3]
     assert len(mutations) > 25
-    journals = written(root, mutations)
-    started = started_with_workers(root, far_reading.PROGRAM, CLUSTER, str(root / "far"), *journals)
-    near = ingested(spark, journals, root / "near")
-    ended = started.ended()
-    assert (ended.returncode, ended.stderr) == (0, "")
-    far = far_reading.said(ended.stdout)
-    assert_had_workers(root)
+    journals = written(tmp_path, mutations)
+    far = started_with_workers(tmp_path, far_reading.PROGRAM, CLUSTER, str(tmp_path / "far"), *journals).ended()
+    near = Started(tmp_path, far_reading.PROGRAM, ALONE, tmp_path / "near", *journals).ended()
+    assert [(each.returncode, each.stderr) for each in (near, far)] == [(0, ""), (0, "")]
+    assert_had_workers(tmp_path)
+    one, other = far_reading.said(near.stdout), far_reading.said(far.stdout)
     for name in ("records", "segments", "findings"):
-        some, others = getattr(near, name), getattr(far, name)
+        some, others = getattr(one, name), getattr(other, name)
         assert (name, some - others, others - some) == (name, Counter(), Counter())
         assert some.total() > 100
 
