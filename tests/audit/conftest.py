@@ -4,7 +4,7 @@ by the commands."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from bussrv.audit import job
-from bussrv.audit import session as session_module
 from bussrv.audit.html.model import Facts
 from bussrv.audit.job import Verdict, audit
 from bussrv.audit.reading import snapshot
@@ -46,20 +45,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(600))
 
 
-# Of one session so many tests ask so much that Java was busy with its heap for a tenth of the time: what has been is
-# not remembered for pages that nobody looks at, and what is new has room.
-_FORGETFUL = ("spark.ui.retainedJobs", "spark.ui.retainedStages", "spark.sql.ui.retainedExecutions")
-_ROOM = "-Xms2g -Xmn1g"
-
-
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    with ExitStack() as stack:
-        with pytest.MonkeyPatch.context() as patch:
-            conf = " ".join(f"--conf {name}=20" for name in _FORGETFUL)
-            patch.setenv("PYSPARK_SUBMIT_ARGS", f"{conf} --conf spark.ui.retainedTasks=1000 pyspark-shell")
-            patch.setattr(session_module, "_QUICK_START", f"{session_module._QUICK_START} {_ROOM}")
-            session = stack.enter_context(spark_session("local[2]", quick_start=True))
+    with spark_session("local[2]", quick_start=True) as session:
         yield session
 
 
