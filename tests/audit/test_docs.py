@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
-from bussrv.audit import job
 from bussrv.audit.findings import FINDING, KINDS
-from bussrv.audit.job import Request, Verdict
-from tests.audit.conftest import Collection
+from tests.audit.conftest import without_report
+from tests.audit.journals import day, write_journal
 
 DOCS = Path(__file__).parents[2] / "docs"
 TEXT = (DOCS / "audit.md").read_text(encoding="utf-8")
@@ -35,18 +35,11 @@ def test_findings() -> None:
     assert dict(documented("findings")) == FINDING
 
 
-def test_the_snippet(collection: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it asks for is what the tests of journals are about; here, it is answered with another audit."""
+def test_the_snippet(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (snippet,) = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
-    asked: list[tuple[object, Request]] = []
-
-    def examine(spark: object, request: Request, *_: object) -> Verdict:
-        asked.append((spark, request))
-        return collection.verdict
-
-    monkeypatch.setattr(job, "_examine", examine)
+    write_journal(tmp_path / "bussrv-journal", day().records)
+    monkeypatch.chdir(tmp_path)
     printed: list[tuple[object, ...]] = []
-    session = object()
-    exec(snippet, {"spark": session, "print": lambda *words: printed.append(words)})
-    assert asked == [(session, Request(["bussrv-journal"]))]
-    assert printed == [(False, collection.verdict.summary["kinds"])]
+    with without_report():
+        exec(snippet, {"spark": spark, "print": lambda *words: printed.append(words)})
+    assert printed == [(True, {})]

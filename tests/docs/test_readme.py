@@ -82,8 +82,6 @@ def test_checking_the_journal_of_a_running_server(used: RunningServer, tmp_path:
     assert '"tv":[' in said[-1]
 
 
-# An audit is a process with a Spark of its own, which takes as long as many other tests together.
-@pytest.mark.skipif(MADE_BY_MAKE, reason="`make demo`, which is run below, ends in such an audit")
 def test_the_audit_of_a_running_server(server: RunningServer, tmp_path: Path) -> None:
     audited = shell(as_run_here(command_with("bussrv audit"), server), tmp_path)
     assert (audited.returncode, audited.stderr) == (0, "")
