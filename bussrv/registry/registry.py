@@ -160,13 +160,13 @@ class Registry:
         session = self.state.sessions.get(session_id)
         if session is None:
             return
-        about = session.about()
+        about, expected = session.about(), self._plan().sessions[session_id]
         known, planned = (frozenset(each.provided_by(session_id)) for each in (self.state, self._plan()))
         ended = {
             name: self._stamp(ev.ServiceUnregistered(service=name, reason=reason, **about))
             for name in sorted(known | planned)
         }
-        link_down = [self._stamp(ev.LinkDown(reason=reason, **about))] if session.is_link else []
+        link_down = [self._stamp(ev.LinkDown(reason=reason, **expected.about()))] if expected.is_link else []
         closed = self._stamp(
             ev.SessionClosed(
                 reason=reason,
@@ -179,9 +179,9 @@ class Registry:
             )
         )
         # A service that is just being unregistered has a record of its own on the way; of one that is just being
-        # registered nobody was ever told.
+        # registered, or of a link that is just coming up, nobody was ever told.
         self._happened([*(ended[name] for name in ended if name in planned), *link_down, closed])
-        self._tell([*(ended[name] for name in ended if name in known), *link_down, closed])
+        self._tell([*(ended[name] for name in ended if name in known), *(link_down if session.is_link else ()), closed])
 
     def lose_service(self, session_id: str, service: str, reason: str) -> None:
         """A service that a session provided is over, without anybody asking."""

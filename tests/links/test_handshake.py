@@ -210,6 +210,19 @@ def test_a_link_is_refused_and_closed(network, name, reason):
     assert network.events(ev.LinkUp, ev.LinkDown) == []
 
 
+def test_a_link_that_is_lost_before_it_is_durable_is_journaled_as_lost_and_nobody_hears_of_it(network):
+    member = network.member()
+    network.journal.hold()
+    cellar, _ = ask(network, **{"routing-id": "cellar", "subscriptions": ["*"]})
+    cellar.connection.close()
+    network.journal.release()
+    ends = [f"{ev.event_name(e)} {e.routing_id}" for e in network.events(ev.LinkUp, ev.LinkDown, ev.SessionClosed)]
+    assert ends[:2] == ["link.up cellar", "link.down cellar"]
+    assert [each.partition(" ")[0] for each in ends[2:]] == ["session.closed"]
+    assert (network.bus.links.neighbors(), member.names()) == ([], [])
+    assert network.server("cellar").connection.is_open
+
+
 def test_servers_may_link_from_where_they_are_allowed_to():
     network = Network(link_allow=(ip_network("10.1.0.0/16"),))
     hosts = ("10.1.2.3", "::ffff:10.1.2.4", "::1", "10.2.0.1")
