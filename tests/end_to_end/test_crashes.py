@@ -21,7 +21,7 @@ from bussrv.errors import JournalError
 from bussrv.inspection.history import Moment, snapshots
 from bussrv.journal.keys import PublicKey, generate
 from bussrv.journal.record import Record
-from bussrv.journal.segment import TORN_SUFFIX, is_compressed, list_segments, torn_tail
+from bussrv.journal.segment import TORN_SUFFIX, first_seq, is_compressed, list_segments, torn_tail
 from bussrv.journal.verify import Report, verify
 from bussrv.registry.snapshot import encode
 from bussrv.testing.server import RunningServer
@@ -156,7 +156,7 @@ class Crashes:
         """Only what was being written when the server was killed may end in the middle of a line."""
         *older, last = list_segments(self._journal)
         assert [path.name for path in older if not is_compressed(path) and torn_tail(path)] == []
-        if is_compressed(last):
+        if is_compressed(last) or self._is_closed(last):
             return
         if not torn_tail(last) and self._random.random() < TORN:
             with last.open("ab") as file:
@@ -164,6 +164,12 @@ class Crashes:
         tail = len(torn_tail(last))
         if tail:
             self.torn[last.name + TORN_SUFFIX] = tail
+
+    def _is_closed(self, segment: Path) -> bool:
+        """Whether it was sealed for good: then nothing was being written to it, even if there is no next one yet."""
+        *whole, _ = (self._journal / "manifest").read_text(encoding="utf-8").split("\n")
+        entries = map(json.loads, whole)
+        return any(entry.get("segment") == first_seq(segment) and entry.get("closed") for entry in entries)
 
 
 def as_told(record: Record) -> Told:
