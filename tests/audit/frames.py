@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,15 @@ from bussrv.journal import record
 from bussrv.journal.record import Record
 
 Rows = list[dict[str, Any]]
+
+
+@dataclass
+class Answers:
+    """What Spark and a plain program say of everything, of each period."""
+
+    found: dict[Any, Rows]
+    expected: dict[Any, Rows]
+
 
 _NO_FIELDS_OF_RECORDS = ("v", "prev", "time", CORRUPT)
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from bussrv.audit.activity.leases import leases
 from bussrv.audit.period import Period
 from bussrv.journal.record import Record
 from tests.audit import troubles
-from tests.audit.frames import Rows, frame, in_order, rows
+from tests.audit.frames import Answers, Rows, frame, in_order, rows
 from tests.audit.journals import START, STEP, Writer
 from tests.audit.oracles import leases as oracle
 
@@ -68,14 +67,6 @@ CLIPPED = (START + 3 * STEP, START + 30 * STEP)
 
 LONG_AGO = "begun long ago"
 """A server whose journal only says that a lease ran out, and before its first record, that it was there."""
-
-
-@dataclass
-class Answers:
-    """What Spark and a plain program say of everything, of each period."""
-
-    found: dict[Any, Rows]
-    expected: dict[Any, Rows]
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from bussrv.audit.activity.links import links
 from bussrv.audit.period import Period
 from bussrv.journal.record import Record
 from tests.audit import troubles
-from tests.audit.frames import Rows, frame, in_order, rows
+from tests.audit.frames import Answers, Rows, frame, in_order, rows
 from tests.audit.journals import START, STEP, Writer
 from tests.audit.oracles import links as oracle
 
@@ -131,14 +130,6 @@ STILL_UP = written("boot", *[ev.ConfigReloaded()] * 8, UP, ev.ConfigReloaded())
 DOWN_AGAIN = written("boot", *[ev.ConfigReloaded()] * 8, UP, DOWN, ev.ConfigReloaded())
 
 CLIPPED = (START + 6 * STEP, START + 20 * STEP)
-
-
-@dataclass
-class Answers:
-    """What Spark and a plain program say of everything below, of each period."""
-
-    found: dict[Any, Rows]
-    expected: dict[Any, Rows]
 
 
 @pytest.fixture(scope="module")
