@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from typing import Any
 
 from msgspec import Struct
@@ -102,10 +101,11 @@ class Audience:
     def catch_up(self, session_id: str) -> None:
         """Send a session what was collected for it."""
         group = self.group_of(session_id)
-        watched = (self._watchers[service].values() for service in self._watched.get(session_id, ()))
-        for each in (*((group,) if group is not None else ()), *chain.from_iterable(watched)):
-            if session_id in each.links:
-                self._fanout.catch_up(each, session_id)
+        if group is not None:
+            self._fanout.send_one(group, session_id)
+        for service in self._watched.get(session_id, ()):
+            for group in self.watching(service):
+                self._fanout.send_one(group, session_id)
 
     def leave(self, session_id: str) -> None:
         """A session is gone."""

@@ -285,7 +285,7 @@ class Bus:
         """Send a session what was collected for it."""
         server = self.links.get(session_id)
         if server is not None:
-            self._fanout.catch_up(server.group, session_id)
+            self._fanout.send_one(server.group, session_id)
         else:
             self._audience.catch_up(session_id)
 

@@ -141,16 +141,18 @@ class Fanout:
     def leave(self, group: Group, session_id: str) -> None:
         """A session is no member of ``group`` any more: it is sent what was collected before."""
         self.epoch += 1
-        self.catch_up(group, session_id)
+        self.send_one(group, session_id)
         group.links.pop(session_id, None)
         group.detours.pop(session_id, None)
 
-    def catch_up(self, group: Group, session_id: str) -> None:
-        """Send one member of ``group`` what was collected for it."""
+    def send_one(self, group: Group, session_id: str, further: Sequence[bytes] = ()) -> None:
+        """Send one member of ``group`` at once what was collected for it, and ``further`` frames behind that."""
         link = group.links.get(session_id)
-        frames = group.share(session_id)
+        if link is None:
+            return
+        frames = [*group.share(session_id), *further]
         self._caught_up(group, session_id)
-        if link is not None and frames:
+        if frames:
             link.send(Batch(frames))
 
     def _caught_up(self, group: Group, session_id: str) -> None:
@@ -203,13 +205,6 @@ class Fanout:
             if other.interest is None and not other.links.keys().isdisjoint(group.links):
                 self.flush_group(other)
 
-    def send_one(self, group: Group, session_id: str, frames: Sequence[bytes]) -> None:
-        """Send frames to one member of ``group`` at once, behind what was collected for the group."""
-        self.flush_group(group)
-        link = group.links.get(session_id)
-        if link is not None and frames:
-            link.send(Batch(frames))
-
     def flush_group(self, group: Group) -> None:
         """Send what was collected for one group."""
         self.epoch += 1
@@ -217,7 +212,7 @@ class Fanout:
             return
         del self._dirty[group]
         for session_id in tuple(group.detours):
-            self.catch_up(group, session_id)
+            self.send_one(group, session_id)
         batch, except_for, detours = Batch(group.pending), group.except_for, group.detours
         group.pending, group.detours = [], {}
         if batch:
