@@ -57,7 +57,7 @@ def write_parquet(table: DataFrame, path: Path, partitioned_by: Sequence[str] = 
     writer.parquet(f"file://{path}")
 
 
-def are_small(size: int) -> bool:
+def make_a_small_table(size: int) -> bool:
     """Whether journals are so small that the table of their records is, too.
 
     :param size: in bytes, before they were compressed.

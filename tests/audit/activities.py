@@ -4,7 +4,7 @@ and what the registry was before some of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -121,6 +121,19 @@ def drawn(number: int) -> Collected:
 
     collect()
     return found
+
+
+def everything(directory: Path, cases: Iterable[tuple[list[Record], list[Record]]]) -> tuple[Collected, set[str]]:
+    """Of everything something: those that are drawn, ``days``, and cases, each of a server of its own.
+
+    :param cases: the records of each, and what was before them.
+    :returns: also which servers are those of ``days``.
+    """
+    found, of_days = drawn(80), days(directory)
+    found.add(of_days.records, of_days.given)
+    for records, given in cases:
+        found.add(records, given)
+    return found, {each.server for each in of_days.records}
 
 
 def without_the_first(records: list[Record], number: int) -> tuple[list[Record], list[Record]]:

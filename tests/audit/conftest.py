@@ -124,9 +124,7 @@ def collection(
     clean = {f"clean-{seed}": write_clean(other / "clean" / f"clean-{seed}", seed) for seed in range(CLEAN)}
     out = root / "out [1]"
     before = last_job(spark)
-    with without_report(), pytest.MonkeyPatch.context() as patch:
-        # Nobody is about to seal anything here.
-        patch.setattr(snapshot, "PATIENCE", 0.0)
+    with without_report(), without_patience():
         tampered = [each.directory for each in mutants.values()]
         verdict = audit(spark, [*journals, *tampered, *untouched.values(), *clean.values()], out)
     jobs = last_job(spark) - before
@@ -138,6 +136,14 @@ def without_report() -> Iterator[None]:
     """Audits of which nobody asks for the report: finding out what stands in it takes a third of a small one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bussrv.audit.html.facts.facts", lambda *_: Facts())
+        yield
+
+
+@contextmanager
+def without_patience() -> Iterator[None]:
+    """Nobody is about to seal anything here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshot, "PATIENCE", 0.0)
         yield
 
 

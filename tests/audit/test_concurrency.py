@@ -55,11 +55,7 @@ class Answers:
 def answers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """Of everything: what is drawn, days, and the cases below, each a server of its own."""
     place = tmp_path_factory.mktemp("concurrency")
-    collected = activities.drawn(80)
-    of_days = activities.days(place / "days")
-    collected.add(of_days.records, of_days.given)
-    for case in CASES:
-        collected.add(case(case.__name__)[0], [])
+    collected, _ = activities.everything(place / "days", [(case(case.__name__)[0], []) for case in CASES])
     return Answers(table(frame(spark, place, collected.records, collected.given)), expected(collected))
 
 

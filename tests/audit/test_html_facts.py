@@ -300,9 +300,10 @@ def test_what_is_small_comes_as_it_is(make: Make) -> None:
     assert found.events.rows == (model.Recorded("e", "ok", 2, 4),)
 
 
-def test_no_table_has_a_row(make: Make) -> None:
-    found = facts(make(), {}, Period())
+@pytest.mark.parametrize("period", [Period(), Period(BEGIN, BEGIN + MINUTE)])
+def test_no_table_has_a_row(make: Make, period: Period) -> None:
+    found = facts(make(), {}, period)
     nothing = model.Vouching(
         journal="", server=None, segments=0, records=0, bytes=0, closed=0, open=0, unsealed=0, vouched=0
     )
-    assert found == Facts(vouched=nothing, durations=(0,) * 8)
+    assert found == Facts(since=period.since, until=period.until, vouched=nothing, durations=(0,) * 8)

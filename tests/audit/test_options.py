@@ -27,7 +27,7 @@ from bussrv.journal.moments import parse_instant
 from bussrv.journal.reading import read_header, read_segments
 from bussrv.journal.segment import list_segments
 from bussrv.synth.journal import write_journal
-from tests.audit.conftest import Rows, Whole, without_report
+from tests.audit.conftest import Rows, Whole, without_patience, without_report
 from tests.audit.days import RUNNING, Shape, write_days
 from tests.audit.ingested import Ingested, ingested
 from tests.audit.journals import change_line, day
@@ -210,8 +210,7 @@ def lot(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lot:
     for path in list_segments(new):
         path.write_bytes(path.read_bytes().replace(b'{"v":2,', b'{"v":3,'))
     change_line(list_segments(mixed)[0], 4, lambda line: line.replace(b'{"v":2,', b'{"v":3,'))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(snapshot_module, "PATIENCE", 0.0)
+    with without_patience():
         return Lot(sealed, new, mixed, ingested(spark, [*sealed.values(), new, mixed], root / "out"))
 
 

@@ -86,13 +86,8 @@ class Answers:
 def answers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """Of everything: what is drawn, days, and the cases below, each a server of its own."""
     place = tmp_path_factory.mktemp("services")
-    collected = activities.drawn(80)
-    of_days = activities.days(place / "days")
-    collected.add(of_days.records, of_days.given)
-    for case in CASES:
-        collected.add(*case(case.__name__))
+    collected, houses = activities.everything(place / "days", [case(case.__name__) for case in CASES])
     wanted = expected(collected.records, collected.given)
-    houses = {each.server for each in of_days.records}
     assert {row["server"] for row in wanted.orphans} >= {"planned"}
     assert houses & {row["server"] for row in wanted.orphans}
     return Answers(said_of(frame(spark, place, collected.records, collected.given)), wanted)

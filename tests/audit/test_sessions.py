@@ -56,13 +56,9 @@ def agree(collected: activities.Collected, said: dict[Any, dict[str, Any]], want
 def answers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """Of everything: what is drawn, days, and the cases below, each a server of its own."""
     place = tmp_path_factory.mktemp("sessions")
-    collected = activities.drawn(80)
-    of_days = activities.days(place / "days")
-    collected.add(of_days.records, of_days.given)
-    for case in CASES:
-        collected.add(case(case.__name__), [])
+    collected, houses = activities.everything(place / "days", [(case(case.__name__), []) for case in CASES])
     said = table(spark, frame(spark, place, collected.records, collected.given))
-    return Answers(collected, {each.server for each in of_days.records}, said, expected(collected))
+    return Answers(collected, houses, said, expected(collected))
 
 
 def test_a_plain_program_says_the_same(answers: Answers) -> None:

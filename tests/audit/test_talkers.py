@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from bussrv.audit.activity import talkers
-from tests.audit.frames import Rows, in_order, rows
+from tests.audit.frames import Answers, Rows, in_order, rows
 from tests.audit.journals import START
 from tests.audit.oracles import talkers as oracle
 
@@ -125,14 +124,6 @@ PLANNED = [
     for number in range(2)
 ]
 """Several at once of each of six ids: how many there are among those that are drawn is not known."""
-
-
-@dataclass
-class Answers:
-    """What Spark and a plain program say of those that are drawn and planned, and of the cases."""
-
-    found: dict[str, Rows]
-    expected: dict[str, Rows]
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from bussrv.client.spp import SppClient
 from bussrv.errors import JournalError
 from bussrv.inspection.history import Moment, snapshots
 from bussrv.journal.keys import PublicKey, generate
+from bussrv.journal.manifest import MANIFEST_NAME, read_manifest
 from bussrv.journal.record import Record
 from bussrv.journal.segment import TORN_SUFFIX, first_seq, is_compressed, list_segments, torn_tail
 from bussrv.journal.verify import Report, verify
@@ -167,9 +168,8 @@ class Crashes:
 
     def _is_closed(self, segment: Path) -> bool:
         """Whether it was sealed for good: then nothing was being written to it, even if there is no next one yet."""
-        *whole, _ = (self._journal / "manifest").read_text(encoding="utf-8").split("\n")
-        entries = map(json.loads, whole)
-        return any(entry.get("segment") == first_seq(segment) and entry.get("closed") for entry in entries)
+        closed = read_manifest(self._journal / MANIFEST_NAME).closed()
+        return first_seq(segment) in {seal.segment for seal in closed}
 
 
 def as_told(record: Record) -> Told:

@@ -50,11 +50,12 @@ def scope(tables: Tables, period: Period) -> Question[Scope]:
     return only_row(totals).then(lambda row: _scope(period, **row))
 
 
-def _scope(period: Period, begin: int, end: int, **numbers: int) -> Scope:
+def _scope(period: Period, begin: int | None, end: int | None, **numbers: int) -> Scope:
+    if begin is None or end is None:
+        return Scope(None, **numbers)
     begin = begin if period.since is None else max(begin, period.since)
     end = end if period.until is None else min(end, period.until - 1)
-    is_something = numbers["servers"] and begin <= end
-    return Scope(axis_between(begin, end) if is_something else None, **numbers)
+    return Scope(axis_between(begin, end) if begin <= end else None, **numbers)
 
 
 def servers(tables: Tables, axis: Axis | None) -> Question[Listing[Server]]:

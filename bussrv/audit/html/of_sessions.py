@@ -36,25 +36,25 @@ def protocols(tables: Tables, axis: Axis | None, servers: int) -> Question[Listi
             *map(total, ("objects_in", "objects_out", "bytes_in", "bytes_out")),
         )
     )
-    known = listing(counts, Protocol, most_of("sessions"), *first("protocol"), most=MOST_PROTOCOLS)
+    listed = listing(counts, Protocol, most_of("sessions"), *first("protocol"), most=MOST_PROTOCOLS)
     if axis is None:
-        return known
+        return listed
     of_these = tables["concurrency"].withColumn("protocol", cut(steps.protocol()))
-    return known.then(lambda found: _with_levels(found, of_these, axis, servers == 1))
+    return listed.then(lambda found: _with_levels(found, of_these, axis, servers == 1))
 
 
 def _with_levels(
-    known: Listing[Protocol], concurrency: DataFrame, axis: Axis, is_one_server: bool
+    listed: Listing[Protocol], concurrency: DataFrame, axis: Axis, is_one_server: bool
 ) -> Question[Listing[Protocol]]:
-    of_these = concurrency.where(F.col("protocol").isin(*[each.protocol for each in known.rows]))
+    of_these = concurrency.where(F.col("protocol").isin(*[each.protocol for each in listed.rows]))
     levels = all_rows(steps.concurrency(of_these, axis, is_one_server))
-    return levels.then(lambda rows: _at_levels(known, rows, axis))
+    return levels.then(lambda rows: _at_levels(listed, rows, axis))
 
 
-def _at_levels(known: Listing[Protocol], rows: steps.Rows, axis: Axis) -> Listing[Protocol]:
+def _at_levels(listed: Listing[Protocol], rows: steps.Rows, axis: Axis) -> Listing[Protocol]:
     levels, nothing = steps.filled(rows, axis), (0,) * axis.steps
-    found = ((each, *levels.get(each.protocol, (nothing, nothing))) for each in known.rows)
-    return Listing(tuple(replace(each, most=most, last=last) for each, most, last in found), known.total)
+    found = ((each, *levels.get(each.protocol, (nothing, nothing))) for each in listed.rows)
+    return Listing(tuple(replace(each, most=most, last=last) for each, most, last in found), listed.total)
 
 
 def far_sessions(tables: Tables) -> Question[int]:

@@ -22,7 +22,7 @@ from bussrv.audit.reading.segments import read_text
 from bussrv.audit.reading.snapshot import Journal, Segment, Snapshot
 from bussrv.audit.reading.wholes import Whole, read_wholes
 from bussrv.audit.small import small_table
-from bussrv.audit.store import Store, are_small
+from bussrv.audit.store import Store, make_a_small_table
 from bussrv.journal.header import Header
 
 SEGMENT = (
@@ -134,7 +134,8 @@ def _line_findings(
 
 def _at_once(records: DataFrame, wholes: Mapping[str, Whole]) -> DataFrame:
     """Records of several tables, in one partition if they are few."""
-    return records.coalesce(1) if are_small(sum(whole.size for whole in wholes.values())) else records
+    is_small = make_a_small_table(sum(whole.size for whole in wholes.values()))
+    return records.coalesce(1) if is_small else records
 
 
 def _number_findings(records: DataFrame, extents: Mapping[str, Extent]) -> list[DataFrame]:
