@@ -88,7 +88,7 @@ class SessionIdentified(Event, frozen=True, tag="session.identified"):
 
 
 class SessionClosed(Event, frozen=True, tag="session.closed"):
-    """A session ended, for ``reason``. Written exactly once for every opened session.
+    """A session ended, for ``reason``. Written exactly once for every session of which the opening was.
 
     ``duration`` is in microseconds; the counters are objects (messages) and bytes.
     """

@@ -119,10 +119,11 @@ class IRegistryObserver(Interface):
 class IRegistry(Interface):
     """Every session, service and subscription.
 
-    Invariant: the registry equals the fold of the journal. A change that is asked for is checked, written, durable,
-    applied, and only then answered and announced, in that order. The methods that return a Deferred are such changes:
-    it fires with ``None`` when the change may be answered, and fails with :class:`bussrv.errors.Refused` when it was
-    not made. Losing a session is applied at once.
+    Invariant: the registry equals the fold of the journal, but for sessions of which nothing was written yet (see
+    :mod:`bussrv.registry.newcomers`). A change that is asked for is checked, written, durable, applied, and only then
+    answered and announced, in that order. The methods that return a Deferred are such changes: it fires with ``None``
+    when the change may be answered, and fails with :class:`bussrv.errors.Refused` when it was not made. Losing a
+    session is applied at once.
     """
 
     state: Any = Attribute("The :class:`bussrv.registry.state.RegistryState` that others see. To be read only.")

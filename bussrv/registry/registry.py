@@ -6,7 +6,6 @@ way to the disk; checks are made against it, so that two pending changes can nev
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -14,7 +13,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 from twisted.internet.defer import Deferred, fail, succeed
-from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
@@ -25,6 +23,8 @@ from bussrv.errors import OverLimit, Refused
 from bussrv.interfaces import IJournal, IRegistry, IRegistryObserver
 from bussrv.journal.record import Record, Stamped
 from bussrv.registry import rules
+from bussrv.registry.newcomers import Newcomers
+from bussrv.registry.observers import Observers
 from bussrv.registry.state import SERVER_ROLE, RegistryState, Session
 from bussrv.registry.throttle import Throttle
 from bussrv.settings import Settings
@@ -37,8 +37,6 @@ STRANGER_BURST = 50
 
 SERVICE_CHANGES = (ev.ServiceRegistered, ev.ServiceUnregistered)
 SUBSCRIPTION_CHANGES = (ev.SubscriptionAdded, ev.SubscriptionRenewed, ev.SubscriptionRemoved)
-
-log = Logger()
 
 
 class Identity(Struct, frozen=True, kw_only=True):
@@ -98,17 +96,17 @@ class Registry:
         self._opened = 0
         self._planned: RegistryState | None = None
         self._pending: list[_Pending] = []
-        self._observers: list[IRegistryObserver] = []
-        self._untold: deque[Stamped] = deque()
-        self._telling = False
-        self._throttle = Throttle(STRANGER_RATE, STRANGER_BURST, lambda: clock.mono() / 1_000_000)
+        self._observers = Observers()
+        self._throttle = Throttle(STRANGER_RATE, STRANGER_BURST, self._seconds)
+        self._newcomers = Newcomers(self._seconds)
 
     def observe(self, observer: IRegistryObserver) -> None:
         """Tell ``observer`` of every change from now on."""
-        self._observers.append(observer)
+        self._observers.add(observer)
 
     def note(self, event: ev.Event) -> None:
         """Write down an event that changes nothing in the registry."""
+        self._introduce(event.session)
         self._journal.note(self._stamp(event))
 
     def note_from_stranger(self, event: ev.Event) -> None:
@@ -121,19 +119,15 @@ class Registry:
 
     def open_session(self, protocol: str, peer: str, persistent: bool = False) -> Session:
         """A client is present from now on."""
-        session_id = self._next_session_id()
-        opened = self._stamp(
-            ev.SessionOpened(
-                protocol=protocol,
-                session=session_id,
-                routing_id=self._new_id(),
-                peer=peer,
-                persistent=persistent,
-            )
+        session_id, routing_id = self._next_session_id(), self._new_id()
+        opened = ev.SessionOpened(
+            protocol=protocol, session=session_id, routing_id=routing_id, peer=peer, persistent=persistent
         )
-        self._happened([opened])
+        written = self._newcomers.arrived(opened)
+        stamped = self._stamp(written or opened)
+        self._happened([stamped], is_written=written is not None)
         session = self.state.sessions[session_id]
-        self._tell([opened])
+        self._observers.tell([stamped])
         return session
 
     def open_far(self, home: str, protocol: str, routing_id: str, peer: str) -> tuple[str, Deferred[None]]:
@@ -180,8 +174,10 @@ class Registry:
         )
         # A service that is just being unregistered has a record of its own on the way; of one that is just being
         # registered, or of a link that is just coming up, nobody was ever told.
-        self._happened([*(ended[name] for name in ended if name in planned), *link_down, closed])
-        self._tell([*(ended[name] for name in ended if name in known), *(link_down if session.is_link else ()), closed])
+        happened = [*(ended[name] for name in ended if name in planned), *link_down, closed]
+        self._happened(happened, is_written=not self._newcomers.left(session_id))
+        told_down = link_down if session.is_link else ()
+        self._observers.tell([*(ended[name] for name in ended if name in known), *told_down, closed])
 
     def lose_service(self, session_id: str, service: str, reason: str) -> None:
         """A service that a session provided is over, without anybody asking."""
@@ -190,7 +186,7 @@ class Registry:
             self._overtake(session_id, service, SERVICE_CHANGES, "not-registered")
             lost = self._stamp(ev.ServiceUnregistered(service=service, reason=reason, **session.about()))
             self._happened([lost])
-            self._tell([lost])
+            self._observers.tell([lost])
 
     def lose_subscription(self, session_id: str, service: str, reason: str) -> None:
         """A subscription is over, without anybody asking."""
@@ -199,7 +195,7 @@ class Registry:
             self._overtake(session_id, service, SUBSCRIPTION_CHANGES, "no-such-subscription")
             lost = self._stamp(ev.SubscriptionRemoved(service=service, reason=reason, **session.about()))
             self._happened([lost])
-            self._tell([lost])
+            self._observers.tell([lost])
 
     # Changes that clients ask for.
 
@@ -319,6 +315,7 @@ class Registry:
         return self._planned
 
     def _change(self, session_id: str, changes: Sequence[ev.Event]) -> Deferred[None]:
+        self._introduce(session_id)
         pending = _Pending(session_id, [self._stamp(event) for event in changes])
         written = self._journal.append(pending.stamped)
         plan = self._plan()
@@ -336,7 +333,7 @@ class Registry:
             raise pending.overtaken
         for each in pending.stamped:
             self.state.apply(each.event, each.time)
-        self._tell(pending.stamped)
+        self._observers.tell(pending.stamped)
 
     def _not_written(self, pending: _Pending, failure: Failure) -> Failure:
         """Whatever else is on its way will not be written either: it was checked against this change."""
@@ -352,25 +349,23 @@ class Registry:
             if pending.session_id == session_id and any(isinstance(e, kinds) and e.service == service for e in events):
                 pending.overtaken = Refused(reason, f"{service!r} ended while a change of it was being written")
 
-    def _happened(self, stamped: Sequence[Stamped]) -> None:
-        """Write down and apply what has happened already."""
+    def _introduce(self, session_id: str | None) -> None:
+        """Write down that a session was opened, before anything else of it is, if that was not done yet."""
+        opened = self._newcomers.acted(session_id)
+        if opened is not None:
+            stamped = self._stamp(opened)
+            self._journal.note(stamped)
+            for state in (self.state, self._plan()):
+                state.opened_at(session_id or "", stamped.time)
+
+    def _happened(self, stamped: Sequence[Stamped], *, is_written: bool = True) -> None:
+        """Apply what has happened already, and write it down."""
         plan = self._plan()
         for each in stamped:
-            self._journal.note(each)
+            if is_written:
+                self._journal.note(each)
             plan.apply(each.event, each.time)
             self.state.apply(each.event, each.time)
-
-    def _tell(self, stamped: Sequence[Stamped]) -> None:
-        """Tell every observer, in order, even when what one of them is told makes it close a session."""
-        self._untold.extend(stamped)
-        if self._telling:
-            return
-        self._telling = True
-        while self._untold:
-            each = self._untold.popleft()
-            for observer in self._observers:
-                _tell_one(observer, each)
-        self._telling = False
 
     # Refusals.
 
@@ -389,12 +384,8 @@ class Registry:
         if session is not None:
             self.note_from_stranger(kind(service=excerpt(service), reason=reason, **session.about()))
 
+    def _seconds(self) -> float:
+        return self._clock.mono() / 1_000_000
+
     def _stamp(self, event: ev.Event) -> Stamped:
         return Stamped(self._clock.utc(), self._clock.mono(), event)
-
-
-def _tell_one(observer: IRegistryObserver, stamped: Stamped) -> None:
-    try:
-        observer.registry_changed(stamped)
-    except Exception:
-        log.failure("registry: {observer} failed on {event}", observer=observer, event=stamped.event)

@@ -159,6 +159,10 @@ class RegistryState:
             if subscription.session in self.sessions:
                 self.subscriptions.setdefault(subscription.session, {})[subscription.service] = subscription
 
+    def opened_at(self, session_id: str, time: int) -> None:
+        """A session that is there was opened at another ``time`` (UTC microseconds) than was said before."""
+        self.sessions[session_id] = replace(self.sessions[session_id], opened=time)
+
     def apply(self, event: ev.Event, time: int) -> None:
         """Change this state as ``event``, which happened at ``time`` (UTC microseconds), says."""
         change = _CHANGES.get(type(event))

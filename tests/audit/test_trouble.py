@@ -117,6 +117,10 @@ STORMS: dict[str, tuple[list[Record], list[dict[str, object]]]] = {
         [*openings(0, 11), *openings(120, 10)],
         [storm(0, 5, 11, 11), storm(120, 124.5, 10, 10)],
     ),
+    "most were left out": (
+        [*openings(0, 3), *openings(2, 1, suppressed=8)],
+        [storm(0, 2, 12, 12)],
+    ),
     "two addresses": ([*openings(0, 5), *openings(10, 5, "192.0.2.2:{}")], []),
     "two wire formats": ([*openings(0, 5), *openings(10, 5, protocol="objects")], []),
     "sessions of another server": (openings(0, 20, home="attic"), []),
@@ -147,7 +151,10 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
     stormy = Writer("stormy")
     for number in range(400):
         host = f"192.0.2.{number * number % 5}"
-        stormy.open(f"s.{number}", peer=f"{host}:{number}", protocol=("spp", "objects")[number % 7 == 0])
+        left_out = number % 11 or None
+        stormy.open(
+            f"s.{number}", peer=f"{host}:{number}", protocol=("spp", "objects")[number % 7 == 0], suppressed=left_out
+        )
     return [*drawn, *troubles.draw(100), *stormy.records, *troubles.synthetic(tmp_path_factory.mktemp("synthetic"))]
 
 

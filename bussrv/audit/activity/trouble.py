@@ -63,7 +63,8 @@ def refusals(records: DataFrame, period: Period) -> DataFrame:
 def storms(records: DataFrame, period: Period) -> DataFrame:
     """Reconnect storms: minutes (of the clock, UTC) in a row in each of which one address opened at least ``STORM``
     sessions. ``begin`` and ``end`` are the first and the last opening, ``openings`` is how many there were, and
-    ``peak`` the most in one of the minutes. Sessions of other servers do not count.
+    ``peak`` the most in one of the minutes. What an opening says was left out before it counts as if it were at that
+    time, too; sessions of other servers do not count.
     """
     in_order = Window.partitionBy("server", "protocol", "address").orderBy("minute")
     # Of minutes in a row, each is one more and comes one later.
@@ -89,7 +90,7 @@ def _busy_minutes(records: DataFrame, period: Period) -> DataFrame:
         .withColumn("address", address_of(F.col("peer")))
         .groupBy("server", "protocol", "address", F.floor(F.unix_micros("moment") / _MINUTE).alias("minute"))
         .agg(
-            F.count("*").alias("openings"),
+            (F.count("*") + F.coalesce(F.sum("suppressed"), F.lit(0))).alias("openings"),
             F.min("moment").alias("first_moment"),
             F.max("moment").alias("last_moment"),
         )

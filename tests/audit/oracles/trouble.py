@@ -84,7 +84,7 @@ def storms(records: list[Record], since: int | None = None, until: int | None = 
         is_own = isinstance(event, ev.SessionOpened) and event.home is None and event.peer is not None
         if is_own and is_within(each.time, since, until):
             where = (each.server, event.protocol, address_of(event.peer))
-            by_minute[where][each.time // 60_000_000].append(each.time)
+            by_minute[where][each.time // 60_000_000] += [each.time] * (1 + (event.suppressed or 0))
     found = []
     for (server, protocol, address), minutes in by_minute.items():
         busy = {minute for minute, times in minutes.items() if len(times) >= 10}
