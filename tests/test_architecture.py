@@ -26,7 +26,7 @@ BASE = ("bussrv.version", "bussrv.errors", "bussrv.values", "bussrv.events")
 
 # From low to high. A module imports from its own layer and from those below. A package stands for everything in it.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    (*BASE, "bussrv.clock", "bussrv.addresses"),
+    (*BASE, "bussrv.clock", "bussrv.addresses", "bussrv.turn"),
     ("bussrv.interfaces", "bussrv.settings", "bussrv.plugin"),
     ("bussrv.wire", "bussrv.journal"),
     ("bussrv.registry",),

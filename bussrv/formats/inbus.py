@@ -30,7 +30,6 @@ from typing import Any
 from twisted.internet.protocol import DatagramProtocol
 from twisted.internet.task import LoopingCall
 
-from bussrv.bus.turns import EndOfTurn
 from bussrv.errors import Refused, RemoteProtocolError
 from bussrv.formats.inbus_drops import Drops
 from bussrv.formats.inbus_outlet import MAPPED, Outlet
@@ -40,6 +39,7 @@ from bussrv.formats.listening import DatagramListener
 from bussrv.formats.segments import MOST_SEGMENTS
 from bussrv.interfaces import IBus
 from bussrv.journal.record import format_time
+from bussrv.turn import EndOfTurn
 from bussrv.wire import inbus as wire
 
 LEDGER_SHOWN = 100

@@ -1,7 +1,9 @@
 """The journal on disk: one writer thread, one sync for everything that queued up meanwhile.
 
 The reactor hands entries over and never waits; the thread writes them in batches (:mod:`bussrv.journal.batch`), then
-tells the reactor. Batches form by themselves while the previous one is on its way to the disk.
+tells the reactor. Batches form by themselves while the previous one is on its way to the disk. What one turn of the
+reactor brings is handed over at its end: were the thread woken by the first of it, the two would be in each other's way
+until the last.
 
 When the disk fails, changes that were asked for fail with :class:`JournalUnavailable`, and facts are kept.
 
@@ -15,9 +17,9 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from twisted.internet.defer import Deferred, fail
-from twisted.internet.interfaces import IReactorFromThreads
 from twisted.logger import Logger
 from zope.interface import implementer
 
@@ -27,6 +29,7 @@ from bussrv.interfaces import IJournal
 from bussrv.journal.batch import BatchWriter, Entry, make_entry
 from bussrv.journal.record import Record, Stamped
 from bussrv.journal.upkeep import Upkeep
+from bussrv.turn import EndOfTurn
 
 log = Logger()
 
@@ -42,7 +45,7 @@ class FileJournal:
     def __init__(
         self,
         writer: BatchWriter,
-        reactor: IReactorFromThreads,
+        reactor: Any,
         upkeep: Upkeep | None = None,
         hide: Callable[[Event], Event] | None = None,
     ) -> None:
@@ -50,7 +53,9 @@ class FileJournal:
         self._reactor = reactor
         self._upkeep = upkeep
         self._hide = hide
-        self._inbox: queue.SimpleQueue[Entry | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[list[Entry | None]] = queue.SimpleQueue()
+        self._collected: list[Entry | None] = []
+        self._turn = EndOfTurn(self._hand_over, reactor)
         self._closed: Deferred[None] | None = None
         self._is_closed = False
         self._term = 0
@@ -69,7 +74,7 @@ class FileJournal:
         if self._is_closed:
             return fail(JournalUnavailable("the journal is closed"))
         done: Deferred[list[Record]] = Deferred()
-        self._inbox.put(make_entry(self._hidden(stamped), done, self._term))
+        self._collect(make_entry(self._hidden(stamped), done, self._term))
         return done
 
     def note(self, stamped: Stamped) -> None:
@@ -77,7 +82,7 @@ class FileJournal:
 
         :raises ValueError, TypeError: if it cannot be encoded.
         """
-        self._inbox.put(make_entry(self._hidden([stamped])))
+        self._collect(make_entry(self._hidden([stamped])))
 
     def follow(self, follower: Callable[[list[Record]], None]) -> None:
         """Call ``follower`` with what is durable from now on, in order, before anybody who waits for it is told."""
@@ -89,8 +94,17 @@ class FileJournal:
         :returns: fires when the files are closed. To be called once.
         """
         self._closed = Deferred()
-        self._inbox.put(None)
+        self._collect(None)
+        self._turn.hurry()
         return self._closed
+
+    def _collect(self, entry: Entry | None) -> None:
+        self._collected.append(entry)
+        self._turn.wait()
+
+    def _hand_over(self) -> None:
+        collected, self._collected = self._collected, []
+        self._inbox.put(collected)
 
     def _hidden(self, stamped: Sequence[Stamped]) -> Sequence[Stamped]:
         hide = self._hide
@@ -116,9 +130,9 @@ class FileJournal:
     def _next_batch(self) -> list[Entry | None]:
         entries: list[Entry | None] = []
         try:
-            entries.append(self._inbox.get(timeout=self._writer.patience()))
+            entries += self._inbox.get(timeout=self._writer.patience())
             while entries[-1] is not None:
-                entries.append(self._inbox.get_nowait())
+                entries += self._inbox.get_nowait()
         except queue.Empty:
             pass
         return entries
@@ -165,9 +179,10 @@ class FileJournal:
     def _tell_closed(self) -> None:
         self._thread.join()
         self._is_closed = True
+        self._turn.hurry()
         while not self._inbox.empty():
-            entry = self._inbox.get()
-            if entry is not None and entry.done is not None:
-                entry.done.errback(JournalUnavailable("the journal is closed"))
+            for entry in self._inbox.get():
+                if entry is not None and entry.done is not None:
+                    entry.done.errback(JournalUnavailable("the journal is closed"))
         if self._closed is not None:
             self._closed.callback(None)

@@ -48,7 +48,8 @@ class FakeClock:
 
 @implementer(IReactorFromThreads)
 class FakeReactor:
-    """Runs what threads ask for in the thread of the test, and only while the test waits for something."""
+    """Runs what threads ask for in the thread of the test, and only while the test waits for something. Its turns are
+    over at once."""
 
     def __init__(self):
         self._calls = queue.SimpleQueue()
@@ -56,6 +57,10 @@ class FakeReactor:
 
     def callFromThread(self, function, *args, **kwargs):
         self._calls.put((function, args, kwargs))
+
+    def callLater(self, delay, function):
+        assert delay == 0
+        function()
 
     def run_one(self):
         """Wait for one call and run it."""

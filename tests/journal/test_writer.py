@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
 
 from bussrv import events as ev
 from bussrv.clock import SystemClock
@@ -18,7 +19,18 @@ from bussrv.journal.reading import NO_FOLD, read_header
 from bussrv.journal.recovery import Recovered, recover
 from bussrv.journal.segment import digest_of, first_seq, list_segments, segment_name
 from bussrv.journal.writer import FileJournal
-from tests.journal.support import PATIENCE, FakeClock, actors, every_record, fact, lines_of, note, stamp, writer
+from tests.journal.support import (
+    PATIENCE,
+    FakeClock,
+    FakeReactor,
+    actors,
+    every_record,
+    fact,
+    lines_of,
+    note,
+    stamp,
+    writer,
+)
 
 
 def collect(journal, names):
@@ -308,6 +320,48 @@ def test_what_queues_up_during_a_sync_shares_the_next_one(tmp_path, open_journal
     # One for the segment, one for the first batch, one for all others.
     assert disk.calls["sync"] == 3
     assert actors(tmp_path) == ["first", *names]
+
+
+class TurningReactor(FakeReactor):
+    """The turns of which are over when the test says so."""
+
+    def __init__(self):
+        super().__init__()
+        self._clock = Clock()
+        self.callLater = self._clock.callLater
+
+    def end_turn(self):
+        self._clock.advance(0)
+
+
+@pytest.fixture
+def turning(tmp_path, disk):
+    reactor = TurningReactor()
+    return FileJournal(writer(tmp_path, files=disk), reactor), reactor
+
+
+def test_what_one_turn_brings_is_written_at_once(turning, disk):
+    journal, reactor = turning
+    for turn in range(1, 4):
+        written = collect(journal, "abc")
+        journal.note(note("d"))
+        reactor.end_turn()
+        reactor.run_until(lambda written=written: len(written) == 3)
+        assert disk.calls["sync"] == 1 + turn
+    reactor.wait(journal.close())
+
+
+def test_what_the_last_turn_brought_is_written_before_the_end(tmp_path, turning):
+    journal, reactor = turning
+    written = collect(journal, "abc")
+    journal.note(note("d"))
+    closed = journal.close()
+    late = journal.append([note("e")])
+    reactor.wait(closed)
+    assert (written, actors(tmp_path)) == ([*"abc"], [*"abcd"])
+    with pytest.raises(JournalUnavailable, match="closed"):
+        reactor.wait(late)
+    reactor.end_turn()
 
 
 def test_nothing_is_said_before_it_is_on_the_disk(tmp_path, open_journal, disk, reactor):
