@@ -2,7 +2,7 @@
 
 Of each address some openings a second are written at once. The others wait until something else of their session is to
 be written. A session that ends before that leaves no record, and the next opening that is written of its address says
-how many did (BUS, sections 9 and 10: what strangers cause, and every opened session is closed exactly once).
+how many did. So each opening in the journal has its closing, and each connection is in the journal or counted.
 """
 
 from __future__ import annotations
