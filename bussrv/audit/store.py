@@ -49,8 +49,6 @@ class Store:
 
 def write_parquet(table: DataFrame, path: Path, partitioned_by: Sequence[str] = ()) -> None:
     """Write a table into a directory, replacing what is there."""
-    if partitioned_by:
-        table = table.repartition(*partitioned_by)
     writer = table.write.mode("overwrite").partitionBy(*partitioned_by)
     for column in _WITHOUT_DICTIONARY:
         writer = writer.option(f"parquet.enable.dictionary#{column}", False)

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from bussrv.audit.job import FINDINGS, NOT_JUDGED
+from bussrv.audit import session
+from bussrv.audit.job import FINDINGS, NOT_JUDGED, main
 from bussrv.audit.tables import PUBLISHED
-from tests.audit.commands import JOB, run
+from tests.audit.commands import JOB, called, run
 from tests.audit.conftest import Rows, Whole
 from tests.audit.days import Shape, write_days
 
@@ -66,15 +67,18 @@ def test_a_spark_connect_server_gives_the_same_tables(
 @pytest.mark.parametrize(
     ("url", "sentence"),
     [
-        ("sc://127.0.0.1:{}", "nobody answered for 15 seconds"),
+        ("sc://127.0.0.1:{}", "nobody answered for 1 seconds"),
         ("http://127.0.0.1:{}", "there is no Spark Connect server at http://127.0.0.1:"),
     ],
 )
-def test_nobody_is_there(url: str, sentence: str, tmp_path: Path) -> None:
+def test_nobody_is_there(
+    url: str, sentence: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "ANSWERED_WITHIN", 1.0)
     write_days(tmp_path / "hall", Shape(events=5), "hall")
     begun = time.monotonic()
-    ended = run(tmp_path, JOB, "hall", "--remote", url.format(free_port()))
-    assert time.monotonic() - begun < 120.0
+    ended = called(spark, main, tmp_path, "hall", "--remote", url.format(free_port()))
+    assert time.monotonic() - begun < 60.0
     assert (ended.returncode, ended.stdout) == (NOT_JUDGED, "")
     assert ended.stderr.count("\n") == 1, ended.stderr
     assert ended.stderr.startswith("bussrv audit: there is no Spark Connect server at")
