@@ -315,7 +315,8 @@ class Registry:
         return self._planned
 
     def _change(self, session_id: str, changes: Sequence[ev.Event]) -> Deferred[None]:
-        self._introduce(session_id)
+        if changes:
+            self._introduce(session_id)
         pending = _Pending(session_id, [self._stamp(event) for event in changes])
         written = self._journal.append(pending.stamped)
         plan = self._plan()

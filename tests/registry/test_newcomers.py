@@ -132,3 +132,12 @@ def test_who_does_something_is_written_before_that(bench, act, names):
     last = bench.journal.records[-1]
     assert last.event.duration == last.time - record.time
     assert bench.names().count("session.opened") == bench.names().count("session.closed") == BURST + 1
+
+
+def test_who_changes_nothing_has_done_nothing(bench):
+    flood(bench, BURST)
+    before = len(bench.journal.records)
+    session_id = bench.open()
+    bench.registry.unregister_services(session_id)
+    bench.registry.close_session(session_id, "client-closed", Traffic())
+    assert bench.names()[before:] == []
