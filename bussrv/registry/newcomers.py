@@ -14,12 +14,7 @@ from msgspec.structs import replace
 
 from bussrv.addresses import host_of
 from bussrv.events import SessionOpened
-from bussrv.registry.throttle import MAX_KEYS, Throttle
-
-RATE = 10.0
-"""How many openings of one address are written at once, a second, when its burst is used up."""
-
-BURST = 50
+from bussrv.registry.throttle import MAX_KEYS, STRANGER_BURST, STRANGER_RATE, Throttle
 
 
 class Newcomers:
@@ -29,7 +24,7 @@ class Newcomers:
     """
 
     def __init__(self, seconds: Callable[[], float]) -> None:
-        self._throttle = Throttle(RATE, BURST, seconds)
+        self._throttle = Throttle(STRANGER_RATE, STRANGER_BURST, seconds)
         self._waiting: dict[str, SessionOpened] = {}
         self._left_out: OrderedDict[str, int] = OrderedDict()
 

@@ -26,14 +26,9 @@ from bussrv.registry import rules
 from bussrv.registry.newcomers import Newcomers
 from bussrv.registry.observers import Observers
 from bussrv.registry.state import SERVER_ROLE, RegistryState, Session
-from bussrv.registry.throttle import Throttle
+from bussrv.registry.throttle import STRANGER_BURST, STRANGER_RATE, Throttle
 from bussrv.settings import Settings
 from bussrv.values import Interest, Traffic, check_service_name, excerpt
-
-STRANGER_RATE = 10.0
-"""How many records a second one address may cause by being refused, once its burst is used up."""
-
-STRANGER_BURST = 50
 
 SERVICE_CHANGES = (ev.ServiceRegistered, ev.ServiceUnregistered)
 SUBSCRIPTION_CHANGES = (ev.SubscriptionAdded, ev.SubscriptionRenewed, ev.SubscriptionRemoved)

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
+STRANGER_RATE = 10.0
+"""How many records of a kind a second one address may cause, once its burst is used up."""
+
+STRANGER_BURST = 50
+
 MAX_KEYS = 10_000
 
 

@@ -18,7 +18,6 @@ from pyspark.sql import SparkSession
 
 from bussrv.audit import job
 from bussrv.audit.job import Verdict, audit
-from bussrv.audit.reading import snapshot as snapshot_module
 from bussrv.audit.reading.sources import choose, take_snapshot
 from bussrv.errors import JournalError
 from bussrv.journal.batch import Rotation
@@ -40,8 +39,9 @@ ReadTable = Callable[[Path, str], Rows]
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_module, "PATIENCE", 0.0)
+def impatient() -> Iterator[None]:
+    with without_patience():
+        yield
 
 
 def plain(rows: Rows) -> Counter[str]:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from bussrv import events as ev
-from bussrv.registry import newcomers
+from bussrv.registry.throttle import STRANGER_BURST
 from bussrv.wire.objects import MAX_ADDED, ObjectReader
 from tests.hostile.cases_floods import nested_rules
 from tests.hostile.rows import (
@@ -181,7 +181,7 @@ def test_a_flood_of_connections_does_not_fill_the_journal() -> None:
     before, joined = len(network.journal.records), len(network.events(ev.SessionOpened))
     for _ in range(500):
         network.connect("objects").send_bytes(b"[]\0")
-    assert len(network.journal.records) - before <= 2 * newcomers.BURST
+    assert len(network.journal.records) - before <= 2 * STRANGER_BURST
     network.reactor.advance(60)
     network.connect("objects")
     opened = network.events(ev.SessionOpened)[joined:]

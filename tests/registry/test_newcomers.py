@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from bussrv import events as ev
 from bussrv.registry import newcomers
-from bussrv.registry.newcomers import BURST, RATE, Newcomers
+from bussrv.registry.newcomers import Newcomers
 from bussrv.registry.registry import Identity
+from bussrv.registry.throttle import STRANGER_BURST as BURST
+from bussrv.registry.throttle import STRANGER_RATE as RATE
 from bussrv.values import ModeInterest, Traffic
 from tests.journal.support import fold
 from tests.registry.support import Bench
@@ -28,14 +30,15 @@ steps = st.lists(
 @given(steps, st.integers(1, 3))
 def test_everybody_is_written_or_counted_and_whoever_does_something_is_written(steps, burst):
     now, there, written = 0.0, {}, []
-    arrived, tokens, left = Counter(), defaultdict(lambda: burst), Counter()
+    arrived, told, tokens, left = Counter(), Counter(), defaultdict(lambda: burst), Counter()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(newcomers, "BURST", burst)
+        patch.setattr(newcomers, "STRANGER_BURST", burst)
         tested = Newcomers(lambda: now)
 
     def write(event, host):
         assert event.suppressed == (left.pop(host, 0) or None)
         written.append(event.session)
+        told[host] += 1 + (event.suppressed or 0)
 
     for number, (step, which, host) in enumerate(steps):
         known = sorted(there)
@@ -63,10 +66,12 @@ def test_everybody_is_written_or_counted_and_whoever_does_something_is_written(s
             left[host] += is_unwritten
             assert tested.acted(session_id) is None
     assert len(written) == len({*written})
+    waiting = Counter(host for session_id, host in there.items() if session_id not in written)
+    assert arrived == told + left + waiting
 
 
 def test_only_so_many_addresses_are_remembered(monkeypatch):
-    monkeypatch.setattr(newcomers, "BURST", 0)
+    monkeypatch.setattr(newcomers, "STRANGER_BURST", 0)
     monkeypatch.setattr(newcomers, "MAX_KEYS", 2)
     tested = Newcomers(lambda: 0.0)
     for number in range(3):

@@ -6,8 +6,9 @@ from zope.interface.verify import verifyClass, verifyObject
 from bussrv import events as ev
 from bussrv.interfaces import IRegistry, IRegistryObserver, ISession
 from bussrv.journal.memory import MemoryJournal
-from bussrv.registry.registry import STRANGER_BURST, STRANGER_RATE, Identity, Registry
+from bussrv.registry.registry import Identity, Registry
 from bussrv.registry.state import Session
+from bussrv.registry.throttle import STRANGER_BURST, STRANGER_RATE
 from bussrv.values import ModeInterest, Traffic
 from tests.journal.support import fold
 from tests.registry.support import SERVER, Bench, Watcher, outcome_of

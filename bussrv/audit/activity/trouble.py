@@ -90,7 +90,7 @@ def _busy_minutes(records: DataFrame, period: Period) -> DataFrame:
         .withColumn("address", address_of(F.col("peer")))
         .groupBy("server", "protocol", "address", F.floor(F.unix_micros("moment") / _MINUTE).alias("minute"))
         .agg(
-            (F.count("*") + F.coalesce(F.sum("suppressed"), F.lit(0))).alias("openings"),
+            (F.count("*") + _left_out()).alias("openings"),
             F.min("moment").alias("first_moment"),
             F.max("moment").alias("last_moment"),
         )
@@ -108,4 +108,8 @@ def _date() -> Column:
 
 
 def _counts() -> list[Column]:
-    return [F.count("*").alias("records"), F.coalesce(F.sum("suppressed"), F.lit(0)).alias("suppressed")]
+    return [F.count("*").alias("records"), _left_out().alias("suppressed")]
+
+
+def _left_out() -> Column:
+    return F.coalesce(F.sum("suppressed"), F.lit(0))
