@@ -33,12 +33,12 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help run demo test test-full lint types bench bench-full docs clean java always
+.PHONY: help run demo check test test-full lint types bench bench-full docs clean java always
 
 help: ## say what there is (what `make` alone does)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s  %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo 'make run ARGS="--objects 9000"   passes options on; run, demo, tests, types and bench know ARGS'
+	@echo 'make run ARGS="--objects 9000"   passes options on; run, demo, check, test, types and bench know ARGS'
 	@echo 'make test PYTHON=python3.12      works with that interpreter'
 
 # No pid file: one that a crash left behind would keep the server from starting. `exec`, so that a signal to make gets there.
@@ -48,11 +48,16 @@ run: $(RUN) ## start the server, all four wire formats on loopback, journal in .
 demo: java $(AUDIT) ## show the server at work: clients of every wire format, then the audit (needs Java 17+)
 	@exec $(BIN)/python -m bussrv.demo $(ARGS)
 
-test: java $(DEV) ## run every test, those of the Spark audit too (needs Java 17+)
+check: $(DEV) ## run the tests that need neither Spark nor processes, in under a minute
+	$(BIN)/python -m pytest -m 'not spark and not processes and not long' $(ARGS)
+
+test: java $(DEV) ## run every test, the dearest at a third of their size (needs Java 17+)
 	$(BIN)/python -m pytest $(ARGS)
 
-test-full: java $(DEV) ## the same, and the few tests that take minutes each
-	$(BIN)/python -m pytest -m '' $(ARGS)
+# TEST_SIZE: see tests/size.py.
+test-full: java $(DEV) ## the same at full size with other drawn examples each time, and the tests of bench
+	TEST_SIZE=full HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-random} \
+		$(BIN)/python -m pytest -m '' -o testpaths='tests bench' $(ARGS)
 
 lint: $(DEV) ## check style and formatting
 	$(BIN)/ruff check .

@@ -9,5 +9,5 @@ from setuptools import find_packages, setup
 setup(
     package_dir={"": "."},
     packages=[*find_packages(include=["bussrv", "bussrv.*"]), "twisted.plugins"],
-    package_data={"bussrv": ["py.typed"]},
+    package_data={"bussrv": ["py.typed"], "bussrv.audit.report": ["templates/*", "templates/chapters/*"]},
 )

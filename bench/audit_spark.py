@@ -11,8 +11,8 @@ from audit_answers import Answers, as_answer
 from audit_meter import Meter
 
 from bussrv.audit.job import audit
-from bussrv.audit.progress import Progress
 from bussrv.audit.reading.sources import are_small
+from bussrv.audit.spark.progress import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,7 +88,7 @@ def run(directories: list[Path], out: Path, checkpoint: Path | None, meter: Mete
     :param checkpoint: where it goes on from, and what it leaves for the next one.
     """
     with meter.phase(START):
-        from bussrv.audit.session import spark_session
+        from bussrv.audit.spark.session import spark_session
 
         session = spark_session(quick_start=are_small([str(each) for each in directories]))
         spark = session.__enter__()

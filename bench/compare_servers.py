@@ -91,7 +91,7 @@ def _triangle(directory: Path) -> Iterator[Running]:
         for number in range(3):
             links = [word for each in servers for word in ("--link", f"tcp:127.0.0.1:{each.port('objects')}")]
             journal = directory / f"journal-{number}"
-            servers.append(stack.enter_context(RunningServer(journal, [*RAISED, *links])))
+            servers.append(stack.enter_context(RunningServer(journal, [*RAISED, "--link-allow", "127.0.0.1", *links])))
         places = {f"objects-{number}": f"objects:{each.port('objects')}" for number, each in enumerate(servers)}
         yield Running([each.process.pid for each in servers], places)
 

@@ -14,7 +14,7 @@ from twisted.internet.abstract import FileDescriptor
 from twisted.internet.defer import Deferred
 
 from bussrv.clock import SystemClock
-from bussrv.interfaces import IJournal
+from bussrv.journal.interfaces import IJournal
 from bussrv.journal.memory import MemoryJournal
 from bussrv.registry.registry import Registry
 

@@ -27,7 +27,7 @@ from twisted.internet.endpoints import UNIXClientEndpoint, connectProtocol
 from twisted.internet.protocol import Protocol, connectionDone
 from zope.interface import implementer
 
-from bussrv.interfaces import IJournal
+from bussrv.journal.interfaces import IJournal
 from bussrv.journal.record import Record, Stamped
 
 Encode = Callable[[int, Stamped], str]

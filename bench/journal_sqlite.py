@@ -14,7 +14,7 @@ from journal_figures import Figures, figures
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from bussrv.interfaces import IJournal
+from bussrv.journal.interfaces import IJournal
 from bussrv.journal.record import Record, Stamped
 
 MOST_ROWS = 1000

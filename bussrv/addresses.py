@@ -1,8 +1,24 @@
-"""Addresses as they stand in the journal and the banner: ``127.0.0.1:7890``, ``[::1]:7890``."""
+"""Addresses as they stand in the journal and the banner, and how clients are counted by them. Pure.
+
+Addresses are ``127.0.0.1:7890``, ``[::1]:7890`` and ``unix:/path``. Limits that hold for one address are kept by its
+:func:`address_key`; :func:`is_exempt` says which addresses have no such limits.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import Any, Final
+
+UNIX: Final = "unix"
+"""The address of a client of a UNIX socket begins with this. The rest is a path that the client chooses."""
+
+IPV6_PREFIX = 64
+"""The bits of an IPv6 address that one client cannot choose: it is given a whole network of that size."""
+
+_KEPT = 10_000
+_HOST_BITS = (1 << (128 - IPV6_PREFIX)) - 1
 
 
 def format_address(host: str, port: int) -> str:
@@ -20,9 +36,24 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def peer_text(address: Any) -> str:
-    """What a Twisted address object is called: its host and port, or else the path of a socket."""
+    """The text of a Twisted address object: its host and port, or for a UNIX socket its path."""
     host = getattr(address, "host", None)
-    return str(getattr(address, "name", address)) if host is None else format_address(host, address.port)
+    if host is not None:
+        return format_address(_shortest(host), address.port)
+    if not hasattr(address, "name"):
+        return str(address)
+    path = address.name or b""
+    return f"{UNIX}:{path.decode('utf-8', 'backslashreplace')}" if path else UNIX
+
+
+def _shortest(host: str) -> str:
+    """An IPv6 address without the zeros that a proxy may have stated; anything else as it is."""
+    if ":" not in host:
+        return host
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return host
 
 
 def host_of(address: str) -> str:
@@ -30,3 +61,61 @@ def host_of(address: str) -> str:
     if address.count(":") > 1 and not address.startswith("["):
         return address
     return address.rpartition(":")[0] or address
+
+
+def parse_host(address: str) -> IPv4Address | IPv6Address | None:
+    """The host of an address that may have a port or a zone; ``None`` if it has none, such as a UNIX socket.
+
+    An IPv4 address is the same whether or not it is written as an IPv6 address.
+    """
+    try:
+        host = ip_address(host_of(address).removeprefix("[").removesuffix("]").partition("%")[0])
+    except ValueError:
+        return None
+    return host.ipv4_mapped or host if isinstance(host, IPv6Address) else host
+
+
+@lru_cache(_KEPT)
+def address_key(address: str) -> str:
+    """The key that a client is counted by: its IPv4 address, the /64 network of its IPv6 address, or ``unix``.
+
+    Anything else, such as a pseudonym, is its own key without its port.
+    """
+    host = parse_host(address)
+    if isinstance(host, IPv6Address) and not host.is_loopback:
+        return f"{IPv6Address(int(host) & ~_HOST_BITS)}/{IPV6_PREFIX}"
+    if host is not None:
+        return str(host)
+    return UNIX if _is_unix(address) else host_of(address)
+
+
+def is_local(address: str) -> bool:
+    """Whether a client is on this machine: its address is a loopback one, or a UNIX socket."""
+    host = parse_host(address)
+    return _is_unix(address) if host is None else host.is_loopback
+
+
+def is_exempt(address: str, trusted: Iterable[IPv4Network | IPv6Network]) -> bool:
+    """Whether limits that hold for one address do not hold for this one: it is local, or in a trusted network."""
+    host = parse_host(address)
+    if host is None:
+        return _is_unix(address)
+    return host.is_loopback or any(host in network for network in trusted)
+
+
+def is_same_host(one: str, other: str) -> bool:
+    """Whether two addresses are of one machine, as far as addresses say."""
+    hosts = parse_host(one), parse_host(other)
+    return _is_unix(one) and _is_unix(other) if hosts == (None, None) else hosts[0] == hosts[1]
+
+
+def is_in(address: str, places: Iterable[IPv4Network | IPv6Network | str]) -> bool:
+    """Whether an address is in one of some networks; the word ``unix`` stands for UNIX sockets."""
+    host = parse_host(address)
+    if host is None:
+        return _is_unix(address) and UNIX in places
+    return any(host in place for place in places if not isinstance(place, str))
+
+
+def _is_unix(address: str) -> bool:
+    return address == UNIX or address.startswith(f"{UNIX}:")

@@ -1,4 +1,4 @@
-"""The time of day and the time since the start, in microseconds: what journal records are stamped with."""
+"""The clocks of journal records: time of day and monotonic time, in microseconds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where times come from; tests have their own."""
+    """A source of times; tests have their own."""
 
     def utc(self) -> int:
         """UTC in microseconds since 1970; may be set back by the system."""

@@ -25,6 +25,7 @@ from bussrv.wire import spp
 TV = "tv"
 THERMOMETER = "thermometer"
 PATIENCE = 10.0
+REPORT = "report.html"
 
 
 def main() -> int:
@@ -42,7 +43,11 @@ def main() -> int:
     for name, count in sorted(count_events(journal).items()):
         tell(str(count), name)
     say("The audit of the journal, with Spark:")
-    return bussrv_command(["audit", str(journal), "--out", str(directory / "audit")])
+    verdict = bussrv_command(["audit", str(journal), "--out", str(directory / "audit")])
+    report = directory / "audit" / REPORT
+    if report.is_file():
+        say(f"Open the report of the audit in a browser: {report}")
+    return verdict
 
 
 def tour(server: RunningServer, clients: ExitStack) -> None:

@@ -1,13 +1,14 @@
-"""What can go wrong, and the stable codes that say so.
+"""Errors, and their stable codes.
 
 A *reason* is a short code that programs may compare: it stands in ``error`` objects, in journal records and in
-counters, and never changes its meaning. ``REASONS`` is the one table of them, shared by every wire format.
+counters, and never changes its meaning. ``REASONS`` is the one table of them, shared by every wire format. ``COUNTERS``
+has the names of counters that are no reasons.
 """
 
 from __future__ import annotations
 
 REASONS: dict[str, str] = {
-    # What peers send: malformed, the connection is closed.
+    # Malformed input: the connection is closed.
     "bad-utf8": "the metadata, or a name in it, is not UTF-8",
     "bad-json": "the metadata is not one well-formed JSON value",
     "not-an-object": "the metadata is JSON, but not a JSON object",
@@ -18,10 +19,10 @@ REASONS: dict[str, str] = {
     "packet-too-large": "an SPP packet is larger than the limit",
     "string-overruns-packet": "an SPP STRING says it is longer than the packet that holds it",
     "packet-too-short": "an SPP packet ends before its fields do",
-    # What peers send: well-framed, but wrong; the connection lives on.
+    # Well-framed but wrong input: the connection stays open.
     "bad-attribute": "a standard attribute has a value of the wrong kind",
     "bad-subscription": "the attributes of a subscription are wrong",
-    "bad-service-name": "a service name is empty, longer than 255 bytes, or holds control characters",
+    "bad-service-name": "a service name is empty, longer than 255 bytes, or holds a character that names may not have",
     "missing-type": "a payload came without a type, and the server is strict",
     "reserved-event": "the event is reserved for servers",
     # Inbus datagrams: dropped, nothing is answered.
@@ -35,35 +36,46 @@ REASONS: dict[str, str] = {
     "datagram-too-large": "a payload that no datagram can carry",
     "own-address": "an Inbus subscriber address that is the server's own",
     "inbus-rate": "more datagrams a second to one Inbus subscriber address than the limit",
+    "inbus-host-rate": "more datagrams a second to all Inbus subscriber addresses of one host than the limit",
     "inbus-unreachable": "nobody listens at the address of an Inbus subscriber; its machine said so",
     "inbus-send-failed": "a datagram that the system did not take, or that was lost on its way",
+    "journal-budget": "a datagram asked for a change that the journal's budget has no room for",
     "publisher-waiting": "a publisher sent more than may wait for its service to be registered",
     # Links between servers.
     "duplicate-link": "there is a link between these two servers already, or a server of that name",
     "link-to-itself": "both ends of a link have the same routing id",
     "link-not-allowed": "servers may not link from that address",
     "link-refused": "the other server refused the link",
+    "routing-id-taken": "a session has the routing id of the server that wants to link",
+    "too-many-links": "there are as many links as the limit allows",
+    "too-many-remote-sessions": "linked servers together told of more sessions than the limit",
     "link-full": "a linked server told of more sessions and services than the limit",
-    # What the registry refuses.
+    # Refusals of the registry.
     "no-such-service": "nobody provides a service of that name",
+    "no-such-request": "a reply or an error of a client to no open request that this client was given; dropped",
+    "too-many-requests": "the client has as many open requests as the limit allows",
     "no-such-subscription": "there is no such subscription",
     "not-registered": "the session does not provide that service",
-    "reserved-name": "names that begin with bus/ belong to the server",
+    "reserved-name": "names that read as bus/… belong to the server",
     "session-closed": "the session is closed",
     "too-many-sessions": "there are as many sessions as the limit allows, in all or from one address",
     "too-many-connects": "there were more new sessions from one address in a second than the limit allows",
     "too-many-services": "the session provides as many services as the limit allows",
+    "too-many-services-in-all": "all sessions together provide as many services as the limit allows",
     "too-many-subscriptions": "the session is subscribed to as many services as the limit allows",
     "journal-unavailable": "the journal cannot be written at the moment",
     "not-authenticated": "the client has not said who it is, which the wire format asks for",
     "bad-credentials": "there is no such user, or the secret is not the user's",
-    # Why a session ended; one that sent something malformed ended for the code that says what.
+    # Ends of sessions. A session that sent malformed input ends with the code of that error.
     "client-closed": "the client closed the connection",
     "connection-lost": "the connection broke",
     "subscribe-timeout": "the client did not subscribe in time",
     "slow-consumer": "the client read too slowly: its outbound limit was reached",
+    "outbound-full": "too many bytes waited for all clients together, and this one had not read for longest",
+    "inbound-full": "too many bytes of all clients were unfinished, and this one began its own first",
     "link-lost": "the link over which the session of another server was reached is lost",
     "unreachable": "the session of another server left, or cannot be reached any more",
+    "too-many-silent": "too many SPP clients had not subscribed, and this one had waited longest",
     "authentication-failed": "the client failed to say who it is too often",
     "lease-expired": "nothing was heard within the lease",
     "unsubscribed": "the last subscription of an Inbus subscriber went",
@@ -77,13 +89,54 @@ REASONS: dict[str, str] = {
     "replaced": "another one took its place",
 }
 
+COUNTERS: dict[str, str] = {
+    # Refused because of a limit: the option that sets it. The reason has no counter of its own.
+    "max-sessions": "connections refused: there were too many sessions",
+    "max-sessions-per-address": "connections refused: there were too many sessions from one address",
+    "max-connects": "connections refused: there were too many new sessions from one address in a second",
+    "no-descriptors": "connections closed at once: the system lets the server open too few files",
+    "inbus-max-sessions": "datagrams dropped: there were too many sessions of Inbus",
+    "inbus-max-sessions-per-address": "datagrams dropped: there were too many sessions of Inbus with one address",
+    "inbus-lost": "datagrams lost: they came faster than they were read, and the receive buffer was full (Linux)",
+    "spp-max-silent": "SPP clients closed: too many had not subscribed",
+    "spp-max-silent-per-address": "SPP clients closed: too many from one address had not subscribed",
+    "max-links": "links refused: there were too many",
+    "max-services": "services refused: the session provided too many",
+    "max-services-total": "services refused: all sessions together provided too many",
+    "max-subscriptions": "subscriptions refused: the session had too many",
+    "max-requests": "requests refused: there were too many open requests",
+    "max-requests-per-asker": "requests refused: the client had too many open requests",
+    "max-patterns": "subscriptions refused: they had too many content types or rules",
+    "max-wildcard-characters": "subscriptions refused: their content types with wildcards inside were too long",
+    "max-routing-ids": "subscriptions refused: they had too many further routing ids",
+    # Slices.
+    "slice-over": "a session, or a long answer, was served on later: it took longer than a slice",
+    # The object network.
+    "not-subscribed": "objects dropped: the client that sent them had not subscribed",
+    "no-such-recipient": "objects and replies dropped: nobody has the routing id that they are addressed to",
+    "routing-id-not-granted": "subscriptions not given every routing id they asked for: taken, or held for another",
+    "receive-none": "answers not sent: the client asked to receive nothing",
+    "last-value-evicted": "last values forgotten, to make room for others",
+    "last-value-too-large": "last values not kept: they were too large",
+    # The journal.
+    "journal-paused": "changes that waited because a session, its address or all had used up the journal's budget",
+    # SPP.
+    "spp-ignored": "packets ignored: their msgtype is reserved or unknown",
+    "spp-coalesced": "packets not sent: a newer state of the same service took their place",
+    # Links between servers.
+    "link-objects": "objects that linked servers sent",
+    "link-duplicate": "objects of linked servers dropped: they had arrived before",
+    "link-loop": "objects of linked servers dropped: they had been at this server before",
+    "link-too-far": "objects of linked servers dropped: they had passed too many servers",
+}
+
 
 class BussrvError(Exception):
     """The parent of every error that bussrv raises itself."""
 
 
 class RemoteProtocolError(BussrvError):
-    """The peer broke the wire format: after this the bytes cannot be trusted any more.
+    """The peer broke the wire format: later bytes cannot be read.
 
     :param reason: a code of ``REASONS``.
     :param message: one sentence for a person.
@@ -98,7 +151,7 @@ class RemoteProtocolError(BussrvError):
 
 
 class Refused(BussrvError):
-    """A change that the registry does not make, and why.
+    """A change that the registry refuses.
 
     :param reason: a code of ``REASONS``.
     :param message: one sentence for a person.
@@ -111,7 +164,7 @@ class Refused(BussrvError):
 
 
 class OverLimit(Refused):
-    """What a client asked for is more than a limit allows.
+    """A client asked for more than a limit allows.
 
     :param limit: the option that sets the limit, without its dashes.
     :param value: what it is set to.
@@ -134,5 +187,18 @@ class JournalError(BussrvError):
     """A journal cannot be opened or read: locked, unwritable or damaged. The message names the place."""
 
 
+class BadValue(BussrvError):
+    """An option cannot have this value. The message says why; the place that the value came from is added to it."""
+
+
 class ConfigError(BussrvError):
-    """An option or the configuration file says something that cannot be done. The message names it."""
+    """Options, or the configuration file, say something that cannot be done.
+
+    :param sentences: each names its place and what is wrong there; one where a wire format refuses its endpoint.
+    :param option: the name of another option than that of the wire format that is the cause.
+    """
+
+    def __init__(self, *sentences: str, option: str = "") -> None:
+        super().__init__("\n".join(sentences))
+        self.sentences = sentences
+        self.option = option

@@ -21,16 +21,18 @@ Outcome = Literal["ok", "refused", "failed"]
 
 
 class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event"):
-    """What every registry event may carry.
+    """Fields that every registry event may have.
 
     :ivar protocol: the wire format.
     :ivar session: the id of the session it is about.
     :ivar routing_id: that session's routing id.
-    :ivar actor: the user the session says it acts for.
+    :ivar actor: the user that the session proved to be.
+    :ivar claimed: the user that the session says it is, or tried to be; nobody checked that.
     :ivar peer: the address of the other side, ``host:port`` or an IP address.
     :ivar service: the name of the service it is about.
     :ivar reason: a stable code of :data:`bussrv.errors.REASONS`.
-    :ivar suppressed: how many events of this kind by this peer were left out since the last one written.
+    :ivar suppressed: how many events of this kind by this peer's address were left out since the last one written;
+        also those of others that were left out because all together caused too many.
     """
 
     OUTCOME: ClassVar[Outcome] = "ok"
@@ -39,6 +41,7 @@ class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ev
     session: str | None = None
     routing_id: str | None = None
     actor: str | None = None
+    claimed: str | None = None
     peer: str | None = None
     service: str | None = None
     reason: str | None = None
@@ -79,7 +82,7 @@ class SessionOpened(Event, frozen=True, tag="session.opened"):
 
 
 class SessionIdentified(Event, frozen=True, tag="session.identified"):
-    """A session said who it is: its routing ids, user, program name, role and vocabulary."""
+    """A session said who it is: its routing ids, user (``claimed``), program name, role and vocabulary."""
 
     routing_ids: tuple[str, ...] = ()
     name: str | None = None
@@ -88,7 +91,7 @@ class SessionIdentified(Event, frozen=True, tag="session.identified"):
 
 
 class SessionClosed(Event, frozen=True, tag="session.closed"):
-    """A session ended, for ``reason``. Written exactly once for every session of which the opening was.
+    """A session ended, for ``reason``. Written exactly once for every session whose opening was written.
 
     ``duration`` is in microseconds; the counters are objects (messages) and bytes.
     """
@@ -126,7 +129,7 @@ class SubscriptionAdded(Event, frozen=True, tag="subscription.added"):
 
 
 class SubscriptionRemoved(Event, frozen=True, tag="subscription.removed"):
-    """A subscription ended while its session goes on."""
+    """A subscription ended; its session did not."""
 
 
 class SubscriptionRenewed(Event, frozen=True, tag="subscription.renewed"):
@@ -142,13 +145,20 @@ class SubscriptionRefused(Event, frozen=True, tag="subscription.refused"):
 
 
 class AuthSucceeded(Event, frozen=True, tag="auth.succeeded"):
-    """A session proved who it is."""
+    """A session proved that it is ``actor``, by ``method``, such as ``password``.
+
+    Records of schema version 2 have no method.
+    """
+
+    method: str | None = None
 
 
 class AuthFailed(Event, frozen=True, tag="auth.failed"):
-    """A session did not prove who it is."""
+    """A session did not prove that it is ``claimed``, by ``method``."""
 
     OUTCOME = "failed"
+
+    method: str | None = None
 
 
 class LimitReached(Event, frozen=True, tag="limit.reached"):
@@ -165,7 +175,7 @@ class LinkUp(Event, frozen=True, tag="link.up"):
 
 
 class LinkDown(Event, frozen=True, tag="link.down"):
-    """A link to another server is lost; what was known over it alone is closed by the records behind this one."""
+    """A link to another server is lost. Later records close the sessions that were known over it alone."""
 
     OUTCOME = "failed"
 
@@ -189,7 +199,7 @@ class JournalRestored(Event, frozen=True, tag="journal.restored"):
 
 
 class JournalSalvaged(Event, frozen=True, tag="journal.salvaged"):
-    """The journal was found damaged and begins a new chain behind that.
+    """The journal was found damaged. A new chain begins after the damage.
 
     ``message`` says what was found at ``line`` of ``segment``. What was there of the registry is what could be read.
     """

@@ -1,4 +1,4 @@
-"""What a plugin file needs to offer a wire format or a service without importing it."""
+"""Plugin objects by module name, so that a plugin file imports no wire format or service."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from twisted.plugin import IPlugin
 from twisted.python.reflect import namedAny
 from zope.interface import implementer
 
-from bussrv.interfaces import IBus, IHostedService, IListener, IServiceHost, IServiceObject, IWireFormat
+from bussrv.bus.interfaces import IBus
+from bussrv.interfaces import IHostedService, IListener, IServiceHost, IServiceObject, IWireFormat
 
 
 @implementer(IPlugin, IWireFormat)

@@ -1,77 +1,358 @@
-"""What an operator may set, beside where each wire format listens. Sizes in bytes, times in seconds."""
+"""Limits and policies that an operator may set. Sizes in bytes, times in seconds."""
 
 from __future__ import annotations
 
-from ipaddress import IPv4Network, IPv6Network
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, get_args
 
-from msgspec import Struct
+from bussrv.errors import BadValue
+from bussrv.options import (
+    FILE,
+    FLAG,
+    MAX_BUFFER,
+    NETWORKS,
+    ORIGINS,
+    SECONDS_OR_NONE,
+    Choice,
+    Group,
+    Kind,
+    Network,
+    Whole,
+)
+from bussrv.values import shown
 
 Announce = Literal["members", "servers", "off"]
 SlowSpp = Literal["disconnect", "coalesce"]
 
+MAX_BACKLOG = (1 << 31) - 1
 
-class Settings(Struct, frozen=True, kw_only=True):
-    """Limits and policies, with their defaults.
+SESSIONS = Group("sessions", "Sessions and connections")
+OBJECTS = Group("objects", "Objects, services and subscriptions")
+MEMORY = Group("memory", "Memory for clients")
+REQUESTS = Group("requests", "Requests")
+LINKS = Group("links", "Linked servers")
+INBUS = Group("inbus", "Inbus")
+SPP = Group("spp", "SPP")
+REFUSALS = Group("refusals", "Records that strangers cause")
+BUDGET = Group("budget", "The budget of the journal")
 
-    :ivar max_sessions: the most sessions of clients at a time.
-    :ivar max_sessions_per_address: the most sessions from one address.
-    :ivar max_connects: the most new sessions from one address a second, after a burst of as many.
-    :ivar max_services: the most services that one session may provide.
-    :ivar max_subscriptions: the most services that one session may subscribe to.
-    :ivar max_metadata: the most bytes of an object's metadata.
-    :ivar max_payload: the most bytes of an object's payload.
-    :ivar max_nesting: how deep metadata may nest.
-    :ivar max_packet: the most bytes of an SPP packet, its header not counted.
-    :ivar max_outbound: the most bytes that wait for one client; beyond it the client is disconnected.
-    :ivar max_last_values: the most bytes of last values kept for new watchers, all services together.
-    :ivar max_last_value: the most bytes of the last value kept of one service.
-    :ivar max_requests: the most requests whose replies still find their way back.
-    :ivar request_timeout: how long a request may wait for its reply.
-    :ivar max_patterns: the most content types or rules that a subscription to objects may have.
-    :ivar max_routing_ids: the most further routing ids that a session may ask for.
-    :ivar max_linked: the most sessions, further routing ids and services that one linked server may tell of.
-    :ivar max_seen: how many objects of linked servers are remembered, so that none is delivered twice.
-    :ivar max_link_delay: the longest time between two attempts to link.
-    :ivar link_allow: networks that servers may link from, beside this machine.
-    :ivar subscribe_timeout: how long a connection of the object network may go without subscribing.
-    :ivar close_timeout: how long a closing connection may take to read what is still queued for it.
-    :ivar strict: refuse a payload without a type instead of routing it.
-    :ivar announce: to whom joining and leaving members are announced.
-    :ivar inbus_lease: how long an Inbus subscriber or publisher may be silent; 0: for ever.
-    :ivar inbus_max_rate: the most datagrams a second to one Inbus subscriber address.
-    :ivar inbus_allow: networks that Inbus subscriber addresses may lie in beside the sender's own address.
-    :ivar slow_spp: what waits for an SPP client that reads slowly: everything, or the newest state of each service.
-    :ivar spp_users: the file of those who may watch over SPP; ``None``: everybody may.
-    """
 
-    max_sessions: int = 50_000
-    max_sessions_per_address: int = 20_000
-    max_connects: int = 2_000
-    max_services: int = 10_000
-    max_subscriptions: int = 10_000
-    max_metadata: int = 64 << 10
-    max_payload: int = 16 << 20
-    max_nesting: int = 64
-    max_packet: int = 1 << 20
-    max_outbound: int = 16 << 20
-    max_last_values: int = 64 << 20
-    max_last_value: int = 1 << 20
-    max_requests: int = 10_000
-    request_timeout: float = 300.0
-    max_patterns: int = 256
-    max_routing_ids: int = 256
-    max_linked: int = 100_000
-    max_seen: int = 131_072
-    max_link_delay: float = 30.0
-    link_allow: tuple[IPv4Network | IPv6Network, ...] = ()
-    subscribe_timeout: float = 30.0
-    close_timeout: float = 10.0
-    strict: bool = False
-    announce: Announce = "members"
-    inbus_lease: float = 3600.0
-    inbus_max_rate: int = 10_000
-    inbus_allow: tuple[IPv4Network | IPv6Network, ...] = ()
-    slow_spp: SlowSpp = "disconnect"
-    spp_users: Path | None = None
+class SlowPolicy(Kind[Any]):
+    """A policy for slow clients, such as ``spp=coalesce``. Of several the last one holds."""
+
+    def __init__(self, wire_format: str, policies: tuple[str, ...]) -> None:
+        self._values = {f"{wire_format}={each}": each for each in policies}
+        self.takes = ", ".join(f"`{each}`" for each in self._values)
+
+    def check(self, value: object) -> Any:
+        """The word."""
+        policy = None
+        for each in value if isinstance(value, (list, tuple)) and value else [value]:
+            policy = self._values.get(each) if isinstance(each, str) else None
+            if policy is None:
+                raise BadValue(f"{shown(each)} is none of {', '.join(self._values)}")
+        return policy
+
+    def plain(self, setting: Any) -> Any:
+        """With the name of the wire format."""
+        return next(value for value, policy in self._values.items() if policy == setting)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """Limits and policies, each declared as a row of the table of options."""
+
+    max_sessions: int = SESSIONS.count(
+        50_000,
+        "Sessions at the same time; those of Inbus are not counted. Further clients are refused, `too-many-sessions`. "
+        "The server lowers this limit if the system lets it open too few files (`ulimit -n`).",
+        reloadable=False,
+    )
+    max_sessions_per_address: int = SESSIONS.count(
+        2_000,
+        "Sessions at the same time from one address; those of Inbus are not counted. Further clients from that address "
+        "are refused, `too-many-sessions`.",
+    )
+    max_connects: int = SESSIONS.count(
+        500,
+        "New sessions a second from one address, after the burst that `--max-connects-burst` allows. Further clients "
+        "from that address are refused, `too-many-connects`.",
+    )
+    max_connects_burst: int = SESSIONS.count(
+        2_000,
+        "New sessions that one address may open at once. After that `--max-connects` limits their rate; clients beyond "
+        "the rate are refused, `too-many-connects`.",
+    )
+    trusted_network: tuple[Network, ...] = SESSIONS.option(
+        NETWORKS,
+        (),
+        "A network, such as 192.168.7.0/24, whose clients the limits for one address do not hold for. May be repeated.",
+        unset="none",
+    )
+    subscribe_timeout: float = SESSIONS.time(
+        30.0,
+        "Seconds that a client of the object network may take to subscribe. Later it is disconnected, "
+        "`subscribe-timeout`. Time in which the client waits for the server, such as for a slow disk, does not count.",
+    )
+    close_timeout: float = SESSIONS.time(
+        10.0,
+        "Seconds that a client may take to read what is queued for it while its connection closes. Later the "
+        "connection is cut.",
+    )
+    slice_seconds: float = SESSIONS.time(
+        0.002,
+        "Seconds that one session is served before others get their turn. A session that needs longer is served on "
+        "after the others, and counted as `slice-over`. A connection is read 64 KiB at a time.",
+    )
+    listen_backlog: int = SESSIONS.option(
+        Whole(most=MAX_BACKLOG),
+        1024,
+        "Connections that may wait to be accepted at one port. The system refuses further ones, and may allow fewer "
+        "(`net.core.somaxconn`). `backlog=` in an endpoint description overrides this option.",
+        reloadable=False,
+    )
+    max_metadata: int = OBJECTS.size(
+        64 << 10,
+        "Bytes of an object's metadata. A client that sends more gets the error `metadata-too-large` and is "
+        "disconnected.",
+    )
+    max_payload: int = OBJECTS.size(
+        16 << 20,
+        "Bytes of an object's payload. A client that sends more gets the error `payload-too-large` and is "
+        "disconnected.",
+    )
+    max_nesting: int = OBJECTS.count(
+        64,
+        "Levels that metadata may nest. A client that sends more gets the error `nesting-too-deep` and is "
+        "disconnected.",
+    )
+    strict: bool = OBJECTS.option(
+        FLAG,
+        False,
+        "Refuse payloads without a type, `missing-type`, instead of routing them.",
+    )
+    announce: Announce = OBJECTS.option(
+        Choice(get_args(Announce)),
+        "members",
+        "Whom the server tells that members join and leave: `members` and linked servers, linked `servers` only, or "
+        "nobody (`off`).",
+    )
+    max_services: int = OBJECTS.count(
+        10_000,
+        "Services that one session may provide. Further ones are refused, `too-many-services`.",
+    )
+    max_services_total: int = OBJECTS.count(
+        100_000,
+        "Services that all sessions together may provide; services of the server itself and of linked servers are not "
+        "counted. Further ones are refused, `too-many-services-in-all`.",
+    )
+    max_subscriptions: int = OBJECTS.count(
+        10_000,
+        "Services that one session may be subscribed to. Further subscriptions are refused, `too-many-subscriptions`.",
+    )
+    max_patterns: int = OBJECTS.count(
+        256,
+        "Content types or rules in one subscription to objects. A subscription with more is refused, "
+        "`bad-subscription`.",
+    )
+    max_wildcard_characters: int = OBJECTS.count(
+        128,
+        "Characters of the content types with wildcards inside, such as `a*b` or `*/*`, in one subscription. Exact "
+        "types and types with one `*` at an end do not count. A subscription with more is refused, `bad-subscription`.",
+    )
+    max_routing_ids: int = OBJECTS.count(
+        256,
+        "Further routing ids that one subscription may ask for. A subscription with more is refused, "
+        "`bad-subscription`.",
+    )
+    routing_id_hold: float = OBJECTS.option(
+        SECONDS_OR_NONE,
+        60.0,
+        "Seconds that the routing id of a client is held after its disconnect, if the client had asked for it. Only "
+        "the same actor or address gets it meanwhile. A restart forgets what is held. 0: nothing is held.",
+    )
+    max_held_ids: int = OBJECTS.count(
+        10_000,
+        "Routing ids of disconnected clients that are held at the same time. Beyond it the one held longest is free.",
+    )
+    max_outbound: int = MEMORY.size(
+        16 << 20,
+        "Bytes that may wait for one client. Beyond it that client is disconnected, `slow-consumer`.",
+    )
+    max_outbound_total: int = MEMORY.size(
+        256 << 20,
+        "Bytes that may wait for all clients together; an object that waits for many counts once. Beyond it one client "
+        "of the address that most waits for is disconnected, `outbound-full`: the one that has not read for longest.",
+    )
+    max_inbound_total: int = MEMORY.size(
+        256 << 20,
+        "Bytes of unfinished objects and packets of all clients together; the first 65536 of each client do not count. "
+        "Beyond it one client of the address with most is disconnected, `inbound-full`: the one that began first.",
+    )
+    send_buffer: int = MEMORY.option(
+        Whole("bytes", most=MAX_BUFFER),
+        256 << 10,
+        "Bytes, about, that the system is given for one client before they are sent. Further bytes wait in the server, "
+        "where clients share them.",
+        reloadable=False,
+    )
+    max_last_values: int = MEMORY.size(
+        64 << 20,
+        "Bytes of last values of all services together, kept for new subscribers. Beyond it the last value that was "
+        "not used for longest is forgotten, `last-value-evicted`.",
+    )
+    max_last_value: int = MEMORY.size(
+        1 << 20,
+        "Bytes of the last value of one service, kept for new subscribers. A larger one is not kept, "
+        "`last-value-too-large`; new subscribers begin with an empty message.",
+    )
+    max_requests: int = REQUESTS.count(
+        100_000,
+        "Open requests of all clients together: those that may still be replied to. Further ones are refused, "
+        "`too-many-requests`. No request makes room for another client's.",
+    )
+    max_requests_per_asker: int = REQUESTS.count(
+        10_000,
+        "Open requests of one client. Beyond it the client loses its oldest request that was answered; if there is "
+        "none, the new one is refused, `too-many-requests`. A request with a long id or many recipients counts as "
+        "several.",
+    )
+    request_timeout: float = REQUESTS.time(
+        300.0,
+        "Seconds that a request may be replied to. A later reply reaches nobody, `no-such-request`.",
+    )
+    link_allow: tuple[Network | Literal["unix"], ...] = LINKS.option(
+        ORIGINS,
+        (),
+        "A network, such as 10.0.0.0/8, or an address that servers may link from, or `unix` for UNIX sockets. Servers "
+        "from elsewhere are refused, `link-not-allowed`. May be repeated.",
+        unset="none",
+    )
+    max_links: int = LINKS.count(
+        64,
+        "Links with other servers. A further server that wants to link is refused, `too-many-links`. Links that this "
+        "server dials are counted, but never refused.",
+    )
+    max_link_delay: float = LINKS.time(
+        30.0,
+        "Seconds between two attempts to dial another server, at most. The delay grows with each failure until then.",
+    )
+    max_linked: int = LINKS.count(
+        100_000,
+        "Sessions, further routing ids and services that one linked server may advertise. Further ones are ignored, "
+        "`link-full`.",
+    )
+    max_remote_sessions: int = LINKS.count(
+        100_000,
+        "Sessions that all linked servers together may advertise. Further ones are ignored, "
+        "`too-many-remote-sessions`. `--max-sessions` does not count them.",
+    )
+    max_seen: int = LINKS.count(
+        131_072,
+        "Objects from linked servers that the server remembers. After this many others, an object that arrives over a "
+        "second link may be delivered twice.",
+    )
+    inbus_allow: tuple[Network, ...] = INBUS.option(
+        NETWORKS,
+        (),
+        "A network, such as 192.168.7.0/24, that the address of an Inbus subscriber may be in if it is not the "
+        "sender's own. Other addresses are refused, `foreign-address`. May be repeated.",
+        unset="none",
+    )
+    inbus_lease: float = INBUS.option(
+        SECONDS_OR_NONE,
+        3600.0,
+        "Seconds that an Inbus subscriber or publisher may be silent. Then its subscription or service ends, "
+        "`lease-expired`. If its machine reports that the port is closed, the lease is cut to 30 seconds, "
+        "`inbus-unreachable`. 0: no lease ends.",
+    )
+    inbus_max_rate: int = INBUS.count(
+        10_000,
+        "Datagrams a second to one address of an Inbus subscriber, after a burst of as many. Further ones are dropped, "
+        "`inbus-rate`.",
+    )
+    inbus_max_host_rate: int = INBUS.count(
+        50_000,
+        "Datagrams a second to all addresses of Inbus subscribers on one host (IPv6: in one /64 network). Further ones "
+        "are dropped, `inbus-host-rate`. Addresses that another host stated share `--inbus-max-rate`. Loopback "
+        "addresses are exempt.",
+    )
+    inbus_receive_buffer: int = INBUS.option(
+        Whole("bytes", most=MAX_BUFFER),
+        4 << 20,
+        "Bytes of Inbus datagrams that may wait to be read. Further datagrams are lost, `inbus-lost`. If the system "
+        "grants less, the log says so at the start: raise `net.core.rmem_max`.",
+        reloadable=False,
+    )
+    inbus_max_sessions: int = INBUS.count(
+        10_000,
+        "Inbus subscribers and publishers at the same time. Datagrams of further ones are dropped, "
+        "`too-many-sessions`.",
+    )
+    inbus_max_sessions_per_address: int = INBUS.count(
+        256,
+        "Inbus subscribers and publishers at the same time with one address. Datagrams of further ones are dropped, "
+        "`too-many-sessions`.",
+    )
+    max_packet: int = SPP.size(
+        1 << 20,
+        "Bytes of an SPP packet without its header. A client that sends more is disconnected, `packet-too-large`. A "
+        "larger update is not sent to SPP clients.",
+    )
+    slow_spp: SlowSpp = SPP.option(
+        SlowPolicy("spp", get_args(SlowSpp)),
+        "disconnect",
+        "The policy for SPP clients that read slowly. With `spp=disconnect` every update waits for the client, until "
+        "`--max-outbound` disconnects it. With `spp=coalesce` only the newest state of each service waits.",
+        name="slow",
+    )
+    spp_max_silent: int = SPP.count(
+        2_000,
+        "SPP clients that have never subscribed. Beyond it one client of the address with most of them is "
+        "disconnected, `too-many-silent`: the one that has waited longest.",
+    )
+    spp_max_silent_per_address: int = SPP.count(
+        64,
+        "SPP clients from one address that have never subscribed. Beyond it the one that has waited longest is "
+        "disconnected, `too-many-silent`.",
+    )
+    spp_users: Path | None = SPP.option(
+        FILE,
+        None,
+        "A file of the users allowed to subscribe via SPP, with their secrets. `bussrv spp-user` makes its lines. "
+        "Clients that fail to log in are refused.",
+        unset="everybody may",
+        example="/etc/bussrv/spp-users",
+        reloadable=False,
+    )
+    stranger_rate: int = REFUSALS.count(
+        10,
+        "Records a second of one kind that refusals and limits of one address (IPv6: of one /64 network) may write to "
+        "the journal, after a burst of 5 seconds' worth. Further ones are counted in `suppressed` of the next record.",
+    )
+    stranger_total_rate: int = REFUSALS.count(
+        50,
+        "Records a second of one kind that refusals and limits of all addresses together may write to the journal, "
+        "after a burst of 10 seconds' worth. Further ones are counted in `suppressed` of the next record.",
+    )
+    journal_session_rate: int = BUDGET.size(
+        64 << 10,
+        "Bytes of journal a second that the changes of one session, or of all sessions of one address (IPv6: of one "
+        "/64 network), may cause after the burst. Further changes wait, `journal-paused`.",
+    )
+    journal_session_burst: int = BUDGET.size(
+        32 << 20,
+        "Bytes of journal that the changes of one session, or of all sessions of one address, may cause at once. "
+        "After that `--journal-session-rate` limits them.",
+    )
+    journal_total_rate: int = BUDGET.size(
+        1 << 20,
+        "Bytes of journal a second that the changes of all sessions that did not authenticate may cause together after "
+        "the burst. Further changes wait, `journal-paused`.",
+    )
+    journal_total_burst: int = BUDGET.size(
+        256 << 20,
+        "Bytes of journal that the changes of all sessions that did not authenticate may cause together at once. After "
+        "that `--journal-total-rate` limits them.",
+    )

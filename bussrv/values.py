@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Literal
+from unicodedata import category, normalize
 
 from msgspec import Struct
 
@@ -21,8 +23,17 @@ RESERVED_PREFIX = "bus/"
 OCTET_STREAM = "application/octet-stream"
 UTF8_TEXT = "text/plain; charset=UTF-8"
 
-# Control characters, and halves of surrogate pairs, which no UTF-8 has.
-_UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+# The categories Cc, Cs (halves of surrogate pairs, which no UTF-8 has), Zl and Zp.
+_CONTROLS = "\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029"
+# Characters that turn text around or are invisible: a name with one looks like another name. Joiners are allowed.
+_UNSEEN = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\u200b\u2060\ufeff"
+_CONTROL = re.compile(f"[{_CONTROLS}]")
+_UNFIT = re.compile(f"[{_CONTROLS}{_UNSEEN}]")
+
+# Characters that look like a slash and that NFKC keeps: fraction slash, division slash, big solidus.
+_SLASHES = str.maketrans("\u2044\u2215\u29f8", "///")
+# Invisible characters that Unicode's NFKC_Casefold drops, other than format characters.
+_IGNORED = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]")
 
 ReceiveMode = Literal["none", "all", "no_echo", "events_only"]
 Vocabulary = Literal["objects", "business", "rules"]
@@ -51,7 +62,7 @@ Interest = ModeInterest | RuleInterest
 
 
 class Publication(Struct, frozen=True):
-    """A payload with a content type on a service name: what crosses from one wire format to another.
+    """A payload with a content type, published on a service. It crosses from one wire format to another.
 
     :ivar service: the service it was published on.
     :ivar content_type: the content type as the publisher wrote it.
@@ -66,7 +77,7 @@ class Publication(Struct, frozen=True):
 
 
 class Traffic(Struct):
-    """What one session sent and was sent: objects (messages) and bytes, counted per chunk."""
+    """Counts of one session: objects (messages) and bytes, in and out, counted per chunk."""
 
     objects_in: int = 0
     objects_out: int = 0
@@ -75,36 +86,62 @@ class Traffic(Struct):
 
 
 MAX_QUOTED = 60
+MAX_SHOWN = 200
 
 
 def quoted(value: Any) -> str:
-    """What a message quotes of something that a client sent: not much, however much that was."""
+    """The beginning of a client's text, short enough for a message."""
     text = repr(value[: MAX_QUOTED + 1] if isinstance(value, (str, bytes, list)) else value)
     return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}…"
 
 
+def shown(value: Any, show: Callable[[Any], str] = repr) -> str:
+    """The value of an option as an error shows it: in one line, not too long."""
+    try:
+        text = show(value)
+    except ValueError:
+        # Of a number with very many digits.
+        return "a very large number"
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+
+
 def excerpt(name: Any) -> str:
-    """What is written down of a name that is none: it need not be text, and may be long."""
+    """The journaled form of an invalid name: it need not be text, and may be long."""
     text = name if isinstance(name, str) else repr(name)
     return text.encode("utf-8", "replace").decode()[:MAX_SERVICE_NAME]
 
 
 def check_routing_id(value: Any, name: str) -> str:
-    """Return ``value`` if it can be a routing id.
+    """Return ``value`` if it can be a new routing id.
 
     :param name: what it is called, for the message.
     :raises Refused: ``bad-subscription``.
     """
     if not isinstance(value, str) or not 0 < len(value.encode("utf-8", "replace")) <= MAX_ROUTING_ID:
         raise Refused("bad-subscription", f"{name} is a string of 1 to {MAX_ROUTING_ID} bytes")
+    wrong = _misfit(value, _UNFIT)
+    if wrong is not None:
+        raise Refused("bad-subscription", f"{name} {wrong}")
     return value
 
 
 def check_service_name(name: Any) -> str:
-    """Return ``name`` if it can be the name of a service.
+    """Return ``name`` if it can be the name of a new service.
 
     :raises Refused: ``bad-service-name``.
     """
+    return _check_service_name(name, _UNFIT)
+
+
+def check_known_name(name: Any) -> str:
+    """Return ``name`` if a service may have that name already: journals of older versions hold names that are not new.
+
+    :raises Refused: ``bad-service-name``.
+    """
+    return _check_service_name(name, _CONTROL)
+
+
+def _check_service_name(name: Any, unfit: re.Pattern[str]) -> str:
     if not isinstance(name, str):
         raise Refused("bad-service-name", f"a service name is a string, not {type(name).__name__}")
     if not name:
@@ -112,7 +149,26 @@ def check_service_name(name: Any) -> str:
     size = len(name.encode("utf-8", "surrogatepass"))
     if size > MAX_SERVICE_NAME:
         raise Refused("bad-service-name", f"a service name has at most {MAX_SERVICE_NAME} bytes, this one has {size}")
-    unfit = _UNFIT.search(name)
-    if unfit is not None:
-        raise Refused("bad-service-name", f"a service name holds no {unfit[0]!r} (character {unfit.start()})")
+    wrong = _misfit(name, unfit)
+    if wrong is not None:
+        raise Refused("bad-service-name", f"a service name {wrong}")
     return name
+
+
+def _misfit(text: str, unfit: re.Pattern[str]) -> str | None:
+    """The fault of the characters of a name, for a message."""
+    found = unfit.search(text)
+    if found is not None:
+        return f"holds no {found[0]!a} (character {found.start()})"
+    if unfit is _UNFIT and text != text.strip():
+        return "neither begins nor ends with a blank"
+    return None
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a name is reserved for the server: it reads as if it began with :data:`RESERVED_PREFIX`."""
+    if name.isascii():
+        return name[: len(RESERVED_PREFIX)].lower() == RESERVED_PREFIX
+    folded = normalize("NFKC", normalize("NFKC", name).casefold()).translate(_SLASHES)
+    seen = "".join(each for each in _IGNORED.sub("", folded) if category(each) != "Cf")
+    return seen.startswith(RESERVED_PREFIX)

@@ -1,7 +1,8 @@
-"""How much Hypothesis tries: ``HYPOTHESIS_PROFILE=thorough`` before a release, the default otherwise.
+"""Profiles of Hypothesis: by default the same examples at each run, so that the outcome depends on the code alone.
+``make test-full`` draws others each time (``HYPOTHESIS_PROFILE=random``); ``thorough`` draws many, before a release.
 
-And what is the same for all tests, whoever starts them, and what those need that look for what an input leaves in
-memory.
+Which tests need Spark or start processes, so that ``make check`` can do without them. Fixtures of all tests, and of
+those that look for what an input leaves in memory.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +18,22 @@ import pytest
 from hypothesis import HealthCheck, settings
 from twisted.logger import Logger, LogPublisher
 
+from tests.counters import UNKNOWN, KnownCounters
+from tests.size import sized
+
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
 # No deadline: how long one example takes says more about the machine than the code, and pytest-timeout ends what hangs.
-settings.register_profile("default", deadline=None, derandomize=False, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("thorough", settings.get_profile("default"), max_examples=5000)
+settings.register_profile(
+    "default",
+    deadline=None,
+    derandomize=True,
+    max_examples=sized(100),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("random", settings.get_profile("default"), derandomize=False)
+settings.register_profile("thorough", settings.get_profile("random"), max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
@@ -30,6 +42,29 @@ def pytest_configure() -> None:
     starts: programs that tests send one to would go on for ever."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+WITH_PROCESSES = ("tests/attacks/", "tests/end_to_end/", "tests/packaging/")
+"""Directories whose tests start processes; other modules that do are marked themselves."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.startswith(WITH_PROCESSES):
+            item.add_marker("processes")
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
+
+
+@pytest.fixture(autouse=True)
+def no_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that starts a process says so, or ``make check`` would wait for it."""
+
+    def refuse(*arguments: object, **options: object) -> None:
+        pytest.fail("a test that starts a process is marked `processes`")
+
+    if not any(request.node.get_closest_marker(name) for name in ("processes", "spark")):
+        monkeypatch.setattr(subprocess.Popen, "__init__", refuse)
 
 
 WITH_SPARK = "tests/audit/"
@@ -60,6 +95,15 @@ def quick_collections() -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
+
+
+@pytest.fixture(autouse=True)
+def known_counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Everything that a bus in this process counts has a name that ``docs/errors.md`` explains."""
+    monkeypatch.setattr("bussrv.bus.bus.Counter", KnownCounters)
+    UNKNOWN.clear()
+    yield
+    assert not UNKNOWN, f"counted, but neither in REASONS nor in COUNTERS of bussrv/errors.py: {sorted(UNKNOWN)}"
 
 
 @pytest.fixture

@@ -26,11 +26,12 @@ BASE = ("bussrv.version", "bussrv.errors", "bussrv.values", "bussrv.events")
 
 # From low to high. A module imports from its own layer and from those below. A package stands for everything in it.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    (*BASE, "bussrv.clock", "bussrv.addresses", "bussrv.turn"),
-    ("bussrv.interfaces", "bussrv.settings", "bussrv.plugin"),
+    (*BASE, "bussrv.clock", "bussrv.addresses", "bussrv.reactor_turn", "bussrv.slices"),
+    ("bussrv.options", "bussrv.settings"),
     ("bussrv.wire", "bussrv.journal"),
     ("bussrv.registry",),
     ("bussrv.bus",),
+    ("bussrv.interfaces", "bussrv.plugin"),
     ("bussrv.formats", "bussrv.services"),
     ("bussrv.server", "bussrv.admin"),
     (PLUGIN,),
@@ -44,11 +45,12 @@ BESIDE: Table = {
     "bussrv.client": ("bussrv.errors", "bussrv.values", "bussrv.wire"),
     "bussrv.audit": (
         *BASE,
-        *(f"bussrv.journal.{name}" for name in ("chain", "header", "keys", "manifest", "moments", "reading")),
-        *("bussrv.journal.record", "bussrv.journal.segment"),
+        *(f"bussrv.journal.{name}" for name in ("chain", "digests", "evidence", "header", "keys", "manifest")),
+        *(f"bussrv.journal.{name}" for name in ("manifest_file", "moments", "reading", "record", "regular", "scan")),
+        *(f"bussrv.journal.{name}" for name in ("segment", "versions")),
     ),
     "bussrv.inspection": (*BASE, "bussrv.clock", "bussrv.journal", "bussrv.registry"),
-    "bussrv.synth": (*BASE, "bussrv.interfaces", "bussrv.journal", "bussrv.registry"),
+    "bussrv.synth": (*BASE, "bussrv.journal", "bussrv.registry", "bussrv.settings"),
     "bussrv.cli": ("bussrv",),
     "bussrv.demo": (*BASE, "bussrv.wire", "bussrv.journal.reading", "bussrv.client", "bussrv.cli", "bussrv.testing"),
     "bussrv.testing": ("bussrv",),
@@ -63,7 +65,7 @@ THIRD_PARTIES: Table = {
     "bussrv.client": (),
     "bussrv.demo": (),
     "bussrv.testing.server": (),
-    "bussrv.audit": ("pyspark", "grpc", "msgspec", "tqdm"),
+    "bussrv.audit": ("pyspark", "grpc", "jinja2", "markupsafe", "msgspec", "tqdm"),
     PLUGIN: ("twisted", "zope"),
 }
 
@@ -84,6 +86,7 @@ NO_TWISTED: tuple[str, ...] = (
     "bussrv.registry.state",
     "bussrv.registry.snapshot",
     "bussrv.journal.record",
+    "bussrv.journal.evidence",
     "bussrv.journal.segment",
     "bussrv.journal.reading",
     "bussrv.journal.recovery",
@@ -336,11 +339,13 @@ def test_the_project_keeps(rule: Rule) -> None:
     assert list(rule(read_project())) == []
 
 
+@pytest.mark.processes
 def test_what_must_not_load_twisted_does_not() -> None:
     names = [name for name in read_project() if within(name, NO_TWISTED)]
     assert loaded_twisted(names) == []
 
 
+@pytest.mark.processes
 def test_the_check_of_what_is_loaded_can_fail() -> None:
     assert "twisted.internet.defer" in loaded_twisted(["bussrv.registry.registry"])
 

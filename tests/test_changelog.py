@@ -47,6 +47,7 @@ def test_every_fragment_has_a_name_that_counts() -> None:
     assert [path.name for path in present_fragments() if not NAME.fullmatch(path.name)] == []
 
 
+@pytest.mark.processes
 def test_every_fragment_is_in_the_draft() -> None:
     text = draft(ROOT)
     for path in present_fragments():
@@ -54,6 +55,7 @@ def test_every_fragment_is_in_the_draft() -> None:
         assert first_line in text, path.name
 
 
+@pytest.mark.processes
 def test_every_kind_has_its_heading_and_goes_below_the_marker(tmp_path: Path) -> None:
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     shutil.copy(ROOT / "CHANGES.md", tmp_path)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from bussrv.audit.failure import as_failure
 from bussrv.audit.output import REPORT, check_output, publish, writing
-from bussrv.audit.severities import SEVERITIES
+from bussrv.audit.spark.failure import INSTALL, as_failure
+from bussrv.audit.tables.kinds import SEVERITIES
 from bussrv.errors import BussrvError
 from bussrv.journal.keys import PublicKey, read_public
 from bussrv.journal.moments import parse_instant
@@ -24,7 +24,7 @@ from bussrv.journal.moments import parse_instant
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from bussrv.audit.progress import Progress
+    from bussrv.audit.spark.progress import Progress
 
 DEFAULT_OUT = "bussrv-audit"
 
@@ -34,18 +34,18 @@ NOT_JUDGED = 2
 
 
 class AuditFailed(BussrvError):
-    """The audit cannot say anything about the journals. The message says why."""
+    """The journals could not be judged. The message says why."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be audited.
+    """The arguments of an audit.
 
-    :ivar journals: directories of this machine, of running servers too, or URLs of what Spark can read.
-    :ivar since, until: what the tables are to be about, UTC microseconds since 1970.
-    :ivar trusted: the key that seals have to be led back to.
-    :ivar checkpoint: a directory in which to keep what was read, so that the next audit reads only what is new.
-    :ivar shared: a directory that all machines see on which Spark runs, if these are several.
+    :ivar journals: directories on this machine, also of running servers, or URLs that Spark can read.
+    :ivar since, until: the period of the tables, UTC microseconds since 1970.
+    :ivar trusted: the key that the seals must be traceable to.
+    :ivar checkpoint: a directory that keeps what was read, so that the next audit reads only new records.
+    :ivar shared: if Spark runs on several machines, a directory that all of them see.
     """
 
     journals: Sequence[str]
@@ -58,11 +58,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What an audit came to.
+    """The result of an audit.
 
-    :ivar summary: what stands in ``summary.json``.
+    :ivar summary: the content of ``summary.json``.
     :ivar path: that file.
-    :ivar text: the same for people.
+    :ivar text: the summary for people.
     """
 
     summary: dict[str, Any]
@@ -75,7 +75,7 @@ class Verdict:
         return not self.fails("warning")
 
     def fails(self, severity: str) -> bool:
-        """Whether there are findings of this severity, or worse ones."""
+        """Whether there are findings of this severity or a worse one."""
         counts = self.summary["severities"]
         return any(counts[each] for each in SEVERITIES[: SEVERITIES.index(severity) + 1])
 
@@ -93,16 +93,16 @@ def audit(
 ) -> Verdict:
     """Audit journals.
 
-    :param spark: stays the caller's. It has to see the journals, ``out`` and ``checkpoint``.
-    :param journals: directories of one or more journals, of running servers too, or URLs of what Spark can read.
-    :param out: the directory for tables, summary and report; an earlier audit in it is replaced.
-    :param since, until: what the tables are to be about, UTC microseconds since 1970.
-    :param trusted: the key that seals have to be led back to.
-    :param checkpoint: a directory in which what is read is kept, so that the next audit reads only what is new.
-    :param progress: is told of each phase.
-    :raises bussrv.errors.JournalError: if one of ``journals`` is no journal or holds no record, or if a segment goes
-        away meanwhile.
-    :raises bussrv.audit.output.OutputRefused: if ``out`` is somebody else's.
+    :param spark: belongs to the caller. It must see the journals, ``out`` and ``checkpoint``.
+    :param journals: directories of one or more journals, also of running servers, or URLs that Spark can read.
+    :param out: the directory for tables, summary and report. An earlier audit in it is replaced.
+    :param since, until: the period of the tables, UTC microseconds since 1970.
+    :param trusted: the key that the seals must be traceable to.
+    :param checkpoint: a directory that keeps what was read, so that the next audit reads only new records.
+    :param progress: learns of each phase.
+    :raises bussrv.errors.JournalError: if one of ``journals`` is not a journal or holds no record, or if a segment
+        disappears meanwhile.
+    :raises bussrv.audit.output.OutputRefused: if ``out`` holds anything else.
     :raises OSError: if ``out`` cannot be written.
     """
     request = Request([str(each) for each in journals], since, until, trusted, checkpoint)
@@ -110,16 +110,15 @@ def audit(
 
 
 def _examine(spark: SparkSession, request: Request, out: Path, progress: Progress | None) -> Verdict:
-    from bussrv.audit import report
-    from bussrv.audit.html import page
-    from bussrv.audit.html.facts import facts
-    from bussrv.audit.period import Period
-    from bussrv.audit.progress import Progress as Silent
     from bussrv.audit.reading.checkpoint import opened
     from bussrv.audit.reading.ingest import ingest
     from bussrv.audit.reading.sources import take_snapshot
-    from bussrv.audit.store import Store
-    from bussrv.audit.tables import PUBLISHED, make_tables
+    from bussrv.audit.report import page, summary
+    from bussrv.audit.report.facts import facts
+    from bussrv.audit.spark.progress import Progress as Silent
+    from bussrv.audit.spark.store import Store
+    from bussrv.audit.tables.make import PUBLISHED, make_tables
+    from bussrv.audit.tables.period import Period
 
     progress = progress or Silent()
     period = Period(request.since, request.until)
@@ -141,10 +140,10 @@ def _examine(spark: SparkSession, request: Request, out: Path, progress: Progres
             with progress.phase("tables"):
                 tables = make_tables(read, period, store)
         with progress.phase("report"):
-            summary = report.summarize(tables, keys, request.trusted)
-            page.write(place / REPORT, facts(tables, summary, period))
-        path = publish(out, place, PUBLISHED, summary)
-    return Verdict(summary, path, report.in_words(summary))
+            totals = summary.summarize(tables, keys, request.trusted)
+            page.write(place / REPORT, facts(tables, totals, period))
+        path = publish(out, place, PUBLISHED, totals)
+    return Verdict(totals, path, summary.in_words(totals))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -155,20 +154,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path(DEFAULT_OUT),
         metavar="DIR",
-        help="where tables, report and summary go; an earlier audit there is replaced [default: ./%(default)s]",
+        help="the directory for tables, report and summary; replaces an earlier audit [default: ./%(default)s]",
     )
     parser.add_argument(
         "--since",
         type=_moment,
         metavar="TIME",
-        help="leave out of the tables what was before, such as 2026-11-21T14:02:03Z",
+        help="leave records before this time out of the tables, such as 2026-11-21T14:02:03Z",
     )
-    parser.add_argument("--until", type=_moment, metavar="TIME", help="leave out what was then or later")
+    parser.add_argument("--until", type=_moment, metavar="TIME", help="leave out records at or after this time")
     parser.add_argument(
         "--checkpoint",
         type=Path,
         metavar="DIR",
-        help="keep there what was read, so that the next audit of these journals reads only what is new",
+        help="keep what was read there, so that the next audit of these journals reads only new records",
     )
     parser.add_argument(
         "--fail-on",
@@ -177,7 +176,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SEVERITY",
         help="exit with 1 if there are findings that severe: error, warning or notice [default: %(default)s]",
     )
-    parser.add_argument("--public-key", type=Path, metavar="FILE", help="the key that the seals have to be led back to")
+    parser.add_argument("--public-key", type=Path, metavar="FILE", help="the key that the seals must be traceable to")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--master", default="local[*]", metavar="URL", help="where Spark runs [default: %(default)s]")
     where.add_argument("--remote", metavar="URL", help="a Spark Connect server, such as sc://spark.example:15002")
@@ -191,7 +190,7 @@ def _moment(text: str) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Audit in a Spark session of its own, and say the outcome.
+    """Audit in a Spark session of its own, and print the outcome.
 
     :returns: the exit status: ``CLEAN``, ``FINDINGS`` or ``NOT_JUDGED``.
     """
@@ -211,7 +210,7 @@ def _not_judged(why: str) -> int:
 
 
 def _say(stream: TextIO, text: str) -> None:
-    """Write a text that may hold what the terminal cannot show."""
+    """Write a text, with replacements for characters that the terminal cannot show."""
     encoding = stream.encoding or "ascii"
     stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
 
@@ -221,9 +220,11 @@ def _audit_alone(arguments: argparse.Namespace) -> Verdict:
     check_output(out)
     trusted = None if arguments.public_key is None else read_public(arguments.public_key)
     try:
-        from bussrv.audit.session import remote_session, spark_session
+        # The page is written last, but a package that it lacks is found out first.
+        import bussrv.audit.report.page  # noqa: F401
+        from bussrv.audit.spark.session import remote_session, spark_session
     except ImportError as error:
-        raise AuditFailed(f"the audit needs PySpark ({error}): pip install 'bussrv[audit]'") from error
+        raise AuditFailed(f"the audit needs PySpark and Jinja2 ({error}): {INSTALL}") from error
     from bussrv.audit.reading.sources import are_small
 
     quick_start = are_small(arguments.journals)
@@ -246,7 +247,7 @@ def _audit_alone(arguments: argparse.Namespace) -> Verdict:
 
 
 def _progress(spark: SparkSession) -> Progress | None:
-    from bussrv.audit.progress import Bars
+    from bussrv.audit.spark.progress import Bars
 
     return Bars(spark) if sys.stderr.isatty() else None
 

@@ -1,10 +1,10 @@
-"""The directory that an audit writes to. An earlier audit in it is replaced; whatever else is there stays.
+"""The directory that an audit writes to. An earlier audit in it is replaced. Other files stay.
 
 ::
 
     bussrv-audit/
-        .bussrv-audit     marks the directory as ours; locked while it is written
-        .writing/         what is not finished yet
+        .bussrv-audit     marks the directory as an audit's; locked while it is written
+        .writing/         unfinished files
         summary.json
         report.html
         tables/findings/  tables/sessions/  …
@@ -12,14 +12,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bussrv.audit.ownership import Ownership
 from bussrv.errors import BussrvError
 
 MARKER = ".bussrv-audit"
@@ -30,8 +31,51 @@ TABLES = "tables"
 _WRITING = ".writing"
 
 
+@dataclass(frozen=True)
+class Ownership:
+    """A kind of directory that only one audit uses at a time.
+
+    :ivar marker: the name of a file in it, which is locked while the directory is used.
+    :ivar refused: the error to raise.
+    :ivar not_ours: the error text after its path, if it is not empty and has no marker.
+    :ivar in_use: the error text before its path, if another audit uses it.
+    """
+
+    marker: str
+    refused: type[BussrvError]
+    not_ours: str
+    in_use: str
+
+    def check(self, directory: Path) -> None:
+        """Check whether a directory may be used, without touching it.
+
+        :raises BussrvError: ``refused``, if it may not.
+        """
+        if not directory.exists():
+            return
+        if not directory.is_dir():
+            raise self.refused(f"{directory} is not a directory")
+        if not (directory / self.marker).exists() and any(directory.iterdir()):
+            raise self.refused(f"{directory} {self.not_ours}")
+
+    @contextmanager
+    def held(self, directory: Path) -> Iterator[None]:
+        """Use a directory, which is created if it does not exist.
+
+        :raises BussrvError: as :meth:`check`, and if another audit uses it.
+        """
+        self.check(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        with (directory / self.marker).open("a") as marker:
+            try:
+                fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise self.refused(f"{self.in_use} {directory}") from error
+            yield
+
+
 class OutputRefused(BussrvError):
-    """Nothing is written, because it would mix with what somebody else put there. The message names the place."""
+    """The directory holds other files, so nothing is written. The message names it."""
 
 
 _OURS = Ownership(
@@ -43,7 +87,7 @@ _OURS = Ownership(
 
 
 def check_output(out: Path) -> None:
-    """See whether an audit may be written to ``out``, without touching it.
+    """Check whether an audit may be written to ``out``, without touching it.
 
     :raises OutputRefused: if it may not.
     """
@@ -52,9 +96,9 @@ def check_output(out: Path) -> None:
 
 @contextmanager
 def writing(out: Path) -> Iterator[Path]:
-    """Where to write what :func:`publish` is then given; gone afterwards, published or not.
+    """A directory for the files that :func:`publish` moves. It is removed afterwards.
 
-    :raises OutputRefused: if the directory is not ours, or another audit is writing to it.
+    :raises OutputRefused: if ``out`` holds other files, or another audit is writing to it.
     """
     with _OURS.held(out):
         place = out / _WRITING
@@ -63,17 +107,17 @@ def writing(out: Path) -> Iterator[Path]:
         try:
             yield place
         finally:
-            # After an interrupt, Spark may still be writing there; the next audit then clears the rest away.
+            # After an interrupt Spark may still write there. The next audit removes the rest.
             shutil.rmtree(place, ignore_errors=True)
 
 
 def publish(out: Path, place: Path, tables: Sequence[str], summary: Mapping[str, Any]) -> Path:
     """Replace an earlier audit.
 
-    At no time does a summary stand beside tables of another audit.
+    A summary is never beside tables of another audit.
 
-    :param place: what :func:`writing` gave, with a directory for each of ``tables``, and the report.
-    :returns: the file that holds the summary.
+    :param place: the directory of :func:`writing`, with a directory for each of ``tables``, and the report.
+    :returns: the path of the summary.
     """
     path = out / SUMMARY
     path.unlink(missing_ok=True)

@@ -1,1 +1,1 @@
-"""Who gets what: interest, routing, fan-out and the bridge across formats."""
+"""Routing: interests, recipients, fan-out, links to other servers and the bridge across formats."""

@@ -1,4 +1,7 @@
-"""Who may come in: how many sessions there may be, how many from one address, and how many of those a second."""
+"""Admission of sessions: limits to all of them, to those of one address, and to new ones a second.
+
+Inbus has a budget of its own: sources of datagrams can be forged, and a forger must not keep out other clients.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,70 @@ from collections.abc import Callable
 from zope.interface import implementer
 
 from bussrv import events as ev
-from bussrv.addresses import host_of
+from bussrv.addresses import address_key, is_exempt
 from bussrv.errors import OverLimit
-from bussrv.interfaces import IRegistry, IRegistryObserver
 from bussrv.journal.record import Stamped
+from bussrv.registry.interfaces import IRegistry, IRegistryObserver
 from bussrv.registry.throttle import Throttle
 from bussrv.settings import Settings
+
+INBUS = "inbus"
+"""The protocol whose sessions are counted apart."""
+
+
+class Budget:
+    """Sessions that are counted together.
+
+    :param limits: the options of its limits: to all sessions, and to those of one address.
+    :param most: most sessions.
+    :param most_per_address: most sessions of one address.
+    """
+
+    def __init__(
+        self,
+        limits: tuple[str, str],
+        most: int,
+        most_per_address: int,
+        settings: Settings,
+        seconds: Callable[[], float],
+    ) -> None:
+        self._limit, self._limit_per_address = limits
+        self._most = most
+        self._most_per_address = most_per_address
+        self._trusted = settings.trusted_network
+        self._most_connects = settings.max_connects
+        self._connects = Throttle(settings.max_connects, settings.max_connects_burst, seconds)
+        self._keys: dict[str, str] = {}
+        self._by_key: Counter[str] = Counter()
+
+    def check(self, peer: str) -> None:
+        """Check that one more session may come from the address ``peer``.
+
+        :raises OverLimit: ``too-many-sessions`` or ``too-many-connects``.
+        """
+        if len(self._keys) >= self._most:
+            raise _too_many("too-many-sessions", "sessions", self._limit, self._most)
+        if is_exempt(peer, self._trusted):
+            return
+        key, most = address_key(peer), self._most_per_address
+        if self._by_key[key] >= most:
+            raise _too_many("too-many-sessions", f"sessions from {key}", self._limit_per_address, most)
+        if self._connects.admit(key) is None:
+            most = self._most_connects
+            raise _too_many("too-many-connects", f"new sessions a second from {key}", "max-connects", most)
+
+    def entered(self, session_id: str, peer: str) -> None:
+        """A session was opened."""
+        self._keys[session_id] = key = address_key(peer)
+        self._by_key[key] += 1
+
+    def left(self, session_id: str) -> None:
+        """A session was closed; it may be one of another budget."""
+        key = self._keys.pop(session_id, None)
+        if key is not None:
+            self._by_key[key] -= 1
+            if not self._by_key[key]:
+                del self._by_key[key]
 
 
 @implementer(IRegistryObserver)
@@ -24,44 +85,33 @@ class Admission:
     """
 
     def __init__(self, registry: IRegistry, settings: Settings, seconds: Callable[[], float]) -> None:
-        self._settings = settings
-        self._homes: dict[str, str] = {}
-        self._by_host: Counter[str] = Counter()
-        rate = settings.max_connects
-        self._connects = Throttle(rate, rate, seconds)
+        most, per_address = settings.inbus_max_sessions, settings.inbus_max_sessions_per_address
+        limits = "inbus-max-sessions", "inbus-max-sessions-per-address"
+        self._inbus = Budget(limits, most, per_address, settings, seconds)
+        most, per_address = settings.max_sessions, settings.max_sessions_per_address
+        limits = "max-sessions", "max-sessions-per-address"
+        self._connections = Budget(limits, most, per_address, settings, seconds)
         for session in registry.state.sessions.values():
-            self._entered(session.id, session.peer)
+            if session.home is None:
+                self._budget(session.protocol).entered(session.id, session.peer)
 
-    def check(self, peer: str) -> None:
-        """Whether one more session may be opened from an address.
+    def check(self, protocol: str, peer: str) -> None:
+        """Check that one more session of a wire format may be opened from an address.
 
         :raises OverLimit: ``too-many-sessions`` or ``too-many-connects``.
         """
-        settings, host = self._settings, host_of(peer)
-        if len(self._homes) >= settings.max_sessions:
-            raise _too_many("too-many-sessions", "sessions", "max-sessions", settings.max_sessions)
-        if self._by_host[host] >= settings.max_sessions_per_address:
-            most = settings.max_sessions_per_address
-            raise _too_many("too-many-sessions", f"sessions from {host}", "max-sessions-per-address", most)
-        if self._connects.admit(host) is None:
-            most = settings.max_connects
-            raise _too_many("too-many-connects", f"connects a second from {host}", "max-connects", most)
+        self._budget(protocol).check(peer)
 
     def registry_changed(self, stamped: Stamped) -> None:
-        """Count who is there; see :class:`IRegistryObserver`."""
+        """Count sessions that open and close; see :class:`IRegistryObserver`."""
         event = stamped.event
         if isinstance(event, ev.SessionOpened) and event.home is None:
-            self._entered(event.session or "", event.peer or "")
+            self._budget(event.protocol).entered(event.session or "", event.peer or "")
         elif isinstance(event, ev.SessionClosed):
-            host = self._homes.pop(event.session or "", None)
-            if host is not None:
-                self._by_host[host] -= 1
-                if not self._by_host[host]:
-                    del self._by_host[host]
+            self._budget(event.protocol).left(event.session or "")
 
-    def _entered(self, session_id: str, peer: str) -> None:
-        self._homes[session_id] = host_of(peer)
-        self._by_host[host_of(peer)] += 1
+    def _budget(self, protocol: str | None) -> Budget:
+        return self._inbus if protocol == INBUS else self._connections
 
 
 def _too_many(reason: str, what: str, limit: str, most: int) -> OverLimit:

@@ -27,10 +27,13 @@ _NEVER = re.compile(r"(services|routing)/")
 
 
 def as_publication(obj: BusObject, provided: Set[str]) -> Publication | None:
-    """What ``obj`` is to the subscribers of a service, when its sender provides the services ``provided``.
+    """The publication that ``obj`` is, if its sender provides the services ``provided``; ``None`` if it is none.
 
-    It is a publication on K when the sender provides K and says ``sender: K``, or provides only K and names no other
-    sender. Events of the vocabulary, objects with a recipient (``to``), and events that carry no content are none.
+    An object is published on service K if all of these hold:
+
+    1. Its sender provides K, and says ``sender: K``; or it provides only K and says no ``sender``.
+    2. It has a payload or at least a type.
+    3. It has no recipient (``to``), and is no event of the vocabularies.
     """
     head = obj.head
     if not provided or head.to is not None or not (head.size or head.type):

@@ -1,40 +1,47 @@
-"""The bus: decides who is given what, and keeps the audience in step with the registry."""
+"""The bus: routes objects and publications, and keeps the receivers in step with the registry."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any
 
+from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from bussrv import events as ev
 from bussrv.bus.admission import Admission
-from bussrv.bus.audience import Audience
+from bussrv.bus.batches import Batches, Source
 from bussrv.bus.bridge import as_metadata, as_publication
-from bussrv.bus.delivery import Batch, Delivery, Fanout
-from bussrv.bus.interest import Kind, kind_of, kind_of_content, passes
-from bussrv.bus.lastvalue import LastValues
+from bussrv.bus.delivery import Fanout
+from bussrv.bus.directory import Directory
+from bussrv.bus.failures import FailedEncodings
+from bussrv.bus.interest import Kind, kind_of, kind_of_content
+from bussrv.bus.interfaces import IBus, ISessionLink
+from bussrv.bus.last_values import LastValues
 from bussrv.bus.links import Links
+from bussrv.bus.outgoing import Bundle, Delivery
 from bussrv.bus.publishing import Publisher
+from bussrv.bus.reactor_turns import Turns
+from bussrv.bus.receivers import Receivers
+from bussrv.bus.recipients import Origin, Recipients
 from bussrv.bus.relay import Relay
 from bussrv.bus.requests import OpenRequests
-from bussrv.bus.router import Origin, Router
-from bussrv.bus.runs import Runs, Source
+from bussrv.bus.router import Router
 from bussrv.bus.seen import Seen
-from bussrv.bus.turns import Turns
-from bussrv.bus.ways import Way, Ways
+from bussrv.bus.streams import Streams
 from bussrv.clock import Clock
 from bussrv.errors import OverLimit
-from bussrv.interfaces import IBus, IRegistryObserver, ISessionLink
 from bussrv.journal.record import Stamped
+from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.registry import Registry
-from bussrv.registry.state import Session
+from bussrv.registry.session import Session
 from bussrv.settings import Settings
+from bussrv.slices import Slices
 from bussrv.values import Publication, Traffic
 from bussrv.wire import objects as wire
+from bussrv.wire.forwarded import with_route
 from bussrv.wire.objects import BusObject
-from bussrv.wire.onward import with_route
 
 
 @implementer(IBus, IRegistryObserver)
@@ -60,26 +67,42 @@ class Bus:
         self.server_id = server_id
         self.counters: Counter[str] = Counter()
         self.utc = clock.utc
+        self.slices: Slices = Slices(reactor, settings.slice_seconds, self.counters)
         self._new_id = new_id
-        self._fanout = Fanout()
-        self._audience = Audience(self._fanout)
+        self._fanout = Fanout(FailedEncodings(self.counters, reactor).failed)
+        self._receivers = Receivers(self._fanout)
         self._last_values = LastValues(settings.max_last_values, settings.max_last_value, self.counters)
         self._sources: dict[str, Source] = {}
         self._hosted: dict[str, tuple[str, Callable[[], bytes]]] = {}
-        self._reports: dict[str, Callable[[], Any]] = {}
+        self._reports: dict[str, Callable[[], object]] = {}
         self.links = Links(
-            registry, settings, server_id, new_id, self._fanout, self._audience.link, self.counters, reactor
+            registry,
+            settings,
+            server_id,
+            new_id,
+            self._fanout,
+            self._receivers.link,
+            self.counters,
+            self.slices,
+            reactor,
         )
-        requests = OpenRequests(
-            lambda: clock.mono() / 1_000_000, settings.max_requests, settings.request_timeout, self.counters
+        most, of_one, seconds = settings.max_requests, settings.max_requests_per_asker, settings.request_timeout
+        requests = OpenRequests(lambda: clock.mono() / 1_000_000, most, of_one, seconds, new_id)
+        recipients = Recipients(registry, server_id, self._receivers, self._fanout, self.links, self.counters)
+        self._router = Router(registry, self._receivers, recipients, self.links, requests, self.counters)
+        publisher = Publisher(self._receivers, self._fanout, self._last_values, self._to_subscribers)
+        longest = wire.max_relayed(settings.max_metadata)
+        self._batches = Batches(self._receivers, self._fanout, self.links, publisher, new_id, longest)
+        seen = Seen(settings.max_seen)
+        self._relay = Relay(
+            self.links, self._batches, seen, self.counters, self._deliver_relayed, server_id, longest, new_id
         )
-        self._router = Router(registry, server_id, self._audience, self._fanout, self.links, requests, self.counters)
-        publisher = Publisher(self._audience, self._fanout, self._last_values, self._to_watchers)
-        self._runs = Runs(self._audience, self._fanout, self.links, publisher, new_id)
-        seen, most = Seen(settings.max_seen), wire.max_relayed(settings.max_metadata)
-        self._relay = Relay(self.links, self._runs, seen, self.counters, self._deliver, most, new_id)
+        self.streams = Streams(settings, reactor)
         self._turns = Turns(self._fanout.flush, reactor)
+        self._directory = Directory(registry)
         self._admission = Admission(registry, settings, reactor.seconds)
+        registry.spending.pace(reactor.callLater, self.counters)
+        registry.observe(self._directory)
         registry.observe(self._admission)
         registry.observe(self)
         registry.observe(self.links)
@@ -89,7 +112,7 @@ class Bus:
     def admit(self, protocol: str, peer: str) -> None:
         """Whether a client may come in; see :class:`IBus`."""
         try:
-            self._admission.check(peer)
+            self._admission.check(protocol, peer)
         except OverLimit as refusal:
             self.counters[refusal.limit] += 1
             self.registry.note_from_stranger(ev.limit_reached(refusal, protocol=protocol, peer=peer))
@@ -98,15 +121,15 @@ class Bus:
     def open(self, protocol: str, peer: str, link: ISessionLink, persistent: bool = False) -> Session:
         """A client is present: open its session, reached by ``link``."""
         session = self.registry.open_session(protocol, peer, persistent)
-        self._audience.seat(session.id, link)
+        self._receivers.seat(session.id, link)
         return session
 
     def resume(self, session_id: str, link: ISessionLink) -> None:
         """A persistent session of an earlier boot, with its subscriptions, is reached by ``link`` from now on."""
-        self._audience.seat(session_id, link)
+        self._receivers.seat(session_id, link)
         for subscription in self.registry.state.subscriptions.get(session_id, {}).values():
             if subscription.service is not None:
-                self._audience.watch(session_id, subscription.service, subscription.options)
+                self._receivers.watch(session_id, subscription.service, subscription.options)
 
     def close(self, session_id: str, reason: str, traffic: Traffic) -> None:
         """A session ended."""
@@ -114,7 +137,7 @@ class Bus:
         self.registry.close_session(session_id, reason, traffic)
 
     def registry_changed(self, stamped: Stamped) -> None:
-        """Keep the audience in step; see :class:`IRegistryObserver`."""
+        """Keep the receivers in step; see :class:`IRegistryObserver`."""
         event = stamped.event
         session_id = event.session
         if session_id is None:
@@ -125,28 +148,30 @@ class Bus:
             self._renewed(session_id, event)
         elif isinstance(event, ev.SubscriptionRemoved):
             if event.service is not None:
-                self._audience.unwatch(session_id, event.service)
+                self._receivers.unwatch(session_id, event.service)
         elif isinstance(event, ev.SessionIdentified):
             self._sources.pop(session_id, None)
         elif isinstance(event, ev.ServiceUnregistered):
             self._forget_service(event.service)
         elif isinstance(event, ev.SessionClosed):
-            self._audience.leave(session_id)
+            self._receivers.leave(session_id)
+            self._relay.forget(session_id)
+            self._router.forget_requests(session_id)
             self._sources.pop(session_id, None)
 
     def _subscribed(self, session_id: str, event: ev.SubscriptionAdded) -> None:
         if event.service is not None:
-            self._audience.watch(session_id, event.service, event.options)
+            self._receivers.watch(session_id, event.service, event.options)
         elif event.interest is not None:
             # It may be closed by now: observers are told in order, even when one of them closes a session.
             session = self.registry.state.sessions.get(session_id)
             if session is not None and not session.is_link:
-                self._audience.join(session_id, event.interest, session.vocabulary)
+                self._receivers.join(session_id, event.interest, session.vocabulary)
 
     def _renewed(self, session_id: str, event: ev.SubscriptionRenewed) -> None:
         if event.service is not None and event.options is not None:
-            self._audience.unwatch(session_id, event.service)
-            self._audience.watch(session_id, event.service, event.options)
+            self._receivers.unwatch(session_id, event.service)
+            self._receivers.watch(session_id, event.service, event.options)
 
     def _forget_service(self, service: str | None) -> None:
         if service is not None and service not in self.registry.state.services:
@@ -160,34 +185,50 @@ class Bus:
 
         :returns: how many sessions other than the sender are given it.
         """
-        if self._audience.group_of(session_id) is None:
+        if self._receivers.group_of(session_id) is None:
             self.counters["not-subscribed"] += 1
             return 0
         source = self._source(session_id)
         metadata = with_route(obj, source.route, self._new_id)
         return self._deliver(source.origin, obj, metadata, self.registry.state.provided_by(session_id))
 
-    def route_run(self, session_id: str, run: Iterator[BusObject], served: Container[str | None]) -> BusObject | None:
+    def route_batch(self, session_id: str, batch: Iterator[BusObject]) -> BusObject | None:
         """Route objects that a member of the object network sent, up to one that is not for this; see :class:`IBus`."""
-        if self._audience.group_of(session_id) is None:
-            return next(run, None)
-        return self._runs.route(self._source(session_id), self.registry.state.provided_by(session_id), run, served)
+        if self._receivers.group_of(session_id) is None:
+            return next(batch, None)
+        return self._batches.route(self._source(session_id), self.registry.state.provided_by(session_id), batch)
 
     def _source(self, session_id: str) -> Source:
-        """Where what a session sends comes from."""
+        """The source of all batches of a session."""
         source = self._sources.get(session_id)
         if source is None:
             route = [self.registry.state.sessions[session_id].routing_id, self.server_id]
             source = self._sources[session_id] = Source(Origin(session_id, route), wire.encode_json(route))
         return source
 
-    def relay(self, way: Way, obj: BusObject) -> None:
-        """Route an object that a linked server passed on, unless it was here before."""
-        self._relay.one(way, obj)
+    # Links.
 
-    def relay_run(self, ways: Ways, run: Iterator[BusObject], served: Container[str | None]) -> BusObject | None:
-        """Route objects that a linked server passed on, up to one that is not for this; see :class:`IBus`."""
-        return self._relay.run(ways, run, served)
+    def forward(self, session_id: str, obj: BusObject) -> Deferred[None] | None:
+        """Forward an object of a linked server, unless it was here before; see :class:`IForwarding`."""
+        facts = self._relay.route_of(session_id, obj)
+        settled = self.links.settled()
+        if settled is None:
+            self._relay.one(facts, obj)
+            return None
+        return settled.addCallback(lambda _: self._relay.one(facts, obj))
+
+    def forward_batch(self, session_id: str, batch: Iterator[BusObject]) -> BusObject | None:
+        """Forward objects of a linked server, up to one that may be for this server; see :class:`IForwarding`."""
+        return self._relay.batch(session_id, batch) if self.links.settled() is None else next(batch, None)
+
+    def hear(self, session_id: str, obj: BusObject) -> None:
+        """Take an advertisement of a linked server; see :class:`IForwarding`."""
+        facts = self._relay.route_of(session_id, obj)
+        self.links.hear(session_id, obj.fields(), facts.route, leads_nowhere=facts.leads_nowhere)
+
+    def route_of(self, session_id: str, obj: BusObject) -> list[str]:
+        """The route of an object of a linked server; see :class:`IForwarding`."""
+        return self._relay.route_of(session_id, obj).route
 
     def _deliver(self, origin: Origin, obj: BusObject, metadata: bytes, provided: Set[str]) -> int:
         """Give an object to those it is for, and as a publication to watchers of one of the services ``provided``.
@@ -198,8 +239,21 @@ class Bus:
         publication = as_publication(obj, provided)
         delivery = Delivery(metadata, obj.payload, publication)
         if publication is not None:
-            self._to_watchers(delivery, publication)
+            self._to_subscribers(delivery, publication)
         return self._router.route(origin, obj, kind_of(obj), delivery)
+
+    def _deliver_relayed(self, origin: Origin, obj: BusObject, metadata: bytes, provided: Set[str]) -> int:
+        """As :meth:`_deliver`; a request that is refused is answered with an error over the link that it came over."""
+        try:
+            return self._deliver(origin, obj, metadata, provided)
+        except OverLimit as refusal:
+            link = origin.asker
+            self.counters[refusal.limit] += 1
+            self.counters[refusal.reason] += 1
+            self.registry.note_from_stranger(ev.limit_reached(refusal, **self.registry.state.sessions[link].about()))
+            about = {"in-reply-to": obj.fields().get("id"), "to": origin.route[0], "route": [self.server_id]}
+            self.tell(link, {"event": "error", **about, "reason": refusal.reason, "message": refusal.message})
+            return 0
 
     # Publications.
 
@@ -209,12 +263,12 @@ class Bus:
             return
         route = self._source(session_id).origin.route
         kind = kind_of_content(publication.content_type, bool(publication.payload))
-        groups = self._audience.wanting(kind)
+        groups = self._receivers.wanting(kind)
         metadata = b""
         if groups or self.links:
             metadata = as_metadata(publication, self._new_id(), route, with_app_type=True)
         delivery = Delivery(metadata, publication.payload, publication)
-        self._to_watchers(delivery, publication)
+        self._to_subscribers(delivery, publication)
         for group in groups:
             self._fanout.add(group, delivery)
         if self.links:
@@ -231,32 +285,36 @@ class Bus:
         """A service is provided by the server itself."""
         self._hosted[service] = (content_type, snapshot)
 
-    def hosted_type(self, service: Any) -> str | None:
+    def service_names(self) -> list[str]:
+        """The names of all services, sorted; see :class:`IBus`."""
+        return self._directory.names
+
+    def hosted_type(self, service: object) -> str | None:
         """The content type of a service of the server itself; ``None`` for every other name."""
         return self._hosted[service][0] if isinstance(service, str) and service in self._hosted else None
 
-    def report(self, name: str, make: Callable[[], Any]) -> None:
-        """Show under ``name`` in ``bus/statistics`` what ``make`` returns."""
+    def report(self, name: str, make: Callable[[], object]) -> None:
+        """Show the result of ``make`` under ``name`` in ``bus/statistics``."""
         self._reports[name] = make
 
-    def reports(self) -> dict[str, Any]:
-        """What is to be shown, by name, as it is now."""
+    def reports(self) -> dict[str, object]:
+        """All reports by name, as they are now."""
         return {name: make() for name, make in self._reports.items()}
 
     def is_watched(self, service: str) -> bool:
         """Whether somebody is subscribed to a service."""
-        return any(group.links for group in self._audience.watching(service))
+        return any(group.links for group in self._receivers.watching(service))
 
     def update(self, service: str, payload: bytes) -> None:
         """Give ``payload`` to those who are subscribed to a service of the server itself."""
-        self._give_watchers(service, Delivery(b"", payload, Publication(service, self._hosted[service][0], payload)))
+        self._give_subscribers(service, Delivery(b"", payload, Publication(service, self._hosted[service][0], payload)))
 
-    def _to_watchers(self, delivery: Delivery, publication: Publication) -> None:
+    def _to_subscribers(self, delivery: Delivery, publication: Publication) -> None:
         self._last_values.put(publication.service, publication.payload)
-        self._give_watchers(publication.service, delivery)
+        self._give_subscribers(publication.service, delivery)
 
-    def _give_watchers(self, service: str, delivery: Delivery) -> None:
-        for group in self._audience.watching(service):
+    def _give_subscribers(self, service: str, delivery: Delivery) -> None:
+        for group in self._receivers.watching(service):
             self._fanout.add(group, delivery)
 
     # The server's own words.
@@ -265,21 +323,27 @@ class Bus:
         """Give an event of the server itself to the members of one vocabulary, save the session that it is about."""
         metadata = wire.encode_metadata({**fields, "id": self._new_id(), "route": [self.server_id]})
         delivery = Delivery(metadata, b"")
-        kind = Kind(event=fields["event"])
-        for group in tuple(self._audience.member_groups()):
-            if group.vocabulary == vocabulary and group.interest is not None and passes(group.interest, kind):
+        for group in self._receivers.wanting(Kind(event=fields["event"])):
+            if group.vocabulary == vocabulary:
                 self._fanout.add_for_others(group, delivery, about)
         self._turns.wait()
 
     def tell(self, session_id: str, fields: dict[str, Any], payload: bytes = b"") -> None:
         """Answer one session: an event of the server itself, whatever its subscription says."""
-        link = self._audience.link(session_id)
+        link = self._receivers.link(session_id)
         if link is None:
             return
-        self._catch_up(session_id)
         frame = link.encoding_for(None).encode(Delivery(wire.encode_metadata(fields, payload), payload))
         if frame is not None:
-            link.send(Batch([frame]))
+            self.send(session_id, [frame])
+
+    def send(self, session_id: str, frames: Sequence[bytes]) -> None:
+        """Send one session frames of its wire format, after what was collected for it."""
+        link = self._receivers.link(session_id)
+        if link is not None:
+            self._catch_up(session_id)
+            if frames:
+                link.send(Bundle(frames))
 
     def _catch_up(self, session_id: str) -> None:
         """Send a session what was collected for it."""
@@ -287,7 +351,7 @@ class Bus:
         if server is not None:
             self._fanout.send_one(server.group, session_id)
         else:
-            self._audience.catch_up(session_id)
+            self._receivers.catch_up(session_id)
 
     def flush(self) -> None:
         """Send what was routed and published."""

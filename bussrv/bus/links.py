@@ -1,61 +1,53 @@
-"""The links to other servers: what each is told of the sessions that this server can reach, and what goes over it."""
+"""The links to other servers: their coming and going, advertisements, and the objects that go over them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from msgspec import Struct
-from msgspec.structs import replace
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 from zope.interface import implementer
 
 from bussrv import events as ev
-from bussrv.bus.delivery import Delivery, Fanout, Group
-from bussrv.bus.farsessions import FarSessions
-from bussrv.bus.interest import Kind, passes
-from bussrv.bus.paths import MAX_HOPS, Far, Paths
-from bussrv.bus.tidings import NOTIFY, ended, learn, path_of, subject, tell
-from bussrv.errors import Refused
-from bussrv.interfaces import ILinks, IRegistryObserver, ISessionLink
+from bussrv.addresses import host_of, is_same_host
+from bussrv.bus.advertisement_fields import NOTIFY, ended, learn, path_of, subject
+from bussrv.bus.advertisements import Advertisements
+from bussrv.bus.delivery import Fanout, Group
+from bussrv.bus.interest import Kind
+from bussrv.bus.interfaces import ILinks, ISessionLink
+from bussrv.bus.jobs import Jobs
+from bussrv.bus.link import Link
+from bussrv.bus.marks import Flood, Given, directed, flood
+from bussrv.bus.outgoing import Delivery
+from bussrv.bus.paths import MAX_HOPS, Paths, RemoteSession
+from bussrv.bus.remote_sessions import RemoteSessions
+from bussrv.errors import OverLimit, Refused
 from bussrv.journal.record import Stamped
+from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.registry import Registry
-from bussrv.registry.state import SERVER_ROLE, Session
+from bussrv.registry.session import SERVER_ROLE, Session
+from bussrv.registry.throttle import LOG_RATE, Throttle
 from bussrv.settings import Settings
-from bussrv.values import RESERVED_PREFIX, Interest, ModeInterest
-from bussrv.wire import objects as wire
+from bussrv.slices import Slices
+from bussrv.values import Interest
+from bussrv.wire.forwarded import with_marks
+from bussrv.wire.objects import max_relayed
+
+LINKS_LOG_BURST = 20
+"""How often links to servers of one address may come and go before the log leaves some of it out."""
 
 log = Logger()
-
-
-class Link(Struct, eq=False):
-    """A link that is up.
-
-    :ivar session_id: the session that the other server is.
-    :ivar server_id: its routing id.
-    :ivar dialed: whether this server dialed the other one.
-    :ivar group: a group of that session alone.
-    :ivar told: what it was told of each session, by routing id.
-    """
-
-    session_id: str
-    server_id: str
-    peer: str
-    dialed: bool
-    group: Group
-    notify: str
-    told: dict[str, Far] = {}
-    is_full: bool = False
 
 
 @implementer(ILinks, IRegistryObserver)
 class Links:
     """Every link that is up.
 
-    :param reach: finds the way out to a session.
-    :param reactor: calls again when the journal could not be written.
+    :param reach: finds the link to a session's client.
+    :param slices: do long advertising and forgetting.
+    :param reactor: retries if the journal could not be written.
     """
 
     def __init__(
@@ -67,19 +59,26 @@ class Links:
         fanout: Fanout,
         reach: Callable[[str], ISessionLink | None],
         counters: Counter[str],
+        slices: Slices,
         reactor: Any,
     ) -> None:
         self._registry = registry
         self._settings = settings
         self._server_id = server_id
-        self._new_id = new_id
         self._fanout = fanout
         self._reach = reach
         self._counters = counters
         self._links: dict[str, Link] = {}
         self._servers: frozenset[str] = frozenset()
+        self._all_tell_all = True
+        self._max_metadata = max_relayed(settings.max_metadata)
         self._paths = Paths()
-        self._far = FarSessions(registry, self._paths, reactor)
+        self._remote = RemoteSessions(registry, self._paths, slices, reactor)
+        self._complaints = Throttle(LOG_RATE, LINKS_LOG_BURST, reactor.seconds)
+        self._jobs = Jobs(slices, self._complaints)
+        self._advertisements = Advertisements(
+            registry, settings, server_id, new_id, fanout, self._paths, self._links, self._jobs
+        )
         self._own_ids: dict[str, str] = {}
         self._waiting: dict[str, list[Deferred[None]]] = {}
 
@@ -92,38 +91,73 @@ class Links:
 
     # Links come and go.
 
-    async def admit(self, server_id: str, dialed: bool) -> None:
+    async def admit(self, server_id: str, peer: str, dialed: bool) -> None:
         """Make the routing id of a server that wants to link free for it; see :class:`ILinks`."""
         older = self._to_server(server_id)
-        if older is not None and older.dialed != dialed and older.dialed == (self._server_id < server_id):
-            raise Refused("duplicate-link", f"there is a link to {server_id} already")
-        await self._far.bar(server_id)
-        for session_id in sorted(self._registry.state.sessions_at(server_id)):
-            way = self._reach(session_id)
-            if way is not None:
-                way.close("replaced")
+        if older is not None:
+            self._may_replace(older, peer, dialed)
+        else:
+            self._may_take(server_id)
+            self._may_be_more(dialed)
+        await self._remote.bar(server_id)
+        older = self._to_server(server_id)
+        way = self._reach(older.session_id) if older is not None else None
+        if way is not None:
+            way.close("replaced")
+
+    def _may_replace(self, older: Link, peer: str, dialed: bool) -> None:
+        """Check that a new link may replace an older one to the same server, which may be dead unnoticed.
+
+        A server that dialed this one has to come from the host of the older link: anybody can state its routing id.
+        """
+        is_kept = older.dialed != dialed and older.dialed == (self._server_id < older.server_id)
+        if is_kept or not (dialed or is_same_host(peer, older.peer)):
+            raise Refused("duplicate-link", f"there is a link to {older.server_id} already")
+
+    def _may_take(self, server_id: str) -> None:
+        """Check that no session has that routing id, except a server that is known over another link."""
+        session = self._registry.state.sessions.get(self._registry.state.owner(server_id) or "")
+        remote = self._paths.best(server_id)
+        is_server = session.home is not None and session.role == SERVER_ROLE if session is not None else True
+        if not is_server or (session is None and remote is not None and remote.role != SERVER_ROLE):
+            raise Refused("routing-id-taken", f"a session has the routing id {server_id}")
+
+    def _may_be_more(self, dialed: bool) -> None:
+        most = self._settings.max_links
+        if not dialed and self._remote.barred() >= most:
+            raise OverLimit("too-many-links", f"there are at most {most} links", "max-links", most)
 
     def _to_server(self, server_id: str) -> Link | None:
         return next((link for link in self._links.values() if link.server_id == server_id), None)
 
     def up(self, session_id: str, way: ISessionLink, interest: Interest, *, tells_all: bool, dialed: bool) -> None:
-        """A link stands: tell the server at its other end of every session that can be reached from here."""
+        """A link stands: advertise every session that can be reached from here."""
         session = self._registry.state.sessions[session_id]
         group = Group(way.encoding_for(None), interest, session.vocabulary)
         group.links[session_id] = way
         notify = NOTIFY[session.vocabulary == "rules"]
-        link = Link(session_id, session.routing_id, session.peer, dialed, group, notify)
+        link = Link(session_id, session.routing_id, session.peer, dialed, group, notify, tells_all)
         self._links[session_id] = link
         self._links_changed()
-        server = Far(
+        server = RemoteSession(
             routing_id=link.server_id, path=(link.server_id,), is_member=True, role=SERVER_ROLE, tells_all=tells_all
         )
         self._paths.hear(session_id, server)
-        log.info("link to {server} at {peer} is up", server=link.server_id, peer=link.peer)
-        own = (each.routing_id for each in self._registry.state.sessions.values() if each.home is None)
-        self._say(link, [said for routing_id in (*own, *self._paths) for said in self._news(link, routing_id)])
-        self._tell_all(link.server_id)
-        self._announce_neighbors()
+        self._note(link, "up")
+        self._advertisements.begin(link)
+        self._advertisements.tell_all(link.server_id)
+
+    def _note(self, link: Link, what: str) -> None:
+        """Log that a link came or went, unless the same server does so too often."""
+        suppressed = self._complaints.admit(host_of(link.peer))
+        if suppressed is not None:
+            log.info(
+                "link to {server} at {peer} is {what} ({suppressed} more not logged)",
+                server=link.server_id,
+                peer=link.peer,
+                what=what,
+                suppressed=suppressed,
+            )
 
     def down(self, session_id: str, reason: str) -> None:
         """A link is lost, and every session that was reached over it alone."""
@@ -132,16 +166,28 @@ class Links:
             return
         self._links_changed()
         self._fanout.flush_group(link.group)
-        log.info("link to {server} at {peer} is down: {why}", server=link.server_id, peer=link.peer, why=reason)
-        for routing_id in self._paths.drop(session_id):
-            self._changed(routing_id, "link-lost")
-        self._far.unbar(link.server_id)
-        self._announce_neighbors()
+        self._note(link, f"down: {reason}")
+        # The server itself at once: its routing id is free now.
+        self._forget(session_id, link.server_id)
+        self._remote.unbar(link.server_id)
+        self._jobs.add(self._forget_all(session_id))
+        self._advertisements.announce_neighbors()
         for waiting in self._waiting.pop(link.server_id, ()):
             waiting.callback(None)
 
+    def _forget_all(self, session_id: str) -> Iterator[None]:
+        for routing_id in self._paths.told_over(session_id):
+            self._forget(session_id, routing_id)
+            yield
+        self._paths.drop(session_id)
+
+    def _forget(self, session_id: str, routing_id: str) -> None:
+        if self._paths.forget(session_id, routing_id):
+            self._changed(routing_id, "link-lost")
+
     def _links_changed(self) -> None:
         self._servers = frozenset(link.server_id for link in self._links.values())
+        self._all_tell_all = all(link.tells_all for link in self._links.values())
 
     def lost(self, server_id: str) -> Deferred[None]:
         """:returns: fires when there is no link to that server."""
@@ -152,19 +198,25 @@ class Links:
             self._waiting.setdefault(server_id, []).append(lost)
         return lost
 
+    def is_server(self, routing_id: str) -> bool:
+        """Whether a known server has that routing id."""
+        remote = self._paths.best(routing_id)
+        return remote is not None and remote.role == SERVER_ROLE
+
     def neighbors(self) -> list[str]:
         """The routing ids of the servers that this one is linked with."""
         return sorted(link.server_id for link in self._links.values())
 
     def unbar(self, server_id: str) -> None:
         """The link did not come about."""
-        self._far.unbar(server_id)
+        self._remote.unbar(server_id)
 
-    # What other servers tell.
+    # Advertisements of other servers.
 
-    def hear(self, session_id: str, fields: dict[str, Any], route: list[str]) -> None:
-        """A server told something of a session that it can reach.
+    def hear(self, session_id: str, fields: dict[str, Any], route: list[str], *, leads_nowhere: bool = False) -> None:
+        """Take an advertisement of a session that another server can reach.
 
+        :param leads_nowhere: see :class:`bussrv.bus.route_cache.RouteFacts`.
         :raises Refused: ``bad-attribute``, ``bad-service-name`` or ``link-full``.
         """
         link = self._links[session_id]
@@ -178,12 +230,13 @@ class Links:
             return
         before = self._paths.heard(session_id, routing_id)
         path = path_of(fields, route, routing_id, link.server_id)
-        far = learn(before, fields, routing_id, path, self._settings.max_routing_ids)
-        if far is None or self._server_id in far.path or len(far.path) > MAX_HOPS or self._paths.is_over(far):
+        remote = learn(before, fields, routing_id, path, self._settings.max_routing_ids)
+        if remote is None or leads_nowhere or len(remote.path) > MAX_HOPS or self._paths.is_over(remote):
             changed = self._paths.forget(session_id, routing_id)
         else:
-            self._check_room(link, far.size() - (before.size() if before is not None else 0))
-            changed = self._paths.hear(session_id, far)
+            self._check_room(link, remote.size() - (before.size() if before is not None else 0))
+            self._check_total(link, routing_id)
+            changed = self._paths.hear(session_id, remote)
         if changed:
             self._changed(routing_id, "unreachable")
 
@@ -196,17 +249,32 @@ class Links:
             link.is_full = True
             about = self._registry.state.sessions[link.session_id].about()
             self._registry.note(ev.LimitReached(limit="max-linked", value=most, reason="link-full", **about))
-        raise Refused("link-full", f"more than {most} sessions and services are behind the link to {link.server_id}")
+        raise Refused(
+            "link-full", f"more than {most} sessions and services were advertised over the link to {link.server_id}"
+        )
+
+    def _check_total(self, link: Link, routing_id: str) -> None:
+        most = self._settings.max_remote_sessions
+        if len(self._paths) < most or self._paths.best(routing_id) is not None:
+            return
+        about = self._registry.state.sessions[link.session_id].about()
+        reached = ev.LimitReached(limit="max-remote-sessions", value=most, reason="too-many-remote-sessions", **about)
+        self._registry.note_from_stranger(reached)
+        raise Refused("too-many-remote-sessions", f"other servers have told of {most} sessions, which is the most")
 
     def settled(self) -> Deferred[None] | None:
-        """When everything that was told so far is in the registry; ``None``: it is."""
-        return self._far.settled()
+        """Fires when all advertisements so far are in the registry; ``None``: they are."""
+        return self._remote.settled()
+
+    def room(self) -> Deferred[None] | None:
+        """Fires when there is room for further advertisements; ``None``: there is."""
+        return self._remote.settled() if self._remote.is_crowded() else None
 
     def _changed(self, routing_id: str, reason: str, over: str | None = None) -> None:
-        self._far.update(routing_id, reason)
-        self._tell_all(routing_id, over)
+        self._remote.update(routing_id, reason)
+        self._advertisements.tell_all(routing_id, over)
 
-    # What other servers are told.
+    # Advertisements of this server.
 
     def registry_changed(self, stamped: Stamped) -> None:
         """Tell the other servers of the sessions of this one; see :class:`IRegistryObserver`."""
@@ -221,104 +289,65 @@ class Links:
             if former != session.routing_id:
                 self._give_up(former)
             if isinstance(event, (ev.SubscriptionAdded, ev.ServiceRegistered, ev.ServiceUnregistered)):
-                self._tell_all(session.routing_id)
+                self._advertisements.tell_all(session.routing_id)
 
     def _give_up(self, routing_id: str | None, over: str | None = None) -> None:
-        """A session of this server has that routing id no longer.
+        """A session of this server no longer has that routing id.
 
         :param over: the id of the session, if it has ended.
         """
         if routing_id is not None:
-            self._far.freed(routing_id)
-            self._tell_all(routing_id, over)
+            self._remote.freed(routing_id)
+            self._advertisements.tell_all(routing_id, over)
 
-    def _tell_all(self, routing_id: str, over: str | None = None) -> None:
-        for link in self._links.values():
-            self._say(link, self._news(link, routing_id, over))
+    # Objects over links.
 
-    def _news(self, link: Link, routing_id: str, over: str | None = None) -> list[dict[str, Any]]:
-        """What a server has to be told of a session, since it was last told of it.
-
-        :param over: the id of the session that has ended.
-        """
-        before, now = link.told.get(routing_id), self._for(link, routing_id)
-        if before == now:
-            return []
-        if now is None:
-            del link.told[routing_id]
-        else:
-            link.told[routing_id] = now
-        is_over = over is not None and before is not None and before.session == over
-        return list(tell(before, now, link.notify, is_over=is_over))
-
-    def _for(self, link: Link, routing_id: str) -> Far | None:
-        """What a server is told of a session: nothing, where it is on the way there itself."""
-        far = self._own(routing_id)
-        if far is None:
-            best = self._paths.best(routing_id)
-            if best is None or self._paths.link_to(routing_id) == link.session_id:
-                return None
-            far = replace(best, path=(*best.path, self._server_id))
-        return None if link.server_id in far.path or len(far.path) >= MAX_HOPS else far
-
-    def _own(self, routing_id: str) -> Far | None:
-        state = self._registry.state
-        session = state.sessions.get(state.owner(routing_id) or "")
-        if session is None or session.home is not None or session.is_link:
-            return None
-        is_member = state.subscription(session.id, None) is not None and self._settings.announce != "off"
-        services = frozenset(name for name in state.provided_by(session.id) if not name.startswith(RESERVED_PREFIX))
-        if not is_member and not services:
-            return None
-        return Far(
-            routing_id=routing_id,
-            path=(self._server_id,),
-            is_member=is_member,
-            routing_ids=session.routing_ids,
-            protocol=session.protocol,
-            session=session.id,
-            services=services,
-        )
-
-    def _announce_neighbors(self) -> None:
-        for link in self._links.values():
-            fields = {"event": "routing/announcement/neighbors", "neighbors": self.neighbors()}
-            self._say(link, [{**fields, "route": [self._server_id]}])
-
-    def _say(self, link: Link, events: Iterable[dict[str, Any]]) -> None:
-        interest = link.group.interest
-        if isinstance(interest, ModeInterest) and interest.receive == "none":
-            return
-        frames = [wire.encode({**fields, "id": self._new_id()}) for fields in events]
-        self._fanout.send_one(link.group, link.session_id, frames)
-
-    # What goes over which link.
-
-    def flood(self, delivery: Delivery, kind: Kind, route: Iterable[str]) -> bool:
+    def flood(self, delivery: Delivery, kind: Kind, route: Sequence[str]) -> bool:
         """Give an object to every server that may not have it yet.
 
-        :returns: whether somebody whom this server knows nothing of, or does not know the interest of, may take it.
+        :returns: whether somebody may take it that this server does not know, or does not know the interest of.
         """
-        may_take = False
-        for link in self._links.values():
-            if self.give(link, delivery, kind, route):
-                may_take = may_take or self._paths.may_take_requests(link.session_id)
-        return may_take
+        flood = self._flood(kind, route)
+        self._give(flood.given, delivery, route)
+        reached = [*(given.link for given in flood.given), *flood.left]
+        return any(self._paths.may_take_requests(link.session_id) for link in reached)
 
-    def taking(self, kind: Kind, route: Iterable[str]) -> list[Group]:
-        """The groups of the servers that :meth:`flood` gives objects of that kind and route."""
-        return [link.group for link in self._links.values() if _takes(link, kind, route)]
+    def _flood(self, kind: Kind, route: Sequence[str]) -> Flood:
+        links = self._links.values()
+        return flood([link for link in links if _takes(link, kind, route)], links, self._paths, route, self._server_id)
+
+    def taking(self, kind: Kind, route: Sequence[str]) -> list[Given]:
+        """The links over which :meth:`flood` gives objects of that kind and route, and the marks added to the route."""
+        return self._flood(kind, route).given
 
     def passed(self, route: Sequence[str]) -> frozenset[str]:
-        """Which of the servers that this one is linked with are in a route: on these :meth:`taking` depends."""
-        return self._servers.intersection(route)
+        """The part of a route that :meth:`taking` depends on: the servers in it that this one is linked with.
 
-    def give(self, link: Link, delivery: Delivery, kind: Kind, route: Iterable[str]) -> bool:
-        """Give an object to one server, unless it passed that already. :returns: whether it was given."""
-        if not _takes(link, kind, route):
-            return False
-        self._fanout.add(link.group, delivery)
-        return True
+        If one of them goes by the route alone, the home of the sender counts, too.
+        """
+        passed = self._servers.intersection(route)
+        return passed if self._all_tell_all else passed | {f"home {each}" for each in route[1:2]}
+
+    def give(self, links: Iterable[Link], delivery: Delivery, kind: Kind, route: Sequence[str]) -> int:
+        """Give an addressed object to some servers, save those that it passed. :returns: how many were given it."""
+        able = [link for link in links if _takes(link, kind, route)]
+        self._give(directed(able, able), delivery, route)
+        return len(able)
+
+    def give_alone(self, link: Link, delivery: Delivery, kind: Kind, route: Sequence[str]) -> bool:
+        """The same, for an object without an address that is for one server, and not to be passed on to others."""
+        others = [each for each in self._links.values() if each.server_id not in route]
+        is_able = _takes(link, kind, route)
+        self._give(directed([link] if is_able else [], others), delivery, route)
+        return is_able
+
+    def _give(self, given: Iterable[Given], delivery: Delivery, route: Sequence[str]) -> None:
+        copies: dict[tuple[str, ...], Delivery] = {(): delivery}
+        for link, marks in given:
+            if marks not in copies:
+                metadata = with_marks(delivery.metadata, route, marks, self._max_metadata)
+                copies[marks] = Delivery(metadata, delivery.payload)
+            self._fanout.add(link.group, copies[marks])
 
     def towards(self, session: Session) -> Link | None:
         """The link over which a session is reached; ``None`` for a session of this server."""
@@ -330,18 +359,27 @@ class Links:
 
     def leads_on(self, session: Session, route: Iterable[str]) -> bool:
         """Whether a session of another server is reached without passing a server of ``route`` again."""
-        far = self._paths.best(session.routing_id)
-        return far is not None and self.towards(session) is not None and not set(far.path) & set(route)
+        remote = self._paths.best(session.routing_id)
+        return remote is not None and self.towards(session) is not None and not set(remote.path) & set(route)
+
+    def is_on_way(self, session: Session, route: Iterable[str]) -> bool:
+        """Whether a server of ``route`` is on the way to a session of another server."""
+        remote = self._paths.best(session.routing_id)
+        return remote is not None and not set(remote.path).isdisjoint(route)
 
     def provided(self, route: list[str]) -> frozenset[str]:
-        """What the session of another server provides that sent an object with that route."""
+        """The services of the session of another server that sent an object with that route."""
         return self._paths.services_of(route[0], route[1:])
 
     def stop(self) -> None:
         """The server stops: nobody is entered any more."""
-        self._far.stop()
+        self._remote.stop()
+
+    async def finish(self) -> None:
+        """Wait until whoever is gone is gone from the registry, too."""
+        await (self._jobs.done() or succeed(None))
+        await (self._remote.settled() or succeed(None))
 
 
 def _takes(link: Link, kind: Kind, route: Iterable[str]) -> bool:
-    interest = link.group.interest
-    return link.server_id not in route and interest is not None and passes(interest, kind)
+    return link.server_id not in route and link.group.wants(kind)

@@ -1,4 +1,4 @@
-"""Announcing members: who joined the object network, and who left it."""
+"""Announcements of members that join or leave the object network."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from typing import Any
 from zope.interface import implementer
 
 from bussrv import events as ev
-from bussrv.interfaces import IBus, IRegistryObserver, ISession
+from bussrv.bus.interfaces import IBus
 from bussrv.journal.record import Stamped
+from bussrv.registry.interfaces import IRegistryObserver
+from bussrv.registry.session import ISession
 
 _JOINED = {"objects": "routing/subscribe/notify", "rules": "routing/subscribe/notification"}
-"""What a member is told of others with, by its vocabulary; Business Object (seed 000) has no such event."""
+"""The event that announces a member, by the vocabulary of the one who is told. Business Object (seed 000) has none."""
 
 
 @implementer(IRegistryObserver)
 class MembershipAnnouncer:
-    """Tells the members of this server of each other and of the members of others, unless ``--announce`` forbids it.
+    """Announces members of this server and of others to the members of this server, unless ``--announce`` forbids it.
 
-    Linked servers are told by :mod:`bussrv.bus.links`.
+    Linked servers get advertisements from :mod:`bussrv.bus.links`.
     """
 
     def __init__(self, bus: IBus) -> None:

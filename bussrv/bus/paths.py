@@ -1,9 +1,8 @@
-"""Which sessions other servers have, and over which link each is reached. Pure.
+"""Path-vector routing (as in RFC 4271): the sessions of other servers, and the link over which each is reached. Pure.
 
-Each server tells its neighbours of every session that it can reach, and over which servers: the *path*, home first. Of
-the paths to one session the shortest is used, and told on; a path that leads through oneself is not. This is
-path-vector routing, as in RFC 4271: what is known is kept by link, so nothing that was told over one link can outlive
-it, and a link that comes back begins with nothing.
+Each server advertises to its neighbours every session that it can reach, with the *path*: the servers on the way, home
+first. The shortest path to a session is used and advertised further; a path through this server itself is not used.
+Advertisements are kept by link: none outlives its link, and a link that comes back begins with none.
 """
 
 from __future__ import annotations
@@ -13,23 +12,23 @@ from collections.abc import Container, Iterator
 
 from msgspec import Struct
 
-from bussrv.registry.state import SERVER_ROLE
+from bussrv.registry.session import SERVER_ROLE
 
 MAX_HOPS = 16
-"""The most servers that an object, or word of a session, may pass."""
+"""The most servers that an object or an advertisement may pass."""
 
 
 MAX_REMEMBERED = 10_000
-"""How many sessions that are over are remembered, so that late word of them is known to be late."""
+"""How many ended sessions are remembered, so that late advertisements of them are recognized."""
 
 
-class Far(Struct, frozen=True, kw_only=True):
-    """A session that another server has, as it was told of.
+class RemoteSession(Struct, frozen=True, kw_only=True):
+    """A remote session, as it was advertised.
 
-    :ivar path: the routing ids of the servers that the word of it passed, its home first.
-    :ivar is_member: whether it is a member of the object network; one that is not only provides services.
-    :ivar session: the id that its home has given it; ``None`` when its home does not say.
-    :ivar tells_all: of a server: whether it tells of every session that it can reach, as this one does.
+    :ivar path: the routing ids of the servers on the way to it, its home first.
+    :ivar is_member: whether it is a member of the object network; otherwise it only provides services.
+    :ivar session: its id at its home; ``None`` if its home does not say.
+    :ivar tells_all: of a server: whether it advertises every session that it can reach, as this one does.
     """
 
     routing_id: str
@@ -44,42 +43,42 @@ class Far(Struct, frozen=True, kw_only=True):
 
     @property
     def home(self) -> str:
-        """The server whose session it is."""
+        """The server that it belongs to."""
         return self.path[0]
 
     @property
     def may_take_requests(self) -> bool:
-        """Whether it, or a client of it that it says nothing of, may answer what no registered service answers."""
+        """Whether it, or an unknown client of it, may answer a request that no registered service answers."""
         return self.is_member if self.role != SERVER_ROLE else not self.tells_all
 
     def size(self) -> int:
-        """How many things were told of it, as ``--max-linked`` counts them."""
+        """How much it counts in ``--max-linked``."""
         return 1 + len(self.routing_ids) + len(self.services)
 
 
 class Paths:
-    """What was told over each link, and the best of it. Links are named by their session ids."""
+    """The advertised sessions of each link, and the best path to each. Links are named by their session ids."""
 
     def __init__(self) -> None:
-        self._told: dict[str, dict[str, Far]] = {}
-        self._over: dict[str, dict[str, Far]] = {}
+        self._told: dict[str, dict[str, RemoteSession]] = {}
+        self._over: dict[str, dict[str, RemoteSession]] = {}
         self._best: dict[str, str] = {}
         self._sizes: Counter[str] = Counter()
         self._over_for_good: OrderedDict[str, None] = OrderedDict()
 
-    def hear(self, link: str, far: Far) -> bool:
-        """Something was told over ``link``, instead of what it told of that session before.
+    def hear(self, link: str, remote: RemoteSession) -> bool:
+        """Take an advertisement of a session, which replaces the one before over the same ``link``.
 
-        :returns: whether the best that is known of the session is another now.
+        :returns: whether the best path to the session, or what is known of it, changed.
         """
-        before = self._told.setdefault(link, {}).get(far.routing_id)
-        self._sizes[link] += far.size() - (before.size() if before is not None else 0)
-        self._told[link][far.routing_id] = far
-        self._over.setdefault(far.routing_id, {})[link] = far
-        return self._choose(far.routing_id, before if self._best.get(far.routing_id) == link else None)
+        before = self._told.setdefault(link, {}).get(remote.routing_id)
+        self._sizes[link] += remote.size() - (before.size() if before is not None else 0)
+        self._told[link][remote.routing_id] = remote
+        self._over.setdefault(remote.routing_id, {})[link] = remote
+        return self._choose(remote.routing_id, before if self._best.get(remote.routing_id) == link else None)
 
     def forget(self, link: str, routing_id: str) -> bool:
-        """Over ``link`` a session cannot be reached any more. :returns: as :meth:`hear` does."""
+        """A session can no longer be reached over ``link``. :returns: as :meth:`hear` does."""
         before = self._told.get(link, {}).pop(routing_id, None)
         if before is None:
             return False
@@ -91,37 +90,41 @@ class Paths:
         return self._choose(routing_id, before if self._best.get(routing_id) == link else None)
 
     def finish(self, routing_id: str, session: str) -> bool:
-        """A session is over, its home says: no link leads to it, whatever was told over others.
+        """A session has ended, says its home: no link leads to it any more.
 
-        What some of them tell of it afterwards was said before they knew: see :meth:`is_over`.
+        Later advertisements of it were sent by servers that did not know yet: see :meth:`is_over`.
 
         :returns: as :meth:`hear` does.
         """
         self._over_for_good[session] = None
         if len(self._over_for_good) > MAX_REMEMBERED:
             self._over_for_good.popitem(last=False)
-        links = [link for link, far in self._over.get(routing_id, {}).items() if far.session == session]
+        links = [link for link, remote in self._over.get(routing_id, {}).items() if remote.session == session]
         changed = [self.forget(link, routing_id) for link in links]
         return any(changed)
 
-    def is_over(self, far: Far) -> bool:
-        """Whether the session has ended, as its home said."""
-        return far.session in self._over_for_good
+    def is_over(self, remote: RemoteSession) -> bool:
+        """Whether the session has ended, says its home."""
+        return remote.session in self._over_for_good
 
     def services_of(self, routing_id: str, servers: Container[str]) -> frozenset[str]:
-        """The services of a session whose home is one of ``servers``, as far as any link told."""
+        """The services of a session whose home is one of ``servers``, advertised over any link."""
         told = self._over.get(routing_id, {}).values()
-        return frozenset().union(*[far.services for far in told if far.services and far.home in servers])
+        return frozenset().union(*[remote.services for remote in told if remote.services and remote.home in servers])
+
+    def told_over(self, link: str) -> list[str]:
+        """The routing ids of the sessions advertised over a link."""
+        return list(self._told.get(link, ()))
 
     def drop(self, link: str) -> list[str]:
-        """The link is gone. :returns: the routing ids of the sessions whose best is another now."""
+        """The link is gone. :returns: the routing ids of the sessions whose best path changed."""
         changed = [routing_id for routing_id in tuple(self._told.get(link, ())) if self.forget(link, routing_id)]
         self._told.pop(link, None)
         self._sizes.pop(link, None)
         return changed
 
-    def _choose(self, routing_id: str, replaced: Far | None) -> bool:
-        """Find the best again, where ``replaced`` was the best and has changed; ``None``: another one was."""
+    def _choose(self, routing_id: str, replaced: RemoteSession | None) -> bool:
+        """Choose the best path anew; ``replaced`` was the best and has changed; ``None``: another one was the best."""
         before = self._best.get(routing_id)
         over = self._over.get(routing_id)
         if over is None:
@@ -131,29 +134,35 @@ class Paths:
         self._best[routing_id] = best
         return best != before or (replaced is not None and replaced != over[best])
 
-    def heard(self, link: str, routing_id: str) -> Far | None:
-        """What was told of a session over one link."""
+    def heard(self, link: str, routing_id: str) -> RemoteSession | None:
+        """A session as advertised over one link."""
         return self._told.get(link, {}).get(routing_id)
 
-    def best(self, routing_id: str) -> Far | None:
-        """The best that is known of a session."""
+    def best(self, routing_id: str) -> RemoteSession | None:
+        """A session as advertised with the best path."""
         link = self._best.get(routing_id)
         return self._told[link][routing_id] if link is not None else None
 
     def link_to(self, routing_id: str) -> str | None:
-        """The link over which a session is best reached."""
+        """The link of the best path to a session."""
         return self._best.get(routing_id)
 
     def size(self, link: str) -> int:
-        """How many sessions and services were told of over a link."""
+        """How many sessions, routing ids and services were advertised over a link."""
         return self._sizes[link]
 
     def may_take_requests(self, link: str) -> bool:
-        """Whether over a link somebody may be reached who answers what no registered service answers."""
+        """Whether a session over a link may answer a request that no registered service answers."""
         return any(
-            far.may_take_requests for far in self._told.get(link, {}).values() if self._best[far.routing_id] == link
+            remote.may_take_requests
+            for remote in self._told.get(link, {}).values()
+            if self._best[remote.routing_id] == link
         )
 
+    def __len__(self) -> int:
+        """The number of known sessions."""
+        return len(self._best)
+
     def __iter__(self) -> Iterator[str]:
-        """The routing ids of all sessions that are known."""
+        """The routing ids of all known sessions."""
         return iter(tuple(self._best))

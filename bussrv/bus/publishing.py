@@ -1,53 +1,54 @@
-"""What the objects of a run are to watchers: collected service by service, and encoded in one go."""
+"""Publications of a batch: collected service by service, and encoded together for the subscribers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from typing import Protocol, runtime_checkable
 
-from bussrv.bus.audience import Audience
 from bussrv.bus.bridge import as_publication
-from bussrv.bus.delivery import Delivery, Fanout
-from bussrv.bus.lastvalue import LastValues
+from bussrv.bus.delivery import Fanout
+from bussrv.bus.last_values import LastValues
+from bussrv.bus.outgoing import Delivery
+from bussrv.bus.receivers import Receivers
 from bussrv.values import Publication
 from bussrv.wire.objects import BusObject
 
 
 @runtime_checkable
-class RunEncoding(Protocol):
+class BatchEncoding(Protocol):
     """An encoding of publications that asks for nothing but the service and the payload."""
 
-    def encode_run(self, service: str, payloads: Sequence[bytes]) -> list[bytes]:
+    def encode_batch(self, service: str, payloads: Sequence[bytes]) -> list[bytes]:
         """The frames of some publications on a service, those left out that cannot be encoded."""
 
 
 class Publisher:
-    """Gives watchers what a run publishes.
+    """Gives watchers what a batch publishes.
 
-    :param to_watchers: gives one publication to those who subscribed to its service.
+    :param to_subscribers: gives one publication to those who subscribed to its service.
     """
 
     def __init__(
         self,
-        audience: Audience,
+        receivers: Receivers,
         fanout: Fanout,
         last_values: LastValues,
-        to_watchers: Callable[[Delivery, Publication], None],
+        to_subscribers: Callable[[Delivery, Publication], None],
     ) -> None:
-        self._audience = audience
+        self._receivers = receivers
         self._fanout = fanout
         self._last_values = last_values
-        self._to_watchers = to_watchers
+        self._to_subscribers = to_subscribers
         self._service = ""
         self._payloads: list[bytes] = []
 
     def collects(self, obj: BusObject, provided: Set[str]) -> str | None:
-        """The service that objects like ``obj`` are published on, if all of its watchers can be given runs."""
+        """The service that objects like ``obj`` are published on, if all of its watchers can be given batches."""
         publication = as_publication(obj, provided)
         if publication is None:
             return None
-        groups = self._audience.watching(publication.service)
-        return publication.service if all(isinstance(group.encoding, RunEncoding) for group in groups) else None
+        groups = self._receivers.watching(publication.service)
+        return publication.service if all(isinstance(group.encoding, BatchEncoding) for group in groups) else None
 
     def collect(self, service: str, payload: bytes) -> None:
         """Something is published on a service that :meth:`collects` named."""
@@ -65,18 +66,18 @@ class Publisher:
         if publication is not None:
             self.settle()
             metadata = frame[: len(frame) - len(obj.payload) - 1]
-            self._to_watchers(Delivery(metadata, obj.payload, publication), publication)
+            self._to_subscribers(Delivery(metadata, obj.payload, publication), publication)
 
     def settle(self) -> None:
-        """Give watchers what was collected: at the end of a run."""
+        """Give watchers what was collected: at the end of a batch."""
         if not self._payloads:
             return
         payloads, self._payloads = self._payloads, []
-        self._last_values.put_run(self._service, payloads)
-        for group in self._audience.watching(self._service):
+        self._last_values.put_batch(self._service, payloads)
+        for group in self._receivers.watching(self._service):
             encoding = group.encoding
-            assert isinstance(encoding, RunEncoding)
-            frames = encoding.encode_run(self._service, payloads)
+            assert isinstance(encoding, BatchEncoding)
+            frames = encoding.encode_batch(self._service, payloads)
             if frames:
                 self._fanout.open(group, None)
                 group.pending.extend(frames)

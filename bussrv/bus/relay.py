@@ -1,95 +1,123 @@
-"""What linked servers pass on: each object goes on once, to whom it is for and to servers that may not have it."""
+"""Forwarding: an object of a linked server is given to its recipients and to the servers that may not have it, once."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from itertools import chain
 from operator import length_hint
 
 from msgspec import UNSET
 
+from bussrv.bus.batches import MOST_NEW_PLANS, MOST_TRIED, Batches
 from bussrv.bus.links import Links
-from bussrv.bus.router import Origin
-from bussrv.bus.runs import Runs
+from bussrv.bus.recipients import Origin
+from bussrv.bus.route_cache import RouteCache, RouteFacts
 from bussrv.bus.seen import Seen
-from bussrv.bus.ways import Way, Ways
 from bussrv.errors import Refused
+from bussrv.wire.forwarded import with_route
 from bussrv.wire.objects import BusObject
-from bussrv.wire.onward import with_route
-
-NOTHING: frozenset[str | None] = frozenset()
-"""The events that somebody else serves, of those that came so far: none."""
 
 Deliver = Callable[[Origin, BusObject, bytes, Set[str]], int]
-"""Gives an object to those it is for: where it came from, its metadata as it goes on, what its sender provides."""
+"""Delivers an object: its origin, the object, its metadata as it is forwarded, and the services of its sender."""
 
 
 class Relay:
-    """Passes on what came over links, a run at a time as far as objects came the same way and are plain.
+    """Forwards objects of linked servers, in batches as far as they have the same route and are plain.
 
-    :param max_metadata: the most bytes of metadata that go on.
-    :param new_id: as for :func:`bussrv.wire.onward.with_route`.
+    :param max_metadata: the most bytes of metadata that are forwarded.
+    :param new_id: as for :func:`bussrv.wire.forwarded.with_route`.
     """
 
     def __init__(
         self,
         links: Links,
-        runs: Runs,
+        batches: Batches,
         seen: Seen,
         counters: Counter[str],
         deliver: Deliver,
+        server_id: str,
         max_metadata: int,
         new_id: Callable[[], str],
     ) -> None:
+        self._server_id = server_id
         self._links = links
-        self._runs = runs
+        self._batches = batches
         self._seen = seen
         self._counters = counters
         self._deliver = deliver
         self._max_metadata = max_metadata
         self._new_id = new_id
+        self._caches: dict[str, RouteCache] = {}
 
-    def one(self, way: Way, obj: BusObject) -> None:
-        """Pass on an object, unless it was here before."""
+    def route_of(self, session_id: str, obj: BusObject) -> RouteFacts:
+        """The route of an object that came over a link.
+
+        :raises Refused: ``bad-attribute``: its ``route`` is none.
+        """
+        return self._cache_of(session_id).of(obj.head.route)
+
+    def _cache_of(self, session_id: str) -> RouteCache:
+        cache = self._caches.get(session_id)
+        if cache is None:
+            link = self._links.get(session_id)
+            assert link is not None, "only links that are up forward objects"
+            is_server = self._links.is_server
+            cache = RouteCache(
+                session_id, link.server_id, self._server_id, self._max_metadata, link.tells_all, is_server
+            )
+            self._caches[session_id] = cache
+        return cache
+
+    def forget(self, session_id: str) -> None:
+        """A session is closed; if it was a link, its routes are of no use any more."""
+        self._caches.pop(session_id, None)
+
+    def one(self, facts: RouteFacts, obj: BusObject) -> None:
+        """Forward an object, unless it was here before."""
         self._counters["link-objects"] += 1
-        if way.refusal is not None:
-            self._counters[way.refusal] += 1
-        elif obj.head.id not in (None, UNSET) and not self._seen.add(way.sender, obj.head.id):
+        if facts.refusal is not None:
+            self._counters[facts.refusal] += 1
+        elif obj.head.id not in (None, UNSET) and not self._seen.add(facts.sender, obj.head.id):
             self._counters["link-duplicate"] += 1
         else:
-            self._go_on(way, obj)
+            self._forward(facts, obj)
 
-    def _go_on(self, way: Way, obj: BusObject) -> None:
-        origin = way.source.origin
-        metadata = with_route(obj, way.source.route, self._new_id)
+    def _forward(self, facts: RouteFacts, obj: BusObject) -> None:
+        origin = facts.source.origin
+        metadata = with_route(obj, facts.source.route, self._new_id)
         if len(metadata) > self._max_metadata:
             self._counters["metadata-too-large"] += 1
             return
         self._deliver(origin, obj, metadata, self._links.provided(origin.route))
 
-    def run(self, ways: Ways, run: Iterator[BusObject], served: Container[str | None]) -> BusObject | None:
-        """Pass on the objects of a run, up to one that is addressed, may be meant for this server, or is of ``served``.
+    def batch(self, session_id: str, batch: Iterator[BusObject]) -> BusObject | None:
+        """Forward the objects of a batch, up to one that is addressed or may be for this server.
 
-        :returns: that object, taken from the run; ``None`` when the run came to its end.
+        :returns: that object, taken from the batch. After many groups had to be asked what they want, any object, or
+            ``None``: go on with the rest of the batch in the next slice. Otherwise ``None`` at the end of the batch.
         """
+        routes = self._cache_of(session_id)
         came = new = 0
-        obj = next(run, None)
+        tried = self._batches.tried
+        obj = next(batch, None)
         while obj is not None:
             try:
-                way = ways.of(obj.head.route)
+                facts = routes.of(obj.head.route)
             except Refused:
                 break
-            if way.is_word or obj.head.to is not None or obj.head.event in served:
+            if facts.is_own or obj.head.to is not None:
                 break
-            plain, behind = self._plain(way, obj, run, served) if way.refusal is None else ([], obj)
+            plain, after = self._plain(facts, obj, batch) if facts.refusal is None else ([], obj)
             if plain:
                 came += len(plain)
-                new += self._all(way, plain)
-                obj = behind
+                new += self._all(facts, plain)
+                obj = after
             else:
-                self.one(way, obj)
-                obj = next(run, None)
+                self.one(facts, obj)
+                obj = next(batch, None)
+            if self._batches.tried - tried > MOST_TRIED:
+                break
         self._count(came, came - new)
         return obj
 
@@ -100,28 +128,34 @@ class Relay:
             self._counters["link-duplicate"] += again
 
     def _plain(
-        self, way: Way, first: BusObject, run: Iterator[BusObject], served: Container[str | None]
+        self, facts: RouteFacts, first: BusObject, batch: Iterator[BusObject]
     ) -> tuple[list[BusObject], BusObject | None]:
-        """The objects from ``first`` on that came the same way and may go together, and what was taken behind them."""
-        ending, longest, unset = way.ending, way.longest, UNSET
+        """The objects from ``first`` on that are routed together: they have one route. And the one taken after them."""
+        ending, longest, unset = facts.ending, facts.longest, UNSET
         plain: list[BusObject] = []
-        for obj in chain((first,), run):
+        kinds, last = 0, first.head
+        for obj in chain((first,), batch):
             head, metadata = obj.head, obj.metadata
+            if head.type != last.type or head.event != last.event or head.natures:
+                kinds += 1
+                if kinds > MOST_NEW_PLANS:
+                    return plain, obj
+            last = head
             if not metadata.endswith(ending) or len(metadata) > longest or head.id is None or head.id is unset:
                 return plain, obj
-            if head.to is not None or (head.event is not None and head.event in served):
+            if head.to is not None:
                 return plain, obj
             plain.append(obj)
         return plain, None
 
-    def _all(self, way: Way, objs: list[BusObject]) -> int:
-        """Pass on those that were not here before. :returns: how many that are."""
-        new = self._seen.new_of(way.sender, objs)
+    def _all(self, facts: RouteFacts, objs: list[BusObject]) -> int:
+        """Forward the objects that were not here before. :returns: their number."""
+        new = self._seen.new_of(facts.sender, objs)
         if new:
-            provided = self._links.provided(way.source.origin.route)
-            run = iter(new)
-            while length_hint(run):
-                obj = self._runs.route(way.source, provided, run, NOTHING)
+            provided = self._links.provided(facts.source.origin.route)
+            batch = iter(new)
+            while length_hint(batch):
+                obj = self._batches.route(facts.source, provided, batch)
                 if obj is not None:
-                    self._go_on(way, obj)
+                    self._forward(facts, obj)
         return len(new)

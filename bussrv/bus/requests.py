@@ -1,107 +1,275 @@
-"""Who asked whom what: so that a reply without a recipient finds the one who waits for it."""
+"""Open requests: only sessions that were asked can reply, and each reply finds the asker. Pure.
+
+A request is *open* from the moment that it was given to somebody until ``--request-timeout``. The sessions that were
+asked know it by an id: that of the asker, unless they know another open request by that id. Then they are *shown* an id
+of the server's own, and their replies get the asker's id again.
+
+1. A request that one session of this server is given must differ from all others that this session was given.
+2. A request that several sessions of this server may be given (it is addressed to several, or nobody registered the
+   service) must differ from all others that any session of this server was given.
+3. A request keeps its id on a link: the server at the other end does all this for its own sessions.
+"""
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable
-from typing import Any
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
-# What was asked of whom: the one who was asked, and a hash of the kind and value of the id, which may be long.
-_Key = tuple[str | None, int]
+from bussrv.bus.asks import UNIT, Ask, Asked, Asker, is_id, key_of
+from bussrv.errors import OverLimit
 
+AT_A_TIME = 100
+"""The most requests that are forgotten when one is made. More would make other clients wait."""
 
-class _Askers:
-    """Those who made a request under one id, of the same.
-
-    :ivar waiting: those who have no reply yet, in order, and for which service they asked.
-    :ivar last: who was replied to last, and is given further replies.
-    :ivar remembered: how many of their requests are not forgotten yet.
-    """
-
-    __slots__ = ("last", "remembered", "waiting")
-
-    def __init__(self) -> None:
-        self.waiting: deque[tuple[str, Any]] = deque()
-        self.last: str | None = None
-        self.remembered = 0
-
-    def next(self, service: Any) -> str | None:
-        """Who is replied to now: who asked for that service first, or, if the reply names none, who asked first."""
-        if self.waiting:
-            chosen = next((each for each in self.waiting if each[1] == service), self.waiting[0])
-            self.waiting.remove(chosen)
-            self.last = chosen[0]
-        return self.last
+_Value = TypeVar("_Value")
 
 
 class OpenRequests:
-    """Requests that may still be replied to: bounded in number and age.
+    """Requests that may still be replied to, bounded in number and age.
 
-    :param seconds: a clock, in seconds.
-    :param max_requests: the most requests that are remembered; the oldest are forgotten first.
-    :param max_age: how long a request may wait for its reply, in seconds.
-    :param counters: counts requests that were forgotten to make room, as ``request-forgotten``.
+    One asker may have at most as many open requests as are still free, so that busy askers leave some for others. No
+    request is dropped for another asker's. An asker at its limit loses its own oldest answered request.
+
+    :param seconds: a clock, in seconds, that never steps back.
+    :param most: the most requests that are open.
+    :param most_of_one: the most open requests of one asker.
+    :param max_age: how long a request is open, in seconds.
+    :param new_id: makes an id for a request that needs another one.
     """
 
-    def __init__(self, seconds: Callable[[], float], max_requests: int, max_age: float, counters: Counter[str]) -> None:
+    def __init__(
+        self, seconds: Callable[[], float], most: int, most_of_one: int, max_age: float, new_id: Callable[[], str]
+    ) -> None:
         self._seconds = seconds
-        self._max_requests = max_requests
+        self._most = most
+        self._most_of_one = most_of_one
         self._max_age = max_age
-        self._counters = counters
-        self._order: deque[tuple[float, _Key]] = deque()
-        self._askers: dict[_Key, _Askers] = {}
+        self._new_id = new_id
+        self._suffix = 0
+        self._size = 0
+        self._by_age: OrderedDict[Ask, None] = OrderedDict()
+        self._askers: dict[str, dict[str, Asker]] = {}
+        self._remote: Counter[str] = Counter()
+        self._given: dict[str, dict[str, Ask]] = {}
+        self._given_to_several: dict[str, Ask] = {}
+        self._shown: Counter[str] = Counter()
+        self._over: dict[str, dict[str, dict[str, Ask]]] = {}
+        self._same: dict[tuple[str, str], Counter[str]] = {}
+        self._doomed: deque[Ask] = deque()
 
     def __len__(self) -> int:
-        return len(self._order)
+        """How many requests the open ones count as."""
+        return self._size
 
-    def remember(self, request_id: Any, asker: str, asked: str | None, service: Any = None) -> None:
-        """A session made a request for ``service``.
+    # Asking.
 
-        :param asked: the session that was given it; ``None`` when it was not given to one alone.
+    def open(
+        self, session: str, routing_id: str, request_id: Any, own_id: bytes, asked: Asked, *, is_remote: bool = False
+    ) -> Ask:
+        """A request is about to be given to those it is for. Next, :meth:`taken` or :meth:`withdraw` is called.
+
+        :param session: the client that asked, or (``is_remote``) the link that the request came over.
+        :param routing_id: the first of its route.
+        :param own_id: its id as JSON.
+        :raises OverLimit: ``too-many-requests``.
         """
-        key = _key(asked, request_id)
-        if key is None:
+        self._forget_some()
+        key, name = key_of(request_id), routing_id if is_remote else ""
+        asker = self._askers.get(session, {}).get(name) or Asker(session, name, is_remote)
+        older = self._same_before(asker, key, asked)
+        is_known = older is None and self._is_known(key, asked)
+        size = asked.size() + (len(own_id) // UNIT if is_known else 0)
+        self._make_room(asker, size, older)
+        ask = Ask(asker, routing_id, asked, self._seconds(), size, key, older=older)
+        if is_known:
+            ask.own_id, ask.shown = own_id, self._unknown_id()
+        self._add(ask)
+        return ask
+
+    def _same_before(self, asker: Asker, key: str, asked: Asked) -> Ask | None:
+        """A client may ask several again, under the same id: replies to both requests are for the later one."""
+        older = self._given_to_several.get(key) if asked.kind is not None else None
+        if older is None or older.asker is not asker or self._shown[key] > 1:
+            return None
+        is_same = (older.asked.kind, older.asked.addresses) == (asked.kind, asked.addresses)
+        return older if is_same else None
+
+    def _is_known(self, key: str, asked: Asked) -> bool:
+        """Whether one of those who are asked may know another open request by that id."""
+        if asked.kind is not None:
+            return key in self._shown
+        if asked.session is None:
+            return False
+        return key in self._given.get(asked.session, ()) or key in self._given_to_several
+
+    def _unknown_id(self) -> str:
+        made = self._new_id()
+        while key_of(made) in self._shown:
+            self._suffix += 1
+            made = f"{made}.{self._suffix}"
+        return made
+
+    def _make_room(self, asker: Asker, size: int, older: Ask | None) -> None:
+        """Forget requests of ``asker`` until it may have one more of that size.
+
+        :param older: an open request that makes way for that one.
+        """
+        spared = 0 if older is None else older.size
+        while asker.size - spared + size > min(self._most_of_one, self._free(asker) + spared):
+            # A request that came over a link may have been answered elsewhere.
+            oldest = next(iter(asker.answered or (asker.open if asker.is_remote else ())), None)
+            if oldest is None:
+                limit, most = "max-requests-per-asker", self._most_of_one
+                if asker.size - spared + size <= most:
+                    limit, most = "max-requests", self._most
+                raise OverLimit("too-many-requests", "there are too many open requests of this client", limit, most)
+            if oldest is older:
+                spared = 0
+            self.close(oldest)
+
+    def _free(self, asker: Asker) -> int:
+        """How many more may be open. One link never has more than half of all."""
+        free = self._most - self._size
+        return min(free, self._most // 2 - self._remote[asker.session]) if asker.is_remote else free
+
+    def _add(self, ask: Ask) -> None:
+        asker, asked, key = ask.asker, ask.asked, ask.shown_key
+        self._askers.setdefault(asker.session, {})[asker.name] = asker
+        self._by_age[ask] = asker.open[ask] = None
+        self._count(ask, ask.size)
+        if asked.kind is not None:
+            self._given_to_several[key] = ask
+            self._shown[key] += 1
+        elif asked.session is not None:
+            self._given.setdefault(asked.session, {})[key] = ask
+            self._shown[key] += 1
+        if asker.is_remote:
+            self._same.setdefault((asker.session, ask.key), Counter())[ask.routing_id] += 1
+
+    def taken(self, ask: Ask) -> None:
+        """Somebody was given a request: from now on replies to its id, also over links, are for it."""
+        if ask.older is not None:
+            self.close(ask.older)
+            ask.older = None
+        for link in ask.asked.links:
+            asks = self._over.setdefault(link, {}).setdefault(ask.key, {})
+            before = asks.pop(ask.routing_id, None)
+            if before is not None:
+                # It gets no more replies over this link.
+                self.answered(before)
+            asks[ask.routing_id] = ask
+
+    def withdraw(self, ask: Ask) -> None:
+        """Nobody was given a request: replies to its id are for the same earlier request as before."""
+        older, ask.older = ask.older, None
+        self.close(ask)
+        if older is not None and older in older.asker.open:
+            self._given_to_several[older.shown_key] = older
+
+    def _count(self, ask: Ask, size: int) -> None:
+        ask.asker.size += size
+        self._size += size
+        if ask.asker.is_remote:
+            self._remote[ask.asker.session] += size
+            if not self._remote[ask.asker.session]:
+                del self._remote[ask.asker.session]
+
+    # Replying.
+
+    def given(self, session: str, reply_id: Any) -> Ask | None:
+        """The open request that a session of this server knows by that id, if it was given it.
+
+        Where ``asked.kind`` of it is not ``None``, the caller has to find out whether the session was given it.
+        """
+        key = key_of(reply_id) if is_id(reply_id) else ""
+        ask = self._given.get(session, {}).get(key) or self._given_to_several.get(key)
+        return ask if ask is not None and self._is_open(ask) else None
+
+    def went_over(self, link: str, reply_id: Any, to: Iterable[str] | None) -> Ask | None:
+        """The open request that the reply of another server is for.
+
+        :param to: whom the reply is addressed to; ``None``: it is for who used the id last.
+        """
+        asks = self._over.get(link, {}).get(key_of(reply_id) if is_id(reply_id) else "", {})
+        found = reversed(asks.values()) if to is None else (asks[each] for each in to if each in asks)
+        ask = next(found, None)
+        return ask if ask is not None and self._is_open(ask) else None
+
+    def _is_open(self, ask: Ask) -> bool:
+        return ask in ask.asker.open and self._seconds() - ask.when <= self._max_age
+
+    def answered(self, ask: Ask) -> None:
+        """A request was replied to; it stays open for further replies."""
+        ask.asker.answered.setdefault(ask)
+
+    def is_ambiguous(self, ask: Ask) -> bool:
+        """Whether open requests of several clients came over one link with the same id."""
+        return len(self._same.get((ask.asker.session, ask.key), ())) > 1
+
+    # Forgetting.
+
+    def close(self, ask: Ask) -> None:
+        """Forget a request."""
+        asker = ask.asker
+        if ask not in asker.open:
             return
-        self._order.append((self._seconds(), key))
-        askers = self._askers.setdefault(key, _Askers())
-        askers.waiting.append((asker, service))
-        askers.remembered += 1
-        self._forget_old()
-        if len(self._order) > self._max_requests:
-            self._forget_oldest()
-            self._counters["request-forgotten"] += 1
+        del self._by_age[ask], asker.open[ask]
+        asker.answered.pop(ask, None)
+        self._count(ask, -ask.size)
+        if not asker.open:
+            _remove(self._askers, asker.session, asker.name, asker)
+        self._forget_id(ask)
+        for link in ask.asked.links:
+            asks = self._over.get(link, {})
+            _remove(asks, ask.key, ask.routing_id, ask)
+            if not asks:
+                self._over.pop(link, None)
+        if asker.is_remote:
+            same = self._same[asker.session, ask.key]
+            _take_one(same, ask.routing_id)
+            if not same:
+                del self._same[asker.session, ask.key]
 
-    def _forget_old(self) -> None:
+    def _forget_id(self, ask: Ask) -> None:
+        """No session of this server knows a request by its id any more."""
+        asked, key = ask.asked, ask.shown_key
+        if asked.kind is not None or asked.session is not None:
+            _take_one(self._shown, key)
+        if asked.kind is not None and self._given_to_several[key] is ask:
+            del self._given_to_several[key]
+        elif asked.session is not None:
+            _remove(self._given, asked.session, key, ask)
+
+    def forget(self, session: str) -> None:
+        """A session is over: what it asked needs no answer any more, and what it alone was asked gets none."""
+        for asker in tuple(self._askers.get(session, {}).values()):
+            self._doomed.extend(asker.open)
+        self._doomed.extend(self._given.pop(session, {}).values())
+        self._over.pop(session, None)
+        self._forget_some()
+
+    def _forget_some(self) -> None:
+        for _ in range(min(AT_A_TIME, len(self._doomed))):
+            self.close(self._doomed.popleft())
         oldest = self._seconds() - self._max_age
-        while self._order and self._order[0][0] < oldest:
-            self._forget_oldest()
-
-    def _forget_oldest(self) -> None:
-        _, key = self._order.popleft()
-        askers = self._askers[key]
-        askers.remembered -= 1
-        if askers.waiting and len(askers.waiting) > askers.remembered:
-            askers.waiting.popleft()
-        if not askers.remembered:
-            del self._askers[key]
-
-    def asker(self, request_id: Any, replier: str, service: Any = None) -> str | None:
-        """The session that made a request which ``replier`` replies to for ``service``.
-
-        Several may have used one id: they are replied to in the order in which they asked for the service. Who was
-        replied to last is given further replies. To a request that was given to nobody alone anybody may reply.
-        """
-        self._forget_old()
-        for asked in (replier, None):
-            key = _key(asked, request_id)
-            askers = self._askers.get(key) if key is not None else None
-            if askers is not None:
-                return askers.next(service)
-        return None
+        for _ in range(AT_A_TIME):
+            ask = next(iter(self._by_age), None)
+            if ask is None or ask.when >= oldest:
+                break
+            self.close(ask)
 
 
-def _key(asked: str | None, request_id: Any) -> _Key | None:
-    """Ids are equal when they are of one kind and equal: 1 is not true, and not 1.0."""
-    if isinstance(request_id, (str, int, float)):
-        return asked, hash((type(request_id), request_id))
-    return None
+def _remove(tables: dict[str, dict[str, _Value]], outer: str, inner: str, value: _Value) -> None:
+    """Take ``value`` out of the table it is in, and the table when it is empty."""
+    table = tables.get(outer)
+    if table is not None and table.get(inner) is value:
+        del table[inner]
+        if not table:
+            del tables[outer]
+
+
+def _take_one(counts: Counter[str], key: str) -> None:
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]

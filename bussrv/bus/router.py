@@ -1,174 +1,184 @@
-"""Where an object goes: to those it is addressed to, to one provider, to who asked, or to everybody who wants it."""
+"""Routing of one object: to its addressees, to one provider, to the asker, or to every session that wants it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
+from zlib import crc32
 
-from msgspec import Struct
-
-from bussrv.bus.audience import Audience
-from bussrv.bus.delivery import Delivery, Fanout, Group
-from bussrv.bus.interest import Kind, passes
-from bussrv.bus.links import Link, Links
+from bussrv.bus.asks import Ask, Asked, is_id
+from bussrv.bus.interest import Kind
+from bussrv.bus.links import Links
+from bussrv.bus.outgoing import Delivery
+from bussrv.bus.receivers import Receivers
+from bussrv.bus.recipients import Addressed, Copies, Origin, Recipients
 from bussrv.bus.requests import OpenRequests
 from bussrv.registry.registry import Registry
-from bussrv.values import ModeInterest
+from bussrv.registry.session import SERVER_ROLE
 from bussrv.wire import objects as wire
+from bussrv.wire.forwarded import plainly, with_value
 from bussrv.wire.objects import BusObject
 
-ASKING = ("services/request", "services/reply")
-"""Events that go to one provider, and back to who asked."""
+REQUEST = "services/request"
 
+ASKING = (REQUEST, "services/reply", "error")
+"""Events that are routed to one provider and back to the asker; in lower case."""
 
-class Origin(Struct, frozen=True):
-    """Where an object came from.
+SERVERS_ONLY = (
+    "routing/subscribe/reply",
+    "routing/subscribe/notify",
+    "routing/subscribe/notification",
+    "routing/disconnect",
+    "routing/announcement/neighbors",
+    "routing/neighbors/reply",
+    "client/register/reply",
+    "clients/register/reply",
+    "services/register/reply",
+    "services/unregister/reply",
+    "services/list/reply",
+    "abboe/close/notify",
+)
+"""Events that clients may not send, in lower case: members trust them, as they are the server's."""
 
-    :ivar sender: the session that sent it; empty when a session of another server did.
-    :ivar route: its route, this server last.
-    :ivar link: the session of the server that passed it on; ``None`` for objects of this server's sessions.
-    """
+PARTED = frozenset((*ASKING, *SERVERS_ONLY))
+"""Events that are not given to every session that wants them, in lower case."""
 
-    sender: str
-    route: list[str]
-    link: str | None = None
-
-    @property
-    def asker(self) -> str:
-        """Whom a reply is given to."""
-        return self.link or self.sender
+_Fields = dict[str, Any]
 
 
 class Router:
     """Routes objects among the sessions of this server, and to other servers.
 
-    Each method returns how many are given the object, other than its sender, as far as this server knows: a link behind
-    which somebody may take it counts as one. A sender that is asked for a service of its own counts, too.
+    :meth:`route` returns how many sessions are given the object, as :class:`Recipients` does. A sender that is asked
+    for its own service counts, too.
     """
 
     def __init__(
         self,
         registry: Registry,
-        server_id: str,
-        audience: Audience,
-        fanout: Fanout,
+        receivers: Receivers,
+        recipients: Recipients,
         links: Links,
         requests: OpenRequests,
         counters: Counter[str],
     ) -> None:
         self._registry = registry
-        self._server_id = server_id
-        self._audience = audience
-        self._fanout = fanout
+        self._receivers = receivers
+        self._recipients = recipients
         self._links = links
         self._requests = requests
         self._counters = counters
         self._turns: Counter[str] = Counter()
 
     def route(self, origin: Origin, obj: BusObject, kind: Kind, delivery: Delivery) -> int:
-        """Give an object to those it is for."""
-        if obj.head.to is not None:
-            self._follow(origin, obj, delivery)
-            return self._to_addresses(origin, obj.head.to, kind, delivery)
-        if obj.head.event == "services/request":
-            return self._to_provider(origin, kind, delivery)
-        if obj.head.event == "services/reply":
-            return self._to_asker(origin, obj, kind, delivery)
-        return self._to_all(origin, kind, delivery)
+        """Give an object to its recipients.
 
-    def _follow(self, origin: Origin, obj: BusObject, delivery: Delivery) -> None:
-        """Remember a request that is addressed, and that a reply that is addressed was given."""
-        if obj.head.event == "services/request":
-            fields = wire.decode_fields(delivery.metadata)
-            self._requests.remember(fields["id"], origin.asker, None, _service(fields))
-        elif obj.head.event == "services/reply":
-            self._asker(origin, obj)
+        :raises OverLimit: it is a request, and there are too many.
+        """
+        if kind.event == REQUEST:
+            return self._ask(origin, obj, kind, delivery)
+        if kind.event in ASKING:
+            return self._answer(origin, obj, kind, delivery)
+        if kind.event in SERVERS_ONLY and not self._is_of_server(origin, obj):
+            self._counters["reserved-event"] += 1
+            return 0
+        copies = Copies(delivery, delivery)
+        if obj.head.to is not None:
+            return self._recipients.to_addressed(origin, self._recipients.addressed(obj.head.to), kind, copies)
+        return self._recipients.to_all(origin, kind, copies)
+
+    def _is_of_server(self, origin: Origin, obj: BusObject) -> bool:
+        """Whether the sender may be a server that addresses somebody. A sender that is not known here may be one."""
+        state = self._registry.state
+        session = state.sessions.get(state.owner(origin.route[0]) or "")
+        is_client = session is not None and session.role != SERVER_ROLE
+        return origin.link is not None and obj.head.to is not None and not is_client
 
     def forget_turns(self, service: str) -> None:
-        """Nobody provides the service any more."""
+        """The service has no provider any more."""
         self._turns.pop(service, None)
 
-    def _to_all(self, origin: Origin, kind: Kind, delivery: Delivery) -> int:
-        sender = origin.sender
-        others = 0
-        for group in self._audience.wanting(kind):
-            self._fanout.add(group, delivery, sender if no_echo(group) else None)
-            others += len(group.links) - (sender in group.links)
-        if self._links:
-            others += self._links.flood(delivery, kind, origin.route)
-        return others
+    def forget_requests(self, session_id: str) -> None:
+        """A session ended."""
+        self._requests.forget(session_id)
 
-    # To addresses.
+    # Requests.
 
-    def _to_addresses(self, origin: Origin, to: str | list[str], kind: Kind, delivery: Delivery) -> int:
-        state = self._registry.state
-        recipients: dict[str, None] = {}
-        is_known = True
-        for routing_id in dict.fromkeys([to] if isinstance(to, str) else to):
-            sessions = state.sessions_at(routing_id)
-            is_known = is_known and bool(sessions or routing_id == self._server_id)
-            recipients.update(dict.fromkeys(sorted(sessions)))
-        if not recipients:
-            self._counters["no-such-recipient"] += 1
-        others = 0
-        onward: dict[str, Link] = {}
-        for recipient in recipients:
-            link = self._links.towards(state.sessions[recipient])
-            if link is None:
-                others += self._to_one(origin.sender, recipient, kind, delivery)
-            else:
-                onward[link.session_id] = link
-        return others + self._onward(origin, onward, kind, delivery, everywhere=not is_known)
-
-    def _onward(
-        self, origin: Origin, onward: dict[str, Link], kind: Kind, delivery: Delivery, *, everywhere: bool
-    ) -> int:
-        """To the servers of those it is addressed to; whom nobody here knows may be a client of any server."""
-        if everywhere and self._links:
-            return self._links.flood(delivery, kind, origin.route)
-        return sum(self._links.give(link, delivery, kind, origin.route) for link in onward.values())
-
-    def _to_one(self, sender: str, recipient: str, kind: Kind, delivery: Delivery) -> bool:
-        """Give a member an object if it wants it. :returns: whether somebody other than the sender was given it."""
-        if not self._wants(recipient, sender, kind):
-            return False
-        group = self._audience.group_of(recipient)
-        assert group is not None
-        self._fanout.add_for_one(group, recipient, delivery)
-        return recipient != sender
-
-    def _wants(self, session_id: str, sender: str, kind: Kind) -> bool:
-        group = self._audience.group_of(session_id)
-        if group is None or group.interest is None or (session_id == sender and no_echo(group)):
-            return False
-        return passes(group.interest, kind)
-
-    # To a provider, and back.
-
-    def _to_provider(self, origin: Origin, kind: Kind, delivery: Delivery) -> int:
-        """To one provider, in turn, and to those who merely observe; an unregistered name is routed plainly."""
+    def _ask(self, origin: Origin, obj: BusObject, kind: Kind, delivery: Delivery) -> int:
         fields = wire.decode_fields(delivery.metadata)
-        name = _service(fields)
+        if obj.head.to is not None:
+            return self._ask_addressed(origin, fields, self._recipients.addressed(obj.head.to), kind, delivery)
+        name = fields.get("name", fields.get("service"))
         providers = self._registry.state.services.get(name, {}) if isinstance(name, str) else {}
+        if origin.is_marked and providers:
+            return self._ask_agreed(origin, fields, kind, delivery, providers)
         chosen = self._next_provider(str(name), origin, kind, providers)
         if chosen is None:
-            self._requests.remember(fields["id"], origin.asker, None, name)
-            return self._to_all(origin, kind, delivery)
-        others = self._to_observers(origin.sender, kind, delivery, providers)
+            return self._ask_everybody(origin, fields, kind, delivery)
+        return self._ask_one(origin, fields, kind, delivery, chosen, providers)
+
+    def _ask_one(
+        self, origin: Origin, fields: _Fields, kind: Kind, delivery: Delivery, chosen: str, providers: Iterable[str]
+    ) -> int:
+        """Give a request to one provider, and to observers, who cannot answer it."""
         link = self._links.towards(self._registry.state.sessions[chosen])
-        asked = link.session_id if link is not None else chosen
-        self._requests.remember(fields["id"], origin.asker, asked, name)
+        asked = Asked(session=chosen) if link is None else Asked(links=(link.session_id,))
+        ask = self._open(origin, fields, delivery, asked)
+        others = self._recipients.to_observers(origin, kind, delivery, providers)
         if link is not None:
-            return others + self._links.give(link, delivery, kind, origin.route)
-        self._to_one(origin.sender, chosen, kind, delivery)
-        return others + 1
+            others += self._links.give_alone(link, delivery, kind, origin.route)
+        else:
+            self._recipients.to_one(origin, chosen, kind, _shown(ask, delivery))
+            others += 1
+        return self._asked(ask, others)
+
+    def _ask_everybody(self, origin: Origin, fields: _Fields, kind: Kind, delivery: Delivery) -> int:
+        """No registered provider can be asked: give the request to every session that wants its event."""
+        asked = Asked(kind=kind, joins=self._receivers.joins, links=self._taking(kind, origin))
+        ask = self._open(origin, fields, delivery, asked)
+        others = self._recipients.to_all(origin, kind, Copies(delivery, _shown(ask, delivery)))
+        return self._asked(ask, others)
+
+    def _ask_addressed(
+        self, origin: Origin, fields: _Fields, addressed: Addressed, kind: Kind, delivery: Delivery
+    ) -> int:
+        links = self._taking(kind, origin) if addressed.everywhere else tuple(addressed.links)
+        if len(addressed.local) > 1:
+            joins = self._receivers.joins
+            asked = Asked(kind=kind, addresses=addressed.addresses, joins=joins, links=links)
+        elif addressed.local and self._recipients.wants(addressed.local[0], origin.sender, kind):
+            asked = Asked(session=addressed.local[0], links=links)
+        else:
+            asked = Asked(links=links)
+        ask = self._open(origin, fields, delivery, asked)
+        copies = Copies(delivery, _shown(ask, delivery))
+        return self._asked(ask, self._recipients.to_addressed(origin, addressed, kind, copies))
+
+    def _taking(self, kind: Kind, origin: Origin) -> tuple[str, ...]:
+        return tuple(link.session_id for link, _ in self._links.taking(kind, origin.route))
+
+    def _open(self, origin: Origin, fields: _Fields, delivery: Delivery, asked: Asked) -> Ask | None:
+        request_id = fields["id"]
+        if not is_id(request_id):
+            return None
+        own_id = bytes(wire.decode_raw(delivery.metadata)["id"])
+        remote = origin.link is not None
+        return self._requests.open(origin.asker, origin.route[0], request_id, own_id, asked, is_remote=remote)
+
+    def _asked(self, ask: Ask | None, others: int) -> int:
+        """Open the request if somebody was given it."""
+        if ask is not None and others:
+            self._requests.taken(ask)
+        elif ask is not None:
+            self._requests.withdraw(ask)
+        return others
 
     def _next_provider(self, name: str, origin: Origin, kind: Kind, providers: Iterable[str]) -> str | None:
-        """The provider whose turn it is, of those that can be given objects of this kind.
+        """The next provider in round robin, among those that can be given objects of this kind.
 
-        What came over a link may go on over another one: the turns of all servers on the way make up the choice. Only
-        ways on which it has not been are open. The next server knows the rest of the way, so it does not get lost.
+        A request that came over a link may be forwarded over another one. Each server on its way makes its own choice.
+        Only routes that it has not passed are open. The next server knows the rest of the way, so it is not lost.
         """
         able = [provider for provider in providers if self._can_ask(provider, origin, kind)]
         if not able:
@@ -177,49 +187,89 @@ class Router:
         self._turns[name] += 1
         return able[turn % len(able)]
 
+    def _ask_agreed(
+        self, origin: Origin, fields: _Fields, kind: Kind, delivery: Delivery, providers: Iterable[str]
+    ) -> int:
+        """Choose a provider for a request that several servers were given: all choose the same, and one asks it.
+
+        So the choice depends on the request alone. The server on the way to the provider asks it.
+        """
+        sessions = self._registry.state.sessions
+        able = sorted(providers, key=lambda provider: sessions[provider].routing_id)
+        first = crc32(wire.encode_json([*origin.route[:2], fields["id"]])) % len(able)
+        for provider in (*able[first:], *able[:first]):
+            if self._can_ask(provider, origin, kind):
+                return self._ask_one(origin, fields, kind, delivery, provider, providers)
+            if self._links.is_on_way(sessions[provider], origin.route):
+                return self._recipients.to_observers(origin, kind, delivery, providers)
+        return self._ask_everybody(origin, fields, kind, delivery)
+
     def _can_ask(self, provider: str, origin: Origin, kind: Kind) -> bool:
         session = self._registry.state.sessions[provider]
         if session.home is None:
-            return self._wants(provider, origin.sender, kind)
+            return self._recipients.wants(provider, origin.sender, kind)
         return self._links.leads_on(session, origin.route)
 
-    def _to_observers(self, sender: str, kind: Kind, delivery: Delivery, providers: Iterable[str]) -> int:
-        """To the members of this server that want it, and do not provide the service."""
-        provided = set(providers)
-        others = 0
-        for group in self._audience.wanting(kind):
-            if provided.isdisjoint(group.links):
-                self._fanout.add(group, delivery, sender if no_echo(group) else None)
-                others += len(group.links) - (sender in group.links)
-                continue
-            for member in tuple(group.links):
-                if member not in provided:
-                    others += self._to_one(sender, member, kind, delivery)
-        return others
+    # Replies and errors.
 
-    def _asker(self, origin: Origin, obj: BusObject) -> str | None:
-        fields = obj.fields()
-        return self._requests.asker(fields.get("in-reply-to"), origin.asker, _service(fields))
-
-    def _to_asker(self, origin: Origin, obj: BusObject, kind: Kind, delivery: Delivery) -> int:
-        """To who made the request; a reply to a request that nobody here made is routed plainly."""
-        asker = self._asker(origin, obj)
-        if asker is None:
-            return self._to_all(origin, kind, delivery)
+    def _answer(self, origin: Origin, obj: BusObject, kind: Kind, delivery: Delivery) -> int:
+        """Give a reply to the asker, if its sender was given the request."""
+        ask = self._ask_of(origin, obj)
+        if ask is None or not self._is_for(ask, obj.head.to):
+            self._counters["no-such-request"] += 1
+            return 0
+        self._requests.answered(ask)
+        asker = ask.asker.session
+        metadata = plainly(delivery.metadata)
+        if ask.own_id is not None:
+            metadata = with_value(metadata, "in-reply-to", ask.own_id)
+        is_addressed = obj.head.to is not None
+        if not is_addressed and self._requests.is_ambiguous(ask):
+            is_addressed = True
+            metadata = with_value(metadata, "to", wire.encode_json(ask.routing_id))
+        answer = delivery if metadata == delivery.metadata else Delivery(metadata, delivery.payload)
         link = self._links.get(asker)
         if link is not None:
-            return self._links.give(link, delivery, kind, origin.route)
-        if asker not in self._registry.state.sessions:
-            self._counters["no-such-recipient"] += 1
-            return 0
-        return self._to_one(origin.sender, asker, kind, delivery)
+            if is_addressed:
+                return self._links.give([link], answer, kind, origin.route)
+            return self._links.give_alone(link, answer, kind, origin.route)
+        return self._recipients.to_one(origin, asker, kind, answer)
+
+    def _ask_of(self, origin: Origin, obj: BusObject) -> Ask | None:
+        """The open request that an object replies to, if its sender was given that request."""
+        reply_id, to = obj.fields().get("in-reply-to"), obj.head.to
+        if origin.link is not None:
+            ask = self._requests.went_over(origin.link, reply_id, [to] if isinstance(to, str) else to)
+        else:
+            ask = self._requests.given(origin.sender, reply_id)
+            if ask is not None and not self._was_given(origin.sender, ask):
+                ask = None
+        return ask if ask is not None and ask.asker.session in self._registry.state.sessions else None
+
+    def _was_given(self, session_id: str, ask: Ask) -> bool:
+        asked = ask.asked
+        if asked.kind is None:
+            return True
+        if not self._receivers.had_joined(session_id, asked.joins):
+            return False
+        if asked.addresses is not None and asked.addresses.isdisjoint(self._addresses(session_id)):
+            return False
+        return self._recipients.wants(session_id, ask.asker.session, asked.kind)
+
+    def _is_for(self, ask: Ask, to: str | list[str] | None) -> bool:
+        """Whether a reply is addressed to the asker, or to nobody."""
+        if to is None:
+            return True
+        addresses = {ask.routing_id} if ask.asker.is_remote else {ask.routing_id, *self._addresses(ask.asker.session)}
+        return not addresses.isdisjoint([to] if isinstance(to, str) else to)
+
+    def _addresses(self, session_id: str) -> set[str]:
+        session = self._registry.state.sessions[session_id]
+        return {session.routing_id, *session.routing_ids}
 
 
-def _service(fields: dict[str, Any]) -> Any:
-    """The service that a request, or a reply, is about."""
-    return fields.get("name", fields.get("service"))
-
-
-def no_echo(group: Group) -> bool:
-    """Whether members are not given what they sent themselves."""
-    return isinstance(group.interest, ModeInterest) and group.interest.receive == "no_echo"
+def _shown(ask: Ask | None, delivery: Delivery) -> Delivery:
+    """A request with the id that is shown to sessions that may answer it."""
+    if ask is None or ask.shown is None:
+        return delivery
+    return Delivery(with_value(delivery.metadata, "id", wire.encode_json(ask.shown)), delivery.payload)

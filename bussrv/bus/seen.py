@@ -1,4 +1,4 @@
-"""Which objects came over a link already: so that nobody is given one twice, however servers are linked. Pure."""
+"""Objects that came over links lately, so that none is delivered twice, however servers are linked. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bussrv.wire.objects import BusObject
 
 
 def origin_of(route: Iterable[str]) -> int:
-    """Where objects come from, by the beginning of their route: who sent them, and on which server."""
+    """A key for the origin of objects: the beginning of their route, which is the sender and its server."""
     return hash(tuple(route))
 
 
@@ -19,9 +19,7 @@ def _keys(origin: int, object_ids: Iterable[Any]) -> list[int]:
 
 
 class Seen:
-    """The newest objects, known by where they come from, and by their ids.
-
-    Ids alone would not do: many clients count from 1.
+    """The newest objects, by origin and id. Ids alone are not unique: many clients count from 1.
 
     :param capacity: how many are remembered; the oldest are forgotten first.
     """
@@ -48,9 +46,9 @@ class Seen:
         return True
 
     def new_of(self, origin: int, objs: list[BusObject]) -> list[BusObject]:
-        """Remember some objects that come from one place. :returns: those that are new.
+        """Remember some objects of one origin. :returns: the new ones.
 
-        Mostly all of them are new, or none is: that is seen, and done, in one go.
+        In most cases all are new or none is; both are decided for the whole list.
         """
         if len(objs) == 1:
             return objs if self.add(origin, objs[0].head.id) else []

@@ -1,4 +1,4 @@
-"""The ``bussrv`` command: one table of subcommands. What a subcommand needs is imported when it runs."""
+"""The ``bussrv`` command: one table of subcommands. A subcommand imports its modules when it runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bussrv.cli import audit, journal, replay, spp_user
+from bussrv.cli import audit, journal, spp_user, timeline
 from bussrv.version import VERSION
 
 INTERRUPTED = 130
@@ -31,8 +31,8 @@ class Command:
 COMMANDS: dict[str, Command] = {
     "audit": Command(audit.SUMMARY, audit.DESCRIPTION, audit.add_arguments, audit.run),
     "journal": Command(journal.SUMMARY, journal.DESCRIPTION, journal.add_arguments, journal.run),
-    "replay": Command(replay.SUMMARY, replay.DESCRIPTION, replay.add_arguments, replay.run),
     "spp-user": Command(spp_user.SUMMARY, spp_user.DESCRIPTION, spp_user.add_arguments, spp_user.run),
+    "timeline": Command(timeline.SUMMARY, timeline.DESCRIPTION, timeline.add_arguments, timeline.run),
 }
 
 

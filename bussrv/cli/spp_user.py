@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _secret(name: str) -> str:
-    """What the person at the terminal, or the standard input, says.
+    """The secret, from the terminal or from standard input.
 
     :raises ValueError: it will not do.
     """

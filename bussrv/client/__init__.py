@@ -1,1 +1,1 @@
-"""What integrators import: small blocking clients for each wire format."""
+"""Small blocking clients for each wire format, for integrators."""

@@ -1,12 +1,14 @@
-"""What the clients of Object System and Business Object have in common: objects, requests and their answers."""
+"""Base of the clients of Object System and Business Object: objects, requests and their answers."""
 
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from bussrv.client._deadline import Deadline
+from bussrv.client._payload import as_payload
 from bussrv.client._stream import StreamClient
 from bussrv.errors import BussrvError, RemoteProtocolError
 from bussrv.values import OCTET_STREAM
@@ -32,10 +34,12 @@ class Object:
 
     :ivar metadata: every attribute, decoded.
     :ivar payload: empty when it has none.
+    :ivar size: how many bytes it had, if it was received.
     """
 
     metadata: dict[str, Any]
     payload: bytes = b""
+    size: int = field(default=0, repr=False, compare=False)
 
 
 class _Reader:
@@ -55,14 +59,14 @@ class _Reader:
             return None
         if isinstance(event, BadObject):
             raise RemoteProtocolError(event.reason, event.message)
-        self.last = Object(event.fields(), event.payload)
+        self.last = Object(event.fields(), event.payload, len(event.metadata) + len(event.payload))
         return self.last
 
 
 class FramedClient(StreamClient[Object]):
     """Sends and receives objects: blocking, for one thread, a context manager.
 
-    Objects that come while something else is waited for are kept, in order, for later calls.
+    Objects that come while the client waits for something else are kept, in order, for later calls.
 
     :param timeout: how long connecting, sending and waiting may take unless a call says otherwise, in seconds;
         ``None`` for ever.
@@ -73,6 +77,7 @@ class FramedClient(StreamClient[Object]):
 
     def __init__(self, host: str, port: int, timeout: float | None, max_payload: int = MAX_PAYLOAD) -> None:
         self._objects = _Reader(max_payload)
+        self._names: set[str] = set()
         self.routing_id: str | None = None
         super().__init__(self._objects, host, port, timeout)
 
@@ -80,13 +85,16 @@ class FramedClient(StreamClient[Object]):
         """Send an object.
 
         :param metadata: its attributes; ``size`` is added. One with a payload has to have a ``type``.
+        :raises TypeError: ``payload`` is no bytes, or ``metadata`` no dict.
         :raises TimeoutError: the server did not take it in time; the client is closed then.
         :raises ConnectionError: the connection ended, or the client was closed.
         """
-        self._send(encode(metadata, payload))
+        if not isinstance(metadata, dict):
+            raise TypeError(f"metadata is a dict, not {type(metadata).__name__}")
+        self._send(encode(metadata, as_payload(payload)))
 
     def receive(self, timeout: float | None = None) -> Object:
-        """The next object that nobody took yet; ``error`` objects that answer nothing of this client's are objects too.
+        """The next object that was not taken yet; also an ``error`` object that answers no request of this client.
 
         :param timeout: in seconds; ``None`` for the client's own.
         :raises TimeoutError: none came in time.
@@ -103,7 +111,7 @@ class FramedClient(StreamClient[Object]):
         timeout: float | None = None,
         **attributes: Any,
     ) -> Object:
-        """Ask a service, and wait for what it replies.
+        """Ask a service, and wait for its reply.
 
         :param name: of the service.
         :param type: the content type of the payload, if there is one.
@@ -117,6 +125,30 @@ class FramedClient(StreamClient[Object]):
         if payload:
             fields["type"] = type
         return self._ask(fields, payload, timeout)
+
+    def requests(self, timeout: float | None = None) -> Iterator[Object]:
+        """The requests that come for the services of this client, one after the other: the loop of a service::
+
+            for asked in client.requests():
+                client.reply(asked, b"12:00", type="text/plain")
+
+        A client that registered no service gets all requests. Other objects that come meanwhile are dropped.
+
+        :param timeout: how long to wait for each, in seconds; ``None`` for ever.
+        :raises TimeoutError: none came in time.
+        :raises ConnectionError: the connection ended, or the client was closed.
+        :raises bussrv.errors.RemoteProtocolError: the server sent something malformed.
+        """
+        within = "" if timeout is None else f" within {timeout:g} s"
+        while True:
+            deadline = Deadline(timeout, f"no request came from {self._where}{within}")
+            yield self._next(self._is_asked, deadline)
+
+    def _is_asked(self, each: Object) -> bool:
+        """Requests for unregistered names are given to every client that wants them."""
+        asked = each.metadata.get("event") == "services/request"
+        named = each.metadata.get("name", each.metadata.get("service"))
+        return asked and (not self._names or named in self._names)
 
     def reply(self, request: Object, payload: bytes = b"", type: str = OCTET_STREAM) -> None:  # noqa: A002
         """Answer a ``services/request`` that was received.
@@ -137,14 +169,17 @@ class FramedClient(StreamClient[Object]):
         self.send(fields, payload)
 
     def _register_service(self, name: str) -> dict[str, Any]:
-        return self._ask({"event": "services/register", "name": name}).metadata
+        answer = self._ask({"event": "services/register", "name": name}).metadata
+        self._names.add(name)
+        return answer
 
     def _unregister_service(self, name: str | None) -> dict[str, Any]:
+        self._names.intersection_update(() if name is None else self._names - {name})
         fields = {"event": "services/unregister"}
         return self._ask(fields if name is None else {**fields, "name": name}).metadata
 
     def _ask(self, fields: dict[str, Any], payload: bytes = b"", timeout: float | None = None) -> Object:
-        """Send an object with a fresh id, and wait for what has that ``in-reply-to``."""
+        """Send an object with a fresh id, and wait for the object with that ``in-reply-to``."""
         identifier = new_id()
         deadline = self._deadline(timeout, f"no answer to {fields['event']}")
         self.send({**fields, "id": identifier}, payload)
@@ -152,6 +187,9 @@ class FramedClient(StreamClient[Object]):
 
     def _answer(self, identifier: str, deadline: Deadline) -> Object:
         return checked(self._wait_for(lambda each: each.metadata.get("in-reply-to") == identifier, deadline))
+
+    def _weigh(self, event: Object) -> int:
+        return event.size
 
     def _last_words(self) -> BusError | None:
         last = self._objects.last

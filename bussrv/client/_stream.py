@@ -1,19 +1,22 @@
-"""A TCP connection that is read event by event: what the clients of the stream formats have in common."""
+"""Base of the clients of stream formats: a TCP connection that is read event by event."""
 
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
-from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
 from bussrv.client._deadline import Deadline
+from bussrv.client._kept import Kept
 from bussrv.errors import RemoteProtocolError
 
 _CHUNK = 1 << 16
 _FAREWELL = 1.0
+# Only some systems tell.
+_OVER = getattr(select, "POLLRDHUP", 0)
 
 Event = TypeVar("Event")
 Event_co = TypeVar("Event_co", covariant=True)
@@ -31,7 +34,7 @@ class Reader(Protocol[Event_co]):
 
 
 class StreamClient(Generic[Event]):
-    """A connection, what was read from it, and what of that nobody took yet. For one thread; a context manager.
+    """A connection and the events received from it that were not taken yet. For one thread; a context manager.
 
     :param timeout: how long connecting, sending and waiting may take unless a call says otherwise, in seconds;
         ``None`` for ever.
@@ -43,7 +46,7 @@ class StreamClient(Generic[Event]):
         self.timeout = timeout
         self._where = f"{host} port {port}"
         self._reader = reader
-        self._kept: deque[Event] = deque()
+        self._kept: Kept[Event] = Kept(self._weigh)
         self._closed = False
         try:
             self._socket = socket.create_connection((host, port), timeout)
@@ -83,7 +86,7 @@ class StreamClient(Generic[Event]):
     def wait_for(self, predicate: Callable[[Event], bool], timeout: float | None = None) -> Event:
         """The first event for which ``predicate`` is true, among those that were kept and those that come.
 
-        The others are kept, in order, for later calls.
+        The others are kept, in order, for later calls; the oldest are forgotten when there are too many.
 
         :param timeout: in seconds; ``None`` for the client's own.
         :raises TimeoutError: none came in time.
@@ -93,19 +96,35 @@ class StreamClient(Generic[Event]):
         return self._wait_for(predicate, self._deadline(timeout, "what was waited for"))
 
     def _wait_for(self, predicate: Callable[[Event], bool], deadline: Deadline) -> Event:
-        for index, event in enumerate(self._kept):
-            if predicate(event):
-                del self._kept[index]
-                return event
-        while True:
+        event = self._kept.find(predicate)
+        while event is None:
             # Kept before it is looked at: a predicate that raises must not lose it.
-            self._kept.append(self._read(deadline))
-            if predicate(self._kept[-1]):
-                return self._kept.pop()
+            latest = self._read(deadline)
+            self._kept.add(latest)
+            if predicate(latest):
+                event = self._kept.last()
+        return event
+
+    def _next(self, predicate: Callable[[Event], bool], deadline: Deadline) -> Event:
+        """The same, but other events that come meanwhile are dropped."""
+        event = self._kept.find(predicate)
+        while event is None:
+            latest = self._read(deadline)
+            event = latest if predicate(latest) else None
+        return event
+
+    @property
+    def forgotten(self) -> int:
+        """How many received events were forgotten because too many had not been taken."""
+        return self._kept.forgotten
+
+    def _weigh(self, event: Event) -> int:
+        """The bytes of an event, as far as they count."""
+        return 0
 
     def _take(self, timeout: float | None) -> Event:
         if self._kept:
-            return self._kept.popleft()
+            return self._kept.first()
         return self._read(self._deadline(timeout, "nothing more"))
 
     def _deadline(self, timeout: float | None, wanted: str) -> Deadline:
@@ -137,6 +156,9 @@ class StreamClient(Generic[Event]):
 
     def _send(self, data: bytes) -> None:
         self._check_open()
+        if self._is_over():
+            self._read_the_rest()
+            raise self._lost(f"{self._where} closed the connection") from self._last_words()
         try:
             self._socket.settimeout(self.timeout)
             self._socket.sendall(data)
@@ -148,11 +170,22 @@ class StreamClient(Generic[Event]):
                 raise TimeoutError(
                     f"{self._where} did not take {len(data)} bytes{_within(self.timeout)}; the connection is closed now"
                 ) from error
-            # The server may have said why, before it closed the connection.
-            with contextlib.suppress(OSError, RemoteProtocolError):
-                while True:
-                    self._kept.append(self._read(Deadline(0, "")))
+            self._read_the_rest()
             raise self._broke(error) from self._last_words() or error
+
+    def _is_over(self) -> bool:
+        """Whether the server has closed the connection in order. The first send after that seems to succeed."""
+        if not _OVER:
+            return False
+        poll = select.poll()
+        poll.register(self._socket, _OVER)
+        return any(found & (_OVER | select.POLLERR) == _OVER for _, found in poll.poll(0))
+
+    def _read_the_rest(self) -> None:
+        """The server may have said why, before it closed the connection."""
+        with contextlib.suppress(OSError, RemoteProtocolError):
+            while True:
+                self._kept.add(self._read(Deadline(0, "")))
 
     def _check_open(self) -> None:
         if self._closed:
@@ -171,7 +204,7 @@ class StreamClient(Generic[Event]):
 
 
 def _is_patience(error: OSError) -> bool:
-    """Whether it was the client that did not want to wait longer; the system gives up on connections likewise."""
+    """Whether the client's own time limit was reached; the system's time limit raises the same exception."""
     return isinstance(error, TimeoutError) and error.errno is None
 
 

@@ -8,6 +8,7 @@ import socket
 from types import TracebackType
 
 from bussrv.client._deadline import Deadline
+from bussrv.client._payload import as_payload
 from bussrv.errors import RemoteProtocolError
 from bussrv.values import check_service_name
 from bussrv.wire import inbus
@@ -20,7 +21,7 @@ _RECEIVE = 1 << 16
 
 
 class InbusSubscriber:
-    """Receives what is published on an app-key: blocking, for one thread, a context manager.
+    """Receives the publications on an app-key: blocking, for one thread, a context manager.
 
     Datagrams get lost, and nothing says whether the server took a subscription. A server ends it when it hears nothing
     for the time of its lease (bussrv: an hour): call :meth:`renew` several times in that time.
@@ -71,7 +72,7 @@ class InbusSubscriber:
         self.close()
 
     def receive(self, timeout: float | None = None) -> Datagram:
-        """The next datagram that publishes on the app-key. Whatever else comes to the port is dropped.
+        """The next datagram that publishes on the app-key. All other datagrams are dropped.
 
         Anybody who can reach the port can send to it.
 
@@ -128,11 +129,12 @@ def publish(
 
     :param payload: any bytes for version 2, UTF-8 text for version 1.
     :param app_type: what kind of message it is, for those who receive it; 0 is reserved.
+    :raises TypeError: ``payload`` is no bytes.
     :raises bussrv.errors.Refused: ``app_key`` cannot be the name of a service.
     :raises ValueError: no datagram can carry it: it is too long, or no text for version 1; or the app-key is reserved.
     :raises OSError: the datagram cannot be sent, or the server's name is unknown.
     """
-    data = inbus.publish(check_service_name(app_key), app_type, payload, version)
+    data = inbus.publish(check_service_name(app_key), app_type, as_payload(payload), version)
     if len(data) > inbus.MAX_DATAGRAM:
         raise ValueError(
             f"a payload of {len(payload)} bytes makes a datagram of {len(data)} bytes, the most is {inbus.MAX_DATAGRAM}"

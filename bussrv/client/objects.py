@@ -7,7 +7,13 @@ from typing import Any
 from bussrv.client._framed import BusError, FramedClient, Object, checked, hyphenated, new_id, says_no_such_service
 from bussrv.wire.objects import MAX_PAYLOAD
 
-__all__ = ["BusError", "Object", "ObjectsClient"]
+__all__ = ["SUBSCRIBE", "BusError", "Object", "ObjectsClient"]
+
+SUBSCRIBE = (
+    *("receive_mode", "receive-mode", "receive", "types", "subscriptions"),
+    *("routing-id", "routing-ids", "role", "user", "name"),
+)
+"""Attributes of a subscription; the server ignores all others."""
 
 
 class ObjectsClient(FramedClient):
@@ -29,13 +35,18 @@ class ObjectsClient(FramedClient):
         """Join the network; before this the server passes nothing on. Again: changes what is received.
 
         :param attributes: of ``routing/subscribe``, such as ``receive_mode="no_echo"``, ``types=["text/*"]``,
-            ``routing_ids=["news"]``; ``_`` is sent as ``-``, but in ``receive_mode``.
+            ``routing_ids=["news"]``; ``_`` is sent as ``-``, but in ``receive_mode``. ``SUBSCRIBE`` has them all.
         :returns: the metadata of ``routing/subscribe/reply``.
+        :raises TypeError: an attribute that there is none of.
         :raises BusError: the server refused.
         :raises TimeoutError: no reply came in time.
         :raises ConnectionError: the connection ended, or the client was closed.
         """
-        reply = self._ask({"event": "routing/subscribe", **hyphenated(attributes)}).metadata
+        fields = hyphenated(attributes)
+        for name in fields:
+            if name not in SUBSCRIBE:
+                raise TypeError(f"subscribe has no {name!r}; there are: {', '.join(SUBSCRIBE)}")
+        reply = self._ask({"event": "routing/subscribe", **fields}).metadata
         self.routing_id = reply.get("routing-id")
         return reply
 
@@ -54,11 +65,10 @@ class ObjectsClient(FramedClient):
         return self._unregister_service(name)
 
     def discover(self, name: str | None = None) -> list[dict[str, Any]]:
-        """Who provides a service, or any service: the metadata of one ``services/discovery/reply`` for each provider.
+        """The registered providers of a service, or of all: the metadata of one ``services/discovery/reply`` each.
 
-        The protocol does not say which reply is the last one. So a ``ping`` is sent behind the question: the server
-        answers in order. Programs that listen for the question without ever registering answer later, if at all; their
-        replies are objects like any other.
+        The protocol does not mark the last reply. So a ``ping`` follows the question, and the server answers in order.
+        Programs that answer the question without having registered may do so later; their replies are ordinary objects.
 
         :returns: an empty list when nobody does.
         :raises BusError: the server refused.

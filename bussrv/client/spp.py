@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bussrv.client._stream import StreamClient
-from bussrv.values import check_service_name
+from bussrv.values import check_known_name
 from bussrv.wire import spp
 
 
@@ -14,7 +14,7 @@ class SppClient(StreamClient[spp.Event]):
 
     :param timeout: how long connecting, sending and waiting may take unless a call says otherwise, in seconds;
         ``None`` for ever.
-    :param max_packet: the most bytes of data in a packet to accept.
+    :param max_packet: the most bytes of data in a packet to accept; as many as a server lets wait for one client.
     :raises ConnectionError: the server cannot be reached.
     :raises TimeoutError: it does not answer.
     """
@@ -24,7 +24,7 @@ class SppClient(StreamClient[spp.Event]):
         host: str = "127.0.0.1",
         port: int = 3002,
         timeout: float | None = 10.0,
-        max_packet: int = spp.MAX_PACKET,
+        max_packet: int = 16 << 20,
     ) -> None:
         super().__init__(spp.SppReader("server", max_packet), host, port, timeout)
 
@@ -35,14 +35,14 @@ class SppClient(StreamClient[spp.Event]):
 
         :raises bussrv.errors.Refused: ``service`` cannot be the name of a service.
         """
-        self._send(spp.subscribe(check_service_name(service)))
+        self._send(spp.subscribe(check_known_name(service)))
 
     def unsubscribe(self, service: str) -> None:
         """Ask for a service no longer. An ``Info`` that is under way may still come.
 
         :raises bussrv.errors.Refused: ``service`` cannot be the name of a service.
         """
-        self._send(spp.unsubscribe(check_service_name(service)))
+        self._send(spp.unsubscribe(check_known_name(service)))
 
     def authenticate(self, user: str, secret: str, timeout: float | None = None) -> None:
         """Say who uses this client. A server without authentication ignores it, and then this times out.
@@ -69,3 +69,6 @@ class SppClient(StreamClient[spp.Event]):
         :raises bussrv.errors.RemoteProtocolError: the server sent something malformed.
         """
         return self._take(timeout)
+
+    def _weigh(self, event: spp.Event) -> int:
+        return len(event.message) if isinstance(event, spp.Info) else 0

@@ -11,20 +11,21 @@ The framing is that of :mod:`bussrv.wire.objects`. Attributes in brackets may be
     -> services/list       [id]               <- services/list/reply         [in-reply-to], payload: JSON array of names
     <- error               [in-reply-to] reason message
 
-Everything else is routed as it is, to and from members of either vocabulary; so are ``services/request`` and
-``services/reply`` of Object System, with ``error`` ``no-such-service`` when nobody was there to take a request.
+Every other object is routed as it is, to and from members of either vocabulary. So are ``services/request`` and
+``services/reply`` of Object System, with ``error`` ``no-such-service`` if nobody could take a request.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from bussrv.bus.interest import mode_interest
-from bussrv.formats.framed import SERVERS_ONLY, FramedProtocol, routing_id, routing_ids, text
+from bussrv.bus.interfaces import IBus
+from bussrv.formats.framed import FramedProtocol, routing_id, routing_ids, text
 from bussrv.formats.listening import StreamListener
 from bussrv.formats.stream import StreamFactory
-from bussrv.interfaces import IBus
-from bussrv.registry.registry import Identity
+from bussrv.registry.claims import Claims
 from bussrv.values import Interest
 from bussrv.wire.objects import BusObject, encode_json
 
@@ -37,28 +38,29 @@ class BusinessProtocol(FramedProtocol):
 
     def register_client(self, obj: BusObject) -> None:
         """``client/register``: the session is a member of the network, with this interest, from now on."""
-        self.join(obj, self._identity)
+        self.join(obj, self._claims)
 
-    def _identity(self, fields: dict[str, Any]) -> tuple[Identity, Interest]:
+    def _claims(self, fields: dict[str, Any]) -> tuple[Claims, Interest]:
         key = "subscribe" if "subscribe" in fields else "subscriptions"
-        identity = Identity(
+        claims = Claims(
             session_id=self.session_id,
             routing_id=routing_id(fields.get("unique-routing-id"), "unique-routing-id"),
             routing_ids=routing_ids(fields.get("routing-ids"), self.bus.settings.max_routing_ids),
-            actor=text(fields.get("user")),
+            claimed=text(fields.get("user")),
             name=text(fields.get("name")),
             vocabulary="business",
         )
-        most = self.bus.settings.max_patterns
-        return identity, mode_interest(fields.get("receive"), fields.get(key), most, key)
+        return claims, mode_interest(fields.get("receive"), fields.get(key), self.bus.settings, key)
 
     def list_services(self, obj: BusObject) -> None:
         """``services/list``: the names of all services, of whatever format."""
-        names = encode_json(sorted(self.bus.registry.state.services))
-        self.answer(obj, {"event": "services/list/reply", "type": "application/json"}, names)
+        self.busy_with(self.answer_long(self._names(obj)))
+
+    def _names(self, obj: BusObject) -> Iterator[bytes]:
+        names = encode_json(self.bus.service_names())
+        yield self.frame_of(obj, {"event": "services/list/reply", "type": "application/json"}, names)
 
     EVENTS = {  # noqa: RUF012
-        **dict.fromkeys(SERVERS_ONLY, FramedProtocol.refuse_reserved),
         "client/register": register_client,
         "clients/register": register_client,
         "services/register": FramedProtocol.register,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from twisted.application.internet import backoffPolicy
@@ -11,17 +12,23 @@ from twisted.internet.endpoints import clientFromString
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from bussrv.bus.interfaces import IBus
 from bussrv.errors import ConfigError, Refused
+from bussrv.formats.endpoint_faults import explain
 from bussrv.formats.links import ServerLink
 from bussrv.formats.objects import ObjectsProtocol
 from bussrv.formats.stream import StreamFactory
-from bussrv.interfaces import IBus
+from bussrv.values import shown
 from bussrv.wire.objects import BadObject, BusObject
 
 FIRST_DELAY = 0.5
 """Seconds before the second attempt; each delay is longer than the last, and up to a second is added by chance."""
 
 GROWTH = 1.6
+
+MAX_PORT = 0xFFFF
+
+_PORT = re.compile(r"(?:tcp|ssl|tls):(?:[^:\\]|\\.)*:(?:port=)?0*(\d+)(?::|$)")
 
 log = Logger()
 
@@ -40,7 +47,7 @@ class DialedProtocol(ObjectsProtocol):
         """Ask the other server for what it has; it will do the same."""
         super().opened()
         self.linked: Deferred[None] = Deferred()
-        ServerLink(self, self.identity, self.dialed).subscribe()
+        ServerLink(self, self.claims, self.dialed).subscribe()
 
     def received(self, event: BusObject | BadObject) -> None:
         """Until the link stands, the other server says whether it takes part."""
@@ -80,10 +87,15 @@ def parse_link(description: str, reactor: Any) -> Any:
 
     :raises ConfigError: if it stands for none.
     """
+    port = _PORT.match(description)
+    if port is not None and (len(port[1]) > len(str(MAX_PORT)) or int(port[1]) > MAX_PORT):
+        # Twisted would find this out at each attempt to link.
+        raise ConfigError(f"{shown(description)} is not a client endpoint: ports are 0 to {MAX_PORT}")
     try:
         return clientFromString(reactor, description)
-    except (ValueError, TypeError) as error:
-        raise ConfigError(f"{description!r} is not a client endpoint: {error}") from error
+    except Exception as error:
+        # Endpoints are plugins of Twisted: they open files and parse numbers, and raise what they like.
+        raise ConfigError(f"{shown(description)} is not a client endpoint: {explain(error)}") from error
 
 
 class LinkDialer(Service):

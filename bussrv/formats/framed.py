@@ -1,40 +1,35 @@
-"""What Object System and Business Object share: objects as events, and what a member of the network may ask for."""
+"""Base of Object System and Business Object: objects as events, and the commands of members."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Coroutine, Iterator
 from operator import length_hint
 from typing import Any, ClassVar
 
 from twisted.internet.defer import Deferred
 
 from bussrv.bus.delivery import OBJECT_FRAMES
+from bussrv.bus.interfaces import IEncoding
+from bussrv.bus.router import SERVERS_ONLY
 from bussrv.errors import OverLimit, Refused, RemoteProtocolError
 from bussrv.events import limit_reached
+from bussrv.formats.patience import Patience
 from bussrv.formats.stream import StreamProtocol
-from bussrv.interfaces import IEncoding
-from bussrv.registry.registry import Identity
-from bussrv.registry.state import Session
+from bussrv.registry.claims import Claims
+from bussrv.registry.session import Session
 from bussrv.values import MAX_ROUTING_ID, Interest, ModeInterest, check_routing_id, quoted
 from bussrv.wire import objects as wire
 from bussrv.wire.objects import BadObject, BusObject, ObjectReader
 
-SERVERS_ONLY = (
-    "routing/subscribe/reply",
-    "routing/subscribe/notify",
-    "routing/subscribe/notification",
-    "routing/disconnect",
-    "routing/announcement/neighbors",
-)
-"""Events that clients may not send: members believe what these say of each other."""
+UNSUBSCRIBED_PAYLOAD = 64 << 10
+"""The most bytes of a payload that are kept before the session is a member: such objects are dropped anyway."""
 
-
-Identify = Callable[[dict[str, Any]], tuple[Identity, Interest]]
-"""Reads who a client is, and what it wants, from the attributes of an object."""
+Identify = Callable[[dict[str, Any]], tuple[Claims, Interest]]
+"""Reads the claims and the interest of a client from the attributes of an object."""
 
 
 class FramedProtocol(StreamProtocol):
-    """One connection of a vocabulary that is spoken in objects.
+    """One connection of a vocabulary whose messages are objects.
 
     :cvar EVENTS: the methods that serve the events of the vocabulary; every other object is routed.
     :cvar JOINING: the events that make the session a member; until then everything else is dropped.
@@ -45,17 +40,20 @@ class FramedProtocol(StreamProtocol):
 
     _member = False
     _deaf = False
-    _timeout: Any = None
+    _patience: Patience | None = None
 
     def make_reader(self) -> ObjectReader:
         """Reads objects, within the limits that are set."""
         settings = self.bus.settings
         self._objects = ObjectReader(settings.max_metadata, settings.max_payload, settings.max_nesting)
+        self._objects.gather(UNSUBSCRIBED_PAYLOAD)
+        self._objects.end_batches_at(self.EVENTS)
         return self._objects
 
-    def expect_server(self) -> None:
-        """The other end is a server: what it passes on may be more than what a client may send."""
+    def expect_server(self, events: Container[str]) -> None:
+        """Read from now on what a server sends: more metadata than a client may, and other ``events`` of its own."""
         self._objects.expect_server()
+        self._objects.end_batches_at(events)
 
     def encoding(self) -> IEncoding:
         """Objects are framed alike for every member."""
@@ -63,52 +61,50 @@ class FramedProtocol(StreamProtocol):
 
     def opened(self) -> None:
         """Give the client some time to become a member."""
-        self._start_timeout()
+        seconds = self.bus.settings.subscribe_timeout
+        self._patience = Patience(seconds, self._too_late, self.is_unserved, self.reactor)
 
-    def _start_timeout(self) -> None:
-        self._timeout = self.reactor.callLater(self.bus.settings.subscribe_timeout, self._too_late)
+    def busy_with(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do ``work``; the time that the server needs for it does not count against the client."""
+        super().busy_with(work if self._patience is None else _held(self._patience, work))
 
     def _too_late(self) -> None:
-        self._timeout = None
-        if self.is_busy:
-            # It has asked; it is the disk that takes its time.
-            self._start_timeout()
-            return
+        self._patience = None
         self.bus.counters["subscribe-timeout"] += 1
         self.end("subscribe-timeout")
 
     def closed(self, reason: str) -> None:
-        """The session is closed: nothing is waited for any more."""
+        """The session is closed: no time-out is running any more."""
         self._stop_timeout()
 
     def _stop_timeout(self) -> None:
-        if self._timeout is not None:
-            self._timeout.cancel()
-            self._timeout = None
+        if self._patience is not None:
+            self._patience.end()
+            self._patience = None
 
     def next_event(self) -> BusObject | BadObject | None:
-        """The next object that has to go its own way; those before it are routed, a run at a time."""
-        while self.sends_runs():
-            run = self._objects.run()
-            before = length_hint(run)
+        """The next object to be served or routed by itself; objects before it are routed in batches."""
+        while self.sends_batches():
+            batch = self._objects.batch()
+            before = length_hint(batch)
             if not before:
                 break
-            obj = self.route_run(run)
-            self.traffic.objects_in += before - length_hint(run) - (obj is not None)
-            if obj is not None or self.link.is_closing:
+            obj = self.route_batch(batch)
+            self.traffic.objects_in += before - length_hint(batch) - (obj is not None)
+            if obj is not None or self.link.is_closing or self.slice_is_over():
                 return obj
         return self._objects.next_event()
 
-    def sends_runs(self) -> bool:
-        """Whether what comes is a member's."""
+    def sends_batches(self) -> bool:
+        """Whether objects are routed in batches: those of members are."""
         return self._member
 
-    def route_run(self, run: Iterator[BusObject]) -> BusObject | None:
-        """Route objects, up to one that has to go its own way: all that the vocabulary does not serve is routed.
+    def route_batch(self, batch: Iterator[BusObject]) -> BusObject | None:
+        """Route objects that the vocabulary does not serve, up to one that has to be routed by itself.
 
-        :returns: that object, taken from the run.
+        :returns: that object, taken from the batch.
         """
-        obj: BusObject | None = self.bus.route_run(self.session_id, run, self.EVENTS)
+        obj: BusObject | None = self.bus.route_batch(self.session_id, batch)
         return obj
 
     def received(self, event: BusObject | BadObject) -> None:
@@ -122,26 +118,46 @@ class FramedProtocol(StreamProtocol):
             self._serve(event)
 
     def _serve(self, obj: BusObject) -> None:
-        serve = self.EVENTS.get(obj.head.event) if obj.head.event is not None else None
+        event = obj.head.event
+        serve = self.EVENTS.get(event) if event is not None else None
         if serve is not None:
             serve(self, obj)
+        elif event is not None and event.lower() in SERVERS_ONLY:
+            # Members may compare events without case, as rules do.
+            self.refuse(obj.head.id, "reserved-event", f"{event.lower()} is sent by servers only")
         else:
             self.pass_on(obj)
 
     def pass_on(self, obj: BusObject) -> int | None:
-        """Route an object. :returns: how many others are given it; ``None`` when it was refused, and that was said."""
+        """Route an object. :returns: how many others are given it; ``None``: it was refused with an ``error``."""
         if obj.head.size and not obj.head.type:
             self.bus.counters["missing-type"] += 1
             if self.bus.settings.strict:
                 self.refuse(obj.head.id, "missing-type", "a payload must come with a type")
                 return None
-        return self.bus.route(self.session_id, obj)
+        try:
+            return self.bus.route(self.session_id, obj)
+        except OverLimit as refusal:
+            self.note_limit(refusal)
+            self.refuse(obj.head.id, refusal.reason, refusal.message)
+            return None
 
     # Answers.
 
     def answer(self, obj: BusObject, fields: dict[str, Any], payload: bytes = b"") -> None:
         """Answer an object, with ``in-reply-to`` when it had an id."""
         self._tell({**fields, **_in_reply_to(obj.head.id)}, payload)
+
+    def frame_of(self, obj: BusObject, fields: dict[str, Any], payload: bytes = b"") -> bytes:
+        """The bytes of an answer to an object, with ``in-reply-to`` when it had an id."""
+        return wire.encode({**fields, **_in_reply_to(obj.head.id)}, payload)
+
+    async def answer_long(self, frames: Iterator[bytes]) -> None:
+        """Send an answer that may be long, unless the client asked for nothing; to be awaited by :meth:`busy_with`."""
+        if self._deaf:
+            self.bus.counters["receive-none"] += 1
+        else:
+            await self.send_in_slices(frames)
 
     def refuse(self, object_id: Any, reason: str, message: str, **more: Any) -> None:
         """Answer with an ``error``; the connection lives on.
@@ -152,22 +168,22 @@ class FramedProtocol(StreamProtocol):
         self._tell({"event": "error", **_in_reply_to(object_id), "reason": reason, "message": message, **more})
 
     def turned_away(self, refusal: OverLimit) -> None:
-        """Say why the client may not come in."""
+        """Tell the client why it is not admitted."""
         fields = {"event": "error", "reason": refusal.reason, "message": refusal.message}
         self.transport.write(wire.encode(fields))
 
     def malformed(self, error: RemoteProtocolError) -> None:
-        """Say what was malformed; the connection is closed right after."""
+        """Tell the client what was malformed. The connection is closed right after."""
         self.bus.tell(self.session_id, {"event": "error", "reason": error.reason, "message": error.message})
 
     def _tell(self, fields: dict[str, Any], payload: bytes = b"") -> None:
-        """Tell the client something, unless it asked to be sent nothing but the reply to its subscription."""
+        """Send the client an object, unless it subscribed with receive mode ``none``."""
         if self._deaf:
             self.bus.counters["receive-none"] += 1
         else:
             self.bus.tell(self.session_id, fields, payload)
 
-    # What members ask for.
+    # Commands of members.
 
     def join(self, obj: BusObject, identify: Identify) -> None:
         """Make the session a member, as ``identify`` reads the attributes, and answer with :meth:`joined`."""
@@ -175,12 +191,15 @@ class FramedProtocol(StreamProtocol):
 
     async def _join(self, obj: BusObject, identify: Identify) -> None:
         try:
-            identity, interest = identify(obj.fields())
-            session = await self.bus.registry.identify(identity, interest)
+            claims, interest = identify(obj.fields())
+            session = await self.bus.registry.identify(claims, interest)
         except Refused as refusal:
             self.note_limit(refusal)
             self.refuse(obj.head.id, refusal.reason, refusal.message)
             return
+        wanted = {claims.routing_id or session.routing_id, *claims.routing_ids}
+        if wanted - {session.routing_id, *session.routing_ids}:
+            self.bus.counters["routing-id-not-granted"] += 1
         self.joined()
         self._deaf = isinstance(interest, ModeInterest) and interest.receive == "none"
         about = {"routing-id": session.routing_id, "routing-ids": list(session.routing_ids)}
@@ -188,7 +207,7 @@ class FramedProtocol(StreamProtocol):
         self.bus.tell(self.session_id, reply)
 
     def note_limit(self, refusal: Refused) -> None:
-        """Write down a limit, if it was one that was hit."""
+        """Journal a refusal that is due to a limit."""
         if isinstance(refusal, OverLimit):
             self.bus.counters[refusal.limit] += 1
             self.bus.registry.note_from_stranger(limit_reached(refusal, **self.session().about()))
@@ -196,11 +215,8 @@ class FramedProtocol(StreamProtocol):
     def joined(self) -> None:
         """The session is a member of the network from now on."""
         self._member = True
+        self._objects.gather()
         self._stop_timeout()
-
-    def refuse_reserved(self, obj: BusObject) -> None:
-        """An event of ``SERVERS_ONLY``: not passed on."""
-        self.refuse(obj.head.id, "reserved-event", f"{obj.head.event} is sent by servers only")
 
     def register(self, obj: BusObject) -> None:
         """``services/register``: the session provides a service from now on."""
@@ -208,7 +224,7 @@ class FramedProtocol(StreamProtocol):
         self.busy_with(self._change(obj, name, self.bus.registry.register_service(self.session_id, name)))
 
     def unregister(self, obj: BusObject) -> None:
-        """``services/unregister``: the session provides a service, or without a name all of them, no longer."""
+        """``services/unregister``: the session stops providing a service; without a name, all of its services."""
         registry = self.bus.registry
         fields = obj.fields()
         if "name" in fields:
@@ -218,17 +234,20 @@ class FramedProtocol(StreamProtocol):
             self.busy_with(self._change(obj, None, registry.unregister_services(self.session_id)))
 
     def request(self, obj: BusObject) -> None:
-        """``services/request``: routed; if nobody at all is there to take it, the requester is told at once.
+        """``services/request``: routed. If nobody can take it, the requester is told at once.
 
-        What a service of the server itself is asked, it replies to with its snapshot.
+        A service of the server itself replies with its snapshot.
         """
         name: Any = obj.fields().get("name", obj.fields().get("service"))
         hosted_type = self.bus.hosted_type(name) if obj.head.to is None else None
         if hosted_type is not None:
-            about = {"name": name, "to": self.session().routing_id, "type": hosted_type}
-            self.answer(obj, {"event": "services/reply", **about}, self.bus.last(name))
+            self.busy_with(self.answer_long(self._snapshot(obj, name, hosted_type)))
         elif self.pass_on(obj) == 0:
             self.refuse(obj.head.id, "no-such-service", f"nobody provides the service {quoted(name)}")
+
+    def _snapshot(self, obj: BusObject, name: str, content_type: str) -> Iterator[bytes]:
+        about = {"name": name, "to": self.session().routing_id, "type": content_type}
+        yield self.frame_of(obj, {"event": "services/reply", **about}, self.bus.last(name))
 
     async def _change(self, obj: BusObject, name: Any, change: Deferred[None]) -> None:
         try:
@@ -245,6 +264,14 @@ class FramedProtocol(StreamProtocol):
         return session
 
 
+async def _held(patience: Patience, work: Coroutine[Any, Any, None]) -> None:
+    patience.hold()
+    try:
+        await work
+    finally:
+        patience.release()
+
+
 def _in_reply_to(object_id: Any) -> dict[str, Any]:
     return {"in-reply-to": object_id} if isinstance(object_id, (str, int, float)) else {}
 
@@ -252,7 +279,7 @@ def _in_reply_to(object_id: Any) -> dict[str, Any]:
 def routing_id(value: Any, name: str) -> str | None:
     """A routing id that a client asks for.
 
-    :raises Refused: ``bad-subscription``, if it can be none.
+    :raises Refused: ``bad-subscription``: it cannot be a routing id.
     """
     return None if value is None else check_routing_id(value, name)
 
@@ -261,7 +288,7 @@ def routing_ids(value: Any, most: int) -> tuple[str, ...]:
     """The further routing ids that a client asks for, a string or an array.
 
     :param most: how many it may ask for.
-    :raises Refused: ``bad-subscription``, if one of them can be none.
+    :raises Refused: ``bad-subscription``: one of them cannot be a routing id.
     """
     values = [value] if isinstance(value, str) else [] if value is None else value
     if not isinstance(values, list):
@@ -273,5 +300,5 @@ def routing_ids(value: Any, most: int) -> tuple[str, ...]:
 
 
 def text(value: Any) -> str | None:
-    """An informative attribute, where it is text."""
+    """An informative attribute, if it is text."""
     return value[:MAX_ROUTING_ID] if isinstance(value, str) else None

@@ -1,4 +1,4 @@
-"""What the network says of datagrams that nobody took: ICMP errors, where the system hands them out (Linux).
+"""ICMP errors: the network's reports of datagrams that nobody took, on systems that hand them out (Linux).
 
 A UDP socket that is not connected is told of none, unless it asks (``IP_RECVERR``). Then they wait in a queue of their
 own, and a socket that has some can no longer be left to the reactor alone:
@@ -27,7 +27,7 @@ from twisted.internet.interfaces import IReactorFDSet, IReadDescriptor, ISystemH
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from bussrv.formats.segments import Run, can_segment
+from bussrv.formats.udp_batches import UdpBatch, can_segment
 
 Address = tuple[str, int]
 Told = Callable[[Address, bool], None]
@@ -67,7 +67,7 @@ def watch_errors(port: Any, reactor: Any, told: Told) -> ErrorQueue | None:
 class ErrorQueue:
     """The errors of one UDP port, which it reads and writes for from now on; made by :func:`watch_errors`.
 
-    :ivar can_segment: whether runs can be sent.
+    :ivar can_segment: whether UDP batches can be sent.
     :raises OSError: if the system has no such thing; then nothing is changed.
     """
 
@@ -94,14 +94,14 @@ class ErrorQueue:
         """
         self._persist(self._socket.sendto, datagram, address)
 
-    def send_run(self, run: Run, address: Address) -> bool:
+    def send_batch(self, batch: UdpBatch, address: Address) -> bool:
         """Send some datagrams in one piece.
 
         :returns: whether the system took them all; otherwise it took none. There are addresses that it sends nothing
             to in this way, such as those behind some tunnels, or with datagrams that have to be fragmented.
         """
         try:
-            self._persist(self._socket.sendmsg, (run.joined,), run.ancillary, 0, address)
+            self._persist(self._socket.sendmsg, (batch.joined,), batch.ancillary, 0, address)
         except OSError:
             return False
         return True
@@ -149,10 +149,10 @@ class ErrorQueue:
         if origin in (_ICMP, _ICMP6):  # Others are this machine's own, which whoever sent was told already.
             self._told((address[0], address[1]), (origin, kind, code) in _PORT_UNREACHABLE)
 
-    # What the reactor calls.
+    # Methods that the reactor calls.
 
     def fileno(self) -> int:
-        """What can be read from when the socket has a datagram or an error; -1 when it is closed."""
+        """A descriptor that is readable if the socket has a datagram or an error; -1 if it is closed."""
         return -1 if self._epoll.closed else self._epoll.fileno()
 
     def doRead(self) -> None:  # noqa: N802
@@ -168,7 +168,7 @@ class ErrorQueue:
         self._epoll.close()
 
     def logPrefix(self) -> str:  # noqa: N802
-        """What the reactor calls it in the log."""
+        """Its name in the reactor's log."""
         return "udp"
 
 

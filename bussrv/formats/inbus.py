@@ -5,9 +5,9 @@ A *subscriber* is a stated address; it lives for its lease, renewed by subscribi
 the server. A *publisher* is a source IP address, because deployed publishes come from a new port each time; what it
 publishes on becomes a service, for as long as it keeps publishing there.
 
-Nothing is ever answered: an answer to a forged source would be an attack. What is wrong is dropped, counted and logged.
-For the same reason the stated address has to be the sender's own, unless ``--inbus-allow`` says otherwise, and no
-address is sent more than ``--inbus-max-rate`` datagrams a second.
+Nothing is ever answered: an answer to a forged source would be an attack. Bad datagrams are dropped, counted and
+logged. For the same reason the stated address has to be the sender's own, unless ``--inbus-allow`` says otherwise, and
+no address and no host is sent more datagrams a second than :mod:`bussrv.formats.inbus_rates` says.
 
 ===========================  ==========================================================================
 module                       what it is
@@ -15,31 +15,38 @@ module                       what it is
 ``inbus``                    the port: what comes in, and to whom it goes
 ``inbus_subscribers``        stated addresses, leases, ghosts
 ``inbus_publishers``         source addresses, and the services that they make
-``inbus_outlet``             the way out: versions, the rate, the port's own address
-``inbus_drops``              what is counted, logged and journaled of what goes nowhere
+``inbus_outlet``             sending: versions, the port's own address
+``inbus_rates``              how many datagrams a second are sent where
+``inbus_intake``             how much is read in a turn, and what is lost
+``inbus_drops``              counting, logging and journaling of dropped datagrams
 ``icmp``                     which addresses nobody listens at
-``segments``                 several datagrams for one address in one system call
+``udp_batches``              several datagrams for one address in one system call
 ===========================  ==========================================================================
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from twisted.internet.protocol import DatagramProtocol
 from twisted.internet.task import LoopingCall
+from twisted.python.failure import Failure
 
+from bussrv.bus.interfaces import IBus
 from bussrv.errors import Refused, RemoteProtocolError
 from bussrv.formats.inbus_drops import Drops
+from bussrv.formats.inbus_intake import Intake
 from bussrv.formats.inbus_outlet import MAPPED, Outlet
 from bussrv.formats.inbus_publishers import Publishers
 from bussrv.formats.inbus_subscribers import UNREACHABLE_GRACE, LedgerEntry, Subscribers
 from bussrv.formats.listening import DatagramListener
-from bussrv.formats.segments import MOST_SEGMENTS
-from bussrv.interfaces import IBus
+from bussrv.formats.udp_batches import MOST_SEGMENTS
 from bussrv.journal.record import format_time
-from bussrv.turn import EndOfTurn
+from bussrv.reactor_turn import EndOfReactorTurn
+from bussrv.slices import by_steps
 from bussrv.wire import inbus as wire
 
 LEDGER_SHOWN = 100
@@ -74,11 +81,12 @@ class InbusServer(DatagramProtocol):
         self._lease = bus.settings.inbus_lease
         self._drops = Drops(bus, reactor.seconds)
         self._outlet = Outlet(bus, reactor, self._drops)
+        self._intake = Intake(bus, reactor, self._drops)
         self._subscribers = Subscribers(bus, reactor, self._outlet, self._drops)
         self._publishers = Publishers(bus, reactor, self._outlet, self._drops)
         bus.report("inbus", self._report)
         self._collected = 0
-        self._turn = EndOfTurn(self._flush, reactor)
+        self._turn = EndOfReactorTurn(self._end_turn, reactor)
         self._sweeping = LoopingCall(self._sweep)
         self._sweeping.clock = reactor
 
@@ -94,6 +102,7 @@ class InbusServer(DatagramProtocol):
     def listening(self) -> None:
         """The port is read from: learn from now on which subscribers cannot be reached."""
         self.in_turns = True
+        self._intake.open(self.transport)
         self._outlet.watch(self._subscribers.not_reached)
 
     def stop(self) -> None:
@@ -106,16 +115,18 @@ class InbusServer(DatagramProtocol):
 
     def stopProtocol(self) -> None:
         """The port is closed."""
+        self._intake.close()
         self._outlet.close()
 
     def _report(self) -> dict[str, Any]:
         """The ghosts' ledger for ``bus/statistics``: as much of it as a message can carry, leases in whole minutes."""
-        ledger = self.ledger()
-        return {"subscribers": len(ledger), "ledger": {each.address: _shown(each) for each in ledger[:LEDGER_SHOWN]}}
+        self._intake.look()
+        ledger = self.ledger(LEDGER_SHOWN)
+        return {"subscribers": len(self._subscribers), "ledger": {each.address: _shown(each) for each in ledger}}
 
-    def ledger(self) -> list[LedgerEntry]:
-        """What is known of each subscriber, those first that have the least of their lease left."""
-        return self._subscribers.ledger()
+    def ledger(self, most: int) -> list[LedgerEntry]:
+        """The ``most`` subscribers with the least of their leases left, in that order."""
+        return self._subscribers.ledger(most)
 
     def datagramReceived(self, datagram: bytes, addr: Any) -> None:
         """A datagram came: do what it says, or drop it."""
@@ -126,16 +137,25 @@ class InbusServer(DatagramProtocol):
             receiver.receive(message, host, len(datagram))
         except (RemoteProtocolError, Refused) as error:
             self._drops.drop(error.reason, error.message, host)
+        except Exception:
+            self._drops.failed(host, Failure())
         finally:
             self._read()
 
     def _read(self) -> None:
         """A datagram was read, and what came of it was collected: send it now, or together with what comes next."""
         self._collected += 1
-        if not self.in_turns or self._collected >= MOST_SEGMENTS:
+        if not self.in_turns:
             self._flush()
-        else:
-            self._turn.wait()
+            return
+        self._turn.wait()
+        if self._collected >= MOST_SEGMENTS:
+            self._flush()
+        self._intake.read()
+
+    def _end_turn(self) -> None:
+        self._flush()
+        self._intake.turn_ended()
 
     def _flush(self) -> None:
         self._collected = 0
@@ -143,8 +163,14 @@ class InbusServer(DatagramProtocol):
 
     def _sweep(self) -> None:
         """End every subscription and service that was not renewed within the lease."""
-        self._subscribers.sweep()
-        self._publishers.sweep(self._reactor.seconds() - self._lease)
+        self._bus.slices.do(by_steps(self._sweep_each(), self._reactor.seconds))
+
+    def _sweep_each(self) -> Iterator[None]:
+        oldest = self._reactor.seconds() - self._lease
+        for _ in chain(self._subscribers.sweep(), self._publishers.sweep(oldest)):
+            yield
+            if not self._sweeping.running:
+                return
 
 
 def listen(bus: IBus, endpoint: str, reactor: Any) -> DatagramListener:

@@ -1,4 +1,4 @@
-"""Inbus: what is dropped is counted, logged and journaled; the last two at a limited rate."""
+"""Inbus: dropped datagrams are counted, logged and journaled; the last two at a limited rate."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from bussrv import events as ev
+from bussrv.bus.interfaces import IBus
 from bussrv.errors import Refused
-from bussrv.interfaces import IBus
 from bussrv.registry.throttle import Throttle
 from bussrv.values import MAX_SERVICE_NAME
 from bussrv.wire import inbus as wire
@@ -22,7 +23,7 @@ LOG_RATE = 1.0
 LOG_BURST = 5
 
 LOG_RATE_OF_ALL = 10.0
-"""The same for all addresses together, and each kind of warning: whoever forges sources has as many as there are."""
+"""The same for all addresses together, and each kind of warning: a forger of sources has any number of them."""
 
 LOG_BURST_OF_ALL = 100
 
@@ -32,7 +33,7 @@ log = Logger()
 
 
 class Drops:
-    """What becomes of datagrams that go nowhere.
+    """Counts, logs and journals dropped datagrams.
 
     :param seconds: a clock, in seconds.
     """
@@ -47,9 +48,21 @@ class Drops:
         self._bus.counters[reason] += 1
         self.warn(host, "inbus: dropped a datagram from {host}: {message}", host=host, message=message[:_MAX_SAID])
 
-    def warn(self, key: str, text: str, **fields: Any) -> None:
-        """Log a warning, unless there were too many of the same ``key``, such as an address, or of that ``text``."""
-        of_this = self._each.admit(key)
+    def failed(self, host: str, failure: Failure) -> None:
+        """Serving a datagram of ``host`` failed. That is a fault of the server or of a plugin, not of the sender."""
+        self._bus.counters["internal-error"] += 1
+        suppressed = self._all.admit("failed")
+        if suppressed is not None:
+            log.failure(
+                "inbus: serving {host} failed ({suppressed} more not logged)", failure, host=host, suppressed=suppressed
+            )
+
+    def warn(self, key: str, text: str, times: int = 1, **fields: Any) -> None:
+        """Log a warning, unless there were too many of the same ``key``, such as an address, or of that ``text``.
+
+        :param times: how often there was a reason for it.
+        """
+        of_this = self._each.admit(key, times)
         if of_this is None:
             return
         of_all = self._all.admit(text)

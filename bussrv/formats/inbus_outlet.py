@@ -1,4 +1,4 @@
-"""Inbus: the way out, to subscribers. Each gets its own version, and no more datagrams a second than it may."""
+"""Inbus: sending to subscribers. Each gets its own version, and datagrams at a limited rate."""
 
 from __future__ import annotations
 
@@ -11,22 +11,17 @@ from typing import Any
 from twisted.internet.error import InvalidAddressError, MessageLengthError
 from zope.interface import implementer
 
-from bussrv import events as ev
-from bussrv.addresses import format_address
-from bussrv.bus.delivery import Batch, Delivery
+from bussrv.bus.interfaces import IBus, IEncoding, ISessionLink
+from bussrv.bus.outgoing import Bundle, Delivery
 from bussrv.formats.icmp import ErrorQueue, Told, watch_errors
-from bussrv.formats.inbus_drops import FORMAT, Drops
-from bussrv.formats.segments import Run, runs
-from bussrv.interfaces import IBus, IEncoding, ISessionLink
-from bussrv.registry.throttle import Throttle
+from bussrv.formats.inbus_drops import Drops
+from bussrv.formats.inbus_rates import Rates, Target
+from bussrv.formats.udp_batches import UdpBatch, udp_batches
 from bussrv.values import Publication, Traffic
 from bussrv.wire import inbus as wire
 
-MAX_TARGETS = 100_000
-"""For how many addresses it is remembered what they were sent in the last second."""
-
 MAPPED = "::ffff:"
-"""What an IPv4 address begins with on a port that serves both versions of IP."""
+"""The beginning of an IPv4 address on a port that serves both versions of IP."""
 
 
 def canonical(text: str) -> IPv4Address | IPv6Address:
@@ -89,6 +84,7 @@ class Outlet:
     """The port, as those who send see it.
 
     :ivar encodings: by version.
+    :ivar rates: how many datagrams may be sent where.
     """
 
     def __init__(self, bus: IBus, reactor: Any, drops: Drops) -> None:
@@ -97,14 +93,12 @@ class Outlet:
         }
         self._bus = bus
         self._reactor = reactor
-        self._drops = drops
-        self._most = bus.settings.inbus_max_rate
-        self._throttle = Throttle(self._most, self._most, reactor.seconds, MAX_TARGETS)
+        self.rates = Rates(bus, reactor.seconds, drops)
         self._transport: Any = None
         self._errors: ErrorQueue | None = None
         self._bound: IPv4Address | IPv6Address = IPv4Address(0)
         self._port = 0
-        self._cut: tuple[Sequence[bytes], Sequence[Run]] = ((), ())
+        self._cut: tuple[Sequence[bytes], Sequence[UdpBatch]] = ((), ())
 
     def open(self, transport: Any) -> None:
         """The port is bound."""
@@ -134,29 +128,6 @@ class Outlet:
             return address == canonical(str(self._bound))
         return _is_of_this_machine(address)
 
-    def admits(self, address: tuple[str, int], session_id: str, wanted: int) -> int:
-        """How many of the datagrams that are ``wanted`` may be sent there now; the others are counted, logged and
-        journaled.
-        """
-        admitted = self._throttle.take(address, wanted)
-        for _ in range(wanted - admitted):
-            self._note_over_rate(format_address(*address), session_id)
-        return admitted
-
-    def _note_over_rate(self, peer: str, session_id: str) -> None:
-        self._bus.counters["inbus-rate"] += 1
-        self._bus.registry.note_from_stranger(
-            ev.LimitReached(
-                protocol=FORMAT,
-                session=session_id,
-                peer=peer,
-                reason="inbus-rate",
-                limit="inbus-max-rate",
-                value=self._most,
-            )
-        )
-        self._drops.warn(peer, "inbus: more than {rate} datagrams a second to {peer}", rate=self._most, peer=peer)
-
     def send(self, frames: Sequence[bytes], address: tuple[str, int]) -> tuple[int, int]:
         """Send datagrams, in order.
 
@@ -167,20 +138,20 @@ class Outlet:
         if len(frames) == 1 or self._errors is None or not self._errors.can_segment:
             return self._send_each(frames, address)
         taken = size = 0
-        for run in self._runs_of(frames):
-            if len(run.frames) > 1 and self._errors.send_run(run, address):
-                taken += len(run.frames)
-                size += len(run.joined)
+        for batch in self._udp_batches_of(frames):
+            if len(batch.frames) > 1 and self._errors.send_batch(batch, address):
+                taken += len(batch.frames)
+                size += len(batch.joined)
             else:
-                more, of_size = self._send_each(run.frames, address)
+                more, of_size = self._send_each(batch.frames, address)
                 taken += more
                 size += of_size
         return taken, size
 
-    def _runs_of(self, frames: Sequence[bytes]) -> Sequence[Run]:
+    def _udp_batches_of(self, frames: Sequence[bytes]) -> Sequence[UdpBatch]:
         """Mostly the same frames go to one subscriber after the other, so they are not cut anew each time."""
         if frames is not self._cut[0]:
-            self._cut = frames, tuple(runs(frames))
+            self._cut = frames, tuple(udp_batches(frames))
         return self._cut[1]
 
     def _send_each(self, frames: Sequence[bytes], address: tuple[str, int]) -> tuple[int, int]:
@@ -218,31 +189,32 @@ def _is_of_this_machine(address: IPv4Address | IPv6Address) -> bool:
 
 @implementer(ISessionLink)
 class InbusLink:
-    """The way out to one subscriber.
+    """The link to one subscriber.
 
     :ivar session_id: of the subscriber, once it is known.
+    :ivar target: where it goes.
     :ivar send_errors: how many datagrams the system did not take, or lost on their way.
     :ivar over_rate: how many datagrams were dropped because there were too many in a second.
     """
 
-    def __init__(self, outlet: Outlet, address: tuple[str, int]) -> None:
+    def __init__(self, outlet: Outlet, address: tuple[str, int], *, is_foreign: bool = False) -> None:
         self.traffic = Traffic()
         self.session_id = ""
         self.send_errors = 0
         self.over_rate = 0
+        self.target = Target(address, is_foreign=is_foreign)
         self._outlet = outlet
-        self._address = address
 
     def encoding_for(self, options: dict[str, Any] | None) -> IEncoding:
         """The version that was subscribed with."""
         return self._outlet.encodings[(options or {}).get("version", 1)]
 
-    def send(self, batch: Batch) -> None:
-        """Send datagrams; what is over the rate, or what the system does not take at once, is dropped and counted."""
-        outlet, address, frames = self._outlet, self._address, batch.frames
+    def send(self, bundle: Bundle) -> None:
+        """Send datagrams. Those over the rate, or not taken by the system at once, are dropped and counted."""
+        outlet, target, frames = self._outlet, self.target, bundle.frames
         wanted = len(frames)
-        admitted = outlet.admits(address, self.session_id, wanted)
-        taken, size = outlet.send(frames if admitted == wanted else frames[:admitted], address)
+        admitted = outlet.rates.admits(target, self.session_id, wanted)
+        taken, size = outlet.send(frames if admitted == wanted else frames[:admitted], target.address)
         self.over_rate += wanted - admitted
         self.send_errors += admitted - taken
         self.traffic.objects_out += taken
@@ -254,7 +226,7 @@ class InbusLink:
 
 @implementer(ISessionLink)
 class SilentLink:
-    """The way out to a publisher, which is no address that anything could be sent to."""
+    """The link to a publisher, which has no address to send to."""
 
     def __init__(self, outlet: Outlet) -> None:
         self.traffic = Traffic()
@@ -264,7 +236,7 @@ class SilentLink:
         """Any will do."""
         return self._outlet.encodings[1]
 
-    def send(self, batch: Batch) -> None:
+    def send(self, bundle: Bundle) -> None:
         """Nothing is ever sent."""
 
     def close(self, reason: str) -> None:

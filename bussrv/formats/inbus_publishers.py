@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from bussrv import events as ev
+from bussrv.bus.interfaces import IBus
 from bussrv.errors import Refused
 from bussrv.formats.inbus_drops import FORMAT, Drops
 from bussrv.formats.inbus_outlet import Outlet, SilentLink
-from bussrv.interfaces import IBus
 from bussrv.registry import rules
 from bussrv.values import OCTET_STREAM, UTF8_TEXT, Publication
 from bussrv.wire import inbus as wire
 
 MAX_WAITING = 1 << 20
 """The most bytes of datagrams of one publisher that wait for its service to be registered."""
-
-log = Logger()
 
 
 class Publisher:
@@ -45,7 +44,7 @@ class Publishers:
         self._by_host: dict[str, Publisher] = {}
 
     def receive(self, message: wire.Datagram, host: str, size: int) -> None:
-        """Deliver what was published; on a service that is new, once it is registered.
+        """Deliver a publication; on a new service, as soon as that is registered.
 
         :raises Refused: if it goes nowhere.
         """
@@ -55,6 +54,8 @@ class Publishers:
             self._drops.check_name(rules.may_register, ev.ServiceRefused, message, host)
         if message.app_type == 0:
             self._bus.counters["reserved-app-type"] += 1
+        if is_new:
+            self._bus.registry.spending.require(publisher.session_id if publisher is not None else None, host)
         if publisher is None:
             self._bus.admit(FORMAT, host)
             link = SilentLink(self._outlet)
@@ -67,13 +68,17 @@ class Publishers:
         else:
             self._deliver(publisher, publication)
 
-    def sweep(self, oldest: float) -> None:
-        """End every service that nothing was published on since ``oldest``, in seconds of the reactor."""
+    def sweep(self, oldest: float) -> Iterator[None]:
+        """End every service that nothing was published on since ``oldest``, one publisher at a step.
+
+        :param oldest: in seconds of the reactor.
+        """
         for host, publisher in tuple(self._by_host.items()):
             for service in [service for service, heard in publisher.heard.items() if heard < oldest]:
                 self._bus.registry.lose_service(publisher.session_id, service, "lease-expired")
                 del publisher.heard[service]
             self._close_if_silent(host, publisher)
+            yield
 
     def stop(self) -> None:
         """Close every publisher."""
@@ -86,15 +91,13 @@ class Publishers:
         self._bus.publish(publisher.session_id, publication)
 
     def _wait(self, publisher: Publisher, publication: Publication, host: str, size: int) -> None:
-        """Keep a publication, and all behind it, until its service is registered."""
+        """Keep a publication, and all later ones, until its service is registered."""
         if publisher.waiting_bytes + size > MAX_WAITING:
             raise Refused("publisher-waiting", "too much waits for a service to be registered")
         publisher.waiting.append((publication, size))
         publisher.waiting_bytes += size
         if len(publisher.waiting) == 1:
-            Deferred.fromCoroutine(self._deliver_waiting(publisher, host)).addErrback(
-                lambda failure: log.failure("inbus: serving {host} failed", failure, host=host)
-            )
+            Deferred.fromCoroutine(self._deliver_waiting(publisher, host)).addErrback(self._failed, publisher, host)
 
     async def _deliver_waiting(self, publisher: Publisher, host: str) -> None:
         while publisher.waiting:
@@ -109,6 +112,12 @@ class Publishers:
             publisher.waiting_bytes -= size
         self._bus.flush()
         self._close_if_silent(host, publisher)
+
+    def _failed(self, failure: Failure, publisher: Publisher, host: str) -> None:
+        self._drops.failed(host, failure)
+        # Otherwise what comes later would wait for these for ever.
+        publisher.waiting.clear()
+        publisher.waiting_bytes = 0
 
     def _close_if_silent(self, host: str, publisher: Publisher) -> None:
         if not publisher.heard and not publisher.waiting and self._by_host.get(host) is publisher:

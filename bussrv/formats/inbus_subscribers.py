@@ -10,18 +10,19 @@ Times are in seconds of the reactor unless they are said to be others.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
+from heapq import nsmallest
 from typing import Any
 
 from msgspec import Struct
 from twisted.internet.defer import Deferred
-from twisted.logger import Logger
 
 from bussrv import events as ev
 from bussrv.addresses import format_address, parse_address
+from bussrv.bus.interfaces import IBus
 from bussrv.errors import Refused
 from bussrv.formats.inbus_drops import FORMAT, Drops
 from bussrv.formats.inbus_outlet import InbusLink, Outlet, canonical
-from bussrv.interfaces import IBus
 from bussrv.journal.pseudonyms import is_pseudonym
 from bussrv.values import Traffic, check_service_name, quoted
 from bussrv.wire import inbus as wire
@@ -33,17 +34,15 @@ UNREACHABLE_GRACE = 30.0
 """The most seconds that are left of a lease once nobody listens there any more; they are looked for as often."""
 
 LEASE_FOR_EVER = 3600.0
-"""What counts as a lease for the rate of renewals when leases never end, in seconds."""
-
-log = Logger()
+"""The seconds that the rate of renewals takes for a lease if leases never end."""
 
 
 class LedgerEntry(Struct, frozen=True, kw_only=True):
-    """What is known of one subscriber.
+    """The state of one subscriber, for ``bus/statistics``.
 
     :ivar address: the stated address, ``host:port``.
     :ivar session: the id of its session.
-    :ivar app_keys: what it is subscribed to, sorted.
+    :ivar app_keys: its app-keys, sorted.
     :ivar last_heard: when it last subscribed or renewed, UTC microseconds.
     :ivar send_errors: how many datagrams the system did not take, or lost on their way.
     :ivar unreachables: how often it was said that nobody listens there.
@@ -62,7 +61,7 @@ class LedgerEntry(Struct, frozen=True, kw_only=True):
 
 
 class Asked:
-    """What was last asked of the registry for a subscription: with which version, and when."""
+    """The last change that the registry was asked to make for a subscription: its version and time."""
 
     def __init__(self, version: int, when: float) -> None:
         self.version = version
@@ -136,7 +135,9 @@ class Subscribers:
                 self._resume(session.id, parse_address(session.peer))
 
     def _resume(self, session_id: str, address: tuple[str, int]) -> None:
-        subscriber = Subscriber(session_id, InbusLink(self._outlet, address))
+        # The host that stated it before the restart is not known.
+        allowed = any(canonical(address[0]) in network for network in self._bus.settings.inbus_allow)
+        subscriber = Subscriber(session_id, InbusLink(self._outlet, address, is_foreign=allowed))
         now, utc = self._reactor.seconds(), self._bus.utc()
         for subscription in self._bus.registry.state.subscriptions.get(session_id, {}).values():
             heard = now - max(0, utc - subscription.renewed) / 1_000_000
@@ -147,22 +148,25 @@ class Subscribers:
         self._by_address[address] = subscriber
         self._bus.resume(session_id, subscriber.link)
 
-    # What they ask for.
+    # Requests of subscribers.
 
     def receive(self, message: wire.Datagram, host: str, size: int) -> None:
         """Do what a datagram that subscribes or unsubscribes asks for.
 
         :raises Refused: if that cannot be done.
         """
-        address = self._stated_address(message, host)
+        address, is_foreign = self._stated_address(message, host)
         if message.opcode == wire.SUBSCRIBE:
-            self._drops.check_name(check_service_name, ev.SubscriptionRefused, message, host)
-            self._subscribe(message, address, size)
+            known = self._by_address.get(address)
+            if known is None or message.app_key not in known.heard:
+                self._drops.check_name(check_service_name, ev.SubscriptionRefused, message, host)
+            subscriber = self._find_or_open(address, message.app_key, is_foreign)
+            self._subscribe(subscriber, message, address, size)
         else:
             self._unsubscribe(message, address, size)
 
-    def _stated_address(self, message: wire.Datagram, host: str) -> tuple[str, int]:
-        """The subscriber's address, when the sender may state it."""
+    def _stated_address(self, message: wire.Datagram, host: str) -> tuple[tuple[str, int], bool]:
+        """The subscriber's address, when the sender may state it, and whether it is another host's."""
         try:
             stated, source = canonical(message.host), canonical(host.partition("%")[0])
         except ValueError as error:
@@ -175,10 +179,20 @@ class Subscribers:
         if self._outlet.is_own(stated, message.port):
             self._drops.note_refusal(ev.SubscriptionRefused, message, host, "own-address")
             raise Refused("own-address", f"{format_address(str(stated), message.port)} is this server itself")
-        return str(stated), message.port
+        return (str(stated), message.port), stated != source
 
-    def _subscribe(self, message: wire.Datagram, address: tuple[str, int], size: int) -> None:
-        subscriber = self._by_address.get(address) or self._open(address)
+    def _find_or_open(self, address: tuple[str, int], app_key: str, is_foreign: bool) -> Subscriber:
+        """The subscriber at an address, which asks for an app-key."""
+        subscriber = self._by_address.get(address)
+        if subscriber is None or app_key not in subscriber.asked:
+            self._bus.registry.spending.require(
+                subscriber.session_id if subscriber is not None else None, format_address(*address)
+            )
+        subscriber = subscriber or self._open(address, is_foreign)
+        subscriber.link.target.is_foreign &= is_foreign
+        return subscriber
+
+    def _subscribe(self, subscriber: Subscriber, message: wire.Datagram, address: tuple[str, int], size: int) -> None:
         _count(subscriber.link, size)
         now = self._reactor.seconds()
         subscriber.last_heard = self._bus.utc()
@@ -197,9 +211,9 @@ class Subscribers:
         changed.addCallback(self._subscribed, subscriber, message.app_key, now)
         self._settle(changed, address, subscriber, message.app_key)
 
-    def _open(self, address: tuple[str, int]) -> Subscriber:
+    def _open(self, address: tuple[str, int], is_foreign: bool) -> Subscriber:
         self._bus.admit(FORMAT, format_address(*address))
-        link = InbusLink(self._outlet, address)
+        link = InbusLink(self._outlet, address, is_foreign=is_foreign)
         session = self._bus.open(FORMAT, format_address(*address), link, persistent=True)
         subscriber = self._by_address[address] = Subscriber(session.id, link)
         return subscriber
@@ -224,7 +238,7 @@ class Subscribers:
     def _settle(self, changed: Deferred[None], address: tuple[str, int], subscriber: Subscriber, app_key: str) -> None:
         """When a change is made or refused, see whether the subscriber has any subscription left."""
         settling = Deferred.fromCoroutine(self._settled(changed, address, subscriber, app_key))
-        settling.addErrback(lambda failure: log.failure("inbus: serving {address} failed", failure, address=address))
+        settling.addErrback(lambda failure: self._drops.failed(address[0], failure))
 
     async def _settled(
         self, changed: Deferred[None], address: tuple[str, int], subscriber: Subscriber, app_key: str
@@ -234,7 +248,8 @@ class Subscribers:
         except Refused as refusal:
             subscriber.asked.pop(app_key, None)
             self._drops.drop(refusal.reason, refusal.message, address[0])
-        subscriber.pending -= 1
+        finally:
+            subscriber.pending -= 1
         self._close_if_idle(address, subscriber, "unsubscribed")
 
     def _close_if_idle(self, address: tuple[str, int], subscriber: Subscriber, reason: str) -> None:
@@ -258,11 +273,10 @@ class Subscribers:
         if subscriber.unreachable_since is None:
             subscriber.unreachable_since = self._reactor.seconds()
 
-    def sweep(self) -> None:
-        """End every subscription whose lease is over."""
-        now = self._reactor.seconds()
+    def sweep(self) -> Iterator[None]:
+        """End every subscription whose lease is over, one subscriber at a step."""
         for address, subscriber in tuple(self._by_address.items()):
-            reason = "lease-expired"
+            reason, now = "lease-expired", self._reactor.seconds()
             for app_key in tuple(subscriber.heard):
                 end, why = subscriber.end(app_key, self._lease)
                 if end < now:
@@ -271,11 +285,21 @@ class Subscribers:
                     subscriber.asked.pop(app_key, None)
                     self._unsubscribed(None, subscriber, app_key)
             self._close_if_idle(address, subscriber, reason)
+            yield
 
-    def ledger(self) -> list[LedgerEntry]:
-        """What is known of each subscriber, those first that have the least of their lease left."""
-        entries = [self._entry(address, subscriber) for address, subscriber in self._by_address.items()]
-        return sorted(entries, key=lambda entry: (entry.lease_left or 0.0, entry.address))
+    def __len__(self) -> int:
+        return len(self._by_address)
+
+    def ledger(self, most: int) -> list[LedgerEntry]:
+        """The ``most`` subscribers with the least of their leases left, in that order."""
+        chosen = nsmallest(most, self._by_address.items(), key=self._until)
+        return [self._entry(address, subscriber) for address, subscriber in chosen]
+
+    def _until(self, item: tuple[tuple[str, int], Subscriber]) -> tuple[float, str]:
+        """When the last subscription of a subscriber ends, unless it is renewed."""
+        address, subscriber = item
+        ends = [subscriber.end(app_key, self._lease)[0] for app_key in subscriber.heard] if self._lease else []
+        return max(ends, default=0.0), format_address(*address)
 
     def _entry(self, address: tuple[str, int], subscriber: Subscriber) -> LedgerEntry:
         ends = [subscriber.end(app_key, self._lease)[0] for app_key in subscriber.heard]

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import ip_address
 from typing import Any, Protocol
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList, maybeDeferred
 from twisted.internet.endpoints import serverFromString
+from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IListeningPort
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from bussrv.addresses import peer_text
+from bussrv.addresses import UNIX, peer_text
 from bussrv.errors import ConfigError
-from bussrv.formats.prompt import be_prompt
+from bussrv.formats.accepting import watch_accepting
+from bussrv.formats.endpoint_faults import explain
+from bussrv.formats.prompt import be_prompt, bound_send_buffer
+from bussrv.formats.proxied import PREFIX, ProxiedEndpoint
 from bussrv.formats.stream import StreamFactory
 from bussrv.interfaces import IListener
+from bussrv.values import shown
+
+_MAX_DIGITS = 20
+"""Python refuses to make numbers of very many digits."""
 
 
 @implementer(IListener)
@@ -28,32 +37,49 @@ class StreamListener(Service):
     """
 
     def __init__(self, factory: StreamFactory, description: str, reactor: Any) -> None:
+        settings = factory.bus.settings
         try:
-            self._endpoint = serverFromString(reactor, description)
-        except (ValueError, TypeError) as error:
-            raise ConfigError(f"{description!r} is not a stream endpoint: {error}") from error
+            complete = with_backlog(description, settings.listen_backlog)
+            if description.startswith(PREFIX):
+                self._endpoint: Any = ProxiedEndpoint(complete.removeprefix(PREFIX), reactor)
+            else:
+                self._endpoint = serverFromString(reactor, complete)
+        except Exception as error:
+            # Endpoints are plugins of Twisted: they open files and parse numbers, and raise what they like.
+            raise ConfigError(f"{shown(description)} is not a stream endpoint: {explain(error)}") from error
+        if description.removeprefix(PREFIX).startswith("stdio:"):
+            raise ConfigError(f"{shown(description)} is not a stream endpoint that clients can connect to")
         self._factory = factory
+        self._reactor = reactor
         self._port: IListeningPort | None = None
         self._kind = description.partition(":")[0]
-        self.address = description
+        self.address = self._description = description
 
     def startService(self) -> None:
         """Listen.
 
         :raises CannotListenError: if the port is busy.
+        :raises ConfigError: if there is no such port.
         """
         super().startService()
         self._factory.in_turns = True
-        listening = self._endpoint.listen(self._factory)
         failures: list[Failure] = []
-        listening.addCallbacks(self._listening, failures.append)
+        listening = maybeDeferred(self._endpoint.listen, self._factory)
+        listening.addCallback(self._listening).addErrback(failures.append)
         if failures:
-            failures[0].raiseException()
+            self.stopService()
+            error = failures[0].value
+            if isinstance(error, CannotListenError):
+                raise error
+            raise ConfigError(f"{shown(self._description)}: cannot listen: {explain(error)}") from error
 
     def _listening(self, port: IListeningPort) -> None:
         self._port = port
         be_prompt(port, self._factory)
-        self.address = f"{self._kind} {peer_text(port.getHost())}"
+        watch_accepting(port, self._description, self._reactor)
+        bound_send_buffer(port, self._factory.bus.settings.send_buffer)
+        address = peer_text(port.getHost()).removeprefix(f"{UNIX}:")
+        self.address = f"{self._kind} {address}"
 
     def stopService(self) -> Deferred[Any]:
         """Close the port and every connection, and wait until they are gone."""
@@ -62,6 +88,20 @@ class StreamListener(Service):
         closing: list[Deferred[Any]] = [maybeDeferred(port.stopListening)] if port is not None else []
         closing += [protocol.end("server-stopped") for protocol in tuple(self._factory.protocols)]
         return DeferredList(closing)
+
+
+_WITH_BACKLOG = re.compile(r"(haproxy:)?(tcp|tcp6|ssl|unix):")
+"""The kinds of endpoints that take ``backlog=``."""
+
+
+def with_backlog(description: str, backlog: int) -> str:
+    """A server endpoint description that says how many connections may wait to be accepted.
+
+    :param backlog: unless it says so already.
+    """
+    if _WITH_BACKLOG.match(description) is None or ":backlog=" in description:
+        return description
+    return f"{description}:backlog={backlog}"
 
 
 class _DatagramServer(Protocol):
@@ -118,9 +158,9 @@ def parse_udp(description: str) -> tuple[int, str]:
     kind, _, rest = description.partition(":")
     port, _, option = rest.partition(":")
     interface = option.removeprefix("interface=").replace("\\:", ":")
-    well_formed = kind == "udp" and port.isdecimal() and int(port) < 1 << 16
+    well_formed = kind == "udp" and port.isdecimal() and len(port) < _MAX_DIGITS and int(port) < 1 << 16
     if not well_formed or (option and not option.startswith("interface=")):
-        raise ConfigError(f"{description!r} is not of the form udp:PORT or udp:PORT:interface=ADDRESS")
+        raise ConfigError(f"{shown(description)} is not of the form udp:PORT or udp:PORT:interface=ADDRESS")
     if interface:
         _check_address(description, interface)
     return int(port), interface
@@ -130,4 +170,4 @@ def _check_address(description: str, interface: str) -> None:
     try:
         ip_address(interface)
     except ValueError as error:
-        raise ConfigError(f"{description!r}: the interface is not an IP address") from error
+        raise ConfigError(f"{shown(description)}: the interface is not an IP address") from error

@@ -14,11 +14,11 @@ The framing is that of :mod:`bussrv.wire.objects`. Attributes in brackets may be
     -> services/request     [id] name ...               to one provider, and to those who observe
     -> services/reply       in-reply-to [to] ...        to the requester
     -> services/discovery   [id] [name]                 <- services/discovery/reply    [in-reply-to] name routing-id
-                                                                                       protocol
+                                                                                       protocol route
     -> ping                 [id]                        <- pong                        [in-reply-to] routing-id
     <- error                [in-reply-to] reason message
 
-Everything else is routed as it is, with ``route``, and ``id`` where it has none.
+Every other object is routed as it is, with ``route``, and with ``id`` if it has none.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from bussrv.bus.interest import mode_interest, rule_interest
+from bussrv.bus.interfaces import IBus
 from bussrv.errors import Refused
-from bussrv.formats.framed import SERVERS_ONLY, FramedProtocol, routing_id, routing_ids, text
-from bussrv.formats.links import ServerLink, watch_closely
+from bussrv.formats.framed import FramedProtocol, routing_id, routing_ids, text
+from bussrv.formats.links import SERVED, ServerLink, watch_closely
 from bussrv.formats.listening import StreamListener
 from bussrv.formats.stream import StreamFactory
-from bussrv.interfaces import IBus
-from bussrv.registry.registry import Identity
+from bussrv.registry.claims import Claims
 from bussrv.values import Interest
 from bussrv.wire.objects import BadObject, BusObject
 
@@ -47,96 +47,106 @@ class ObjectsProtocol(FramedProtocol):
     _server: ServerLink | None = None
 
     def received(self, event: BusObject | BadObject) -> None:
-        """An object came: what a linked server says means something else than what a client says."""
+        """An object came; those of a linked server have other meanings than those of a client."""
         if self._server is not None and isinstance(event, BusObject):
             self._server.received(event)
         else:
             super().received(event)
 
-    def route_run(self, run: Iterator[BusObject]) -> BusObject | None:
-        """Route objects; what a linked server passes on came from others."""
-        return super().route_run(run) if self._server is None else self._server.route_run(run)
+    def route_batch(self, batch: Iterator[BusObject]) -> BusObject | None:
+        """Route objects; a linked server forwards those of others."""
+        return super().route_batch(batch) if self._server is None else self._server.route_batch(batch)
 
     def subscribe(self, obj: BusObject) -> None:
         """``routing/subscribe``: the session is a member of the network, with this interest, from now on."""
         if obj.fields().get("role") == "server":
             self.busy_with(self.join_server(obj))
         else:
-            self.join(obj, self.identity)
+            self.join(obj, self.claims)
 
     async def join_server(self, obj: BusObject) -> None:
         """``routing/subscribe`` of another server: a link. See :mod:`bussrv.formats.links`."""
-        server = ServerLink(self, self.identity, self.dialed)
+        server = ServerLink(self, self.claims, self.dialed)
         try:
             if self._member:
                 raise Refused("bad-subscription", "a client of this server cannot become a server")
             await server.join(obj)
         except Refused as refusal:
+            self.note_limit(refusal)
             self.refuse(obj.head.id, refusal.reason, refusal.message, **{"routing-id": self.bus.server_id})
             if refusal.reason != "bad-subscription":
                 self.end(refusal.reason)
         else:
             self.joined()
-            self.expect_server()
+            self.expect_server(SERVED)
             self._server = server
             watch_closely(self.transport)
 
-    def identity(self, fields: dict[str, Any]) -> tuple[Identity, Interest]:
-        """Who subscribes, and what it wants.
+    def claims(self, fields: dict[str, Any]) -> tuple[Claims, Interest]:
+        """The claims and the interest of a subscription.
 
         :raises Refused: ``bad-subscription``.
         """
         interest: Interest
-        most = self.bus.settings.max_patterns
+        settings = self.bus.settings
         if "subscriptions" in fields:
-            interest, vocabulary = rule_interest(fields["subscriptions"], most), "rules"
+            interest, vocabulary = rule_interest(fields["subscriptions"], settings), "rules"
         else:
             receive = next((fields[key] for key in ("receive_mode", "receive-mode", "receive") if key in fields), None)
-            interest, vocabulary = mode_interest(receive, fields.get("types"), most), "objects"
-        identity = Identity(
+            interest, vocabulary = mode_interest(receive, fields.get("types"), settings), "objects"
+        claims = Claims(
             session_id=self.session_id,
             routing_id=routing_id(fields.get("routing-id"), "routing-id"),
-            routing_ids=routing_ids(fields.get("routing-ids"), self.bus.settings.max_routing_ids),
-            actor=text(fields.get("user")),
+            routing_ids=routing_ids(fields.get("routing-ids"), settings.max_routing_ids),
+            claimed=text(fields.get("user")),
             name=text(fields.get("name")),
             role="server" if fields.get("role") == "server" else None,
             vocabulary=vocabulary,
         )
-        return identity, interest
+        return claims, interest
 
     def discover(self, obj: BusObject) -> None:
         """``services/discovery``: one reply for each provider of the service, or of all services.
 
-        Services that never register answer for themselves: a name that nobody registered is routed like any event.
+        Services that never register answer for themselves: questions for unregistered names are routed as any event.
         """
         if not self._is_for_server(obj):
             self.pass_on(obj)
             return
-        state = self.bus.registry.state
         name = obj.fields().get("name")
-        services = state.services
-        if name is not None:
-            if not isinstance(name, str) or name not in services:
-                self.request(obj)
-                return
-            services = {name: services[name]}
-        for service, providers in sorted(services.items()):
-            for provider in providers:
-                session = state.sessions[provider]
-                about = {"name": service, "routing-id": session.routing_id, "protocol": session.protocol}
-                self.answer(obj, {"event": "services/discovery/reply", **about})
         if name is None:
-            self.pass_on(obj)
+            self.busy_with(self._discover_all(obj))
+        elif isinstance(name, str) and name in self.bus.registry.state.services:
+            self.busy_with(self.answer_long(self._providers(obj, [name])))
+        else:
+            self.request(obj)
+
+    async def _discover_all(self, obj: BusObject) -> None:
+        await self.answer_long(self._providers(obj, self.bus.service_names()))
+        self.pass_on(obj)
+
+    def _providers(self, obj: BusObject, names: list[str]) -> Iterator[bytes]:
+        """The replies for the providers of some services, looked up when the reply is made."""
+        state = self.bus.registry.state
+        for name in names:
+            for provider in tuple(state.services.get(name, ())):
+                session = state.sessions.get(provider)
+                if session is None:
+                    continue
+                about = {"name": name, "routing-id": session.routing_id, "protocol": session.protocol}
+                # Deployed clients take the first of the route for the provider.
+                route = [session.routing_id, session.home or self.bus.server_id]
+                yield self.frame_of(obj, {"event": "services/discovery/reply", **about, "route": route})
 
     def ping(self, obj: BusObject) -> None:
-        """``ping``: answered by the server, unless it is for somebody else."""
+        """``ping``: answered by the server, unless it is addressed to somebody else."""
         if self._is_for_server(obj):
             self.answer(obj, {"event": "pong", "routing-id": self.bus.server_id})
         else:
             self.pass_on(obj)
 
     def neighbors(self, obj: BusObject) -> None:
-        """``routing/neighbors``: the servers that this one is linked with, when it is asked of this one."""
+        """``routing/neighbors``: the servers that this one is linked with, if it is addressed to this one."""
         if not self._is_for_server(obj):
             self.pass_on(obj)
             return
@@ -147,7 +157,6 @@ class ObjectsProtocol(FramedProtocol):
         return obj.head.to in (None, self.bus.server_id, [self.bus.server_id])
 
     EVENTS = {  # noqa: RUF012
-        **dict.fromkeys(SERVERS_ONLY, FramedProtocol.refuse_reserved),
         "routing/subscribe": subscribe,
         "routing/neighbors": neighbors,
         "services/register": FramedProtocol.register,

@@ -11,84 +11,39 @@ of type 32 said who it is.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from twisted.logger import Logger
+from twisted.internet.defer import CancelledError, Deferred
 from zope.interface import implementer
 
 from bussrv import events as ev
-from bussrv.bus.delivery import Batch, Delivery
-from bussrv.errors import Refused
+from bussrv.bus.interfaces import IBus, IEncoding
+from bussrv.bus.outgoing import Bundle
+from bussrv.errors import OverLimit, Refused
 from bussrv.formats.backlog import Backlog
 from bussrv.formats.listening import StreamListener
 from bussrv.formats.spp_authentication import make_authenticator
 from bussrv.formats.spp_coalescing import NewestStates
+from bussrv.formats.spp_info import SppInfo
+from bussrv.formats.spp_offers import Offers, SppLink
+from bussrv.formats.spp_silence import SilentClients
 from bussrv.formats.stream import StreamFactory, StreamProtocol
-from bussrv.interfaces import IAuthenticator, IBus, IEncoding, IRegistryObserver
+from bussrv.interfaces import IAuthenticator
 from bussrv.journal.record import Stamped
-from bussrv.registry.throttle import Throttle
+from bussrv.registry.interfaces import IRegistryObserver
+from bussrv.registry.session import Session
+from bussrv.values import excerpt
 from bussrv.wire import spp as wire
-
-HEADER_BYTES = 8
-"""msgtype and length, which a packet's length does not count."""
 
 MAX_FAILURES = 3
 """How often a client may fail to say who it is before its connection is closed."""
 
+METHOD = "password"
+"""How a client proves who it is."""
+
 ACCEPTED = 0
 REFUSED = 1
-
-LOG_RATE = 0.1
-"""How often one service may cause a line of the log, per second; its first ``LOG_BURST`` at once."""
-
-LOG_BURST = 5
-
-log = Logger()
-
-
-@implementer(IEncoding)
-class SppInfo:
-    """Publications as info packets.
-
-    :param max_packet: the most bytes a client can be expected to take; what is larger is dropped and counted.
-    :param seconds: a clock, in seconds.
-    """
-
-    def __init__(self, max_packet: int, counters: Counter[str], seconds: Callable[[], float]) -> None:
-        self._max_packet = max_packet
-        self._counters = counters
-        self._log_throttle = Throttle(LOG_RATE, LOG_BURST, seconds)
-
-    def encode(self, delivery: Delivery) -> bytes | None:
-        """The packet of a publication."""
-        publication = delivery.publication
-        return None if publication is None else self.packet(publication.service, publication.payload)
-
-    def encode_run(self, service: str, payloads: Sequence[bytes]) -> list[bytes]:
-        """The packets of publications on one service; see :class:`bussrv.bus.publishing.RunEncoding`."""
-        packets = wire.infos(service, payloads)
-        if max(map(len, packets)) <= HEADER_BYTES + self._max_packet:
-            return packets
-        checked = (self.packet(service, payload) for payload in payloads)
-        return [packet for packet in checked if packet is not None]
-
-    def packet(self, service: str, message: bytes) -> bytes | None:
-        """The info packet of a message, unless it is too large."""
-        packet = wire.info(service, message)
-        if len(packet) <= HEADER_BYTES + self._max_packet:
-            return packet
-        self._counters["packet-too-large"] += 1
-        suppressed = self._log_throttle.admit(service)
-        if suppressed is not None:
-            log.warn(
-                "spp: {size} bytes on {service!r} are too many for a packet ({suppressed} more not logged)",
-                size=len(message),
-                service=service,
-                suppressed=suppressed,
-            )
-        return None
 
 
 class SppProtocol(StreamProtocol):
@@ -100,8 +55,10 @@ class SppProtocol(StreamProtocol):
     FORMAT = "spp"
 
     factory: SppFactory
+    link: SppLink
     is_admitted = False
     _failures = 0
+    _checking: Deferred[bool] | None = None
 
     def make_reader(self) -> wire.SppReader:
         """Reads what clients send."""
@@ -112,7 +69,7 @@ class SppProtocol(StreamProtocol):
         return self.factory.info
 
     def make_backlog(self) -> Backlog:
-        """Where waits what the client is slow to take: all of it, or the newest states."""
+        """The backlog of the client: all packets, or the newest states."""
         if self.bus.settings.slow_spp == "coalesce":
             return NewestStates(self._is_state, self.bus.counters, self.traffic)
         return super().make_backlog()
@@ -121,17 +78,42 @@ class SppProtocol(StreamProtocol):
         """Services of the server itself tell what changes; what others publish is all there is to know."""
         return self.bus.hosted_type(service) is None
 
+    def make_link(self, backlog: Backlog) -> SppLink:
+        """The link to the client."""
+        settings, outflow = self.bus.settings, self.bus.streams.outflow
+        return SppLink(self.factory.offers, self, self.encoding(), settings.max_outbound, backlog, outflow)
+
     def opened(self) -> None:
-        """Whoever need not say who it is may watch at once."""
+        """A client that needs no login may watch at once."""
+        self._be_silent()
         if self.factory.authenticator is None:
             self._admit()
+
+    def _be_silent(self) -> None:
+        self.factory.silent.enter(self, self.session().peer)
+
+    def turn_out(self, refusal: OverLimit) -> None:
+        """There are too many silent clients, and this one has waited longest."""
+        self.bus.counters[refusal.limit] += 1
+        self.bus.registry.note_from_stranger(ev.limit_reached(refusal, **self.session().about()))
+        self.end(refusal.reason)
+
+    def closed(self, reason: str) -> None:
+        """The session is closed."""
+        self.factory.silent.leave(self)
+        self.factory.offers.leave(self.link)
+        if self._checking is not None:
+            self._checking.cancel()
+
+    def session(self) -> Session:
+        """The session as the registry has it."""
+        session: Session = self.bus.registry.state.sessions[self.session_id]
+        return session
 
     def _admit(self) -> None:
         """Offer every service there is, and from now on every one that appears."""
         self.is_admitted = True
-        offers = [wire.offer(service) for service in sorted(self.bus.registry.state.services)]
-        if offers:
-            self.link.send(Batch(offers))
+        self.factory.offers.join(self.link)
 
     def received(self, event: wire.Event) -> None:
         """A packet came."""
@@ -141,6 +123,7 @@ class SppProtocol(StreamProtocol):
             self._unsubscribe(event.service)
         elif isinstance(event, wire.Other) and event.msgtype == wire.AUTHENTICATE and not self.is_admitted:
             user, secret = wire.credentials(event.data)
+            self.factory.silent.leave(self)
             self.busy_with(self._authenticate(user, secret))
         else:
             self.bus.counters["spp-ignored"] += 1
@@ -149,19 +132,29 @@ class SppProtocol(StreamProtocol):
         authenticator, sessions = self.factory.authenticator, self.bus.registry.state.sessions
         assert authenticator is not None
         peer = sessions[self.session_id].peer
-        accepted = await authenticator.authenticate(user, secret.encode(), peer)
+        self._checking = authenticator.authenticate(user, secret.encode(), peer)
+        try:
+            accepted = await self._checking
+        except CancelledError:
+            return
+        finally:
+            self._checking = None
+        if accepted:
+            await self.bus.registry.spending.ready(sessions.get(self.session_id))
         session = sessions.get(self.session_id)
         if session is None:
             return
         if accepted:
-            self.bus.registry.note(ev.AuthSucceeded(**{**session.about(), "actor": user}))
-            self.link.send(Batch([wire.auth_result(ACCEPTED)]))
+            self.bus.registry.note(ev.AuthSucceeded(**{**session.about(), "actor": user}, method=METHOD))
+            self.link.send(Bundle([wire.auth_result(ACCEPTED)]))
             self._admit()
             return
+        self._be_silent()
         self._failures += 1
         self.bus.counters["bad-credentials"] += 1
-        self.bus.registry.note_from_stranger(ev.AuthFailed(reason="bad-credentials", **session.about()))
-        self.link.send(Batch([wire.auth_result(REFUSED)]))
+        tried = {**session.about(), "claimed": excerpt(user)}
+        self.bus.registry.note_from_stranger(ev.AuthFailed(reason="bad-credentials", method=METHOD, **tried))
+        self.link.send(Bundle([wire.auth_result(REFUSED)]))
         if self._failures == MAX_FAILURES:
             self.end("authentication-failed")
 
@@ -169,10 +162,13 @@ class SppProtocol(StreamProtocol):
         state = self.bus.registry.state
         if not self.is_admitted:
             self._refuse(service, "not-authenticated")
-        elif service not in state.services:
+            return
+        if service not in state.services:
             self._refuse(service, "no-such-service")
-        elif state.subscription(self.session_id, service) is not None:
-            self._send_snapshot(service)
+            return
+        self.factory.silent.leave(self)
+        if state.subscription(self.session_id, service) is not None:
+            self.busy_with(self.send_in_slices(self._snapshot(service)))
         else:
             self.busy_with(self._subscribe_anew(service))
 
@@ -194,12 +190,15 @@ class SppProtocol(StreamProtocol):
         registry.lose_subscription(self.session_id, service, "no-such-service")
         self.bus.counters["no-such-service"] += 1
 
-    def _send_snapshot(self, service: str) -> None:
-        """The state as it is now, behind every update before it."""
-        self.bus.flush()
-        packet = self.factory.info.packet(service, self.bus.last(service))
+    def _snapshot(self, service: str) -> Iterator[bytes]:
+        """The state when the client is ready for it, after every update before it."""
+        packet = self.factory.info.snapshot(service, self.bus.last(service))
         if packet is not None:
-            self.link.send(Batch([packet]))
+            yield packet
+
+    def _send_snapshot(self, service: str) -> None:
+        """The same at once: every later update is sent, too."""
+        self.bus.send(self.session_id, list(self._snapshot(service)))
 
     def _unsubscribe(self, service: str) -> None:
         if self.bus.registry.state.subscription(self.session_id, service) is None:
@@ -219,6 +218,7 @@ class SppFactory(StreamFactory):
     """The connections, and what all of them are told when a service appears or goes.
 
     :ivar authenticator: decides who may watch; ``None``: everybody may.
+    :ivar silent: those that never subscribed.
     """
 
     protocols: set[SppProtocol]  # type: ignore[assignment]
@@ -226,7 +226,11 @@ class SppFactory(StreamFactory):
     def __init__(self, bus: IBus, reactor: Any, authenticator: IAuthenticator | None = None) -> None:
         super().__init__(SppProtocol, bus, reactor)
         self.authenticator = authenticator
-        self.info = SppInfo(bus.settings.max_packet, bus.counters, reactor.seconds)
+        self.silent = SilentClients(bus.settings, SppProtocol.turn_out, reactor)
+        self.info = SppInfo(
+            bus.settings, lambda service: bus.hosted_type(service) is not None, bus.counters, reactor.seconds
+        )
+        self.offers = Offers(bus)
         self._services = bus.registry.state.services
         bus.registry.observe(self)
 
@@ -235,18 +239,15 @@ class SppFactory(StreamFactory):
         event = stamped.event
         if event.service is None:
             return
-        if isinstance(event, ev.ServiceRegistered) and len(self._services.get(event.service, ())) == 1:
-            self._tell_all(wire.offer(event.service))
-        elif isinstance(event, ev.ServiceUnregistered) and event.service not in self._services:
-            self._tell_all(wire.removed(event.service))
-
-    def _tell_all(self, packet: bytes) -> None:
-        """Send a packet to everybody who may watch, behind the updates that were published before."""
-        self._bus.flush()
-        batch = Batch([packet])
-        for protocol in tuple(self.protocols):
-            if protocol.is_admitted:
-                protocol.link.send(batch)
+        appeared = isinstance(event, ev.ServiceRegistered) and len(self._services.get(event.service, ())) == 1
+        went = isinstance(event, ev.ServiceUnregistered) and event.service not in self._services
+        if appeared or went:
+            # Earlier publications are sent first.
+            self.bus.flush()
+        if appeared:
+            self.offers.appeared(event.service)
+        elif went:
+            self.offers.went(event.service)
 
 
 def listen(bus: IBus, endpoint: str, reactor: Any) -> StreamListener:

@@ -1,18 +1,18 @@
-"""What waits for a slow SPP client that is to have the newest state of each service, not every state before it."""
+"""The backlog of a slow SPP client that gets only the newest state of each service."""
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
-from bussrv.bus.delivery import Batch
+from bussrv.bus.outgoing import Bundle
 from bussrv.formats.backlog import Backlog
 from bussrv.values import Traffic
 from bussrv.wire.spp import service_of_info
 
 
 class NewestStates(Backlog):
-    """Packets in the order in which they were sent, but for each info packet that a newer one of its service follows.
+    """Packets in the order in which they were sent, without info packets that have a newer one of their service.
 
     The older one goes, and the newer one stands where it stood anyway: what is left is in order, and every offer,
     removal and answer is among it.
@@ -30,13 +30,9 @@ class NewestStates(Backlog):
         self._packets: OrderedDict[str | int, bytes] = OrderedDict()
         self._kept = 0
 
-    def __len__(self) -> int:
-        """How many packets wait."""
-        return len(self._packets)
-
-    def put(self, batch: Batch) -> None:
+    def put(self, bundle: Bundle) -> None:
         """Add packets at the end."""
-        for packet in batch.frames:
+        for packet in bundle.frames:
             service = service_of_info(packet)
             if service is not None and self._is_state(service):
                 self._let_go(service)
@@ -44,24 +40,27 @@ class NewestStates(Backlog):
             else:
                 self._kept += 1
                 self._packets[self._kept] = packet
-            self.size += len(packet)
+            self._count(packet)
 
     def _let_go(self, service: str) -> None:
         older = self._packets.pop(service, None)
         if older is None:
             return
         self.size -= len(older)
+        self._uncount(older)
         self._traffic.objects_out -= 1
         self._traffic.bytes_out -= len(older)
         self._counters["spp-coalesced"] += 1
 
-    def take(self) -> bytes:
-        """The first packet, which must be there; it goes."""
-        _, packet = self._packets.popitem(last=False)
-        self.size -= len(packet)
-        return packet
+    def _following(self) -> Collection[bytes]:
+        """The packets after the one that was begun."""
+        return self._packets.values()
+
+    def _next(self) -> bytes:
+        """The first of them, which must be there; it goes."""
+        return self._packets.popitem(last=False)[1]
 
     def clear(self) -> None:
         """Forget everything."""
+        super().clear()
         self._packets.clear()
-        self.size = 0

@@ -23,6 +23,9 @@ SCHEME = "scrypt"
 MAX_USER = 255
 """The longest name of a user, in bytes of UTF-8."""
 
+MAX_SECRET = 1024
+"""The longest secret, in bytes: those that wait to be checked are held in memory."""
+
 MAX_MEMORY = 256 << 20
 """The most bytes of memory that checking a secret may take: a line of the file says how much."""
 
@@ -32,7 +35,7 @@ _HASH_BYTES = 32
 
 
 class SecretHash(Struct, frozen=True):
-    """What is kept of a secret.
+    """The stored form of a secret.
 
     :ivar cost: N, a power of two. Memory is 128 times ``cost`` times ``block_size`` bytes.
     :ivar block_size: r.
@@ -78,10 +81,10 @@ NOBODY = SecretHash(bytes(_SALT_BYTES), bytes(_HASH_BYTES))
 def hash_secret(secret: bytes) -> SecretHash:
     """The hash of a secret, with a salt of its own.
 
-    :raises ValueError: the secret is empty or holds a NUL.
+    :raises ValueError: the secret is empty, too long, or holds a NUL.
     """
-    if not secret or b"\0" in secret:
-        raise ValueError("the secret is not empty, and holds no NUL")
+    if not 1 <= len(secret) <= MAX_SECRET or b"\0" in secret:
+        raise ValueError(f"the secret has 1 to {MAX_SECRET} bytes, and holds no NUL")
     return replace(NOBODY, salt=os.urandom(_SALT_BYTES)).made_of(secret)
 
 
@@ -133,13 +136,23 @@ def user_line(user: str, secret: bytes) -> str:
     return f"{check_user(user)}:{hash_secret(secret)}"
 
 
+def _check_owner(path: Path, status: os.stat_result) -> None:
+    """Check the permissions of the file: its writers decide who may watch."""
+    if status.st_uid not in (os.geteuid(), 0):
+        raise ConfigError(f"the users in {path} belong to another user: chown the file to the user of the server")
+    if status.st_mode & 0o022:
+        raise ConfigError(f"the users in {path} may be changed by others: chmod go-w {path}")
+
+
 def read_users(path: Path) -> dict[str, SecretHash]:
     """Every user of a file.
 
-    :raises ConfigError: it cannot be read, or a line of it makes no sense.
+    :raises ConfigError: it cannot be read, others may write it, or a line of it makes no sense.
     """
     try:
-        lines = path.read_text("utf-8").splitlines()
+        with path.open(encoding="utf-8") as file:
+            _check_owner(path, os.fstat(file.fileno()))
+            lines = file.read().splitlines()
     except OSError as error:
         raise ConfigError(f"cannot read the users in {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -1,120 +1,45 @@
-"""What all stream formats have in common: one connection, one session.
+"""Base of all stream formats: one connection, one session.
 
-Bytes are fed to a pure reader; its events are taken one by one. While a change that the client asked for is on its
-way to the journal, no further event is taken, and the connection is not read beyond one more chunk: the client's later
-input waits, nobody else does.
+Bytes are fed to a pure reader; its events are taken one by one, a slice at a time (:mod:`bussrv.slices`). While a
+change that the client asked for is on its way to the journal, or other sessions have their slices, no further event is
+taken, and the connection is not read beyond one more chunk: the client's later input waits, nobody else does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
+from typing import Any, ClassVar
 
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
-from twisted.internet.interfaces import IHalfCloseableProtocol, IPushProducer
+from twisted.internet.interfaces import IHalfCloseableProtocol
 from twisted.internet.protocol import Factory, connectionDone
 from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from bussrv.addresses import host_of, peer_text
-from bussrv.bus.delivery import Batch
+from bussrv.addresses import address_key, host_of, peer_text
+from bussrv.bus.interfaces import IBus, IEncoding
+from bussrv.bus.leaving import after_services
 from bussrv.errors import OverLimit, RemoteProtocolError
 from bussrv.events import LimitReached
+from bussrv.formats.accepting import ClosedAtOnce
 from bussrv.formats.backlog import Backlog
-from bussrv.interfaces import IBus, IEncoding, ISessionLink
-from bussrv.registry.throttle import Throttle
+from bussrv.formats.long_answer import LongAnswer
+from bussrv.formats.stream_link import StreamLink
+from bussrv.formats.unread import Reader, Unread
+from bussrv.registry.throttle import LOG_RATE, Throttle
 from bussrv.values import Traffic
 
-LOG_RATE = 0.1
-"""How often one address may cause a line of the log by what it sends, per second; its first ``LOG_BURST`` at once."""
-
 LOG_BURST = 10
+"""How many lines of log one address may cause at once; after that, ``LOG_RATE`` a second."""
+
+LOUD = 32 << 10
+"""A chunk of so many bytes comes from a client that sends faster than it is read."""
 
 log = Logger()
-
-
-class Reader(Protocol):
-    """A pure reader of one wire format, as the modules of :mod:`bussrv.wire` have them."""
-
-    def feed(self, data: bytes) -> None:
-        """Add a chunk."""
-
-    def next_event(self) -> Any:
-        """The next event, or ``None``; raises :class:`RemoteProtocolError`."""
-
-
-@implementer(ISessionLink, IPushProducer)
-class StreamLink:
-    """The way out over a stream: chunks that many sessions share, queued here while the transport is full.
-
-    :param protocol: ended with ``slow-consumer`` when more than ``max_outbound`` bytes wait.
-    :ivar is_closing: whether nothing more is sent.
-    """
-
-    def __init__(self, protocol: StreamProtocol, encoding: IEncoding, max_outbound: int, backlog: Backlog) -> None:
-        self._protocol = protocol
-        self._transport = protocol.transport
-        self._encoding = encoding
-        self._max_outbound = max_outbound
-        self._backlog = backlog
-        self._full = False
-        self.is_closing = False
-        self._transport.registerProducer(self, True)
-
-    def encoding_for(self, options: dict[str, Any] | None) -> IEncoding:
-        """Every session of a stream format is spoken to in one way."""
-        return self._encoding
-
-    def send(self, batch: Batch) -> None:
-        """Send frames, behind everything sent before."""
-        if self.is_closing:
-            return
-        traffic = self._protocol.traffic
-        traffic.objects_out += len(batch)
-        traffic.bytes_out += batch.size
-        if not self._full:
-            self._transport.write(batch.joined)
-            return
-        self._backlog.put(batch)
-        if self._backlog.size > self._max_outbound:
-            self.is_closing = True
-            self._protocol.overflow(self._max_outbound)
-
-    def close(self, reason: str) -> None:
-        """End the session for ``reason``, and the connection when everything queued is sent."""
-        self._protocol.end(reason)
-
-    def finish(self) -> None:
-        """Send what is queued, then close the connection."""
-        self.is_closing = True
-        if not self._backlog:
-            self._transport.unregisterProducer()
-            self._transport.loseConnection()
-
-    def drop(self) -> None:
-        """Close the connection now; what is queued is lost."""
-        self.is_closing = True
-        self.stopProducing()
-        self._transport.abortConnection()
-
-    def pauseProducing(self) -> None:
-        """The transport is full."""
-        self._full = True
-
-    def resumeProducing(self) -> None:
-        """The transport has room again."""
-        self._full = False
-        while self._backlog and not self._full:
-            self._transport.write(self._backlog.take())
-        if self.is_closing and not self._backlog:
-            self.finish()
-
-    def stopProducing(self) -> None:
-        """The connection is gone."""
-        self._backlog.clear()
 
 
 @implementer(IHalfCloseableProtocol)
@@ -127,12 +52,11 @@ class StreamProtocol(TwistedProtocol):
     """
 
     FORMAT: ClassVar[str]
-
     dialed = False
     factory: StreamFactory
     transport: Any
     session_id: str
-    link: StreamLink
+    link: StreamLink = None  # type: ignore[assignment]  # a client that is turned away has none
 
     def __init__(self, bus: IBus, reactor: Any) -> None:
         self.bus = bus
@@ -141,8 +65,11 @@ class StreamProtocol(TwistedProtocol):
         self._reader = self.make_reader()
         self.is_busy = False
         self._pumping = False
-        self._input_ended = False
-        self._ended = False
+        self._until = 0.0
+        self._unflushed = 0
+        self._waits_for_slice = False
+        self._address = ""
+        self._is_paused = self._input_ended = self._ended = False
         self._abort_call: Any = None
         self._gone: Deferred[None] = Deferred()
 
@@ -151,25 +78,29 @@ class StreamProtocol(TwistedProtocol):
         raise NotImplementedError
 
     def encoding(self) -> IEncoding:
-        """How the client is given what it wants."""
+        """The encoding for the client."""
         raise NotImplementedError
 
     def make_backlog(self) -> Backlog:
-        """Where waits what the client is slow to take."""
+        """The backlog of the client."""
         return Backlog()
+
+    def make_link(self, backlog: Backlog) -> StreamLink:
+        """The link to the client."""
+        return StreamLink(self, self.encoding(), self.bus.settings.max_outbound, backlog, self.bus.streams.outflow)
 
     def opened(self) -> None:
         """The session is open."""
 
     def next_event(self) -> Any:
-        """What the client sent next, or ``None``.
+        """The next event of the client, or ``None``.
 
         :raises RemoteProtocolError: it is malformed.
         """
         return self._reader.next_event()
 
     def received(self, event: Any) -> None:
-        """The client sent something."""
+        """The client sent an event."""
         raise NotImplementedError
 
     def malformed(self, error: RemoteProtocolError) -> None:
@@ -187,9 +118,15 @@ class StreamProtocol(TwistedProtocol):
         except OverLimit as refusal:
             self._turn_away(refusal)
             return
-        self.link = StreamLink(self, self.encoding(), self.bus.settings.max_outbound, self.make_backlog())
+        backlog, self._address = self.make_backlog(), address_key(peer)
+        backlog.holding = self.bus.streams.outbound.open(self._address, self._lose_output)
+        self._unread = Unread(self._reader, self.bus.streams.inbound.open(self._address, self._lose_input))
+        self.link = self.make_link(backlog)
         self.session_id = self.bus.open(self.FORMAT, peer, self.link).id
-        self.opened()
+        try:
+            self.opened()
+        except Exception:
+            self._broken(Failure())
 
     def _turn_away(self, refusal: OverLimit) -> None:
         self._ended = True
@@ -197,41 +134,96 @@ class StreamProtocol(TwistedProtocol):
         self.transport.loseConnection()
 
     def turned_away(self, refusal: OverLimit) -> None:
-        """The client may not come in: there is no session."""
+        """The client is not admitted: there is no session."""
 
     def dataReceived(self, data: bytes) -> None:
-        """Take every event of a chunk, then let the bus send what came of it."""
+        """Take every event of a chunk, then let the bus send the collected frames."""
         if self._ended:
             return
         self.traffic.bytes_in += len(data)
-        self._reader.feed(data)
-        if self.is_busy:
-            # Not before: a client that waits for its answer, as most do, is not worth two system calls.
-            self.transport.pauseProducing()
-        else:
-            self._pump(len(data))
-
-    def _pump(self, size: int = 0) -> None:
-        if self._pumping:
+        try:
+            self._reader.feed(data)
+        except Exception:
+            self._broken(Failure())
             return
+        self._unflushed += len(data)
+        if self.is_busy or self._waits_for_slice:
+            # Not before: a client that waits for its answer, as most do, is not worth two system calls.
+            self._is_paused = True
+            self.transport.pauseProducing()
+            self._unread.count()
+        else:
+            self._serve_soon()
+
+    def _serve_soon(self) -> None:
+        if not self._waits_for_slice:
+            self._waits_for_slice = True
+            self.bus.slices.do(self._serve_slice, self._address)
+
+    def _serve_slice(self, until: float) -> bool:
+        """Take what the client sent, for one slice; see :mod:`bussrv.slices`."""
+        self._until = until
+        self._waits_for_slice = self._pump() and not self.is_busy and not self._ended
+        if not (self._waits_for_slice or self.is_busy or self._ended):
+            self._read_on()
+        return self._waits_for_slice
+
+    def _read_on(self) -> None:
+        """Everything that came is served."""
+        if self._is_paused:
+            self._is_paused = False
+            self.transport.resumeProducing()
+        if self._input_ended:
+            self._leave("client-closed", partial(self.end, "client-closed"))
+
+    def _leave(self, why: str, then: Callable[[], object]) -> None:
+        """Call ``then`` when the services of the session have ended, if it was not closed before."""
+        session_id = "" if self._ended else self.session_id
+        ending = after_services(self.bus.registry, session_id, why, self.reactor.seconds, then)
+        self.bus.slices.do(ending, self._address)
+
+    def _pump(self) -> bool:
+        """Take events until the slice is over. :returns: whether it is, so that more may be left."""
+        if self._pumping:
+            return False
         self._pumping = True
         try:
             while not self.is_busy and not self._ended and not self.link.is_closing:
                 event = self.next_event()
                 if event is None:
-                    break
+                    return self.slice_is_over()
                 self.traffic.objects_in += 1
                 self.received(event)
+                if self.slice_is_over():
+                    return True
         except RemoteProtocolError as error:
             self._refuse_input(error)
+        except Exception:
+            self._broken(Failure())
         finally:
             self._pumping = False
-            if self.factory.in_turns:
-                self.bus.flush_in_turn(self.session_id, size)
-            else:
-                self.bus.flush()
-        if self._input_ended and not self.is_busy:
-            self.end("client-closed")
+            self._flush()
+        return False
+
+    def slice_is_over(self) -> bool:
+        """Whether it is time to let others be served."""
+        is_over: bool = self.reactor.seconds() >= self._until
+        return is_over
+
+    def _flush(self) -> None:
+        size, self._unflushed = self._unflushed, 0
+        if self.factory.in_turns:
+            self.bus.flush_in_turn(self.session_id, size)
+        else:
+            self.bus.flush()
+        if not self._ended:
+            self._unread.count()
+        if size >= LOUD and self.bus.streams.outflow.is_busy and not self.is_busy and not self._ended:
+            self.busy_with(self._let_others_be_sent_to())
+
+    async def _let_others_be_sent_to(self) -> None:
+        """Without this, a fast sender of large objects would fill the backlogs of clients that read fast enough."""
+        await self.bus.streams.outflow.round()
 
     def _refuse_input(self, error: RemoteProtocolError) -> None:
         self.bus.counters[error.reason] += 1
@@ -246,51 +238,75 @@ class StreamProtocol(TwistedProtocol):
                 error=error,
                 suppressed=suppressed,
             )
-        self.malformed(error)
+        try:
+            self.malformed(error)
+        except Exception:
+            self._broken(Failure())
         self.end(error.reason)
 
     def busy_with(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do ``work``; while it waits for something, the client's later input waits."""
+        """Do ``work``; the client's later input waits until it is done."""
         working = Deferred.fromCoroutine(work)
         if not working.called:
             self.is_busy = True
         working.addErrback(self._broken)
         working.addBoth(self._done)
 
+    def is_unserved(self) -> bool:
+        """Whether input of the client waits to be served."""
+        return self.is_busy or self._waits_for_slice
+
+    async def send_in_slices(self, frames: Iterator[bytes]) -> None:
+        """Send an answer that may be long; to be awaited by :meth:`busy_with`. See :class:`LongAnswer`."""
+        send = partial(self.bus.send, self.session_id)
+        await LongAnswer(frames, send, self.link, self.bus.slices, self._address).sent
+
     def _broken(self, failure: Failure) -> None:
-        log.failure("{name}: serving {session} failed", failure, name=self.FORMAT, session=self.session_id)
+        """Serving the client failed. That is a fault of the server or of a plugin, not of the client."""
+        self.bus.counters["internal-error"] += 1
+        suppressed = self.factory.complaints.admit(host_of(peer_text(self.transport.getPeer())))
+        if suppressed is not None:
+            log.failure(
+                "{name}: serving {session} failed ({suppressed} more not logged)",
+                failure,
+                name=self.FORMAT,
+                session=self.session_id,
+                suppressed=suppressed,
+            )
         self.end("internal-error")
 
     def _done(self, _: object) -> None:
-        if not self.is_busy:
-            return
-        self.is_busy = False
-        if not self._ended:
-            self.transport.resumeProducing()
-        self._pump()
+        if self.is_busy:
+            self.is_busy = False
+            self._serve_soon()
 
     def overflow(self, limit: int) -> None:
-        """The client reads too slowly: end its session, once the others were given what is being sent just now."""
-        self.reactor.callLater(0, self._overflowed, limit)
+        """The client reads too slowly: end its session, after the current frames were sent to the others."""
+        self.reactor.callLater(0, self._lost_patience, "max-outbound", limit, "slow-consumer")
 
-    def _overflowed(self, limit: int) -> None:
-        if self._ended:
-            return
+    def _lose_output(self) -> None:
+        """All backlogs together are too large, and this client has not read for longest: end its session soon."""
+        self.link.give_up()
+        most = self.bus.settings.max_outbound_total
+        self.reactor.callLater(0, self._lost_patience, "max-outbound-total", most, "outbound-full")
+
+    def _lost_patience(self, limit: str, value: int, reason: str) -> None:
+        if not self._ended:
+            self.bus.counters[reason] += 1
+            self._note_limit(limit, value, reason)
+            self._close_session(reason)
+            self.link.drop()
+
+    def _lose_input(self) -> None:
+        """The unfinished input of all clients is too large, and this client began its own first."""
+        most = self.bus.settings.max_inbound_total
+        self._note_limit("max-inbound-total", most, "inbound-full")
+        message = f"more than {most} bytes of unfinished input, of all clients together, are waiting"
+        self._refuse_input(RemoteProtocolError("inbound-full", message))
+
+    def _note_limit(self, limit: str, value: int, reason: str) -> None:
         session = self.bus.registry.state.sessions[self.session_id]
-        self.bus.counters["slow-consumer"] += 1
-        self.bus.registry.note_from_stranger(
-            LimitReached(
-                limit="max-outbound",
-                value=limit,
-                reason="slow-consumer",
-                protocol=self.FORMAT,
-                session=session.id,
-                routing_id=session.routing_id,
-                peer=session.peer,
-            )
-        )
-        self._close_session("slow-consumer")
-        self.link.drop()
+        self.bus.registry.note_from_stranger(LimitReached(limit=limit, value=value, reason=reason, **session.about()))
 
     def end(self, reason: str) -> Deferred[None]:
         """End the session for ``reason``, and the connection when the client has taken what is queued.
@@ -316,37 +332,51 @@ class StreamProtocol(TwistedProtocol):
 
     def _close_session(self, reason: str) -> None:
         self._ended = True
+        self._unread.clear()
         self.bus.close(self.session_id, reason, self.traffic)
-        self.closed(reason)
+        try:
+            self.closed(reason)
+        except Exception:
+            # The session is closed already; the connection still has to be.
+            self._broken(Failure())
 
     def closed(self, reason: str) -> None:
         """The session is closed."""
 
     def readConnectionLost(self) -> None:
-        """The client sends no more, but may still read: finish what it asked for, then close."""
+        """The client sends no more, but may still read: finish its requests, then close."""
         self._input_ended = True
-        self._pump()
+        if not self.is_busy:
+            self._serve_soon()
 
     def writeConnectionLost(self) -> None:
-        """The client reads no more; the connection's end will be told apart from this."""
+        """The client reads no more; the end of the connection is reported separately."""
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The connection is gone."""
+        if self.link is not None:
+            self.link.stopProducing()
+        why = "client-closed" if reason.check(ConnectionDone) else "connection-lost"
+        # Thousands may be lost at once, for example if a machine goes down.
+        self._leave(why, partial(self._lose, why))
+
+    def _lose(self, why: str) -> None:
         self.factory.protocols.discard(self)
+        if not self._ended:
+            self._close_session(why)
         if self._abort_call is not None:
             self._abort_call.cancel()
             self._abort_call = None
-        if not self._ended:
-            self._close_session("client-closed" if reason.check(ConnectionDone) else "connection-lost")
         self._gone.callback(None)
 
 
 class StreamFactory(Factory):
     """Makes a protocol for each connection.
 
-    :ivar protocols: those that are connected.
-    :ivar complaints: how often the log says of one address what was wrong with what it sent.
-    :ivar in_turns: whether what several of them send in a turn of the reactor goes on together. That is so on a port.
+    :ivar bus: the bus.
+    :ivar protocols: the connected ones.
+    :ivar complaints: limits the lines of log about malformed input of one address.
+    :ivar in_turns: whether frames of several connections in one reactor turn are sent together. True on a port.
     """
 
     noisy = False
@@ -354,13 +384,17 @@ class StreamFactory(Factory):
 
     def __init__(self, protocol: type[StreamProtocol], bus: IBus, reactor: Any) -> None:
         self.protocols: set[StreamProtocol] = set()
+        bus.streams.connections.append(self.protocols)
         self.complaints = Throttle(LOG_RATE, LOG_BURST, reactor.seconds)
         self._protocol = protocol
-        self._bus = bus
+        self.bus = bus
         self._reactor = reactor
 
     def buildProtocol(self, addr: Any) -> Any:
         """A protocol for a new connection."""
-        protocol = self._protocol(self._bus, self._reactor)
+        if self.in_turns and self.bus.streams.is_crowded:
+            self.bus.counters["no-descriptors"] += 1
+            return ClosedAtOnce()
+        protocol = self._protocol(self.bus, self._reactor)
         protocol.factory = self
         return protocol

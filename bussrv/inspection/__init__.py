@@ -1,1 +1,1 @@
-"""What a journal said at any moment, for people and programs."""
+"""The state of a journal at any moment, for people and programs."""

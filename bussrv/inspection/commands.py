@@ -1,26 +1,27 @@
-"""What ``bussrv journal`` does: ``tail``, ``state`` and ``diff``."""
+"""The commands ``bussrv journal tail``, ``state`` and ``diff``."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from msgspec.json import encode
 from msgspec.structs import replace
 
 from bussrv.events import EVENTS_BY_NAME, event_name
-from bussrv.inspection import difference as differences
 from bussrv.inspection import forgetting, proof
-from bussrv.inspection.history import snapshots
+from bussrv.inspection.difference import Difference, difference, lines
+from bussrv.inspection.history import snapshots_by_server
 from bussrv.inspection.names import Names
-from bussrv.inspection.words import record_line, wants_colours, write
+from bussrv.inspection.words import record_line, wants_colours, word, write
 from bussrv.journal.moments import END, Moment, parse_moment
 from bussrv.journal.reading import Keep, Line, follow, read_end
 from bussrv.journal.record import Record
-from bussrv.registry import snapshot
+from bussrv.registry.snapshot import Snapshot
 
 POLL_SECONDS = 0.2
 """How long a journal that is followed is left alone when nothing more was in it."""
@@ -33,18 +34,20 @@ counts what they leave. Colours only on a terminal.
 """
 
 STATE = """
-Show the sessions, services and subscriptions that there were at a moment, as JSON: behind a record, or before the first
-record that is later than a time. What was removed by retention cannot be looked at.
+Show the sessions, services and subscriptions at a moment, as JSON. The moment is a time in UTC, the number of a record
+(the last one that counts), or the end. With several journals, the JSON has one member for each server. Records that
+retention removed cannot be shown.
 """
 
 DIFF = """
-Show which sessions, services and subscriptions came, went or changed between two moments. Exit status: 0 nothing
-differs, 1 something does, 2 the journal could not be read.
+Show which sessions, services and subscriptions came, went or changed between two moments. With several journals, the
+moments are times, and each server has a part of its own. Exit status: 0 nothing differs, 1 something differs, 2 a
+journal could not be read.
 """
 
 
 Subcommands = Any
-"""What :meth:`argparse.ArgumentParser.add_subparsers` returns; its class is not public."""
+"""The result of :meth:`argparse.ArgumentParser.add_subparsers`; its class is not public."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> Subcommands:
@@ -87,16 +90,16 @@ def _add_tail(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_state(parser: argparse.ArgumentParser) -> None:
-    _add_directory(parser)
+    _add_directories(parser)
     parser.add_argument(
-        "--at", metavar="TIME|SEQ", type=_moment, default=END, help="when, or behind which record; by default the end"
+        "--at", metavar="TIME|SEQ", type=_moment, default=END, help="a time, or the last record that counts (the end)"
     )
     _add_pseudonyms(parser)
     parser.set_defaults(do=state)
 
 
 def _add_diff(parser: argparse.ArgumentParser) -> None:
-    _add_directory(parser)
+    _add_directories(parser)
     parser.add_argument("first", metavar="A", type=_moment, help="a time such as 2026-11-21T14:02:03Z, or a record")
     parser.add_argument("second", metavar="B", type=_moment, help="another one")
     parser.add_argument("--json", action="store_true", help="as JSON")
@@ -105,6 +108,10 @@ def _add_diff(parser: argparse.ArgumentParser) -> None:
 
 def _add_directory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", metavar="DIR", type=Path, help="the journal directory")
+
+
+def _add_directories(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("directories", metavar="DIR", type=Path, nargs="+", help="a journal directory of each server")
 
 
 def _add_pseudonyms(parser: argparse._ActionsContainer) -> None:
@@ -181,19 +188,32 @@ def _filter(arguments: argparse.Namespace) -> Keep:
 def state(arguments: argparse.Namespace) -> int:
     """Show the registry at a moment."""
     names = None if arguments.pseudonyms is None else Names(arguments.pseudonyms)
-    (found,) = snapshots(arguments.directory, [arguments.at])
-    if names is not None:
-        found = replace(found, sessions=[names.reveal(each) for each in found.sessions])
-    write(snapshot.encode(found) + b"\n")
+
+    def revealed(found: Snapshot) -> Snapshot:
+        return found if names is None else replace(found, sessions=[names.reveal(each) for each in found.sessions])
+
+    by_server = snapshots_by_server(arguments.directories, [arguments.at])
+    _write_json({server: revealed(found) for server, (found,) in by_server.items()})
     return 0
 
 
 def diff(arguments: argparse.Namespace) -> int:
     """Show what differs between two moments."""
-    found = differences.difference(*snapshots(arguments.directory, [arguments.first, arguments.second]))
+    by_server = snapshots_by_server(arguments.directories, [arguments.first, arguments.second])
+    differences = {server: difference(*found) for server, found in by_server.items()}
     if arguments.json:
-        write(differences.encode(found) + b"\n")
+        _write_json(differences)
     else:
-        for line in differences.lines(found):
-            write(f"{line}\n".encode())
-    return DIFFERENT if found else 0
+        write("\n".join(_difference_parts(differences)).encode())
+    return DIFFERENT if any(differences.values()) else 0
+
+
+def _write_json(by_server: dict[str, Any]) -> None:
+    """The value itself for one server; values by server for several."""
+    write(encode(by_server if len(by_server) > 1 else next(iter(by_server.values()))) + b"\n")
+
+
+def _difference_parts(by_server: dict[str, Difference]) -> Iterator[str]:
+    for server, found in by_server.items():
+        heading = [f"{word(server)}:"] if len(by_server) > 1 else []
+        yield "".join(f"{line}\n" for line in (*heading, *lines(found)))

@@ -1,4 +1,4 @@
-"""What differs between two moments of a registry."""
+"""Differences between two moments of a registry."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from bussrv.inspection.words import word
+from bussrv.registry.session import Session, Subscription
 from bussrv.registry.snapshot import Snapshot
-from bussrv.registry.state import Session, Subscription
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class Change(Struct, Generic[T], frozen=True):
 
 
 class Changes(Struct, Generic[T], frozen=True):
-    """What is there at the second moment only, at the first only, and at both but not the same."""
+    """Items at the second moment only, at the first only, and at both with a difference."""
 
     came: list[T]
     went: list[T]
@@ -43,7 +43,7 @@ class Changes(Struct, Generic[T], frozen=True):
 
 
 class Difference(Struct, frozen=True):
-    """What differs between two moments.
+    """The differences between two moments.
 
     :ivar before: the number of the last record of the first moment.
     :ivar after: the number of the last record of the second one.
@@ -60,7 +60,7 @@ class Difference(Struct, frozen=True):
 
 
 def difference(before: Snapshot, after: Snapshot) -> Difference:
-    """What differs between two moments; when a lease was renewed is no difference."""
+    """The differences between two moments; the time at which a lease was renewed is none."""
     return Difference(
         before.seq,
         after.seq,
@@ -68,11 +68,6 @@ def difference(before: Snapshot, after: Snapshot) -> Difference:
         _changes(_providers(before), _providers(after), lambda each: each),
         _changes(_subscriptions(before), _subscriptions(after), lambda each: (each.interest, each.options)),
     )
-
-
-def encode(shown: Difference) -> bytes:
-    """The JSON of a difference, without a newline."""
-    return _encode(shown)
 
 
 def lines(shown: Difference) -> Iterator[str]:
@@ -119,7 +114,8 @@ def _lines(kind: str, changes: Changes[T], say: Callable[[T], str]) -> Iterator[
 
 
 def _session(each: Session) -> str:
-    about = {"protocol": each.protocol, "routing_id": each.routing_id, "actor": each.actor, "peer": each.peer}
+    about = {"protocol": each.protocol, "routing_id": each.routing_id, "actor": each.actor}
+    about |= {"claimed": each.claimed, "peer": each.peer}
     about |= {"name": each.name, "role": each.role, "vocabulary": each.vocabulary, "home": each.home}
     about |= {"routing_ids": ",".join(each.routing_ids)}
     return " ".join([word(each.id), *(f"{name}={word(value)}" for name, value in about.items() if value)])

@@ -1,4 +1,4 @@
-"""What ``bussrv journal forget`` does: the key of a person is destroyed, the journal stays as it is."""
+"""The command ``bussrv journal forget``: the key of a person is destroyed, the journal stays as it is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
     parser.add_argument("file", metavar="KEYFILE", type=Path, help="what --journal-pseudonyms of the server names")
     whom = parser.add_mutually_exclusive_group(required=True)
-    whom.add_argument("--actor", metavar="NAME", help="the name of a user, as the client said it")
+    whom.add_argument("--actor", metavar="NAME", help="the name of a user, proved or claimed")
     whom.add_argument("--peer", metavar="HOST", help="an IP address")
     parser.set_defaults(do=forget)
 

@@ -36,14 +36,32 @@ def snapshots(directory: Path, moments: Sequence[Moment]) -> list[Snapshot]:
     return [past.taken[each] for each in moments]
 
 
+def snapshots_by_server(directories: Sequence[Path], moments: Sequence[Moment]) -> dict[str, list[Snapshot]]:
+    """The same of one journal or several, each under the id of the server that wrote it, in their order.
+
+    :param moments: of several journals times, or the end: each journal numbers its own records.
+    :raises JournalError: also if two of the journals are of one server, or the moments do not fit several.
+    """
+    for each in moments:
+        if each.seq is not None and len(directories) > 1:
+            raise JournalError(f"{each} is a record of one journal. To look into several journals, give a time instead")
+    found: dict[str, Path] = {}
+    for directory in directories:
+        server = read_header(segments(directory)[-1]).server
+        if server in found:
+            raise JournalError(f"{found[server]} and {directory} are journals of the same server, {server}")
+        found[server] = directory
+    return {server: snapshots(directory, moments) for server, directory in found.items()}
+
+
 def _begin(paths: Sequence[Path], moment: Moment) -> int:
-    """The index of the segment to look for a moment from: the one before the first that begins behind it."""
-    behind = len(paths)
+    """The index of the segment to look for a moment from: the one before the first that begins later."""
+    later = len(paths)
     if moment.seq is not None:
-        behind = bisect_right(paths, moment.seq + 1, key=first_seq)
+        later = bisect_right(paths, moment.seq + 1, key=first_seq)
     elif moment.time is not None:
-        behind = next((index for index, path in enumerate(paths) if read_header(path).time > moment.time), behind)
-    return max(0, behind - 1)
+        later = next((index for index, path in enumerate(paths) if read_header(path).time > moment.time), later)
+    return max(0, later - 1)
 
 
 class _Past:
@@ -74,7 +92,7 @@ class _Past:
         self.waiting[moment] = since
 
     def records(self) -> Iterator[Record]:
-        """What is behind the snapshot."""
+        """The records after the snapshot."""
         return read_segments(self._paths, self._fold.take)
 
     def _too_early(self, moment: Moment) -> JournalError:
@@ -104,9 +122,9 @@ class _Past:
             del self.waiting[each]
 
     def end(self) -> None:
-        """There is no record behind those that were passed.
+        """There is no record after those that were passed.
 
-        :raises JournalError: if one of the moments that are waited for is behind them.
+        :raises JournalError: if one of the moments that are waited for is later than these.
         """
         for each in self.waiting:
             if each.seq is not None and each.seq != self._seq:

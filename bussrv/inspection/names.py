@@ -1,21 +1,19 @@
-"""The names and addresses that stand behind the pseudonyms of a journal, for who has the key file."""
+"""The names and addresses of the pseudonyms of a journal, for whoever has the key file."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TypeVar
 
-from msgspec.structs import replace
-
 from bussrv.events import Event
-from bussrv.journal.pseudonym_keys import Kind, identities, join, split
-from bussrv.registry.state import Session
+from bussrv.journal.pseudonym_keys import Kind, identities, join, renamed, split
+from bussrv.registry.session import Session
 
 Named = TypeVar("Named", Event, Session)
 
 
 class Names:
-    """What a key file says, also while a server uses it. Who is forgotten keeps the pseudonym.
+    """The names in a key file, also while a server uses it. A person who is forgotten keeps the pseudonym.
 
     :raises JournalError: if it cannot be read or is damaged.
     """
@@ -24,9 +22,8 @@ class Names:
         self._identities = {(each.kind, each.pseudonym): each.identity for each in identities(path)}
 
     def reveal(self, shown: Named) -> Named:
-        """An event or a session, with its actor and its peer as they are."""
-        actor, peer = shown.actor, shown.peer
-        return replace(shown, actor=actor and self._name("actor", actor), peer=peer and self._name("peer", peer))
+        """An event or a session, with its actor, the name it claims and its peer as they are."""
+        return renamed(shown, self._name)
 
     def _name(self, kind: Kind, text: str) -> str:
         pseudonym, port = split(kind, text)

@@ -1,4 +1,4 @@
-"""What proves a journal: ``bussrv journal verify``, ``seal`` and ``keygen``."""
+"""The commands that prove a journal: ``bussrv journal verify``, ``seal`` and ``keygen``."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from bussrv.errors import JournalError
 from bussrv.inspection.words import write
 from bussrv.journal.keys import PublicKey, generate, public_path, read_private, read_public
 from bussrv.journal.lock import JournalLock, Locked
-from bussrv.journal.manifest import MANIFEST_NAME, ManifestFile, read_manifest
+from bussrv.journal.manifest import MANIFEST_NAME
+from bussrv.journal.manifest_file import ManifestFile, read_manifest
 from bussrv.journal.reading import NO_FOLD
 from bussrv.journal.recovery import recover
 from bussrv.journal.sealing import MARKER, Sealer
 from bussrv.journal.segment import first_seq, list_segments
-from bussrv.journal.verify import Report, verify
-from bussrv.journal.walk import Fault
+from bussrv.journal.verify import Fault, Report, verify
 
 FAULTY = 1
 
@@ -64,7 +64,7 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sealed",
         action="store_true",
-        help="what is not sealed is a fault: for a journal whose server has stopped, which leaves nothing unsealed",
+        help="unsealed records are a fault: for a journal whose server has stopped, which leaves nothing unsealed",
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.set_defaults(do=run_verify)
@@ -115,8 +115,8 @@ def _verdict(report: Report) -> str:
     if report.faults:
         return _counted(len(report.faults), "fault").upper()
     if report.sealed_seq is None or report.sealed_seq == report.last_seq:
-        return "whole"
-    return f"whole up to record {report.sealed_seq}; the chain alone vouches for what is behind it"
+        return "OK"
+    return f"OK. Records after {report.sealed_seq} are not sealed yet."
 
 
 def _seal_words(report: Report) -> str:
@@ -131,8 +131,9 @@ def _fault_words(fault: Fault) -> str:
     if fault.line is not None:
         place.append(f"line {fault.line}")
     if fault.seq is not None:
-        place.append(f"record {fault.seq}")
-    return f"FAULT {', '.join(place)}: {fault.message}"
+        last = fault.seq if fault.last_seq is None else fault.last_seq
+        place.append(f"record {fault.seq}" if last == fault.seq else f"records {fault.seq} to {last}")
+    return f"FAULT {', '.join(place)}: {fault.code}: {fault.message}"
 
 
 def run_seal(arguments: argparse.Namespace) -> int:
@@ -216,7 +217,7 @@ def run_keygen(arguments: argparse.Namespace) -> int:
 
 
 def _check_place(key: Path, journal: Path) -> None:
-    """Whoever can write to a journal, or gets a copy of it, is not to have the key as well."""
+    """A person who can write to a journal, or gets a copy of it, must not have the key as well."""
     if _is_journal(journal) and key.resolve().is_relative_to(journal.resolve()):
         raise JournalError(f"{key} would lie in the journal directory {journal}: put the key elsewhere")
 

@@ -11,7 +11,20 @@ from typing import TextIO
 from bussrv.events import event_name
 from bussrv.journal.record import Record, format_time
 
-SHOWN = ("session", "routing_id", "actor", "peer", "service", "reason", "limit", "value", "message", "suppressed")
+SHOWN = (
+    "session",
+    "routing_id",
+    "actor",
+    "claimed",
+    "method",
+    "peer",
+    "service",
+    "reason",
+    "limit",
+    "value",
+    "message",
+    "suppressed",
+)
 """The fields of an event that people are shown, in this order."""
 
 _RESET = "\x1b[0m"

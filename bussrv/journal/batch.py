@@ -1,8 +1,9 @@
 """Batches of entries to segments: what the writer thread does. Nothing here knows of threads or of the reactor.
 
 When the disk fails, changes that were asked for are not written; facts (a session was lost) are kept and written first
-when the disk works again, between a ``journal.degraded`` and a ``journal.restored`` record. Numbers have no gap,
-because a record gets its number only when it is written.
+when the disk works again, between a ``journal.degraded`` and a ``journal.restored`` record. When the disk gets full,
+changes are not written either, but facts still are. Numbers have no gap, because a record gets its number only when it
+is written.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from bussrv.journal.reading import Fold
 from bussrv.journal.record import Record, Stamped
 from bussrv.journal.recovery import Recovered
 from bussrv.journal.segment import Extent, SegmentFile, is_there
+from bussrv.journal.space import Space
 
 SyncMode = Literal["always", "interval", "off"]
 
@@ -41,6 +43,7 @@ class Entry(Struct):
     """Events that go to the disk together. Without ``done`` they are facts, which are written sooner or later.
 
     :ivar bodies: what :func:`bussrv.journal.record.encode_event` says of each.
+    :ivar is_counted: whether it counts among those that wait to be written.
     """
 
     stamped: Sequence[Stamped]
@@ -48,11 +51,16 @@ class Entry(Struct):
     done: Deferred[list[Record]] | None = None
     term: int = 0
     records: list[Record] = []
+    is_counted: bool = False
 
 
 def make_entry(stamped: Sequence[Stamped], done: Deferred[list[Record]] | None = None, term: int = 0) -> Entry:
     """An entry, encoded where an event that cannot be written is still the business of who made it."""
     return Entry(stamped, [record.encode_event(each.event) for each in stamped], done, term)
+
+
+class NoRoom(Exception):
+    """The disk gets full."""
 
 
 Tell = Callable[[list[Entry]], None]
@@ -81,6 +89,7 @@ class BatchWriter:
         failure of the disk.
     :param before_segment: the same before a segment is begun.
     :param last_seal: gives the hash of the last line of the manifest.
+    :param space: says when the disk gets full.
     :ivar closed: segments that ended and that nobody has taken care of yet.
     """
 
@@ -99,6 +108,7 @@ class BatchWriter:
         before_segment: Callable[[], None] = lambda: None,
         last_seal: Callable[[], str | None] = lambda: None,
         files: Files = FILES,
+        space: Space | None = None,
     ) -> None:
         self.closed: list[Extent] = []
         self._directory = directory
@@ -116,6 +126,8 @@ class BatchWriter:
         self._before_segment = before_segment
         self._last_seal = last_seal
         self._files = files
+        self._space = Space(directory, 0, clock, files) if space is None else space
+        self._is_failing = False
         self._segment: SegmentFile | None = None
         self._segment_due = 0
         self._unmended: SegmentFile | None = None
@@ -126,8 +138,13 @@ class BatchWriter:
 
     @property
     def degraded(self) -> bool:
-        """Whether the last attempt to write failed."""
+        """Whether changes are refused."""
         return self._degraded is not None
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last attempt to write failed."""
+        return self._is_failing
 
     def patience(self) -> float:
         """How many seconds may pass before :meth:`commit` has to be called, even without new entries."""
@@ -153,14 +170,29 @@ class BatchWriter:
         self._facts.append(make_entry([self._stamp(event)]))
 
     def commit(self, entries: Sequence[Entry], tell: Tell = lambda _: None) -> list[Entry]:
-        """Write ``entries`` behind what was kept back, and fill in their records.
+        """Write ``entries`` after those that were kept back, and fill in their records.
 
         :param tell: is given everything that was written as soon as it counts as durable, before the rest is done.
         :returns: the same, in order.
         :raises Exception: nothing of it is in the journal; the facts among it are kept for the next call. Whatever it
             is, not only an ``OSError``: the next call may go well.
+        :raises NoRoom: the facts among it are in the journal, nothing else.
         """
-        batch = [*self._facts, *self._healed(), *entries]
+        shortage = self._space.shortage()
+        if shortage is None:
+            batch = self._commit([*self._facts, *self._healed(), *entries], entries, tell)
+            self._degraded = None
+            self._refused = 0
+            return batch
+        facts = [entry for entry in entries if entry.done is None]
+        self._refused += len(entries) - len(facts)
+        self._degrade(shortage)
+        batch = self._commit([*self._facts, *facts], facts, tell)
+        if len(facts) < len(entries):
+            raise NoRoom(shortage)
+        return batch
+
+    def _commit(self, batch: list[Entry], entries: Sequence[Entry], tell: Tell) -> list[Entry]:
         first_seq = self._next_seq
         try:
             self._write(batch)
@@ -182,8 +214,7 @@ class BatchWriter:
             for each in entry.records:
                 self._fold.apply(each.event, each.time)
         self._facts = []
-        self._degraded = None
-        self._refused = 0
+        self._is_failing = False
 
     def sync(self) -> None:
         """See that what was written is on the disk, whatever the mode.
@@ -229,6 +260,8 @@ class BatchWriter:
         self._before_batch()
         if not batch:
             return
+        if self._space.is_exhausted:
+            raise NoRoom(self._space.shortage() or "")
         self.rotate_if_due()
         if self._segment is None:
             self._segment = self._begin_segment()
@@ -244,7 +277,9 @@ class BatchWriter:
                 lines.append(line)
                 entry.records.append(each)
             records += entry.records
-        self._segment.write(b"".join(lines), last, records)
+        text = b"".join(lines)
+        self._space.wrote(len(text))
+        self._segment.write(text, last, records)
         if self._sync == "always":
             self._segment.sync()
         elif self._sync == "interval" and self._sync_due is None:
@@ -290,7 +325,7 @@ class BatchWriter:
             segment.close()
 
     def _leave(self, segment: SegmentFile) -> None:
-        """What is good of a segment is all that there will be of it."""
+        """The good part of a segment is all that there will be of it."""
         self._segment = None
         self._sync_due = None
         if segment.records:
@@ -300,13 +335,17 @@ class BatchWriter:
             self._hash, self._salvaged = segment.header.prev, segment.header.salvaged
 
     def _give_up(self, entries: Sequence[Entry], error: Exception) -> None:
-        if self._degraded is None:
-            self._degraded = self._stamp(JournalDegraded(message=str(error)))
-            self._facts.append(make_entry([self._degraded]))
+        self._is_failing = True
+        self._degrade(str(error))
         self._facts += [entry for entry in entries if entry.done is None]
         self._refused += sum(entry.done is not None for entry in entries)
         if self._segment is not None:
             self._abandon(self._segment)
+
+    def _degrade(self, message: str) -> None:
+        if self._degraded is None:
+            self._degraded = self._stamp(JournalDegraded(message=message))
+            self._facts.append(make_entry([self._degraded]))
 
     def _abandon(self, segment: SegmentFile) -> None:
         self._leave(segment)
@@ -317,7 +356,7 @@ class BatchWriter:
             log.error("journal: cannot cut {path} back: {error}", path=segment.path, error=error)
 
     def _mend(self) -> None:
-        """See that nothing stands behind what is good of a segment that was given up; before that it is not closed."""
+        """Cut off all that follows the good part of a segment that was given up; before that it is not closed."""
         segment = self._unmended
         if segment is not None:
             segment.cut_back()

@@ -1,7 +1,7 @@
 """The chain: every line of a journal, and of its manifest, holds the hash of the line before it.
 
-``hash of a line`` is the SHA-256 of its bytes without the newline, in 64 hexadecimal digits. Who changes a line has to
-change every line behind it, up to one whose hash is known elsewhere: in the header of the next segment, or in a seal.
+``hash of a line`` is the SHA-256 of its bytes without the newline, in 64 hexadecimal digits. An attacker who changes a
+line must also rewrite every later line, up to one whose hash is known elsewhere: in the next header, or in a seal.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 START = "0" * 64
-"""What the first line of a chain holds instead of a hash."""
+"""The first line of a chain holds this instead of a hash."""
 
 
 def line_hash(line: bytes) -> str:

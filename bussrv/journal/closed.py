@@ -1,8 +1,7 @@
-"""What becomes of a segment when nothing is written to it any more: read-only, perhaps compressed, one day removed."""
+"""Closed segments: made read-only, perhaps compressed, one day removed."""
 
 from __future__ import annotations
 
-import gzip
 import zlib
 from contextlib import suppress
 from hashlib import sha256
@@ -10,7 +9,8 @@ from pathlib import Path
 
 from bussrv.errors import JournalError
 from bussrv.journal.files import FILES, SEALED, Files
-from bussrv.journal.segment import GARBLED, NEW_SUFFIX, compressed_path, segment_name
+from bussrv.journal.regular import read_compressed, read_regular
+from bussrv.journal.segment import CORRUPT, NEW_SUFFIX, compressed_path, segment_name
 
 _BLOCK = 1 << 18
 _LEVEL = 6
@@ -70,10 +70,10 @@ def _digest_inside(copy: Path) -> str | None:
     """The SHA-256 of what was compressed; ``None`` if it cannot be read back."""
     hashed = sha256()
     try:
-        with gzip.open(copy, "rb") as file:
+        with read_compressed(copy) as file:
             while block := file.read(_BLOCK):
                 hashed.update(block)
-    except GARBLED:
+    except CORRUPT:
         return None
     return hashed.hexdigest()
 
@@ -84,7 +84,7 @@ def _write_compressed(path: Path, target: Path, files: Files) -> None:
     packer = zlib.compressobj(_LEVEL, wbits=_GZIP)
     descriptor = files.create(target)
     try:
-        with path.open("rb") as source:
+        with read_regular(path) as source:
             while block := source.read(_BLOCK):
                 files.write(descriptor, packer.compress(block))
         files.write(descriptor, packer.flush())

@@ -1,28 +1,36 @@
-"""What the journal does to the disk, in one place, so that tests can put a disk that fails in its place."""
+"""Everything that the journal does to the disk, in one place, so that tests can use a disk that fails."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+from bussrv.journal.regular import open_regular
+
 PRIVATE = 0o640
 SEALED = 0o440
 
 
 class Files:
-    """The files of the operating system. Every method raises :class:`OSError` as the system does."""
+    """The files of the operating system. Every method raises :class:`OSError` as the system does.
+
+    What is not a regular file is not opened: see :mod:`bussrv.journal.regular`.
+    """
 
     def create(self, path: Path, mode: int = PRIVATE) -> int:
-        """Make an empty file, in the place of what stands there. :returns: a descriptor to append with."""
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, mode)
+        """Make an empty file, in the place of what stands there; a symbolic link is not followed.
+
+        :returns: a descriptor to append with.
+        """
+        return open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW, mode)
 
     def open(self, path: Path, mode: int = PRIVATE) -> int:
         """Open a file to append to, and make it if it is not there. :returns: a descriptor."""
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, mode)
+        return open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, mode)
 
     def reopen(self, path: Path) -> int:
         """Open a file that is there to append to. :returns: a descriptor."""
-        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        return open_regular(path, os.O_WRONLY | os.O_APPEND)
 
     def write(self, descriptor: int, data: bytes) -> None:
         """Append all of ``data``; on an error a part of it may be there."""
@@ -35,7 +43,7 @@ class Files:
         os.fdatasync(descriptor)
 
     def truncate(self, descriptor: int, size: int) -> None:
-        """Cut a file off behind ``size`` bytes."""
+        """Cut a file off after ``size`` bytes."""
         os.ftruncate(descriptor, size)
 
     def is_removed(self, descriptor: int) -> bool:
@@ -57,6 +65,11 @@ class Files:
     def set_mode(self, path: Path, mode: int) -> None:
         """Say who may do what with a file."""
         path.chmod(mode)
+
+    def free(self, directory: Path) -> tuple[int, int]:
+        """How many bytes of the volume are free for this process, and how large the volume is."""
+        found = os.statvfs(directory)
+        return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
 
     def sync_directory(self, directory: Path) -> None:
         """Make the names in a directory durable."""

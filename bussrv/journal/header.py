@@ -1,10 +1,10 @@
-r"""What a segment begins with: its header, and the registry before its first record, in one line or more.
+r"""The beginning of a segment: its header, and the registry before its first record, in one line or more.
 
 ::
 
-    {"v":2,"prev":"9f86d0…","segment":813,"parts":1,"time":"2026-11-21T14:02:03.123456Z","server":"hall","boot":"5f1c…",
+    {"v":3,"prev":"9f86d0…","segment":813,"parts":1,"time":"2026-11-21T14:02:03.123456Z","server":"hall","boot":"5f1c…",
      "previous":{"segment":1,"bytes":251034,"digest":"60303a…"},"seal":"fcde2b…"}\n
-    {"v":2,"prev":"d2a84f…","snapshot":813,"part":1,"state":{…}}\n
+    {"v":3,"prev":"d2a84f…","snapshot":813,"part":1,"state":{…}}\n
 
 So a segment can be replayed without those before it, and says what the one before it was when it ended.
 """
@@ -15,7 +15,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from bussrv.errors import JournalError
-from bussrv.journal.record import SCHEMA_VERSION, check_version, format_time, parse_time
+from bussrv.journal.record import format_time, parse_time, version_of
+from bussrv.journal.versions import SCHEMA_VERSION
 
 
 class Previous(Struct, frozen=True):
@@ -27,7 +28,7 @@ class Previous(Struct, frozen=True):
 
 
 class Damage(Struct, frozen=True, omit_defaults=True):
-    """Where a journal was found damaged when it was salvaged: the ``line`` of a segment and, if that is known, the
+    """The place at which a salvaged journal was damaged: the ``line`` of a segment and, if that is known, the
     ``seq`` of the first record that is in doubt; ``reason`` is a sentence.
     """
 
@@ -46,7 +47,7 @@ class Header(Struct, frozen=True, kw_only=True):
     :ivar time: when the segment was begun, UTC in microseconds since 1970.
     :ivar previous: the segment before, ``None`` in the first of a journal.
     :ivar seal: the hash of the last line of the manifest then, if there was one.
-    :ivar salvaged: the damage behind which this segment begins a new chain.
+    :ivar salvaged: the damage after which this segment begins a new chain.
     """
 
     prev: str
@@ -61,12 +62,16 @@ class Header(Struct, frozen=True, kw_only=True):
 
 
 class Part(Struct, frozen=True):
-    """A line of snapshot. ``state`` is JSON that who keeps the state understands; ``part`` counts from 1."""
+    """A line of snapshot. ``state`` is JSON that who keeps the state understands; ``part`` counts from 1.
+
+    :ivar version: the schema version that the state is written in.
+    """
 
     prev: str
     snapshot: int
     part: int
     state: Raw
+    version: int = SCHEMA_VERSION
 
 
 class _HeaderLine(Struct, omit_defaults=True):
@@ -115,10 +120,10 @@ def encode_header(header: Header) -> bytes:
 def decode_header(text: bytes) -> Header:
     """The header that a line holds.
 
-    :raises JournalError: if it is no header of this schema version.
+    :raises JournalError: if it is no header of a schema version that this program reads.
     """
     try:
-        check_version(text)
+        version_of(text)
         line = _decode_header(text)
         time = parse_time(line.time)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
@@ -138,17 +143,17 @@ def decode_header(text: bytes) -> Header:
 
 def encode_part(part: Part) -> bytes:
     """The line of a part of a snapshot, newline included."""
-    return _encode(_PartLine(SCHEMA_VERSION, part.prev, part.snapshot, part.part, part.state)) + b"\n"
+    return _encode(_PartLine(part.version, part.prev, part.snapshot, part.part, part.state)) + b"\n"
 
 
 def decode_part(text: bytes) -> Part:
     """The part of a snapshot that a line holds.
 
-    :raises JournalError: if it is none of this schema version.
+    :raises JournalError: if it is none of a schema version that this program reads.
     """
     try:
-        check_version(text)
+        version = version_of(text)
         line = _decode_part(text)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise JournalError(f"not a part of a snapshot: {error}") from error
-    return Part(line.prev, line.snapshot, line.part, line.state)
+    return Part(line.prev, line.snapshot, line.part, line.state, version)

@@ -1,8 +1,8 @@
 """The Ed25519 keys that sign a manifest: in files, under its lines, and one after the other.
 
 The private key is a PKCS#8 PEM file that only its owner may read; the public one lies beside it as ``*.pub``, in PEM
-as well (SubjectPublicKeyInfo), and may be given to anybody. What computes is imported where it is used: a server that
-has no key does not load it.
+as well (SubjectPublicKeyInfo), and may be given to anybody. The library that computes is imported where it is used: a
+server without a key does not load it.
 
 A signature stands last in a line. It is made of :data:`CONTEXT` and the bytes of the line as it would be without it.
 """
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bussrv.errors import JournalError
+from bussrv.journal.regular import read_regular
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -41,7 +42,7 @@ _SIGNATURE_MEMBER = re.compile(rb',"signature":"([0-9a-f]{128})"}\Z')
 
 @dataclass(frozen=True)
 class PublicKey:
-    """What tells whether a private key signed something. Made by :meth:`from_text` or :func:`read_public`.
+    """The half of a key that checks signatures. Made by :meth:`from_text` or :func:`read_public`.
 
     :ivar text: the 32 bytes of the key in 64 hexadecimal digits.
     """
@@ -109,7 +110,7 @@ def _load_public(text: str) -> Ed25519PublicKey:
 
 
 def public_path(path: Path) -> Path:
-    """Where the public key lies that belongs to the private one at ``path``."""
+    """The path of the public key that belongs to the private one at ``path``."""
     return path.with_name(path.name + PUBLIC_SUFFIX)
 
 
@@ -230,7 +231,7 @@ def read_public(path: Path) -> PublicKey:
 def _read(path: Path) -> tuple[bytes, int]:
     """:returns: what is in the file, and who may do what with it."""
     try:
-        with path.open("rb") as stream:
+        with read_regular(path) as stream:
             return stream.read(), stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
     except FileNotFoundError as error:
         raise JournalError(f"there is no key {path}; bussrv journal keygen makes one") from error
@@ -258,12 +259,12 @@ def split_signature(line: bytes) -> tuple[bytes, str | None]:
 class Succession:
     """Which key is in force at each line of a manifest.
 
-    A line may *introduce* a key: the lines behind it are signed with that. The first key signs the line that introduces
+    A line may *introduce* a key: the lines after it are signed with that. The first key signs the line that introduces
     it itself; each later one is introduced by a line signed with the key that was in force before, which so hands over.
 
     A key that is *trusted*, because it is known from elsewhere, must come into force, as the first one or by a
-    handover, and a line must be signed with it. That line vouches for all before it, whoever signed that, because it
-    signs the chain; what is behind it is signed with the same key, or with one that it handed over to. Without a
+    handover, and a line must be signed with it. That line proves all lines before it, whoever signed them, because it
+    signs the chain. Later lines are signed with the same key, or with one that it handed over to. Without a
     trusted key a manifest only proves that it is the work of one owner, who may be anybody.
 
     :ivar in_force: the key that the next line has to be signed with.
@@ -275,7 +276,7 @@ class Succession:
         self._has_vouched = False
 
     def fault(self, line: bytes, key: str | None, introduced: str | None) -> str | None:
-        """What is wrong with the signature of the next line, if anything.
+        """The fault in the signature of the next line, if there is one.
 
         :param line: without its newline.
         :param key: the fingerprint of the key that it says it is signed with.
@@ -294,14 +295,14 @@ class Succession:
         return None
 
     def pass_line(self, introduced: str | None) -> None:
-        """Go on behind a line that has no fault."""
+        """Go on after a line that has no fault."""
         signer = self._signer(introduced)
         self._has_vouched = self._has_vouched or (signer is not None and signer == self._trusted)
         if introduced is not None:
             self.in_force = PublicKey(introduced)
 
     def end_fault(self) -> str | None:
-        """What is wrong when there are no more lines, if anything."""
+        """The fault when there are no more lines, if there is one."""
         if self._trusted is None or self._has_vouched:
             return None
         return f"no entry is signed with the trusted key {self._trusted.fingerprint} while that was in force"

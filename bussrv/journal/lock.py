@@ -8,8 +8,12 @@ from pathlib import Path
 
 from bussrv.errors import JournalError
 from bussrv.journal.files import FILES, PRIVATE, Files
+from bussrv.journal.regular import open_regular
 
 LOCK = "lock"
+
+DIRECTORY_MODE = 0o750
+"""The mode of a new journal directory: for its owner, and the group of those who check it."""
 
 
 class Locked(JournalError):
@@ -28,7 +32,7 @@ class JournalLock:
         self._directory = directory
         try:
             missing = [each for each in (directory, *directory.parents) if not each.exists()]
-            directory.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
             for each in missing:
                 files.sync_directory(each.parent)
             self._descriptor = _take(directory)
@@ -53,7 +57,7 @@ class JournalLock:
 
 
 def _take(directory: Path) -> int:
-    descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+    descriptor = open_regular(directory / LOCK, os.O_RDWR | os.O_CREAT, PRIVATE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -9,8 +9,8 @@ from twisted.internet.defer import Deferred, fail, succeed
 from zope.interface import implementer
 
 from bussrv.errors import JournalUnavailable
-from bussrv.interfaces import IJournal
-from bussrv.journal.record import Record, Stamped
+from bussrv.journal.interfaces import IJournal
+from bussrv.journal.record import HEAD_SIZE, Record, Stamped, encode_event
 
 
 @implementer(IJournal)
@@ -22,6 +22,7 @@ class MemoryJournal:
 
     def __init__(self, server: str = "memory", boot: str = "memory", *, keep: bool = False) -> None:
         self.records: list[Record] = []
+        self.taken = 0
         self._server = server
         self._boot = boot
         self._keep = keep
@@ -32,6 +33,7 @@ class MemoryJournal:
 
     def append(self, stamped: Sequence[Stamped]) -> Deferred[list[Record]]:
         """Number events; durable at once, unless :meth:`hold` was called."""
+        self._measure(stamped)
         if self._failing is not None:
             return fail(JournalUnavailable(self._failing))
         if self._held is not None:
@@ -42,10 +44,19 @@ class MemoryJournal:
 
     def note(self, stamped: Stamped) -> None:
         """Number an event that nobody waits for."""
+        self._measure([stamped])
         if self._held is not None:
             self._held.append(([stamped], None))
         else:
             self._number([stamped])
+
+    @property
+    def unavailable(self) -> JournalUnavailable | None:
+        """Why changes are refused now, if so."""
+        return None if self._failing is None else JournalUnavailable(self._failing)
+
+    def refuse(self) -> None:
+        """Nobody counts that here."""
 
     def follow(self, follower: Callable[[list[Record]], None]) -> None:
         """Call ``follower`` with what is numbered from now on."""
@@ -58,6 +69,11 @@ class MemoryJournal:
     def hold(self) -> None:
         """From now on nothing becomes durable, until :meth:`release`."""
         self._held = deque()
+
+    @property
+    def held(self) -> int:
+        """How many entries are held."""
+        return len(self._held or ())
 
     def release(self, count: int | None = None) -> None:
         """Make the first ``count`` held entries durable; without a count all of them, and hold no more."""
@@ -83,6 +99,10 @@ class MemoryJournal:
                 self._number(stamped)
             else:
                 done.errback(JournalUnavailable(message))
+
+    def _measure(self, stamped: Sequence[Stamped]) -> None:
+        if self._keep:
+            self.taken += sum(HEAD_SIZE + len(encode_event(each.event)) for each in stamped)
 
     def _number(self, stamped: Sequence[Stamped]) -> list[Record]:
         records = []

@@ -12,7 +12,7 @@ _TIME = re.compile(r"([0-9-]{10}T[0-9:]{8})(?:\.([0-9]{1,6}))?Z")
 
 
 class Moment(Struct, frozen=True):
-    """A place in a journal: behind record ``seq``, before the first record later than ``time``, or at its end.
+    """A place in a journal: after record ``seq``, before the first record later than ``time``, or at its end.
 
     :ivar time: UTC in microseconds since 1970.
     """

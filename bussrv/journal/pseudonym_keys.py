@@ -22,19 +22,29 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from bussrv.errors import JournalError
 from bussrv.journal.files import FILES, Files
+from bussrv.journal.regular import open_regular, read_regular, read_whole
 
 Kind = Literal["actor", "peer"]
+
+PERSONAL: dict[str, Kind] = {"actor": "actor", "claimed": "actor", "peer": "peer"}
+"""The fields of an event or a session that tell of a person, and the kind of each.
+
+A name has the same pseudonym whether it was proved or claimed.
+"""
+
+AStruct = TypeVar("AStruct", bound=Struct)
 
 KEY_FILE_MODE = 0o600
 KEY_BYTES = 32
@@ -46,7 +56,7 @@ _WITH_PORT = re.compile(r"(?:\[([^\[\]]*:[^\[\]]*)\]|([^:]+)):([0-9]{1,5})")
 
 
 class Identity(Struct, frozen=True):
-    """Who has which pseudonym. The identity of a peer is its host."""
+    """The pseudonyms of identities. The identity of a peer is its host."""
 
     kind: Kind
     identity: str
@@ -81,12 +91,19 @@ def new_key(kind: Kind, identity: str) -> tuple[Identity, bytes]:
 
 
 def split(kind: Kind, text: str) -> tuple[str, str | None]:
-    """The identity in an actor or a peer, and the port behind it; see :func:`join`."""
+    """The identity in an actor or a peer, and the port after it; see :func:`join`."""
     if kind == "peer":
         found = _WITH_PORT.fullmatch(text)
         if found is not None:
             return found[1] or found[2], found[3]
     return text, None
+
+
+def renamed(shown: AStruct, name: Callable[[Kind, str], str]) -> AStruct:
+    """An event or a session with other texts in its ``PERSONAL`` fields; an empty text is nobody and stays."""
+    told = {field: (kind, getattr(shown, field)) for field, kind in PERSONAL.items()}
+    changed = {field: name(kind, text) for field, (kind, text) in told.items() if text}
+    return replace(shown, **changed) if changed else shown
 
 
 def join(identity: str, port: str | None) -> str:
@@ -140,7 +157,7 @@ def open_key_file(path: Path, files: Files) -> int:
 
 def _open_locked(path: Path, flags: int = 0) -> int:
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags)
+        descriptor = open_regular(path, os.O_RDWR | flags)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             if is_at(descriptor, path):
@@ -167,7 +184,7 @@ def cut_torn_line(descriptor: int, path: Path, files: Files) -> None:
     """
     size = os.fstat(descriptor).st_size
     if size and os.pread(descriptor, 1, size - 1) != b"\n":
-        files.truncate(descriptor, path.read_bytes().rfind(b"\n") + 1)
+        files.truncate(descriptor, read_whole(path).rfind(b"\n") + 1)
 
 
 def read_lines(path: Path) -> Iterator[tuple[bytes, Identity]]:
@@ -176,7 +193,7 @@ def read_lines(path: Path) -> Iterator[tuple[bytes, Identity]]:
     :raises OSError: if it cannot be read.
     :raises JournalError: if one of them is damaged.
     """
-    with path.open("rb") as file:
+    with read_regular(path) as file:
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):
                 return

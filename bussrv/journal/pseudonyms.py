@@ -1,6 +1,6 @@
 """Pseudonyms: how a journal that nobody can change forgets a person.
 
-Before an event is written, its actor and the host of its peer are replaced by pseudonyms such as
+Before an event is written, its actor, the name it claims and the host of its peer are replaced by pseudonyms such as
 ``~3fa91c0be27d5846019ab3cd``. Only the key file leads from those to whom they stand for: see
 :mod:`bussrv.journal.pseudonym_keys`.
 """
@@ -16,8 +16,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from msgspec.structs import replace
-
 from bussrv.errors import JournalError
 from bussrv.events import Event
 from bussrv.journal.files import FILES, Files
@@ -32,6 +30,7 @@ from bussrv.journal.pseudonym_keys import (
     new_key,
     open_key_file,
     read_lines,
+    renamed,
     split,
 )
 
@@ -90,32 +89,18 @@ class Pseudonyms:
         self._files.close(self._descriptor)
 
     def hide(self, event: AnEvent) -> AnEvent:
-        """The event with pseudonyms in the place of the actor and of the host of the peer.
+        """The event with pseudonyms in the place of the actor, of the claimed name, and of the host of the peer.
 
         :raises ValueError: if one of them cannot be written as UTF-8.
         """
-        actor, peer = event.actor, event.peer
-        if not actor and not peer:
-            return event
-        return replace(
-            event,
-            actor=actor and self.hide_text("actor", actor),
-            peer=peer and self.hide_text("peer", peer),
-        )
+        return renamed(event, self.hide_text)
 
     def reveal(self, event: AnEvent) -> AnEvent:
         """The inverse of :meth:`hide`; what is forgotten, or never was hidden, stays as it is."""
-        actor, peer = event.actor, event.peer
-        if not actor and not peer:
-            return event
-        return replace(
-            event,
-            actor=actor and self.reveal_text("actor", actor),
-            peer=peer and self.reveal_text("peer", peer),
-        )
+        return renamed(event, self.reveal_text)
 
     def hide_text(self, kind: Kind, text: str) -> str:
-        """What stands in the journal for an actor or a peer; an empty text is nobody and stays.
+        """The text in the journal for an actor or a peer; an empty text is nobody and stays.
 
         :raises ValueError: if it cannot be written as UTF-8.
         """
@@ -182,7 +167,7 @@ class Pseudonyms:
 
     def _append(self, fresh: tuple[tuple[Identity, bytes], ...]) -> None:
         size, before = os.fstat(self._descriptor).st_size, self._maybe_there
-        # What can neither be synced nor cut off again may be found there and forgotten: see `_adopt`.
+        # Keys that can neither be synced nor cut off again may be found there and forgotten: see `_adopt`.
         self._maybe_there = len(fresh)
         try:
             self._files.write(self._descriptor, b"".join(line for _, line in fresh))

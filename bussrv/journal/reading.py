@@ -17,21 +17,24 @@ from msgspec import Raw, Struct
 
 from bussrv.errors import JournalError
 from bussrv.events import Event
-from bussrv.journal import record
-from bussrv.journal.chain import line_hash
-from bussrv.journal.header import Header, decode_header, decode_part
+from bussrv.journal.evidence.findings import Finding
+from bussrv.journal.evidence.lines import LineJudge
+from bussrv.journal.evidence.numbers import out_of_order
+from bussrv.journal.evidence.segments import judge_end, unreadable
+from bussrv.journal.header import Header, Part
 from bussrv.journal.record import Record
-from bussrv.journal.segment import GARBLED, first_seq, is_compressed, list_segments, open_segment
+from bussrv.journal.segment import CORRUPT, first_seq, is_compressed, list_segments, open_segment
+from bussrv.journal.versions import SCHEMA_VERSION
 
 MAX_LINE = 1 << 24
 """No line is longer, in bytes: what is read into memory of a file that is no journal."""
 
 Keep = Callable[[Record], bool]
-Take = Callable[[Raw], None]
+Take = Callable[[Raw, int], None]
 
 
 class Fold(Protocol):
-    """What the records of a journal add up to: the registry. Who reads a journal says what that is."""
+    """The sum of the records of a journal: the registry. The reader of a journal provides it."""
 
     def apply(self, event: Event, time: int) -> None:
         """Take in a record; ``time`` is UTC microseconds."""
@@ -39,9 +42,10 @@ class Fold(Protocol):
     def states(self) -> Sequence[bytes]:
         """Everything that was taken in, as JSON texts of bounded size."""
 
-    def take(self, state: Raw) -> None:
+    def take(self, state: Raw, version: int = SCHEMA_VERSION) -> None:
         """Take in one of these texts.
 
+        :param version: the schema version that it is written in.
         :raises ValueError: if it is none.
         """
 
@@ -54,28 +58,28 @@ class _NoFold:
         """Nothing was kept."""
         return ()
 
-    def take(self, state: Raw) -> None:
+    def take(self, state: Raw, version: int = SCHEMA_VERSION) -> None:
         """Forget it."""
 
 
 NO_FOLD: Fold = _NoFold()
-"""For who does not want to know."""
+"""Null fold."""
 
 
 class BadLine(JournalError):
     """A line of a segment is not what it should be.
 
-    :ivar line: its number, from 1.
+    :ivar finding: what is wrong, and where.
+    :ivar line: the number of the line, from 1.
     :ivar seq: the number of the record that should stand there, or of the first one of the segment.
-    :ivar what: what is wrong with it, as a sentence without its end.
     """
 
-    def __init__(self, path: Path, line: int, seq: int, what: str) -> None:
-        super().__init__(f"{path}, line {line}: {what}")
+    def __init__(self, path: Path, line: int, seq: int, finding: Finding) -> None:
+        super().__init__(f"{path}, line {line}: {finding.message}")
         self.path = path
         self.line = line
         self.seq = seq
-        self.what = what
+        self.finding = finding
 
 
 class Line(Struct, frozen=True):
@@ -86,44 +90,39 @@ class Line(Struct, frozen=True):
 
 
 class End(Struct, frozen=True):
-    """Where a segment ends, and the next one has to go on: the ``seq`` to come and the hash of the last line."""
+    """The end of a segment: its number, the ``seq`` of the record to come, and the hash of the last line."""
 
+    segment: int
     next_seq: int
     hash: str
 
 
-def _unreadable(path: Path, line: int, seq: int, error: Exception) -> JournalError:
-    """Says which file the system could not read, or which line could not be decompressed."""
-    if isinstance(error, GARBLED):
-        return BadLine(path, line, seq, f"it cannot be decompressed: {error}")
-    return JournalError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}")
-
-
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _reading(path: Path, line: int, seq: int) -> Iterator[None]:
+    """Say which file the system could not read, or which line could not be decompressed."""
     try:
         yield
-    except (OSError, *GARBLED) as error:
-        raise _unreadable(path, 1, first_seq(path), error) from error
+    except CORRUPT as error:
+        raise BadLine(path, line, seq, unreadable(first_seq(path), error)) from error
+    except OSError as error:
+        raise JournalError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 class SegmentReader:
-    """A segment that is read as far as it goes, and further when it has grown.
+    """A segment that is read as far as it goes, and further when it has grown. Reading stops at the first finding.
 
-    :param after: where the segment before it ends, if that is known.
+    :param after: the end of the segment before it, if that is known.
     :param take: is given the snapshot that the segment begins with, part by part.
     :ivar header: its first line.
     :ivar next_seq: the number of the record that should come next.
-    :ivar line: the number of the line that was read last.
     :raises JournalError: if it cannot be opened, or does not begin as it should.
     """
 
     def __init__(self, path: Path, after: End | None = None, take: Take | None = None) -> None:
         self.path = path
         self.next_seq = first_seq(path)
-        self.line = 0
-        self._hash: str | None = None if after is None else after.hash
-        with _reading(path):
+        self._judge = LineJudge(self.next_seq)
+        with _reading(path, 1, self.next_seq):
             self._file = open_segment(path)
         try:
             self.header = self._header(after)
@@ -132,47 +131,66 @@ class SegmentReader:
             self._file.close()
             raise
 
+    @property
+    def line(self) -> int:
+        """The number of the line that was read last."""
+        return self._judge.lines
+
     def _header(self, after: End | None) -> Header:
-        text = self._whole_line()
-        header = _decode_header(self.path, text)
-        if header.salvaged is None:
-            if after is not None and after.next_seq != self.next_seq:
-                raise self._damage(
-                    f"record {after.next_seq} should stand where record {self.next_seq} stands; "
-                    "records are missing or repeated"
-                )
-            self._check_link(header.prev)
-        self._hash = line_hash(text)
+        text = self._readline()
+        header = self._pass(text) if text.endswith(b"\n") else None
+        if not isinstance(header, Header):
+            raise self._bad(self._judge.headless())
+        if after is not None:
+            self._stop_at(next(judge_end(header, after.segment, after.next_seq, after.hash), None))
         return header
 
     def _snapshot(self, take: Take | None) -> None:
-        for number in range(1, self.header.parts + 1):
-            text = self._whole_line()
+        for _ in range(self.header.parts):
+            text = self._readline()
+            part = self._pass(text) if text.endswith(b"\n") else None
+            if not isinstance(part, Part):
+                raise self._bad(self._judge.incomplete())
             try:
-                part = decode_part(text)
                 if take is not None:
-                    take(part.state)
-            except (JournalError, ValueError) as error:
-                raise self._damage(str(error)) from error
-            if (part.snapshot, part.part) != (self.header.segment, number):
-                raise self._damage(f"it is part {part.part} of the snapshot of segment {part.snapshot}")
-            self._check_link(part.prev)
-            self._hash = line_hash(text)
+                    take(part.state, part.version)
+            except ValueError as error:
+                raise self._bad(self._judge.bad(f"not a part of a snapshot: {error}")) from error
+
+    def _pass(self, text: bytes) -> Header | Part | Record | None:
+        found = self._judge.pass_line(text)
+        self._stop_at(self._judge.first)
+        return found
+
+    def _stop_at(self, finding: Finding | None) -> None:
+        if finding is not None:
+            raise self._bad(finding)
+
+    def _bad(self, finding: Finding) -> BadLine:
+        return BadLine(self.path, finding.line or self.line, self.next_seq, finding)
 
     def read(self) -> Iterator[Line]:
-        """What stands there behind what was read before; an unfinished line waits for its end.
+        """The lines after those that were read before; an unfinished line waits for its end.
 
         :raises JournalError: names the segment and the line of the first one that is not the record to come.
         """
         while (text := self._readline()).endswith(b"\n"):
-            self.line += 1
-            yield Line(text, self._decode(text))
+            yield Line(text, self._record(text))
         if text:
             if is_compressed(self.path):
-                self.line += 1
-                raise self._damage("it ends in the middle of a line")
-            with _reading(self.path):
+                self._judge.pass_unreadable("the line has no end")
+                self._stop_at(self._judge.first)
+            with _reading(self.path, self.line + 1, self.next_seq):
                 self._file.seek(-len(text), os.SEEK_CUR)
+
+    def _record(self, text: bytes) -> Record:
+        found = self._pass(text)
+        if not isinstance(found, Record):
+            raise self._bad(self._judge.incomplete())
+        if found.seq != self.next_seq:
+            raise self._bad(out_of_order(found.server, self.next_seq, found.seq, first_seq(self.path)))
+        self.next_seq += 1
+        return found
 
     @property
     def position(self) -> int:
@@ -180,46 +198,16 @@ class SegmentReader:
         return self._file.tell()
 
     def end(self) -> End:
-        """Where what was read ends."""
-        return End(self.next_seq, self._hash or "")
-
-    def _whole_line(self) -> bytes:
-        text = self._readline()
-        self.line += 1
-        if not text.endswith(b"\n"):
-            raise self._damage("header and snapshot are not whole" if text else "it ends where a line should stand")
-        return text
+        """The end of what was read."""
+        return End(self.header.segment, self.next_seq, self._judge.hash or "")
 
     def _readline(self) -> bytes:
-        try:
+        with _reading(self.path, self.line + 1, self.next_seq):
             text = self._file.readline(MAX_LINE)
-        except (OSError, *GARBLED) as error:
-            raise _unreadable(self.path, self.line + 1, self.next_seq, error) from error
         if len(text) == MAX_LINE:
-            self.line += 1
-            raise self._damage("not a journal record: the line is too long")
+            self._judge.pass_unreadable("the line is too long")
+            self._stop_at(self._judge.first)
         return text
-
-    def _decode(self, text: bytes) -> Record:
-        try:
-            found = record.decode(text)
-        except JournalError as error:
-            raise self._damage(str(error)) from error
-        if found.seq != self.next_seq:
-            raise self._damage(
-                f"record {self.next_seq} should stand where record {found.seq} stands; records are missing or repeated"
-            )
-        self._check_link(found.prev)
-        self._hash = line_hash(text)
-        self.next_seq += 1
-        return found
-
-    def _check_link(self, prev: str) -> None:
-        if self._hash is not None and prev != self._hash:
-            raise self._damage("it does not hold the hash of the line before it; that line, or this one, was changed")
-
-    def _damage(self, what: str) -> BadLine:
-        return BadLine(self.path, self.line, self.next_seq, what)
 
     def is_of(self, path: Path) -> bool:
         """Whether this reads what is at ``path`` now: a segment may be removed, and another one made in its place."""
@@ -250,18 +238,13 @@ def read_header(path: Path) -> Header:
     :raises BadLine: if it has none.
     :raises JournalError: if it cannot be read.
     """
-    with _reading(path), open_segment(path) as file:
-        return _decode_header(path, file.readline(MAX_LINE))
-
-
-def _decode_header(path: Path, text: bytes) -> Header:
-    try:
-        header = decode_header(text)
-    except JournalError as error:
-        raise BadLine(path, 1, first_seq(path), str(error)) from error
-    if header.segment != first_seq(path):
-        raise BadLine(path, 1, first_seq(path), f"the header is that of segment {header.segment}")
-    return header
+    judge = LineJudge(first_seq(path))
+    with _reading(path, 1, first_seq(path)), open_segment(path) as file:
+        text = file.readline(MAX_LINE)
+    found = judge.pass_line(text) if text.endswith(b"\n") else None
+    if not isinstance(found, Header):
+        raise BadLine(path, 1, first_seq(path), judge.first or judge.headless())
+    return found
 
 
 def read_segments(paths: Iterable[Path], take: Take | None = None) -> Iterator[Record]:
@@ -293,8 +276,8 @@ def read_journal(directory: Path) -> Iterator[Record]:
 def read_end(directory: Path, count: int, keep: Keep) -> tuple[list[Line], SegmentReader]:
     """The last ``count`` lines with records that are to ``keep``, and the reader of the last segment, to go on from.
 
-    Segments are looked at from the last one back, and no more of them than it takes. What a salvage left behind is not
-    looked at: it is known to be damaged.
+    Segments are read from the last one back, and no more of them than it takes. Segments before a salvage are not read:
+    they are known to be damaged.
 
     :raises JournalError: as :func:`read_journal`, for the segments that were looked at.
     """
@@ -312,7 +295,7 @@ def read_end(directory: Path, count: int, keep: Keep) -> tuple[list[Line], Segme
 
 
 def follow(directory: Path, reader: SegmentReader, pause: Callable[[], None]) -> Iterator[Line]:
-    """What is written behind what ``reader`` has read, in its segment and in those that follow; never ends.
+    """The lines that are written after those that ``reader`` has read, also in later segments; never ends.
 
     :param pause: is called, and is to wait, whenever there is nothing more for now.
     :raises JournalError: names the segment and the line of the first record that is damaged or missing.

@@ -2,12 +2,12 @@ r"""One journal record: a registry event with its stamp, as one line of JSON. Th
 
 ::
 
-    {"v":2,"prev":"9f86d0…","seq":7,"time":"2026-11-21T14:02:03.123456Z","mono":81230001,"server":"hall","boot":"5f1c…",
+    {"v":3,"prev":"9f86d0…","seq":7,"time":"2026-11-21T14:02:03.123456Z","mono":81230001,"server":"hall","boot":"5f1c…",
      "outcome":"ok","event":"service.registered","protocol":"objects","session":"5f1c….3","service":"tv"}\n
 
-``v`` is the schema version, ``prev`` the hash of the line before (see :mod:`bussrv.journal.chain`), ``seq`` counts from
-1 without gaps across segments and restarts, ``time`` is UTC with microseconds, ``mono`` a monotonic clock in
-microseconds that starts anew with each boot.
+``v`` is the schema version; records of an older one are read, too (:mod:`bussrv.journal.versions`). ``prev`` is the
+hash of the line before (see :mod:`bussrv.journal.chain`), ``seq`` counts from 1 without gaps across segments and
+restarts, ``time`` is UTC with microseconds, ``mono`` a monotonic clock in microseconds that starts anew with each boot.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import re
 import time as _time
 from datetime import datetime
 from functools import lru_cache
+from typing import Annotated
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from bussrv.errors import JournalError
-from bussrv.events import AnyEvent, Event
+from bussrv.events import AnyEvent, Event, Outcome
 from bussrv.journal.chain import START
-
-SCHEMA_VERSION = 2
+from bussrv.journal.versions import READ_VERSIONS, SCHEMA_VERSION, of_today
 
 _SECONDS_FORMAT = "%Y-%m-%dT%H:%M:%S"
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
@@ -56,19 +56,24 @@ class Record(Struct, frozen=True):
 
 class _Head(Struct):
     prev: str
-    seq: int
+    seq: Annotated[int, Meta(ge=1, le=2**63 - 1)]
     time: str
     mono: int
     server: str
     boot: str
-    outcome: str
+    outcome: Outcome
+
+
+HEAD_SIZE = 240
+"""About how many bytes of a line are not said by the event, but the same for all."""
 
 
 class _Version(Struct):
     v: int
 
 
-_BEGINNING = f'{{"v":{SCHEMA_VERSION},'.encode()
+_BEGINNINGS = {f'{{"v":{version},'.encode(): version for version in READ_VERSIONS}
+_BEGINNING_SIZE = len(f'{{"v":{SCHEMA_VERSION},')
 
 _encoder = msgspec.json.Encoder()
 _decode_version = msgspec.json.Decoder(_Version).decode
@@ -137,26 +142,28 @@ def _origin(server: str, boot: str) -> str:
 def decode(text: bytes) -> Record:
     """The record that a line holds; the newline at its end may be missing.
 
-    :raises JournalError: if it is not a record of this schema version.
+    :raises JournalError: if it is not a record of a schema version that this program reads.
     """
     try:
-        check_version(text)
+        version = version_of(text)
         head = _decode_head(text)
         event = _decode_event(text)
         moment = parse_time(head.time)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise JournalError(f"not a journal record: {error}") from error
-    return Record(head.seq, moment, head.mono, head.server, head.boot, event, head.prev)
+    return Record(head.seq, moment, head.mono, head.server, head.boot, of_today(event, version), head.prev)
 
 
-def check_version(text: bytes) -> None:
-    """Whether a line is of the schema version that this program reads.
+def version_of(text: bytes) -> int:
+    """The schema version of a line.
 
-    :raises JournalError: if it is of another one, which it names.
-    :raises msgspec.DecodeError: if it is not of any.
+    :raises JournalError: if this program does not read it.
+    :raises msgspec.DecodeError: if the line has none.
     """
-    if text.startswith(_BEGINNING):
-        return
-    version = _decode_version(text).v
-    if version != SCHEMA_VERSION:
-        raise JournalError(f"journal schema version {version}, this program reads version {SCHEMA_VERSION}")
+    version = _BEGINNINGS.get(text[:_BEGINNING_SIZE])
+    if version is None:
+        version = _decode_version(text).v
+        if version not in READ_VERSIONS:
+            known = " and ".join(map(str, READ_VERSIONS))
+            raise JournalError(f"journal schema version {version}, this program reads versions {known}")
+    return version

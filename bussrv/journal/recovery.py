@@ -1,8 +1,7 @@
 """Opening a journal directory: see that nothing is missing, set a torn tail aside, replay the last segment.
 
-What is replayed is the snapshot that the last segment begins with and the records behind it, so the time it takes does
-not grow with the history. The segments before it are not replayed, but each is held against the digest that the
-header of the next one has of it.
+The snapshot at the beginning of the last segment is replayed, and the records after it. So the time does not grow with
+the history. Earlier segments are not replayed: the digest of each is compared with its seals and with the next header.
 """
 
 from __future__ import annotations
@@ -16,18 +15,29 @@ from msgspec import Struct
 from bussrv.errors import JournalError
 from bussrv.events import ServerStopped
 from bussrv.journal.chain import START, line_hash
+from bussrv.journal.digests import Digests, digest_of, digests_of
+from bussrv.journal.evidence.findings import Finding
+from bussrv.journal.evidence.segments import (
+    Place,
+    Segment,
+    judge_header,
+    judge_manifest,
+    judge_missing,
+    judge_references,
+    judge_seals,
+    unreadable,
+)
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.header import Damage, Header, Previous
-from bussrv.journal.manifest import MANIFEST_NAME, read_manifest
+from bussrv.journal.manifest import MANIFEST_NAME
+from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.reading import NO_FOLD, BadLine, Fold, Line, SegmentReader, read_header
+from bussrv.journal.scan import scan
 from bussrv.journal.segment import (
     COMPRESSED_SUFFIX,
-    GARBLED,
+    CORRUPT,
     NEW_SUFFIX,
-    Digests,
     Extent,
-    digest_of,
-    digests_of,
     extent_of,
     first_seq,
     is_compressed,
@@ -39,12 +49,12 @@ from bussrv.journal.segment import (
 
 ADVICE = (
     "Restore the journal from a copy, start with another directory, or start once with --journal-salvage: "
-    "then a new chain begins behind the damage."
+    "then a new chain begins after the damage."
 )
 
 
 class Recovered(Struct, frozen=True, kw_only=True):
-    """What a journal directory held when it was opened, and where the next segment goes on.
+    """The content of a journal directory when it was opened, and the place where the next segment goes on.
 
     :ivar next_seq: the number of the record to come, 1 in a new journal.
     :ivar hash: the hash of the last line.
@@ -52,7 +62,7 @@ class Recovered(Struct, frozen=True, kw_only=True):
     :ivar server: the server id of the last record.
     :ivar stopped: whether the last boot ended in an orderly way.
     :ivar torn_bytes: the size of an unfinished line that was set aside.
-    :ivar salvaged: the damage behind which the next segment begins a new chain.
+    :ivar salvaged: the damage after which the next segment begins a new chain.
     :ivar unsealed: segments that ended without being sealed as closed.
     """
 
@@ -66,18 +76,17 @@ class Recovered(Struct, frozen=True, kw_only=True):
     unsealed: tuple[Extent, ...] = ()
 
 
-_MISSING = "the segment is sealed, but it is not there"
-
-
 class Damaged(JournalError):
     """A journal is damaged where no crash can have done it.
 
-    :ivar damage: where.
+    :ivar damage: where it is, for a salvage.
+    :ivar finding: what the judge found.
     """
 
-    def __init__(self, message: str, damage: Damage) -> None:
+    def __init__(self, message: str, damage: Damage, finding: Finding) -> None:
         super().__init__(message)
         self.damage = damage
+        self.finding = finding
 
 
 def recover(directory: Path, fold: Fold, files: Files = FILES) -> Recovered:
@@ -104,31 +113,51 @@ def _remove_unfinished(directory: Path, files: Files) -> None:
 
 
 def _nothing(directory: Path) -> Recovered:
-    sealed = [seal.segment for seal in read_manifest(directory / MANIFEST_NAME).seals.values()]
-    if sealed:
-        raise _damaged(directory / segment_name(max(sealed)), 0, max(sealed), _MISSING)
+    missing = list(judge_missing(read_manifest(directory / MANIFEST_NAME), ()))
+    if missing:
+        raise _damaged(directory, missing[-1])
     return Recovered()
 
 
-def _damaged(path: Path, line: int, seq: int | None, what: str) -> Damaged:
+def _damaged(
+    directory: Path, finding: Finding, path: Path | None = None, *, line: int = 0, next_seq: int | None = None
+) -> Damaged:
+    """The error for a finding, with the facts that a salvage needs.
+
+    :param path: the segment that it is about; ``None``: the one of its number, or the manifest.
+    :param line: of the segment, if the finding does not name it.
+    :param next_seq: the number of the record that should stand there; those before it are not in doubt.
+    """
+    number, line, seq = finding.segment or 0, finding.line or line, finding.first_seq
+    if finding.code == "bad-manifest" and finding.line:
+        path, number, seq = directory / MANIFEST_NAME, 0, None
+    elif finding.code == "broken-link" and finding.line and seq is not None:
+        # The next header misses a segment. The damage is there, and not in the segment of that header.
+        path, number, line = None, seq, 0
+    if number:
+        path = path or directory / segment_name(number)
+        seq = min(each for each in (seq or number, next_seq) if each is not None)
     where = f"{path}, line {line}" if line else str(path)
-    number = first_seq(path) if path.name != MANIFEST_NAME else 0
     doubt = "" if seq is None else f"From record {seq} on the journal is in doubt. "
-    return Damaged(f"{where}: {what}. {doubt}{ADVICE}", Damage(segment=number, line=line, seq=seq, reason=what))
+    what = finding.message
+    return Damaged(
+        f"{where}: {what}. {doubt}{ADVICE}", Damage(segment=number, line=line, seq=seq, reason=what), finding
+    )
 
 
 class _Recovery:
     """One look at a journal that has segments; those before the last salvage are not judged any more."""
 
     def __init__(self, directory: Path, paths: list[Path], fold: Fold, files: Files) -> None:
-        self._manifest_path = directory / MANIFEST_NAME
-        self._manifest = read_manifest(self._manifest_path)
+        self._directory = directory
+        self._manifest = read_manifest(directory / MANIFEST_NAME)
         self._fold = fold
         self._files = files
-        # What was about to be removed when a crash came is not missed, nor has it to be whole.
+        # A segment that was about to be removed at a crash is neither missed nor judged.
         kept = [path for path in paths if first_seq(path) not in self._manifest.pruned]
         self._headers = _since_salvage(kept)
         self._paths = kept[-len(self._headers) :]
+        self._numbers = {first_seq(path) for path in self._paths}
         self._overlong: dict[Path, int] = {}
 
     def run(self) -> Recovered:
@@ -136,9 +165,7 @@ class _Recovery:
         for path, successor, header in zip(self._paths, self._paths[1:], self._headers[1:], strict=False):
             self._check_segment(path, successor, header)
         *older, last = self._paths
-        with _named(last):
-            found = digests_of(last, [seal.bytes for seal in self._manifest.all_seals.get(first_seq(last), [])])
-        self._check_seals(last, found)
+        self._check_segment(last, None, None)
         extent, header, line = _measure(last, self._fold)
         torn = 0 if is_compressed(last) else len(torn_tail(last))
         if torn:
@@ -176,65 +203,53 @@ class _Recovery:
         return seal is not None and seal.closed
 
     def _check_manifest(self) -> None:
-        lines = _line_numbers(self._manifest_path)
-        first = self._headers[0]
-        judged_from = 0 if first.salvaged is None else lines.get(first.seal or "", 0)
-        for fault in self._manifest.faults:
-            if fault.line > judged_from:
-                raise _damaged(self._manifest_path, fault.line, None, fault.message)
-        for path, header in zip(self._paths, self._headers, strict=True):
-            if header.salvaged is None and header.seal is not None and header.seal not in lines:
-                what = f"the manifest has no entry {header.seal}, which the segment refers to: it was cut or replaced"
-                raise _damaged(path, 1, header.segment, what)
-        last = self._paths[-1]
-        for seal in self._manifest.seals.values():
-            if seal.segment > first_seq(last):
-                raise _damaged(last.with_name(segment_name(seal.segment)), 0, seal.segment, _MISSING)
+        """Entries from before the last salvage are not judged, nor are segments missed that were there before."""
+        manifest, first = self._manifest, self._headers[0]
+        judged_from = 0 if first.salvaged is None else manifest.lines.get(first.seal or "", 0)
+        for finding in judge_manifest(manifest):
+            if (finding.line or 0) > judged_from:
+                raise _damaged(self._directory, finding)
+        headers = {each.segment: each for each in self._headers if each.salvaged is None}
+        for finding in judge_references(manifest, headers):
+            raise _damaged(self._directory, finding, self._path_of(finding), line=1)
+        for finding in judge_missing(manifest, self._numbers):
+            if (finding.segment or 0) > first_seq(self._paths[0]):
+                raise _damaged(self._directory, finding)
 
-    def _check_segment(self, path: Path, successor: Path, header: Header) -> None:
-        """Hold a segment against its seal, and against what the next one says of it in its header."""
-        expected, number = header.previous, first_seq(path)
-        if expected is None or expected.segment != number:
-            _measure(successor, NO_FOLD)
-            missing = number + 1 if expected is None else expected.segment
-            raise _damaged(path.with_name(segment_name(missing)), 0, missing, "the segment is missing")
+    def _path_of(self, finding: Finding) -> Path | None:
+        return next((path for path in self._paths if first_seq(path) == finding.segment), None)
+
+    def _check_segment(self, path: Path, successor: Path | None, header: Header | None) -> None:
+        """Hold a segment against its seals, and against the header of the next one."""
+        number, is_closed = first_seq(path), self._is_closed(path)
         seals = self._manifest.all_seals.get(number, [])
+        expected = None if header is None else header.previous
+        sizes = [seal.bytes for seal in seals] + ([] if expected is None else [expected.bytes])
         with _named(path):
-            found = digests_of(path, [expected.bytes, *(seal.bytes for seal in seals)])
-        size, digest = found.size, found.digest
-        if size > expected.bytes and not self._is_closed(path):
-            # What a failing disk did not let go of; it was refused, and the next segment began without it.
+            digests = digests_of(path, sizes)
+        if seals:
+            # One that a crash left unsealed is sealed soon.
+            self._stop_at(path, judge_seals(Segment(number=number, digests=digests), seals, seals[-1], may_grow=True))
+        if header is None:
+            return
+        if expected is not None and digests.size > expected.bytes and not is_closed:
+            # A failing disk did not let go of this end; it was refused, and the next segment began without it.
             self._overlong[path] = size = expected.bytes
-            digest = found.beginnings[size]
-        self._check_seals(path, found)
-        if expected != Previous(number, size, digest):
-            _measure(path, NO_FOLD)
-            _measure(successor, NO_FOLD)
-            raise _damaged(path, 0, number, "it is not what it was when it was closed")
+            digests = Digests(size, digests.beginnings[size], {}, digests.first_line, header.prev)
+        place = Place(
+            before=number,
+            found=Segment(number=number, digests=digests),
+            manifest=self._manifest,
+            numbers=self._numbers,
+        )
+        self._stop_at(path, judge_header(header, place), successor)
 
-    def _check_seals(self, path: Path, found: Digests) -> None:
-        """Hold a segment against its seals, most of which are of its beginning only."""
-        for seal in self._manifest.all_seals.get(first_seq(path), []):
-            digest = found.beginnings.get(seal.bytes)
-            is_longer = seal.closed and found.size > seal.bytes
-            if digest == seal.digest and not is_longer:
-                continue
-            # If there is one, the line says more.
-            _measure(path, NO_FOLD)
-            if digest is None:
-                raise _damaged(path, 0, seal.last_seq, f"it was cut: {seal.bytes} bytes of it are sealed")
-            if digest != seal.digest:
-                raise _damaged(path, 0, seal.first_seq, "it is not what it was when it was sealed")
-            what = "it goes on behind its last record, where it was closed"
-            raise _damaged(path, 0, seal.segment + seal.records, what)
-
-
-def _line_numbers(manifest: Path) -> dict[str, int]:
-    """The lines of a manifest by their hashes, whatever they say."""
-    if not manifest.exists():
-        return {}
-    lines = manifest.read_bytes().split(b"\n")[:-1]
-    return {line_hash(line): number for number, line in enumerate(lines, start=1)}
+    def _stop_at(self, path: Path, findings: Iterator[Finding], successor: Path | None = None) -> None:
+        """If something is wrong with a segment, the first bad line of it, or of the next one, says more."""
+        for finding in findings:
+            for each in (path, *(() if successor is None else (successor,))):
+                _measure(each, NO_FOLD)
+            raise _damaged(self._directory, finding, self._path_of(finding))
 
 
 def _since_salvage(paths: list[Path]) -> list[Header]:
@@ -275,6 +290,8 @@ def _named(path: Path) -> Iterator[None]:
     try:
         yield
     except BadLine as error:
-        raise _damaged(path, error.line, error.seq, error.what) from error
-    except GARBLED as error:
-        raise _damaged(path, 0, first_seq(path), f"it cannot be decompressed: {error}") from error
+        # The lines after it may tell more of it.
+        first = scan(path).first(is_about_numbers=error.finding.line is None) or error.finding
+        raise _damaged(path.parent, first, path, line=error.line, next_seq=error.seq) from error
+    except CORRUPT as error:
+        raise _damaged(path.parent, unreadable(first_seq(path), error), path) from error

@@ -7,7 +7,7 @@ boot, which then says it in the journal a second time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +25,37 @@ from bussrv.journal.segment import first_seq, is_there, list_segments
 Later = Callable[[Callable[[], None]], object]
 
 log = Logger()
+
+
+class Ages:
+    """How many microseconds ago the last record of each closed segment was written.
+
+    The wall clock is read once for a segment. From then on the monotonic clock counts, so that a wall clock that is set
+    makes no segment older. A segment of this boot is never older than this boot.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._begin = clock.mono()
+        self._written: dict[int, int] | None = None
+
+    def take(self, sealed: Mapping[int, Seal]) -> None:
+        """Learn of closed segments. Those of the first call are of earlier boots, or may be."""
+        is_first = self._written is None
+        written = self._written = {} if self._written is None else self._written
+        for number in sealed.keys() - written.keys():
+            last_time = sealed[number].last_time
+            age = 0 if last_time is None else max(0, self._clock.utc() - last_time)
+            now = self._clock.mono()
+            written[number] = now - (age if is_first else min(age, now - self._begin))
+
+    def of(self, segment: int) -> int:
+        """The age of a segment that was taken."""
+        return self._clock.mono() - (self._written or {})[segment]
+
+    def forget(self, segment: int) -> None:
+        """A segment is removed."""
+        (self._written or {}).pop(segment, None)
 
 
 class Retention:
@@ -52,7 +83,7 @@ class Retention:
         self._sealer = sealer
         self._age = age
         self._size = size
-        self._clock = clock
+        self._ages = Ages(clock)
         self._later = later
         self._files = files
         self._unsaid = [_event(each, each.reason) for each in pruned if is_there(directory, each.segment)]
@@ -74,7 +105,7 @@ class Retention:
         self._choose(writer, sealed)
 
     def _remove_what_was_said(self, writer: BatchWriter) -> None:
-        if self._noted and not writer.degraded:
+        if self._noted and not writer.is_failing:
             writer.sync()
             self._leaving += self._noted
             self._noted = []
@@ -103,6 +134,8 @@ class Retention:
     def _choose(self, writer: BatchWriter, sealed: dict[int, Seal]) -> None:
         if self._age is None and self._size is None:
             return
+        if self._age is not None:
+            self._ages.take(sealed)
         going = {*self._noted, *self._leaving}
         paths = [path for path in list_segments(self._directory) if first_seq(path) not in going]
         total = sum(closed.stored_size(path) for path in paths)
@@ -114,12 +147,13 @@ class Retention:
             total -= closed.stored_size(path)
             self._sealer.prune(seal, reason)
             del sealed[seal.segment]
+            self._ages.forget(seal.segment)
             log.info("journal: removing {what}, retention by {reason}", what=in_words(seal), reason=reason)
             self._note(_event(seal, reason), writer)
 
     def _why(self, seal: Seal, total: int) -> Reason | None:
         age = self._age
-        if age is not None and seal.last_time is not None and self._clock.utc() - seal.last_time > age * 1_000_000:
+        if age is not None and seal.last_time is not None and self._ages.of(seal.segment) > age * 1_000_000:
             return "age"
         return "size" if self._size is not None and total > self._size else None
 

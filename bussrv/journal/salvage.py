@@ -1,7 +1,7 @@
-"""Going on behind damage: what can still be read of a journal, and where a new chain begins.
+"""Going on after damage: all that can still be read of a journal, and the beginning of a new chain.
 
 Nothing of what is there is changed. The next segment says in its header where the damage is, and what the last segment
-was like when it was found so; from then on only what comes behind is judged when a server starts.
+was like when it was found so; from then on only later segments are judged when a server starts.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from msgspec import Struct
 from bussrv.errors import JournalError
 from bussrv.journal.chain import START
 from bussrv.journal.header import Damage, Previous, decode_header, decode_part
-from bussrv.journal.manifest import MANIFEST_NAME, last_seq, read_manifest
+from bussrv.journal.manifest import MANIFEST_NAME, last_seq
+from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.reading import MAX_LINE, NO_FOLD, Fold, SegmentReader
 from bussrv.journal.record import decode
 from bussrv.journal.recovery import Recovered
-from bussrv.journal.segment import GARBLED, first_seq, list_segments, open_segment
+from bussrv.journal.segment import CORRUPT, first_seq, list_segments, open_segment
 
 SHORTEST_RECORD = 64
 """No record takes fewer bytes: the hash of the line before it alone is that long."""
@@ -53,7 +54,7 @@ def salvage(directory: Path, damage: Damage, fold: Fold) -> Recovered:
 
 
 class _Found(Struct):
-    """What was read up to now. No number is to be used twice, not even one of a record that nobody can read any more:
+    """The records read so far. No number is to be used twice, not even one of a record that nobody can read any more:
     ``next_seq`` leaves out as many as there may have been.
     """
 
@@ -62,7 +63,7 @@ class _Found(Struct):
 
 
 def _since_last_snapshot(paths: list[Path], damage: Damage) -> list[Path]:
-    """The last segment that begins as it should, and those behind it; all of them if none does."""
+    """The last segment that begins as it should, and later ones; all of them if none does."""
     for index in reversed(range(len(paths))):
         if _begins_well(paths[index], damage):
             return paths[index:]
@@ -70,9 +71,7 @@ def _since_last_snapshot(paths: list[Path], damage: Damage) -> list[Path]:
 
 
 def _begins_well(path: Path, damage: Damage) -> bool:
-    """Whether header and snapshot of a segment, and the record behind them, hold each other's hash, and are not what
-    is in doubt.
-    """
+    """Whether header, snapshot and first record of a segment hold each other's hash, and are not in doubt."""
     try:
         reader = SegmentReader(path)
     except JournalError:
@@ -101,13 +100,13 @@ def _take_in(path: Path, fold: Fold, found: _Found) -> None:
             continue
         with suppress(JournalError, ValueError):
             part = decode_part(text)
-            (fold if takes_snapshot else NO_FOLD).take(part.state)
+            (fold if takes_snapshot else NO_FOLD).take(part.state, part.version)
             continue
         found.next_seq += 1 + len(text) // SHORTEST_RECORD
 
 
 def _as_found(path: Path) -> Previous:
-    """What a segment is like, as far as it can be read."""
+    """The digest of a segment, as far as it can be read."""
     size, hashed = 0, sha256()
     for text in _lines(path):
         size += len(text)
@@ -117,6 +116,6 @@ def _as_found(path: Path) -> Previous:
 
 def _lines(path: Path) -> Iterator[bytes]:
     """The lines of a segment, as far as it can be decompressed."""
-    with open_segment(path) as file, suppress(*GARBLED):
+    with open_segment(path) as file, suppress(*CORRUPT):
         while text := file.readline(MAX_LINE):
             yield text

@@ -10,7 +10,8 @@ from bussrv.clock import Clock
 from bussrv.journal.chain import START
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.keys import PrivateKey
-from bussrv.journal.manifest import MANIFEST_NAME, Manifest, ManifestFile, Pruned, Seal, last_seq
+from bussrv.journal.manifest import MANIFEST_NAME, Manifest, Pruned, Seal, last_seq
+from bussrv.journal.manifest_file import ManifestFile
 from bussrv.journal.segment import Extent
 
 MARKER = "rotate"
@@ -100,6 +101,6 @@ class Sealer:
 
 
 def in_words(seal: Seal) -> str:
-    """What a seal is about."""
+    """A seal in words."""
     how = "to its end" if seal.closed else "so far"
     return f"segment {seal.segment} {how}, records {seal.first_seq} to {seal.last_seq}"

@@ -25,7 +25,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -35,14 +35,15 @@ from bussrv.journal.chain import line_hash
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.header import Header, Part, Previous, decode_header, encode_header, encode_part
 from bussrv.journal.record import Record
+from bussrv.journal.regular import read_compressed, read_regular
 
 SUFFIX = ".jsonl"
 COMPRESSED_SUFFIX = ".jsonl.gz"
 TORN_SUFFIX = ".torn"
 NEW_SUFFIX = ".new"
 
-GARBLED = (gzip.BadGzipFile, EOFError, zlib.error)
-"""What reading raises when a compressed segment is not what it was when it was compressed."""
+CORRUPT = (gzip.BadGzipFile, EOFError, zlib.error)
+"""Reading raises one of these when a compressed segment was changed since it was compressed."""
 
 DIGITS = 20
 """So many digits a segment has in its name."""
@@ -66,7 +67,7 @@ def first_seq(path: Path) -> int:
 
 
 def compressed_path(path: Path) -> Path:
-    """Where a segment is, or would be, when it is compressed."""
+    """The path of a segment that is compressed."""
     return path.with_name(path.name.removesuffix(SUFFIX) + COMPRESSED_SUFFIX)
 
 
@@ -103,67 +104,21 @@ def is_there(directory: Path, number: int) -> bool:
 def open_segment(path: Path) -> BinaryIO:
     """A segment, to be read from its beginning as it was before it was compressed, which it may be by now.
 
-    :raises OSError: if it cannot be read; in what is compressed, reading raises that or one of ``GARBLED`` later, too.
+    :raises OSError: if it cannot be read; in what is compressed, reading raises that or one of ``CORRUPT`` later, too.
     """
     try:
-        return cast("BinaryIO", gzip.open(path, "rb")) if is_compressed(path) else path.open("rb")
+        return read_compressed(path) if is_compressed(path) else read_regular(path)
     except FileNotFoundError:
-        compressed = compressed_path(path)
-        if is_compressed(path) or not compressed.exists():
+        if is_compressed(path) or not compressed_path(path).exists():
             raise
-        return cast("BinaryIO", gzip.open(compressed, "rb"))
-
-
-class Digests(Struct, frozen=True):
-    """The SHA-256 of a segment of ``size`` bytes, and of its beginnings, by their sizes, as far as it has so many."""
-
-    size: int
-    digest: str
-    beginnings: dict[int, str]
-
-
-def digests_of(path: Path, sizes: Iterable[int]) -> Digests:
-    """Read a segment once.
-
-    :param sizes: of the beginnings to look at.
-    :raises OSError: if it cannot be read; one of ``GARBLED`` if it is compressed and damaged.
-    """
-    hashed, count, beginnings = sha256(), 0, {}
-    with open_segment(path) as file:
-        for size in sorted(set(sizes)):
-            count += _hash_on(hashed, file, size - count)
-            if count == size:
-                beginnings[size] = hashed.hexdigest()
-        count += _hash_on(hashed, file)
-    return Digests(count, hashed.hexdigest(), beginnings)
-
-
-def digest_of(path: Path, size: int | None = None) -> tuple[int, str]:
-    """How many bytes a segment has, and the SHA-256 of them.
-
-    :param size: look at the first ``size`` bytes only.
-    :raises OSError: if it cannot be read; one of ``GARBLED`` if it is compressed and damaged.
-    """
-    hashed = sha256()
-    with open_segment(path) as file:
-        count = _hash_on(hashed, file, size)
-    return count, hashed.hexdigest()
-
-
-def _hash_on(hashed: Any, file: BinaryIO, most: int | None = None) -> int:
-    """Take in what comes next, ``most`` bytes of it at the most. :returns: how many these were."""
-    count = 0
-    while block := file.read(_BLOCK if most is None else min(_BLOCK, most - count)):
-        hashed.update(block)
-        count += len(block)
-    return count
+        return read_compressed(compressed_path(path))
 
 
 def torn_tail(path: Path) -> bytes:
-    """What stands behind the last newline of a segment that is not compressed: a line that was never finished."""
+    """The bytes after the last newline of a segment that is not compressed: a line that was never finished."""
     block = 1 << 16
     tail = b""
-    with path.open("rb") as file:
+    with read_regular(path) as file:
         end = file.seek(0, os.SEEK_END)
         while end > 0 and b"\n" not in tail:
             start = max(0, end - block)
@@ -173,17 +128,9 @@ def torn_tail(path: Path) -> bytes:
     return tail.rpartition(b"\n")[2]
 
 
-def set_torn_tail_aside(path: Path, files: Files = FILES) -> int:
-    """Cut the unfinished line off the end of a segment and keep it beside it; return its size in bytes."""
-    tail = len(torn_tail(path))
-    if tail:
-        set_end_aside(path, path.stat().st_size - tail, files)
-    return tail
-
-
 def set_end_aside(path: Path, size: int, files: Files = FILES) -> None:
-    """Cut a segment off behind ``size`` bytes and keep the rest beside it."""
-    with path.open("rb") as file:
+    """Cut a segment off after ``size`` bytes and keep the rest beside it."""
+    with read_regular(path) as file:
         file.seek(size)
         _write_file(path.with_name(path.name + TORN_SUFFIX), iter(lambda: file.read(_BLOCK), b""), files)
     files.sync_directory(path.parent)
@@ -208,7 +155,7 @@ def _write_file(path: Path, lines: Iterable[bytes], files: Files) -> None:
 def _is_without_records(path: Path) -> bool:
     """Whether a segment has a header and a snapshot, and nothing else."""
     try:
-        with path.open("rb") as file:
+        with read_regular(path) as file:
             parts = decode_header(file.readline()).parts
             return sum(1 for _ in file) == parts
     except JournalError:
@@ -376,7 +323,7 @@ class SegmentFile:
         self._files.sync(self._descriptor)
 
     def mark_good(self) -> None:
-        """What has been written so far is to stay."""
+        """All that has been written so far is to stay."""
         if self._pending is not None:
             self._measure.add(*self._pending)
             self._pending = None

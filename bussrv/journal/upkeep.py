@@ -1,4 +1,4 @@
-"""What a journal needs beside being written: seals, the end of segments that are due, compression, retention.
+"""The upkeep of a journal: seals, the end of segments that are due, compression, retention.
 
 The writer thread looks after it between two batches. What takes long (compressing, removing) is done by a thread of its
 own, one after the other.
@@ -31,7 +31,7 @@ log = Logger()
 
 
 class Policy(Struct, frozen=True, kw_only=True):
-    """What is done with segments.
+    """The options for segments.
 
     :ivar seal_interval: seconds between two seals of a segment that grows.
     :ivar compress: whether closed segments are compressed.
@@ -101,7 +101,7 @@ class Upkeep:
                 self._later(partial(self._put_away, seal, compress=self._policy.compress))
 
     def look(self, writer: BatchWriter, *, at_end: bool = False) -> None:
-        """See to what is due. What fails is said in the log and tried again.
+        """Do everything that is due. A failure is logged, and the work is tried again.
 
         :param at_end: nothing more will be written.
         """
@@ -125,12 +125,12 @@ class Upkeep:
             is_asked = self._end_segment(writer)
             self._seal(writer, at_end)
             if is_asked:
-                # Who asked for the end of a segment waits for its seal, too.
+                # A client that asked for the end of a segment waits for its seal, too.
                 self._files.remove(self._directory / MARKER)
             if not at_end:
                 self._retention.look(writer, self._closed)
         except Exception as error:
-            # Whatever it is: changes of the registry go on.
+            # Changes of the registry go on after any failure.
             if not self._is_failing:
                 log.error("journal: upkeep failed, it is tried again: {error}", error=error)
             self._is_failing = True
@@ -163,7 +163,7 @@ class Upkeep:
             log.critical(
                 "journal: somebody removed the manifest of {directory}; a new one is begun", directory=self._directory
             )
-            # Nothing is vouched for any more, and what is gone as well cannot be.
+            # Nothing is sealed any more, and a segment that is gone as well cannot be.
             self._ended = [each for each in self._ended if is_there(self._directory, each.segment)]
             self._closed = {}
             self._sealed = None
@@ -180,7 +180,7 @@ class Upkeep:
             _tell(seal, seal_hash)
             self._closed[seal.segment] = seal
             if at_end:
-                # What takes long is left to the next boot.
+                # Slow work is left to the next boot.
                 self._put_away(seal, compress=False)
             else:
                 self._later(partial(self._put_away, seal, compress=self._policy.compress))
@@ -208,5 +208,5 @@ class Upkeep:
 
 
 def _tell(seal: Seal, seal_hash: str) -> None:
-    """Who keeps the hash of a seal elsewhere, the log for example, finds out when the journal is cut off before it."""
+    """An auditor with the hash of a seal, such as from the log, notices when the journal is cut off before it."""
     log.info("journal: sealed {what}: {hash}", what=in_words(seal), hash=seal_hash)

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred, fail
@@ -25,11 +27,21 @@ from zope.interface import implementer
 
 from bussrv.errors import JournalUnavailable
 from bussrv.events import Event
-from bussrv.interfaces import IJournal
 from bussrv.journal.batch import BatchWriter, Entry, make_entry
-from bussrv.journal.record import Record, Stamped
+from bussrv.journal.interfaces import IJournal
+from bussrv.journal.record import HEAD_SIZE, Record, Stamped
 from bussrv.journal.upkeep import Upkeep
-from bussrv.turn import EndOfTurn
+from bussrv.reactor_turn import EndOfReactorTurn
+from bussrv.slices import Slices
+
+TOLD_TOGETHER = 256
+"""Followers are given the records of so many entries at a time, before those who wait for these are told."""
+
+SLICE = 0.002
+"""How many seconds those who wait are told before the reactor does something else."""
+
+MOST_WAITING = 50_000
+"""How many entries may wait to be written before changes are refused. A disk that works writes as many in seconds."""
 
 log = Logger()
 
@@ -49,24 +61,32 @@ class FileJournal:
         upkeep: Upkeep | None = None,
         hide: Callable[[Event], Event] | None = None,
     ) -> None:
+        self.taken = 0
         self._writer = writer
         self._reactor = reactor
         self._upkeep = upkeep
         self._hide = hide
         self._inbox: queue.SimpleQueue[list[Entry | None]] = queue.SimpleQueue()
         self._collected: list[Entry | None] = []
-        self._turn = EndOfTurn(self._hand_over, reactor)
+        self._turn = EndOfReactorTurn(self._hand_over, reactor)
         self._closed: Deferred[None] | None = None
         self._is_closed = False
         self._term = 0
         self._oldest_term = 0
         self._trouble = ""
+        self._slices = Slices(reactor, SLICE, Counter())
+        self._untold: deque[Callable[[], object]] = deque()
+        self._is_telling = False
+        self._is_failing = False
+        self._waiting = 0
+        self._turned_away = 0
+        self._turned_away_before = 0
         self._followers: list[Callable[[list[Record]], None]] = []
         self._thread = threading.Thread(target=self._run, name="bussrv-journal", daemon=True)
         self._thread.start()
 
     def append(self, stamped: Sequence[Stamped]) -> Deferred[list[Record]]:
-        """Write events that somebody waits for, one directly behind the other.
+        """Write events that somebody waits for, one directly after the other.
 
         :returns: fires with their records when they are durable; fails with :class:`JournalUnavailable`.
         :raises ValueError, TypeError: if one of them cannot be encoded; nothing is written then.
@@ -84,6 +104,19 @@ class FileJournal:
         """
         self._collect(make_entry(self._hidden([stamped])))
 
+    @property
+    def unavailable(self) -> JournalUnavailable | None:
+        """Why changes are not even tried now, if so: the disk fails, or is so slow that too much waits for it."""
+        if self._is_failing:
+            return JournalUnavailable(self._trouble)
+        if self._waiting >= MOST_WAITING:
+            return JournalUnavailable(f"the journal is too slow: {self._waiting} entries wait to be written")
+        return None
+
+    def refuse(self) -> None:
+        """A change was not tried. It counts among those that the journal says were refused."""
+        self._turned_away += 1
+
     def follow(self, follower: Callable[[list[Record]], None]) -> None:
         """Call ``follower`` with what is durable from now on, in order, before anybody who waits for it is told."""
         self._followers.append(follower)
@@ -99,6 +132,10 @@ class FileJournal:
         return self._closed
 
     def _collect(self, entry: Entry | None) -> None:
+        if entry is not None:
+            self.taken += sum(map(len, entry.bodies)) + HEAD_SIZE * len(entry.bodies)
+            self._waiting += 1
+            entry.is_counted = True
         self._collected.append(entry)
         self._turn.wait()
 
@@ -138,10 +175,15 @@ class FileJournal:
         return entries
 
     def _commit(self, entries: list[Entry]) -> None:
+        turned_away = self._turned_away
+        self._writer.refuse(turned_away - self._turned_away_before)
+        self._turned_away_before = turned_away
         late = [entry for entry in entries if entry.done is not None and entry.term < self._oldest_term]
         if late:
             self._writer.refuse(len(late))
-            self._reactor.callFromThread(self._tell_failed, late, self._trouble, self._oldest_term)
+            self._reactor.callFromThread(
+                self._tell_failed, late, self._trouble, self._oldest_term, self._writer.is_failing
+            )
             entries = [entry for entry in entries if entry.done is None or entry.term >= self._oldest_term]
         was_degraded = self._writer.degraded
         try:
@@ -153,30 +195,67 @@ class FileJournal:
             self._oldest_term = max(
                 [entry.term + 1 for entry in entries if entry.done is not None], default=self._oldest_term
             )
-            self._reactor.callFromThread(self._tell_failed, entries, self._trouble, self._oldest_term)
+            self._reactor.callFromThread(
+                self._tell_failed, entries, self._trouble, self._oldest_term, self._writer.is_failing
+            )
         else:
-            if was_degraded:
+            if was_degraded and not self._writer.degraded:
                 log.info("journal: can be written again")
+            elif self._writer.degraded and not was_degraded:
+                log.critical("journal: the disk gets full, changes are refused (--journal-min-free)")
 
     def _tell(self, written: list[Entry]) -> None:
         self._reactor.callFromThread(self._tell_written, written)
 
-    # What follows runs in the reactor.
+    # The rest runs in the reactor.
 
     def _tell_written(self, entries: list[Entry]) -> None:
-        for entry in entries:
-            for follower in self._followers:
-                follower(entry.records)
-            if entry.done is not None:
-                entry.done.callback(entry.records)
+        self._is_failing = False
+        self._waiting -= sum(entry.is_counted for entry in entries)
+        for begin in range(0, len(entries), TOLD_TOGETHER):
+            self._untold.append(partial(self._follow, entries[begin : begin + TOLD_TOGETHER]))
+            for entry in entries[begin : begin + TOLD_TOGETHER]:
+                if entry.done is not None:
+                    self._untold.append(partial(entry.done.callback, entry.records))
+        self._tell_soon()
 
-    def _tell_failed(self, entries: list[Entry], message: str, term: int) -> None:
-        self._term = max(self._term, term)
+    def _follow(self, entries: list[Entry]) -> None:
+        records = [each for entry in entries for each in entry.records]
+        for follower in self._followers:
+            follower(records)
+
+    def _tell_failed(self, entries: list[Entry], message: str, term: int, is_failing: bool) -> None:
+        self._is_failing = is_failing
+        self._waiting -= sum(entry.done is not None for entry in entries)
+        self._untold.append(partial(self._begin_term, term))
         for entry in entries:
             if entry.done is not None:
-                entry.done.errback(JournalUnavailable(message))
+                self._untold.append(partial(entry.done.errback, JournalUnavailable(message)))
+        self._tell_soon()
+
+    def _begin_term(self, term: int) -> None:
+        self._term = max(self._term, term)
+
+    def _tell_soon(self) -> None:
+        if not self._is_telling:
+            self._is_telling = True
+            self._slices.do(self._tell_slice)
+
+    def _tell_slice(self, until: float) -> bool:
+        """Tell for a while: one batch may have been waited for by thousands."""
+        while self._untold:
+            self._untold.popleft()()
+            if self._slices.is_over(until):
+                break
+        self._is_telling = bool(self._untold)
+        return self._is_telling
 
     def _tell_closed(self) -> None:
+        """To be called when the thread has ended."""
+        self._untold.append(self._finish)
+        self._tell_soon()
+
+    def _finish(self) -> None:
         self._thread.join()
         self._is_closed = True
         self._turn.hurry()

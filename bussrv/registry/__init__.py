@@ -1,1 +1,1 @@
-"""Every session, service and subscription, right now: a fold of registry events."""
+"""The registry: every session, service and subscription, as a fold of events."""

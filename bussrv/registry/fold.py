@@ -1,6 +1,6 @@
-"""The registry as the journal keeps it: folded from records, written down as a snapshot, and read again.
+"""The registry for the journal: folded from records, written as a snapshot, and read back.
 
-A snapshot is one JSON text or more, none of them much larger than ``STATE_BYTES``; times are UTC microseconds::
+A snapshot is one or more JSON texts of about ``STATE_BYTES`` at most. Times are UTC microseconds::
 
     {"sessions":[{"id":"5f1c2ab94e07.3","protocol":"objects","routing_id":"ann","opened":1795270923123456,…}],
      "services":{"tv":{"5f1c2ab94e07.3":1795270925000001}},
@@ -14,15 +14,18 @@ from itertools import islice
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from bussrv.events import Event
-from bussrv.registry.state import RegistryState, Session, Subscription
+from bussrv.journal.versions import FIRST_WITH_CLAIMS, PROVING, SCHEMA_VERSION
+from bussrv.registry.session import Session, Subscription
+from bussrv.registry.state import RegistryState
 
 STATE_BYTES = 1 << 18
-"""A text of a snapshot ends when it has grown so large."""
+"""Bytes after which a text of a snapshot ends."""
 
 PORTION = 4096
-"""So many providers of a service are in one text."""
+"""The most providers of a service in one text."""
 
 
 class _State(Struct, omit_defaults=True):
@@ -44,23 +47,25 @@ _decode = msgspec.json.Decoder(_State).decode
 class RegistryFold:
     """See :class:`bussrv.journal.reading.Fold`.
 
-    :ivar state: what was taken in up to now.
+    :ivar state: the registry after everything that was applied.
     """
 
     def __init__(self) -> None:
         self.state = RegistryState()
 
     def apply(self, event: Event, time: int) -> None:
-        """Take in a record; ``time`` is UTC microseconds."""
+        """Apply a record; ``time`` is UTC microseconds."""
         self.state.apply(event, time)
 
-    def take(self, state: Raw) -> None:
-        """Take in one text of a snapshot.
+    def take(self, state: Raw, version: int = SCHEMA_VERSION) -> None:
+        """Add one text of a snapshot.
 
-        :raises ValueError: if it is none.
+        :param version: the schema version of the text.
+        :raises ValueError: if it is not such a text.
         """
         found = _decode(state)
-        self.state.restore(found.sessions, found.services, found.subscriptions)
+        sessions = found.sessions if version >= FIRST_WITH_CLAIMS else map(_with_claim, found.sessions)
+        self.state.restore(sessions, found.services, found.subscriptions)
 
     def states(self) -> list[bytes]:
         """The texts of a snapshot; none for an empty registry."""
@@ -81,7 +86,7 @@ class RegistryFold:
             yield _encode(texts)
 
     def _entries(self) -> Iterator[tuple[str, str, bytes]]:
-        """Each with the member that it goes into; sessions first, since the others need them."""
+        """Every entry with its member and name; sessions first, since the others refer to them."""
         for session in self.state.sessions.values():
             yield "sessions", "", _encode(session)
         for name, providers in self.state.services.items():
@@ -91,8 +96,15 @@ class RegistryFold:
             yield "subscriptions", "", _encode(subscription)
 
 
+def _with_claim(session: Session) -> Session:
+    """A session of a snapshot that has one field for the actor and the claimed name."""
+    if session.protocol == PROVING:
+        return replace(session, claimed=None)
+    return replace(session, actor=None, claimed=session.actor)
+
+
 def _portions(providers: dict[str, int]) -> Iterator[dict[str, int]]:
-    """A service that very many sessions provide is told of in several texts."""
+    """The providers of a service in parts, since there may be very many."""
     left = iter(providers.items())
     while some := dict(islice(left, PORTION)):
         yield some

@@ -1,35 +1,51 @@
-"""What the registry allows: each rule looks at a state and raises :class:`Refused`, or does not. Pure."""
+"""The rules of the registry. Each looks at a registry, and raises :class:`Refused` if it forbids a change. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container
+from typing import Any
+
 from bussrv.errors import OverLimit, Refused
-from bussrv.registry.state import SERVER_ROLE, RegistryState, Session
-from bussrv.values import RESERVED_PREFIX, check_service_name
+from bussrv.registry.event_fold import EventFold
+from bussrv.registry.session import SERVER_ROLE, Session
+from bussrv.values import RESERVED_PREFIX, check_service_name, is_reserved
 
 
-def open_session(state: RegistryState, session_id: str) -> Session:
+def open_session(state: EventFold, session_id: str) -> Session:
     """The session of that id.
 
     :raises Refused: ``session-closed``.
     """
-    session = state.sessions.get(session_id)
+    session = state.session(session_id)
     if session is None:
         raise Refused("session-closed", "the session is closed")
     return session
 
 
 def may_register(name: str, *, hosted: bool = False) -> None:
-    """Whether a client, or (``hosted``) the server itself, may provide a service of that name.
+    """Check that a client, or (``hosted``) the server itself, may provide a service of that name.
 
     :raises Refused: ``bad-service-name`` or ``reserved-name``.
     """
     check_service_name(name)
-    if name.startswith(RESERVED_PREFIX) and not hosted:
-        raise Refused("reserved-name", f"service names that begin with {RESERVED_PREFIX} belong to the server")
+    if is_reserved(name) and not hosted:
+        raise Refused(
+            "reserved-name",
+            f"service names that begin with {RESERVED_PREFIX} belong to the server, in any spelling",
+        )
+
+
+def may_be_named(name: Any, *known: Container[str | None]) -> None:
+    """Check that a name is in one of ``known``, or may be the name of a new service.
+
+    :raises Refused: ``bad-service-name``.
+    """
+    if not isinstance(name, str) or not any(name in each for each in known):
+        check_service_name(name)
 
 
 def may_have_more(count: int, most: int, reason: str, what: str, limit: str) -> None:
-    """Whether a session that has so many services, or subscriptions, may have one more.
+    """Check that a session that has ``count`` services, or subscriptions, may have one more.
 
     :raises OverLimit: for ``reason``.
     """
@@ -37,17 +53,27 @@ def may_have_more(count: int, most: int, reason: str, what: str, limit: str) -> 
         raise OverLimit(reason, f"a session has at most {most} {what}", limit, most)
 
 
-def may_unregister(state: RegistryState, session_id: str, name: str) -> None:
-    """Whether a session provides the service it wants to provide no longer.
+def may_be_more_services(count: int, most: int) -> None:
+    """Check that the sessions of this server, which provide ``count`` services, may provide one more.
+
+    :raises OverLimit: ``too-many-services-in-all``.
+    """
+    if count >= most:
+        message = f"there are at most {most} services"
+        raise OverLimit("too-many-services-in-all", message, "max-services-total", most)
+
+
+def may_unregister(state: EventFold, session_id: str, name: str) -> None:
+    """Check that a session provides the service that it unregisters.
 
     :raises Refused: ``not-registered``.
     """
-    if session_id not in state.services.get(name, ()):
+    if not state.provides(session_id, name):
         raise Refused("not-registered", f"the service {name!r} is not registered by this session")
 
 
-def may_unsubscribe(state: RegistryState, session_id: str, name: str) -> None:
-    """Whether a session has the subscription it wants to end.
+def may_unsubscribe(state: EventFold, session_id: str, name: str) -> None:
+    """Check that a session has the subscription that it ends.
 
     :raises Refused: ``no-such-subscription``.
     """
@@ -56,26 +82,38 @@ def may_unsubscribe(state: RegistryState, session_id: str, name: str) -> None:
 
 
 def grant_routing_id(
-    state: RegistryState, session: Session, wanted: str | None, server_id: str, role: str | None = None
+    state: EventFold,
+    session: Session,
+    wanted: str | None,
+    is_kept: Callable[[Session, str, str | None], bool],
+    role: str | None = None,
 ) -> str:
-    """The routing id that a session gets: the one it wants when that is free, else the one it has.
+    """The routing id that a session gets: the one it wants if that is free, otherwise the one it has.
 
-    No further routing id of another session keeps a server from having its own.
+    A server gets its own even if it is a further routing id of another session.
+
+    :param is_kept: whether a routing id is this server's own, or held for another client than that session.
     """
     if not wanted or wanted == session.routing_id:
         return session.routing_id
     is_shared = role != SERVER_ROLE and state.is_shared(wanted, session.id)
-    if wanted == server_id or state.owner(wanted) is not None or is_shared:
+    if state.owner(wanted) is not None or is_shared or is_kept(session, wanted, role):
         return session.routing_id
     return wanted
 
 
 def grant_routing_ids(
-    state: RegistryState, session: Session, wanted: tuple[str, ...], server_id: str
+    state: EventFold, session: Session, wanted: tuple[str, ...], is_kept: Callable[[Session, str, str | None], bool]
 ) -> tuple[str, ...]:
-    """Which further routing ids a session gets: each once, none that is another session's own, or the server's."""
+    """The further routing ids that a session gets: each once, and none that is another's own or held for another."""
     return tuple(
         routing_id
         for routing_id in dict.fromkeys(wanted)
-        if routing_id and routing_id != server_id and state.owner(routing_id) in (None, session.id)
+        if routing_id and state.owner(routing_id) in (None, session.id) and not is_kept(session, routing_id, None)
     )
+
+
+def renews_lease(state: EventFold, session_id: str, service: str) -> bool:
+    """Whether a request to subscribe only renews a lease."""
+    session = state.session(session_id)
+    return session is not None and session.persistent and state.subscription(session_id, service) is not None

@@ -5,7 +5,7 @@
     {"seq":812,"sessions":[{"id":"5f1c2ab94e07.3","protocol":"objects","routing_id":"ann",…}],
      "services":{"tv":["5f1c2ab94e07.3"]},"subscriptions":[{"session":"5f1c2ab94e07.3","interest":{…},…}]}
 
-``seq`` is the number of the last record that it has taken in.
+``seq`` is the number of the last record that was applied.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from bussrv.registry.state import RegistryState, Session, Subscription
+from bussrv.registry.session import Session, Subscription
+from bussrv.registry.state import RegistryState
 
 _encode = msgspec.json.Encoder().encode
 
@@ -21,7 +22,7 @@ _encode = msgspec.json.Encoder().encode
 class Snapshot(Struct, frozen=True):
     """Every session, service and subscription.
 
-    :ivar seq: the number of the last record taken in, 0 before the first.
+    :ivar seq: the number of the last record that was applied, 0 before the first.
     :ivar services: by name, the ids of the sessions that provide each.
     """
 
@@ -32,7 +33,7 @@ class Snapshot(Struct, frozen=True):
 
 
 def snapshot(seq: int, state: RegistryState) -> Snapshot:
-    """What ``state`` holds once record ``seq`` is applied; what becomes of the state later does not change it."""
+    """A snapshot of ``state``, to which record ``seq`` was applied last; later changes of the state do not alter it."""
     services = {name: list(providers) for name, providers in state.services.items()}
     return Snapshot(seq, list(state.sessions.values()), services, list(state.all_subscriptions()))
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import gc
 
 YOUNG = 20_000
-"""How many more objects there have to be before the collector looks at the young ones."""
+"""How many new objects start a collection of young ones."""
 
 
 def tune_collector() -> None:
-    """Let the collector look less often.
+    """Make collections rarer.
 
-    A bus makes many objects that wait a moment in queues and go away by themselves; with its defaults the collector
-    looks through all that wait every 700 of them, which costs more than writing the journal. What is there when the
-    server starts stays, and is not looked at again.
+    A bus makes many short-lived objects that wait in queues. By default, Python looks through all of them for every 700
+    new ones, which costs more than writing the journal. Objects that exist when the server starts are never looked at.
     """
     gc.collect()
     gc.freeze()

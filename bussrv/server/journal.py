@@ -1,44 +1,49 @@
-"""The journal that a server is configured with: recovered, opened, and let go of."""
+"""The journal of a server: recovered, opened and closed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
 from bussrv.clock import Clock
 from bussrv.errors import JournalError
-from bussrv.interfaces import IJournal
 from bussrv.journal.batch import BatchWriter, Rotation, SyncMode
+from bussrv.journal.interfaces import IJournal
 from bussrv.journal.keys import PrivateKey, read_private
 from bussrv.journal.lock import JournalLock
-from bussrv.journal.manifest import MANIFEST_NAME, read_manifest
+from bussrv.journal.manifest import MANIFEST_NAME
+from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.memory import MemoryJournal
-from bussrv.journal.pseudonym_keys import Kind, check_key_file
+from bussrv.journal.outlook import Growth, Outlook
+from bussrv.journal.pseudonym_keys import Kind, check_key_file, renamed
 from bussrv.journal.pseudonyms import Pseudonyms
 from bussrv.journal.recovery import Damaged, Recovered, recover
 from bussrv.journal.salvage import salvage
 from bussrv.journal.sealing import Sealer
+from bussrv.journal.space import Space
 from bussrv.journal.upkeep import Policy, Upkeep
 from bussrv.journal.writer import FileJournal
 from bussrv.registry.fold import RegistryFold
 from bussrv.registry.state import RegistryState
+from bussrv.server.sources import of_option
 
 log = Logger()
 
 
 class JournalConfig(Struct, frozen=True, kw_only=True):
-    """Where the journal is and how it is kept.
+    """The place of a journal, and how it is kept.
 
-    :ivar key: the file of the key that seals are signed with.
-    :ivar pseudonyms: the file of the keys of pseudonyms; without it names and addresses are written as they are.
-    :ivar salvage: whether to go on behind damage.
+    :ivar key: the file of the key that signs seals.
+    :ivar pseudonyms: the file of the keys of pseudonyms; without it, names and addresses are written as they are.
+    :ivar salvage: whether to begin a new chain after damage.
+    :ivar min_free: bytes of the volume that stay free; ``None``: see :mod:`bussrv.journal.space`.
     """
 
     directory: Path
@@ -48,10 +53,11 @@ class JournalConfig(Struct, frozen=True, kw_only=True):
     key: Path | None = None
     pseudonyms: Path | None = None
     salvage: bool = False
+    min_free: int | None = None
 
 
 class NoJournal:
-    """What a server without a journal has instead of a :class:`JournalPlace`."""
+    """Takes the place of :class:`JournalPlace` in a server without a journal."""
 
     def __init__(self) -> None:
         self.recovered = Recovered()
@@ -68,26 +74,41 @@ class NoJournal:
     def abandon(self) -> None:
         """Nothing was opened."""
 
+    def outlook(self) -> Outlook:
+        """Nothing grows."""
+        return Outlook()
+
 
 class JournalPlace:
     """The journal directory of a running server. It is locked from the beginning until :meth:`close`.
 
-    :ivar recovered: what was there.
-    :ivar state: the registry that it says.
-    :raises JournalError: if it cannot be used, or is damaged and not to be salvaged.
+    :param place: the place of the value of an option, by its name.
+    :ivar recovered: the journal as it was found.
+    :ivar state: the registry that the journal says.
+    :raises JournalError: it cannot be used, or is damaged and not to be salvaged.
     """
 
-    def __init__(self, config: JournalConfig, clock: Clock, reactor: Any) -> None:
+    def __init__(
+        self,
+        config: JournalConfig,
+        clock: Clock,
+        reactor: Any,
+        place: Callable[[str], str] = of_option,
+    ) -> None:
         self._config = config
         self._clock = clock
         self._reactor = reactor
         self._journal: FileJournal | None = None
         self._upkeep: Upkeep | None = None
+        self._growth: Growth | None = None
         self._background = ThreadPoolExecutor(1, "bussrv-journal-upkeep")
-        self._lock = JournalLock(config.directory)
+        with _naming(place("journal")):
+            self._lock = JournalLock(config.directory)
         try:
-            self._key = self._read_key()
-            self._pseudonyms = self._open_pseudonyms()
+            with _naming(place("journal-key")):
+                self._key = self._read_key()
+            with _naming(place("journal-pseudonyms")):
+                self._pseudonyms = self._open_pseudonyms()
             self._fold, self.recovered = self._recover()
         except BaseException:
             self._lock.release()
@@ -95,7 +116,7 @@ class JournalPlace:
         self.state = self._fold.state.copy()
         if self._pseudonyms is not None:
             _name(self.state, self._pseudonyms.reveal_text)
-            # What was written down before there were pseudonyms is not to stand in new snapshots.
+            # Names from before there were pseudonyms must not stand in new snapshots.
             _name(self._fold.state, self._pseudonyms.hide_text)
 
     def _read_key(self) -> PrivateKey | None:
@@ -122,14 +143,14 @@ class JournalPlace:
         except Damaged as error:
             if not self._config.salvage:
                 raise
-            log.critical("journal: a new chain begins behind this damage: {error}", error=error)
+            log.critical("journal: a new chain begins after this damage: {error}", error=error)
             fold = RegistryFold()
             return fold, salvage(self._config.directory, error.damage, fold)
 
     def open(self, server: str, boot: str) -> IJournal:
-        """Go on with the journal.
+        """Continue the journal.
 
-        :param boot: the id of this run.
+        :param boot: the id of this boot.
         :raises JournalError: if another key than the one given is in force, or the manifest cannot be written.
         """
         directory, pseudonyms = self._config.directory, self._pseudonyms
@@ -147,6 +168,16 @@ class JournalPlace:
             clock=self._clock,
             later=self._background.submit,
         )
+        policy = self._config.policy
+        space = Space(directory, self._config.min_free, self._clock)
+        self._growth = Growth(
+            directory,
+            space,
+            manifest.closed(),
+            self._clock,
+            retain_age=policy.retain_age,
+            retain_bytes=policy.retain_bytes,
+        )
         writer = BatchWriter(
             directory,
             server,
@@ -159,6 +190,7 @@ class JournalPlace:
             before_batch=self._keep_pseudonyms,
             before_segment=self._lock.renew,
             last_seal=lambda: sealer.last_hash,
+            space=space,
         )
         upkeep.begin()
         self._upkeep = upkeep
@@ -166,18 +198,22 @@ class JournalPlace:
         self._journal = FileJournal(writer, self._reactor, upkeep, hide)
         return self._journal
 
+    def outlook(self) -> Outlook:
+        """The outlook: how long the disk lasts."""
+        return Outlook() if self._growth is None else self._growth.outlook()
+
     def _keep_pseudonyms(self) -> None:
         if self._pseudonyms is not None:
             self._pseudonyms.refresh()
             self._pseudonyms.flush()
 
     def close(self) -> Deferred[None]:
-        """Write what is queued, seal it, and let another server have the directory."""
+        """Write and seal everything that is queued, and unlock the directory."""
         closed = succeed(None) if self._journal is None else self._journal.close()
         return closed.addBoth(self._let_go)
 
     def abandon(self) -> None:
-        """Let go at once of a directory in which nothing was written, because the server could not start."""
+        """Unlock a directory in which nothing was written, because the server could not start."""
         if self._upkeep is not None:
             self._upkeep.stop()
         if self._journal is not None:
@@ -186,7 +222,7 @@ class JournalPlace:
         self._lock.release()
 
     def _let_go(self, result: Any) -> Any:
-        # What has not begun is left to the next boot.
+        # Work that has not begun is left to the next boot.
         self._background.shutdown(cancel_futures=True)
         if self._pseudonyms is not None:
             self._pseudonyms.close()
@@ -194,8 +230,16 @@ class JournalPlace:
         return result
 
 
+@contextmanager
+def _naming(place: str) -> Iterator[None]:
+    """Name the place of the value that cannot be used."""
+    try:
+        yield
+    except JournalError as error:
+        raise JournalError(f"{place}: {error}") from error
+
+
 def _name(state: RegistryState, name: Callable[[Kind, str], str]) -> None:
-    """Give the users and addresses of sessions other names."""
+    """The event with the users and addresses of sessions replaced."""
     for each in tuple(state.sessions.values()):
-        actor = each.actor and name("actor", each.actor)
-        state.sessions[each.id] = replace(each, peer=name("peer", each.peer), actor=actor)
+        state.sessions[each.id] = renamed(each, name)

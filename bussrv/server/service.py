@@ -1,21 +1,18 @@
-"""The composition root: everything a server is made of, started and stopped in order."""
+"""The composition root: starts and stops all parts of a server in order."""
 
 from __future__ import annotations
 
 import platform
 import secrets
-import signal
-import threading
-from collections.abc import Iterable
-from contextlib import suppress
-from functools import partial
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import twisted
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, succeed
-from twisted.internet.error import CannotListenError, ReactorNotRunning
-from twisted.logger import Logger
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger, globalLogPublisher
 
 from bussrv import events as ev
 from bussrv.bus.bus import Bus
@@ -28,9 +25,15 @@ from bussrv.journal.recovery import Recovered
 from bussrv.registry.registry import Registry
 from bussrv.server.collector import tune_collector
 from bussrv.server.config import Config
+from bussrv.server.descriptors import most_connections, most_sessions, raise_limit
 from bussrv.server.journal import JournalPlace, NoJournal
+from bussrv.server.logtext import escape_log
+from bussrv.server.monotonic import run_on_monotonic_clock
 from bussrv.server.options import BusOptions, Options, StartError
+from bussrv.server.ports import open_ports, warn_of_exposed
+from bussrv.server.signals import obey_signals
 from bussrv.services.hosting import HostedServices
+from bussrv.settings import Settings
 from bussrv.values import Traffic
 from bussrv.version import VERSION
 
@@ -46,7 +49,7 @@ _LOSES = {
 
 
 def new_id() -> str:
-    """An id that nobody else has: 96 random bits in hexadecimal."""
+    """A unique id: 96 random bits in hexadecimal."""
     return secrets.token_hex(12)
 
 
@@ -81,60 +84,71 @@ class BusService(Service):
     def startService(self) -> None:
         """Replay the journal, open the ports, and close what the last boot left open.
 
-        :raises StartError: says in one sentence what stands in the way; nothing is left open then.
+        :raises StartError: has a sentence for each fault; nothing is left open then.
         """
         try:
             self._start()
-        except (JournalError, ConfigError, CannotListenError) as error:
+        except (JournalError, ConfigError) as error:
             for listener in self.listeners.values():
                 listener.stopService()
             self._place.abandon()
-            raise StartError(_sentence(error)) from error
+            sentences = error.sentences if isinstance(error, ConfigError) else [str(error)]
+            raise StartError(*sentences) from error
         super().startService()
 
     def _start(self) -> None:
         if self._config.journal is not None:
-            self._place = JournalPlace(self._config.journal, self._clock, self._reactor)
+            self._place = JournalPlace(self._config.journal, self._clock, self._reactor, self._config.place)
         recovered = self._place.recovered
         server_id = self._config.server_id or recovered.server or f"bussrv-{secrets.token_hex(4)}"
         boot = secrets.token_hex(6)
         journal = self._place.open(server_id, boot)
-        settings = self._config.settings
+        limit = raise_limit(self._config.settings.max_sessions)
+        settings = self._fitting(limit)
         self.registry = Registry(
             journal, self._clock, new_id, server_id=server_id, boot=boot, state=self._place.state, settings=settings
         )
         self.bus = Bus(self.registry, settings, server_id, new_id, self._clock, self._reactor)
+        if self._config.journal is not None:
+            self.bus.report("journal", lambda: self._place.outlook().report())
+        self.bus.streams.most_connections = most_connections(limit)
         self.registry.observe(MembershipAnnouncer(self.bus))
         self._hosted = HostedServices(self._services, self.bus, journal, self._reactor)
-        self._dialers = self._make_dialers()
-        self._listen()
+        self._open()
         self._note_start(recovered)
         self._close_left_open()
         self._hosted.start()
         for dialer in self._dialers:
             dialer.startService()
-        # Not before the reactor runs: from then on being told to stop is orderly.
+        # Not before the reactor runs: from then on a stop is orderly.
         self._reactor.callWhenRunning(self._show_banner, server_id)
 
-    def _listen(self) -> None:
-        for wire_format in self._formats:
-            name = wire_format.name
-            try:
-                listener = wire_format.listen(self.bus, self._config.endpoints[name], self._reactor)
-            except ConfigError as error:
-                raise ConfigError(f"--{name}: {error}") from error
-            listener.startService()
-            self.listeners[name] = listener
+    def _fitting(self, limit: int) -> Settings:
+        """The settings, with no more sessions than a process that may open ``limit`` files can have."""
+        wanted = self._config.settings.max_sessions
+        most = most_sessions(wanted, limit)
+        if most < wanted:
+            log.warn(
+                "--max-sessions is {most}, not {wanted}: the system lets the server open {limit} files (ulimit -n)",
+                most=most,
+                wanted=wanted,
+                limit=limit,
+            )
+        return replace(self._config.settings, max_sessions=most)
 
-    def _make_dialers(self) -> list[LinkDialer]:
-        dialers = []
+    def _open(self) -> None:
+        """Open the ports, and make the links. The faults of both are reported together."""
+        faults: list[str] = []
         for description in self._config.links:
-            try:
+            with _noting(self._config.place("link"), faults):
                 endpoint = parse_link(description, self._reactor)
-            except ConfigError as error:
-                raise ConfigError(f"--link: {error}") from error
-            dialers.append(LinkDialer(description, endpoint, self.bus, self._reactor))
-        return dialers
+                self._dialers.append(LinkDialer(description, endpoint, self.bus, self._reactor))
+        try:
+            open_ports(self._formats, self._config, self.bus, self._reactor, self.listeners)
+        except ConfigError as error:
+            faults = [*error.sentences, *faults]
+        if faults:
+            raise ConfigError(*faults)
 
     def _note_start(self, recovered: Recovered) -> None:
         addresses = {name: listener.address for name, listener in self.listeners.items()}
@@ -174,7 +188,9 @@ class BusService(Service):
             log.info("  journal is off")
         else:
             log.info("  journal in {journal}{loses}", journal=journal.directory, loses=_LOSES[journal.sync])
-        log.info("To serve other hosts name an interface, for example: --objects tcp:7890:interface=0.0.0.0")
+            log.info("  journal: {outlook}", outlook=self._place.outlook())
+        warn_of_exposed(self.listeners)
+        log.info("bussrv is ready")
 
     async def _stop(self) -> None:
         self.bus.links.stop()
@@ -182,7 +198,7 @@ class BusService(Service):
             await dialer.stopService()
         for listener in reversed(tuple(self.listeners.values())):
             await listener.stopService()
-        await (self.bus.links.settled() or succeed(None))
+        await self.bus.links.finish()
         self._hosted.stop()
         self.registry.note(ev.ServerStopped())
         await self._place.close()
@@ -194,32 +210,21 @@ class BusService(Service):
         return Deferred.fromCoroutine(self._stop())
 
 
-def _sentence(error: Exception) -> str:
-    if isinstance(error, CannotListenError):
-        what = getattr(error.socketError, "strerror", None) or error.socketError
-        where = f"{error.interface or 'any interface'}, port {error.port}"
-        return f"cannot listen on {where}: {what}"
-    return str(error)
-
-
-def _stop_on_signals(reactor: Any) -> None:
-    """Being told to stop is no failure: exit with status 0, where ``twistd`` would end with the signal."""
-    if threading.current_thread() is not threading.main_thread():
-        return
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: reactor.callFromThread(partial(_stop, reactor)))
-
-
-def _stop(reactor: Any) -> None:
-    # Being told again while it stops changes nothing.
-    with suppress(ReactorNotRunning):
-        reactor.stop()
+@contextmanager
+def _noting(place: str, faults: list[str]) -> Iterator[None]:
+    """Note what is wrong with a value, instead of raising it."""
+    try:
+        yield
+    except ConfigError as error:
+        faults.append(f"{place}: {error}")
 
 
 def makeService(options: BusOptions) -> BusService:
-    """What ``twistd bussrv`` runs."""
+    """The service that ``twistd bussrv`` runs."""
     from twisted.internet import reactor
 
-    reactor.callWhenRunning(_stop_on_signals, reactor)
+    escape_log(globalLogPublisher)
+    run_on_monotonic_clock(reactor)
+    obey_signals(reactor)
     reactor.callWhenRunning(tune_collector)
     return BusService(options.config, options.formats, reactor, services=options.services)

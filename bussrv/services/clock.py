@@ -1,4 +1,4 @@
-"""``bus/clock``: the time of the server, every second while somebody watches. ``2026-11-21T14:02:03.000123Z``, UTC."""
+"""``bus/clock``: the time of the server in UTC, every second while subscribed to: ``2026-11-21T14:02:03.000123Z``."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class ClockService:
         return format_time(self._host.bus.utc()).encode()
 
     def watched(self) -> None:
-        """Tell the time from now on."""
+        """Publish the time every second from now on."""
         self._ticking.start(INTERVAL, now=False)
 
     def unwatched(self) -> None:
-        """Tell it no longer."""
+        """Publish no longer."""
         self._ticking.stop()
 
 

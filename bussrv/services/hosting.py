@@ -1,30 +1,25 @@
-"""Hosts the services that the server itself provides: they are found, offered, asked and watched like all others.
+"""Hosting of the services that the server itself provides: clients find, subscribe to and request them as any other.
 
-One session of the server provides them all. An update goes to those who subscribed to the service, SPP watchers and
-Inbus subscribers; members of the object network ask for the present state with ``services/request``.
+One session of the server provides all of them. Updates go to SPP and Inbus subscribers. Members of the object network
+ask for the present state with ``services/request``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from twisted.logger import Logger
 from zope.interface import implementer
 
 from bussrv import events as ev
-from bussrv.bus.delivery import Batch
-from bussrv.interfaces import (
-    IBus,
-    IEncoding,
-    IHostedService,
-    IJournal,
-    IRegistryObserver,
-    IServiceHost,
-    IServiceObject,
-    ISessionLink,
-)
+from bussrv.bus.interfaces import IBus, IEncoding, ISessionLink
+from bussrv.bus.outgoing import Bundle
+from bussrv.interfaces import IHostedService, IServiceHost, IServiceObject
+from bussrv.journal.interfaces import IJournal
 from bussrv.journal.record import Stamped
+from bussrv.registry.interfaces import IRegistryObserver
+from bussrv.registry.throttle import LOG_BURST, LOG_RATE, Throttle
 from bussrv.values import Traffic
 
 PROTOCOL = "bus"
@@ -35,21 +30,21 @@ log = Logger()
 
 @implementer(ISessionLink)
 class _NoWay:
-    """To the server's own session nothing is sent."""
+    """The link of the server's own session, to which nothing is sent."""
 
     def encoding_for(self, options: dict[str, Any] | None) -> IEncoding:
         raise NotImplementedError
 
-    def send(self, batch: Batch) -> None:
+    def send(self, bundle: Bundle) -> None:
         raise NotImplementedError
 
     def close(self, reason: str) -> None:
-        """It ends with the server."""
+        """Do nothing: the session ends with the server."""
 
 
 @implementer(IServiceHost)
 class Host:
-    """What one hosted service works with."""
+    """The environment of one hosted service."""
 
     def __init__(self, name: str, bus: IBus, journal: IJournal, reactor: Any) -> None:
         self.bus = bus
@@ -59,7 +54,7 @@ class Host:
         self._flush: Any = None
 
     def publish(self, payload: bytes) -> None:
-        """Give ``payload`` to those who subscribed to the service."""
+        """Publish ``payload`` on the service."""
         self.bus.update(self._name, payload)
         if self._flush is None:
             self._flush = self.reactor.callLater(0, self._flush_now)
@@ -73,7 +68,7 @@ class Host:
 class HostedServices:
     """The services that the server itself provides.
 
-    :param plugins: those that are on.
+    :param plugins: the services that are switched on.
     """
 
     def __init__(self, plugins: Iterable[IHostedService], bus: IBus, journal: IJournal, reactor: Any) -> None:
@@ -81,14 +76,22 @@ class HostedServices:
         self._plugins = list(plugins)
         self._services: dict[str, IServiceObject] = {}
         self._watched: set[str] = set()
+        self._complaints = Throttle(LOG_RATE, LOG_BURST, reactor.seconds)
         for plugin in self._plugins:
-            service = plugin.make(Host(plugin.name, bus, journal, reactor))
+            try:
+                service = plugin.make(Host(plugin.name, bus, journal, reactor))
+            except Exception as error:
+                kind = type(error).__name__
+                log.error(
+                    "--services: {name} is not provided: {kind}: {error}", name=plugin.name, kind=kind, error=error
+                )
+                continue
             self._services[plugin.name] = service
             bus.host(plugin.name, plugin.content_type, service.snapshot)
         bus.registry.observe(self)
 
     def start(self) -> None:
-        """Offer them."""
+        """Register the services."""
         if not self._services:
             return
         self._session_id = self._bus.open(PROTOCOL, "local", _NoWay()).id
@@ -97,14 +100,14 @@ class HostedServices:
             registered.addErrback(lambda failure: log.failure("a service cannot be offered", failure))
 
     def stop(self) -> None:
-        """The server stops."""
+        """End the services, because the server stops."""
         for name in tuple(self._watched):
-            self._services[name].unwatched()
+            self._tell(name, self._services[name].unwatched)
         if self._services:
             self._bus.close(self._session_id, "server-stopped", Traffic())
 
     def registry_changed(self, stamped: Stamped) -> None:
-        """Say when the first one watches, and when the last one does no longer; see :class:`IRegistryObserver`."""
+        """Tell services of their first subscriber and after their last; see :class:`IRegistryObserver`."""
         event = stamped.event
         if isinstance(event, (ev.SubscriptionAdded, ev.SubscriptionRemoved)) and event.service in self._services:
             self._look(event.service)
@@ -116,7 +119,19 @@ class HostedServices:
         is_watched = self._bus.is_watched(name)
         if is_watched and name not in self._watched:
             self._watched.add(name)
-            self._services[name].watched()
+            self._tell(name, self._services[name].watched)
         elif not is_watched and name in self._watched:
             self._watched.remove(name)
-            self._services[name].unwatched()
+            self._tell(name, self._services[name].unwatched)
+
+    def _tell(self, name: str, tell: Callable[[], None]) -> None:
+        """Call a method of a service. Exceptions are logged here, since the registry is in the middle of a change."""
+        try:
+            tell()
+        except Exception:
+            self._bus.counters["internal-error"] += 1
+            suppressed = self._complaints.admit(name)
+            if suppressed is not None:
+                log.failure(
+                    "the service {name} failed ({suppressed} more not logged)", name=name, suppressed=suppressed
+                )

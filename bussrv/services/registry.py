@@ -1,7 +1,7 @@
-"""``bus/registry``: who is there and who wants what, as JSON; then every registry event, exactly as journaled.
+"""``bus/registry``: the registry as JSON, then every journaled event, exactly as in the journal.
 
-The snapshot is that of :mod:`bussrv.registry.snapshot`. Its ``seq`` is the number of the last record that it has taken
-in: the first update is the next one.
+The snapshot is that of :mod:`bussrv.registry.snapshot`. Its ``seq`` is the number of the last record that was applied:
+the first update is the next record.
 """
 
 from __future__ import annotations
@@ -13,40 +13,39 @@ from zope.interface import implementer
 from bussrv.interfaces import IServiceHost, IServiceObject
 from bussrv.journal import record
 from bussrv.journal.record import Record
-from bussrv.registry.snapshot import encode, snapshot
-from bussrv.registry.state import RegistryState
+from bussrv.registry.live_snapshot import LiveSnapshot
 
 
 @implementer(IServiceObject)
 class RegistryService:
-    """The registry as a fold of what the journal said.
+    """The fold of the records that its subscribers were told of.
 
-    What the registry knows already, but the journal does not yet, is in the updates behind the snapshot.
+    Facts that the server has applied, but not journaled yet, follow as updates.
     """
 
     def __init__(self, host: IServiceHost) -> None:
         self._host = host
-        self._state: RegistryState = host.bus.registry.state.copy()
+        self._registry = LiveSnapshot(host.bus.registry.state.copy())
         self._seq = 0
         self._is_watched = False
         host.journal.follow(self._written)
 
     def snapshot(self) -> bytes:
         """Every session, service and subscription."""
-        return encode(snapshot(self._seq, self._state))
+        return self._registry.encode(self._seq)
 
     def watched(self) -> None:
-        """Tell of every record from now on."""
+        """Publish every record from now on."""
         self._is_watched = True
 
     def unwatched(self) -> None:
-        """Tell no longer."""
+        """Publish no longer."""
         self._is_watched = False
 
     def _written(self, records: list[Record]) -> None:
         for each in records:
             self._seq = each.seq
-            self._state.apply(each.event, each.time)
+            self._registry.apply(each.event, each.time)
             if self._is_watched:
                 self._host.publish(record.encode(each).rstrip(b"\n"))
 

@@ -1,6 +1,6 @@
-"""``bus/statistics``: how the server is doing, as JSON; then, every second while somebody watches, what has changed.
+"""``bus/statistics``: figures of the server as JSON; then, every second while there are subscribers, the changes.
 
-Updates are JSON Merge Patches (RFC 7396). A second without a change brings none.
+Updates are JSON Merge Patches (RFC 7396). There is none for a second without a change.
 
 ::
 
@@ -35,20 +35,29 @@ class StatisticsService:
         self._host = host
         self._started = host.bus.utc()
         self._told: dict[str, Any] = {}
+        self._looked: float | None = None
+        self._latest = b""
         self._telling = LoopingCall(self._tell)
         self._telling.clock = host.reactor
 
     def snapshot(self) -> bytes:
-        """Everything, as those who watch already know it; to the first one as it is now."""
-        return _encode(self._told if self._telling.running else self._look())
+        """The figures that subscribers were told last; without subscribers, figures of at most a second ago."""
+        if self._telling.running:
+            return _encode(self._told)
+        # Counting takes a while with many sessions, and every client may ask.
+        now = self._host.reactor.seconds()
+        if self._looked is None or now - self._looked >= INTERVAL:
+            self._looked = now
+            self._latest = _encode(self._look())
+        return self._latest
 
     def watched(self) -> None:
-        """Look every second from now on."""
+        """Publish changes every second from now on."""
         self._told = self._look()
         self._telling.start(INTERVAL, now=False)
 
     def unwatched(self) -> None:
-        """Look no longer."""
+        """Publish no longer."""
         self._telling.stop()
 
     def _tell(self) -> None:
@@ -77,7 +86,7 @@ class StatisticsService:
 
 
 def merge_patch(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """The JSON Merge Patch (RFC 7396) that makes ``now`` of ``before``. No value in ``now`` may be ``None``."""
+    """The JSON Merge Patch (RFC 7396) from ``before`` to ``now``. No value in ``now`` may be ``None``."""
     patch: dict[str, Any] = {name: None for name in before if name not in now}
     for name, value in now.items():
         if name not in before:

@@ -13,7 +13,8 @@ from msgspec import Struct, field
 
 from bussrv import events as ev
 from bussrv.journal.record import Stamped
-from bussrv.registry.state import SERVER_ROLE, RegistryState
+from bussrv.registry.session import SERVER_ROLE
+from bussrv.registry.state import RegistryState
 
 if TYPE_CHECKING:
     from bussrv.registry.registry import Registry
@@ -63,7 +64,7 @@ class Clock(Protocol):
 
 
 class Place(Protocol):
-    """What attackers know of a world."""
+    """The world as attackers know it."""
 
     server: str
     written: int
@@ -91,7 +92,7 @@ class Place(Protocol):
 
 
 class Attacker:
-    """What a script can do.
+    """The actions of a script.
 
     :param place: where it does that.
     :param number: of the attack; no other one there has it.

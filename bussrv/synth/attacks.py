@@ -61,7 +61,7 @@ class Attacks:
             self._go_on(script, attack)
 
     def resume(self) -> None:
-        """The server is back after a crash. Who attacks it did not go away."""
+        """The server is back after a crash; its attackers are still there."""
         for script, attack in self._running:
             if script is not self._stepping:
                 self._world.after(self._random.uniform(0, 1_000_000), partial(self._go_on, script, attack))

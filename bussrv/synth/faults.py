@@ -1,4 +1,4 @@
-"""What a server never does: records that contradict each other, put into the days of a world on purpose.
+"""Contradictory records, which no server writes, put into the days of a world on purpose.
 
 The journal is written as ever, so lines, headers and seals fit: only what the records say is wrong. Of each fault it is
 known where it is.
@@ -47,6 +47,7 @@ def _and_then_a_subscription(stamped: Stamped) -> Sequence[Stamped]:
         session=event.session,
         routing_id=event.routing_id,
         actor=event.actor,
+        claimed=event.claimed,
         peer=event.peer,
         service="tv/hall",
     )

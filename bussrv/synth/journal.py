@@ -8,7 +8,8 @@ from pathlib import Path
 from bussrv.journal.batch import BatchWriter, Entry, Rotation, make_entry
 from bussrv.journal.files import Files
 from bussrv.journal.keys import PrivateKey
-from bussrv.journal.manifest import MANIFEST_NAME, read_manifest
+from bussrv.journal.manifest import MANIFEST_NAME
+from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.record import Stamped
 from bussrv.journal.recovery import recover
 from bussrv.journal.sealing import Sealer

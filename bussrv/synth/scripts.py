@@ -1,4 +1,4 @@
-"""What attackers, and clients that are out of order, do. Each script does a little, and says how long it waits then.
+"""Scripts of attackers and faulty clients. A script takes a few actions at a time, and yields the time until the next.
 
 A server that crashed meanwhile has closed their sessions: a script goes on with what is left of them.
 """
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from bussrv import events as ev
 from bussrv.errors import OverLimit
 from bussrv.registry.throttle import Throttle
+from bussrv.settings import Settings
 from bussrv.synth.attacker import Attacker
 
 SECOND = 1_000_000.0
@@ -18,8 +19,11 @@ SECOND = 1_000_000.0
 GUESSES_PER_CONNECTION = 3
 """After so many failures the server closes an SPP connection."""
 
+ATTACKED = "admin"
+"""The account that is attacked."""
+
 MOST_CONNECTS = 20
-"""What ``--max-connects`` is set to, while the server is flooded."""
+"""The value of ``--max-connects`` during a flood."""
 
 STORMERS = 12
 """How many clients a machine has whose clients come back all at once."""
@@ -41,7 +45,8 @@ def _guess(attacker: Attacker, guesses: int, reason: str) -> Iterator[float]:
         if session is None:
             return
         attacker.attack.tried += 1
-        attacker.cause(ev.AuthFailed(reason="bad-credentials", **session.about()))
+        tried = {**session.about(), "claimed": ATTACKED}
+        attacker.cause(ev.AuthFailed(method="password", reason="bad-credentials", **tried))
     attacker.leave(session_id, reason)
 
 
@@ -117,7 +122,7 @@ def flap(attacker: Attacker) -> Iterator[float]:
 
 
 def steal_identity(attacker: Attacker) -> Iterator[float]:
-    """Somebody asks for the routing id of another one until that one is gone for a moment, and keeps it then."""
+    """A client asks for the routing id of another one until that one is gone for longer than its id is held."""
     attack = attacker.attack
     routing_id = attack.routing_id = f"gate-{attacker.number}"
     owner = attacker.join(routing_id, attacker.other())
@@ -128,7 +133,8 @@ def steal_identity(attacker: Attacker) -> Iterator[float]:
         attack.tried += 1
         attacker.identify(thief, routing_id)
     attacker.leave(owner, "connection-lost")
-    yield attacker.pause(0.1, 1)
+    hold = Settings().routing_id_hold
+    yield attacker.pause(hold + 1, hold + 10)
     attack.tried += 1
     attacker.identify(thief, routing_id)
     yield attacker.pause(1, 5)

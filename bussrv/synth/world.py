@@ -18,10 +18,12 @@ from zope.interface import implementer
 
 from bussrv import events as ev
 from bussrv.errors import Refused
-from bussrv.interfaces import IJournal
+from bussrv.journal.interfaces import IJournal
 from bussrv.journal.record import Record, Stamped
-from bussrv.registry.registry import Identity, Registry
-from bussrv.registry.state import SERVER_ROLE, RegistryState, Session
+from bussrv.registry.claims import Claims
+from bussrv.registry.registry import Registry
+from bussrv.registry.session import SERVER_ROLE, Session
+from bussrv.registry.state import RegistryState
 from bussrv.synth.attacker import Attack
 from bussrv.synth.attacks import Attacks
 from bussrv.values import Interest, ModeInterest, RuleInterest, Traffic
@@ -72,7 +74,10 @@ class SimulatedClock:
 
 @implementer(IJournal)
 class _Journal:
-    """Hands on what the registry writes. Everything is durable at once."""
+    """Hands on what the registry writes. Everything is durable at once, and nothing is measured."""
+
+    taken = 0
+    unavailable = None
 
     def __init__(self, write: Write) -> None:
         self._write = write
@@ -83,6 +88,9 @@ class _Journal:
 
     def note(self, stamped: Stamped) -> None:
         self._write([stamped])
+
+    def refuse(self) -> None:
+        """Nothing is refused."""
 
     def follow(self, follower: Callable[[list[Record]], None]) -> None:
         """Nobody follows."""
@@ -236,11 +244,11 @@ class World:
 
     def _member(self, protocol: str = "objects") -> None:
         session = self.registry.open_session(protocol, self._peer())
-        actor = self._random.choice([None, self._random.choice(self._users)])
+        claimed = self._random.choice([None, self._random.choice(self._users)])
         interest = self._random.choice(_INTERESTS)
         name = self._random.choice(["screen", "script", "gateway", "panel"])
-        identity = Identity(session_id=session.id, actor=actor, name=name, vocabulary=protocol)
-        self.registry.identify(identity, interest)
+        claims = Claims(session_id=session.id, claimed=claimed, name=name, vocabulary=protocol)
+        self.registry.identify(claims, interest)
         for service in self._random.sample(self._services, self._random.choice([0, 0, 1, 1, 2, 3])):
             self.after(self._soon(), partial(self._provide, session.id, service))
         self.after(self._lasting(15 * MINUTE), partial(self.leave, session.id, "client-closed"))
@@ -264,6 +272,8 @@ class World:
 
     def _watcher(self) -> None:
         session = self.registry.open_session("spp", self._peer())
+        user = self._users[len(self.state.sessions) % len(self._users)]
+        self.registry.note(ev.AuthSucceeded(**{**session.about(), "actor": user}, method="password"))
         for service in self._random.sample(self._services, self._random.randrange(1, 5)):
             self.after(self._soon(), partial(self._watch, session.id, service))
         self.after(self._lasting(25 * MINUTE), partial(self.leave, session.id, "client-closed"))
@@ -305,13 +315,13 @@ class World:
         traffic = Traffic(objects_in, objects_out, objects_in * draw(80, 900), objects_out * draw(80, 900))
         session = self.state.sessions.get(session_id)
         is_far = session is not None and session.home is not None
-        # What a session of another server sent and got is counted there.
+        # The traffic of a remote session is counted at its home.
         self.registry.close_session(session_id, reason, Traffic() if is_far else traffic)
 
     def identify(self, session_id: str, routing_id: str | None, role: str | None = None) -> None:
         """A member of the object network says who it is, and wants everything."""
-        identity = Identity(session_id=session_id, routing_id=routing_id, role=role, vocabulary="objects")
-        asked = self.registry.identify(identity, ModeInterest())
+        claims = Claims(session_id=session_id, routing_id=routing_id, role=role, vocabulary="objects")
+        asked = self.registry.identify(claims, ModeInterest())
         asked.addErrback(lambda failure: failure.trap(Refused) and None)
 
     # Strangers, and other servers.
@@ -320,10 +330,8 @@ class World:
         peer = self._peer()
         for _ in range(self._random.choice([1, 1, 2, 8])):
             session = self.registry.open_session("spp", peer)
-            actor = self._random.choice(self._users)
-            self.registry.note_from_stranger(
-                ev.AuthFailed(session=session.id, peer=peer, actor=actor, protocol="spp", reason="bad-credentials")
-            )
+            tried = {**session.about(), "claimed": self._random.choice(self._users)}
+            self.registry.note_from_stranger(ev.AuthFailed(method="password", reason="bad-credentials", **tried))
             self.leave(session.id, "bad-credentials")
         if self._random.random() < 0.3:
             refused = ev.LimitReached(
@@ -347,13 +355,13 @@ class World:
 
     def _known_over(self, home: str, peer: str) -> Iterator[str]:
         for _ in range(self._random.randrange(2, 30)):
-            far_id, _ = self.registry.open_far(home, "objects", self._new_id(), peer)
-            self.registry.identify(Identity(session_id=far_id), None)
+            neighbour_id, _ = self.registry.open_remote(home, "objects", self._new_id(), peer)
+            self.registry.identify(Claims(session_id=neighbour_id), None)
             if self._random.random() < 0.5:
-                self.registry.register_service(far_id, self._random.choice(self._services))
-            yield far_id
+                self.registry.register_service(neighbour_id, self._random.choice(self._services))
+            yield neighbour_id
 
     def _unlink(self, session_id: str, known: Sequence[str]) -> None:
         self.leave(session_id, "client-closed")
-        for far_id in known:
-            self.registry.close_session(far_id, "link-lost", Traffic())
+        for neighbour_id in known:
+            self.registry.close_session(neighbour_id, "link-lost", Traffic())

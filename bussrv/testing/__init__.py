@@ -1,1 +1,1 @@
-"""What tests of bussrv, and of wire formats written for it, are made with."""
+"""Helpers for tests of bussrv and of wire formats written for it."""

@@ -20,7 +20,7 @@ FREE_PORTS = ("--objects", "0", "--business", "0", "--inbus", "0", "--spp", "0")
 PATIENCE = 30.0
 
 _LISTENING = re.compile(r"^\S+ \[bussrv\.server\.service#info\] +(\w+) on \w+ (\S+)$")
-_LAST_OF_BANNER = "To serve other hosts"
+_LAST_OF_BANNER = "bussrv is ready"
 
 
 class RunningServer:
@@ -29,7 +29,7 @@ class RunningServer:
     :param journal: the journal directory, or ``off``.
     :param options: further options; they come last, so they override the free ports.
     :param environment: variables to add to those of this process.
-    :ivar addresses: where each wire format listens, by name: host and port.
+    :ivar addresses: where each wire format listens, by name: host and port. Not those on UNIX sockets.
     :ivar lines: what it has logged so far.
     """
 
@@ -58,7 +58,7 @@ class RunningServer:
 
     @staticmethod
     def help_text(environment: Mapping[str, str] | None = None) -> str:
-        """What ``twistd bussrv --help`` prints."""
+        """The text of ``twistd bussrv --help``."""
         command = [*TWISTD, "bussrv", "--help"]
         variables = {**os.environ, **(environment or {})}
         ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True, env=variables)
@@ -74,7 +74,7 @@ class RunningServer:
         while True:
             line = self.next_line()
             listening = _LISTENING.match(line)
-            if listening is not None:
+            if listening is not None and not listening[2].startswith("/"):
                 self.addresses[listening[1]] = parse_address(listening[2])
             if _LAST_OF_BANNER in line:
                 return

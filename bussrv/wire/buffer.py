@@ -1,4 +1,4 @@
-"""The bytes a peer sent that are not understood yet."""
+"""Bytes of a peer that are not read yet."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from __future__ import annotations
 class ReceiveBuffer:
     """Takes chunks in and gives messages out, without copying what stays.
 
-    It holds no limit of its own: a reader raises before it lets more than one message gather, and takes everything
-    that is whole before more is fed.
+    It has no limit of its own: a reader raises before more than one message gathers, and takes every whole message
+    before more is fed.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class ReceiveBuffer:
         self._start = 0
 
     def _grow(self, data: bytes) -> None:
-        """Add less than what waits: were that copied each time, a long message would take quadratic time."""
+        """Add a chunk smaller than the rest: copying the rest each time would take quadratic time."""
         if isinstance(self._data, bytes):
             self._data = bytearray(memoryview(self._data)[self._start :])
         elif self._start:
@@ -42,12 +42,12 @@ class ReceiveBuffer:
         return (self._data, self._start) if isinstance(self._data, bytes) else None
 
     def find(self, byte: bytes, limit: int) -> int:
-        """Where ``byte`` stands first among the first ``limit`` bytes, or -1."""
+        """The first place of ``byte`` among the first ``limit`` bytes, or -1."""
         index = self._data.find(byte, self._start, self._start + limit)
         return index if index < 0 else index - self._start
 
     def peek(self, size: int) -> bytes:
-        """The first ``size`` bytes (fewer, when fewer wait), which stay."""
+        """The first ``size`` bytes, or fewer if fewer wait. They stay."""
         start, end = self._start, self._start + size
         if isinstance(self._data, bytes):
             return self._data[start:end]
@@ -55,15 +55,15 @@ class ReceiveBuffer:
             return bytes(view[start:end])
 
     def take(self, size: int) -> bytes:
-        """The first ``size`` bytes, which must be there; they go."""
+        """Take the first ``size`` bytes, which must be there."""
         taken = self.peek(size)
         self.skip(size)
         return taken
 
     def skip(self, size: int) -> None:
-        """Let the first ``size`` bytes, which must be there, go unread."""
+        """Drop the first ``size`` bytes, which must be there."""
         self._start += size
         if self._start == len(self._data):
-            # An idle connection is not to hold on to the memory of the last thing it said.
+            # An idle connection must not keep the memory of its last message.
             self._data = b""
             self._start = 0

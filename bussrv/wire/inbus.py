@@ -48,13 +48,13 @@ RESERVED_APP_KEYS = frozenset({"*", "_inbus"})
 _MAX_PORT = 0xFFFF
 _MAX_APP_TYPE = (1 << 63) - 1
 _MIN_APP_TYPE = -1 << 63
-# Beyond every range of this format, and what every longer number is read as: converting those costs quadratic time.
+# Beyond every range of this format. Longer numbers are read as this one: converting them costs quadratic time.
 _HUGE = 1 << 64
 _HUGE_DIGITS = 20
 
 
 class Datagram(Struct, frozen=True):
-    """What one datagram says.
+    """The content of one datagram.
 
     :ivar app_type: 0 unless it publishes.
     :ivar host: of the subscriber, as it was written; empty when it publishes.
@@ -87,7 +87,7 @@ _is_base64 = re.compile(r"[A-Za-z0-9+/]*={0,2}").fullmatch
 
 
 def decode(data: bytes) -> Datagram:
-    """What a datagram says.
+    """Read a datagram.
 
     :raises RemoteProtocolError: ``bad-utf8``, ``bad-json``, ``nesting-too-deep``, ``not-an-object``, ``bad-element``,
         ``bad-version``, ``bad-base64``, ``reserved-opcode`` or ``reserved-app-key``; with the position, in bytes, where
@@ -124,7 +124,7 @@ def _decode_fast(data: bytes) -> Datagram | None:
 
 
 def _decode_exactly(data: bytes) -> Datagram:
-    """The slow way, for what the fast one does not take: says exactly what is wrong, or makes do."""
+    """The tolerant reader, for datagrams that the fast one does not take. Its errors are exact."""
     fields = _object(_text(data))
     version = _integer(fields, "version")
     if version not in VERSIONS:
@@ -172,12 +172,12 @@ def _object(text: str) -> dict[str, Any]:
     return fields
 
 
-# The closing quotation mark may be missing: were it asked for, text without one would be searched in quadratic time.
+# The closing quotation mark may be missing: a pattern that requires it takes quadratic time without one.
 _STRING_OR_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]|[\]}]', re.DOTALL)
 
 
 def _check_nesting(text: str) -> None:
-    """Bound what the parser recurses into: else what is accepted would depend on how deep the stack already is."""
+    """Bound the recursion of the parser: otherwise acceptance would depend on the depth of the stack."""
     if text.count("[") + text.count("{") <= MAX_NESTING:
         return
     depth = 0

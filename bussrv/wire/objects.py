@@ -18,13 +18,14 @@ through as the bytes it came in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Container, Iterator
 from operator import length_hint
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import simplejson
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from bussrv.errors import RemoteProtocolError
 from bussrv.wire.faults import VeryLarge, bad_json, brief, check_text, half_of_a_pair, json_kind, parse_int
@@ -34,18 +35,22 @@ MAX_METADATA = 64 << 10
 MAX_PAYLOAD = 16 << 20
 MAX_NESTING = 64
 
+MAX_NATURES = 64
+"""The most natures of an object: each of them is compared with what every member wants."""
+
 MAX_ADDED = 8 << 10
-"""The most bytes of metadata that servers add to what a client sent: ``route`` and ``id``, or what an answer holds
-beside what it repeats. Who reads what a server sends has to take so much more than ``MAX_METADATA``.
+"""The most bytes of metadata that servers add to a client's: ``route`` and ``id``, or the attributes of an answer.
+
+Readers of a server's objects accept so much more than ``MAX_METADATA``.
 """
 
 NUL = b"\0"
 
-FIRST_RUN = 32
-"""The most objects of a chunk that are read ahead at first. Twice as many each time, as those before were served."""
+FIRST_BATCH = 32
+"""The most objects in the first batch of a chunk. Each later batch may be twice as long as the one before."""
 
-LONGEST_RUN = 512
-"""The most objects that are ever read ahead of those that are served."""
+LONGEST_BATCH = 128
+"""The most objects in any batch."""
 
 Id = str | int | float | bool
 
@@ -64,12 +69,12 @@ class Head(Struct, gc=False):
     id: str | int | UnsetType | None = UNSET
     to: str | list[str] | None = None
     sender: str | None = None
-    natures: list[str] | None = None
+    natures: Annotated[list[str], Meta(max_length=MAX_NATURES)] | None = None
     route: Raw = Raw(b"")
 
 
 class BusObject(Struct, gc=False):
-    """An object as it came: metadata as raw bytes (without the NUL), what was read of it, and the payload."""
+    """An object as it came: metadata as raw bytes (without the NUL), its decoded head, and the payload."""
 
     metadata: bytes
     head: Head
@@ -93,7 +98,7 @@ class BadObject(Struct, frozen=True):
 
 
 class _Fault(Exception):
-    """Carries a :class:`BadObject` and the size of the payload that still has to be read past."""
+    """Carries a :class:`BadObject`, and the size of the payload that has to be skipped."""
 
     def __init__(self, bad: BadObject, size: int) -> None:
         super().__init__(bad.message)
@@ -103,9 +108,9 @@ class _Fault(Exception):
 
 _decode_head = msgspec.json.Decoder(Head).decode
 decode_raw = msgspec.json.Decoder(dict[str, Raw]).decode
-"""Every attribute of metadata, its value as the text that it came in."""
+"""Decodes metadata into attributes, each value as its raw JSON."""
 _encode = msgspec.json.Encoder().encode
-# What a number becomes that no double can hold: such an id could not be quoted in a reply.
+# The value of numbers that no double can hold: an id of this value could not be quoted in a reply.
 _BEYOND = (float("inf"), float("-inf"))
 
 
@@ -126,45 +131,67 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
         self._max_nesting = max_nesting
         self._metadata = b""
         self._size = 0
+        self._max_gathered = max_payload
+        self._is_gathered = True
         self._waiting: Head | BadObject | None = None
         self._ahead: Iterator[BusObject] = iter(())
-        self._run = FIRST_RUN
+        self._singles: deque[BusObject] = deque()
+        self._ends: Container[str] = ()
+        self._longest = FIRST_BATCH
+
+    def gather(self, most: int | None = None) -> None:
+        """From now on gather payloads of up to ``most`` bytes; by default all that are within the limit.
+
+        A larger payload is skipped as it comes, and its object comes without it.
+        """
+        self._max_gathered = self._max_payload if most is None else most
 
     def expect_server(self) -> None:
-        """From now on a server is heard: what it says may hold more than what a client may; see :func:`max_relayed`."""
+        """From now on read objects of a server, whose metadata may be longer; see :func:`max_relayed`."""
         self._max_metadata = max_relayed(self._max_metadata)
 
     def feed(self, data: bytes) -> None:
         """Add a chunk; see :meth:`StreamReader.feed`."""
         super().feed(data)
-        self._run = FIRST_RUN
+        self._longest = FIRST_BATCH
 
     def next_event(self) -> BusObject | BadObject | None:
         """The next object; see :meth:`StreamReader.next_event`."""
-        for obj in self.run():
+        for obj in self.batch():
             return obj
-        return super().next_event()
+        return self._singles.popleft() if self._singles else super().next_event()
 
-    def run(self) -> Iterator[BusObject]:
-        """The objects that come next and are whole and sound, some of them: what is taken from here is gone.
+    def batch(self) -> Iterator[BusObject]:
+        """Some of the next objects, all whole and sound. An object that is taken from here is not returned again.
 
-        When there are none, :meth:`next_event` says what comes next. Says how many are left (``length_hint``).
+        An empty batch means: ask :meth:`next_event`. ``length_hint`` tells how many objects are left.
         """
-        if len(self._buffer) and not length_hint(self._ahead) and self._waiting is None and self._error is None:
+        if length_hint(self._ahead) or self._singles or self._waiting is not None or self._error is not None:
+            return self._ahead
+        if len(self._buffer):
             self._ahead = iter(self._read_ahead())
         return self._ahead
 
+    def end_batches_at(self, events: Container[str]) -> None:
+        """From now on batches hold no object of these ``events``: :meth:`next_event` returns each one by itself.
+
+        So it does with objects that were read already.
+        """
+        self._ends = events
+        self._singles.extendleft(reversed(list(self._ahead)))
+
     def _read_ahead(self) -> list[BusObject]:
-        """The first objects of what waits, in one go, up to whatever needs a closer look."""
+        """The next objects, up to one that the plain reader has to look at."""
         objs: list[BusObject] = []
         whole = self._buffer.whole()
         if whole is None:
             return objs
         data, first = whole
-        most, self._run = self._run, min(2 * self._run, LONGEST_RUN)
+        most, self._longest = self._longest, min(2 * self._longest, LONGEST_BATCH)
         find, length, begin = data.find, len(data), first
         max_metadata, max_payload = self._max_metadata, self._max_payload
         max_nesting, short, medium = self._max_nesting, 2 * self._max_nesting, 5 * self._max_nesting - 3
+        ends = self._ends
         try:
             while begin < length and len(objs) < most:
                 end = find(NUL, begin)
@@ -179,24 +206,29 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
                 is_flat = end - begin <= short or end - begin + 3 * metadata.count(b"[") <= medium
                 if not (is_flat and metadata.isascii()):
                     check_text(metadata, max_nesting)
-                objs.append(BusObject(metadata, head, data[end + 1 : after]))
                 begin = after
+                if head.event is not None and head.event in ends:
+                    self._singles.append(BusObject(metadata, head, data[end + 1 : after]))
+                    break
+                objs.append(BusObject(metadata, head, data[end + 1 : after]))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, RemoteProtocolError):
-            pass  # Read once more, by _read_event, which says what is wrong or makes do.
+            pass  # The object is read again by _read_event, which raises the exact error or is more tolerant.
         self._buffer.skip(begin - first)
         return objs
 
     def _read_event(self) -> BusObject | BadObject | None:
         if self._waiting is None and not self._read_metadata():
             return None
-        size = self._size
+        waiting, size = self._waiting, self._size
         if len(self._buffer) < size:
+            if not self._is_gathered:
+                self._size -= len(self._buffer)
+                self._buffer.skip(len(self._buffer))
             return None
-        waiting, self._waiting = self._waiting, None
-        if isinstance(waiting, Head):
-            return BusObject(self._metadata, waiting, self._buffer.take(size) if size else b"")
-        self._buffer.skip(size)
-        return waiting
+        self._waiting = None
+        payload = self._buffer.take(size) if size and self._is_gathered else b""
+        self._buffer.skip(size - len(payload))
+        return BusObject(self._metadata, waiting, payload) if isinstance(waiting, Head) else waiting
 
     def _read_metadata(self) -> bool:
         buffer = self._buffer
@@ -214,6 +246,7 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
             self._waiting, self._size = head, head.size
         except _Fault as fault:
             self._waiting, self._size = fault.bad, fault.size
+        self._is_gathered = isinstance(self._waiting, Head) and self._size <= self._max_gathered
         if self._size > self._max_payload:
             raise RemoteProtocolError(
                 "payload-too-large", f"size is {brief(self._size)}, the most is {self._max_payload} bytes"
@@ -222,15 +255,15 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
 
 
 def max_relayed(max_metadata: int) -> int:
-    """The most bytes of metadata of what one server passes on to another.
+    """The most bytes of metadata of an object that one server forwards to another.
 
-    :param max_metadata: the most of what a client may send.
+    :param max_metadata: the most bytes of metadata that a client may send.
     """
     return max_metadata + MAX_ADDED
 
 
 def read_head(metadata: bytes, max_nesting: int = MAX_NESTING) -> Head:
-    """What routing needs of the metadata.
+    """Decode the attributes that routing needs.
 
     :raises RemoteProtocolError: the metadata is malformed.
     """
@@ -245,7 +278,7 @@ def read_head(metadata: bytes, max_nesting: int = MAX_NESTING) -> Head:
 
 
 def _read_head_tolerantly(metadata: bytes) -> Head:
-    """The slow way, for metadata that is not as strict as :class:`Head`: says exactly what is wrong, or makes do."""
+    """The tolerant reader, for metadata that is not as strict as :class:`Head`. Its errors are exact."""
     text = metadata.decode()
     # simplejson would skip a byte order mark, even one that was encoded twice; JSON on a network has none (RFC 8259).
     if text[:1] in ("\ufeff", "\xef"):
@@ -284,6 +317,10 @@ def _head_from_fields(fields: dict[str, Any], metadata: bytes) -> Head:
         setattr(head, key, value)
     head.to = _strings(fields, "to", identifier, size)
     natures = _strings(fields, "natures", identifier, size)
+    if isinstance(natures, list) and len(natures) > MAX_NATURES:
+        known = None if identifier is UNSET else identifier
+        message = f"natures has at most {MAX_NATURES} elements, not {len(natures)}"
+        raise _Fault(BadObject(known, "bad-attribute", message), size)
     head.natures = [natures] if isinstance(natures, str) else natures
     sender = fields.get("sender")
     head.sender = sender if sender is None or isinstance(sender, str) else ""
@@ -322,7 +359,7 @@ def encode_json(value: Any) -> bytes:
 
 
 def encode_metadata(fields: dict[str, Any], payload: bytes = b"") -> bytes:
-    """Metadata of one's own, with the right ``size`` for ``payload``."""
+    """Metadata of the server's own, with the right ``size`` for ``payload``."""
     return _encode({**fields, "size": len(payload)} if payload or "size" in fields else fields)
 
 

@@ -1,4 +1,4 @@
-"""What readers of stream formats have in common: chunks in, events out one by one, and an error that lasts."""
+"""Base of the readers of stream formats: chunks in, events out one by one, and an error that lasts."""
 
 from __future__ import annotations
 
@@ -24,6 +24,10 @@ class StreamReader(Generic[Event]):
     def feed(self, data: bytes) -> None:
         """Add a chunk. To be followed by :meth:`next_event` until that returns ``None``."""
         self._buffer.feed(data)
+
+    def clear(self) -> None:
+        """Forget what waits; nothing more comes."""
+        self._buffer = ReceiveBuffer()
 
     def next_event(self) -> Event | None:
         """The next event, or ``None`` when more bytes are needed.

@@ -20,10 +20,11 @@ from bussrv import events as ev
 from bussrv.journal.reading import read_journal
 from bussrv.journal.record import Record
 from bussrv.registry.fold import RegistryFold
-from bussrv.registry.state import Session
+from bussrv.registry.session import Session
 from bussrv.synth.faults import KINDS
 from bussrv.synth.journal import write_journal
 from tests.audit.journals import START, STEP, Writer
+from tests.size import sized
 
 HOUR = 3600 * 1_000_000
 
@@ -31,6 +32,7 @@ _ABOUT: dict[str, Any] = {
     "protocol": st.sampled_from(["objects", "objects", "inbus", None]),
     "routing_id": st.sampled_from([None, "r1", "r2"]),
     "actor": st.sampled_from([None, None, "ann", "bob"]),
+    "claimed": st.sampled_from([None, None, "ann", "cid"]),
     "peer": st.sampled_from([None, "192.0.2.1:5", "[::1]:7", "192.0.2.3"]),
     "session": st.sampled_from(["a", "b", "c", "d"]),
 }
@@ -129,7 +131,7 @@ def everything(directory: Path, cases: Iterable[tuple[list[Record], list[Record]
     :param cases: the records of each, and what was before them.
     :returns: also which servers are those of ``days``.
     """
-    found, of_days = drawn(80), days(directory)
+    found, of_days = drawn(sized(80)), days(directory)
     found.add(of_days.records, of_days.given)
     for records, given in cases:
         found.add(records, given)

@@ -56,7 +56,7 @@ def called(
     complained = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(complained):
         patch.chdir(cwd)
-        patch.setattr("bussrv.audit.session.spark_session", lambda *_, **__: nullcontext(spark))
+        patch.setattr("bussrv.audit.spark.session.spark_session", lambda *_, **__: nullcontext(spark))
         status = main(arguments)
     said.seek(0)
     return Ended(arguments, status, said.read(), complained.getvalue())

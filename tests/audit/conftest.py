@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from bussrv.audit import job
-from bussrv.audit.html.model import Facts
 from bussrv.audit.job import Verdict, audit
 from bussrv.audit.reading import snapshot
-from bussrv.audit.session import spark_session
+from bussrv.audit.report.model import Facts
+from bussrv.audit.spark.session import spark_session
 from bussrv.cli.main import main as bussrv
 from bussrv.journal.batch import Rotation
 from bussrv.journal.segment import list_segments
@@ -97,7 +97,7 @@ class Collection:
     findings: Rows
     jobs: int
 
-    def of_journals(self) -> Rows:
+    def journal_facts(self) -> Rows:
         """The findings about ``journals``, which are those about none of the others."""
         places = (*{f"{each.parent}/" for each in (*self.untouched.values(), *self.clean.values())},)
         names = {name for each in self.mutants for name in (each, f"{each}-stranger")} | {*self.clean}
@@ -135,7 +135,7 @@ def collection(
 def without_report() -> Iterator[None]:
     """Audits of which nobody asks for the report: finding out what stands in it takes a third of a small one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bussrv.audit.html.facts.facts", lambda *_: Facts())
+        patch.setattr("bussrv.audit.report.facts.facts", lambda *_: Facts())
         yield
 
 

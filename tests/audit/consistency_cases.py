@@ -108,6 +108,34 @@ def of_another_duration(server: str) -> Case:
     )
 
 
+def while_the_wall_clock_was_set(server: str) -> Case:
+    """A duration is off only if it fits neither clock. The monotonic clocks of two boots cannot be compared."""
+    writer = Writer(server)
+    writer.start()
+    sessions = [writer.id(number) for number in range(1, 5)]
+    for session in sessions:
+        writer.open(session, persistent=True)
+    for session, duration in zip(sessions, (4 * STEP, 4 * STEP + HOUR, 4 * STEP + 2 * HOUR), strict=False):
+        writer.close(session, duration=duration)
+        shift(writer, time=HOUR)
+    writer.stop()
+    writer.start()
+    writer.close(sessions[3], duration=7 * STEP)
+    shift(writer, time=HOUR)
+    wrong = [(sessions[2], 4, 8), (sessions[3], 5, 11)]
+    backwards = {"first_seq": 9, "last_seq": 9}
+    return Case(
+        [
+            *(
+                ("session-duration-wrong", {"session": session, "first_seq": first, "last_seq": last})
+                for session, first, last in wrong
+            ),
+            ("time-backwards", {"server": server, **backwards}),
+        ],
+        [writer.records],
+    )
+
+
 def services_twice(server: str) -> Case:
     writer, session = begun(server)
     writer.register(session, "tv")
@@ -307,6 +335,7 @@ CONSISTENCY_CASES: list[Callable[[str], Case]] = [
     after_it_was_closed,
     miscounted,
     of_another_duration,
+    while_the_wall_clock_was_set,
     services_twice,
     subscriptions,
     lost_while_it_was_being_ended,

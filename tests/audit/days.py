@@ -25,7 +25,7 @@ STOPPED, CRASHED, TORN, RUNNING, STOPPED_AND_UNSEALED = "stopped", "crashed", "t
 """How a journal ends: with ``server.stopped``, anywhere, in an unfinished record, anywhere with the server still there,
 with ``server.stopped`` but not sealed as closed."""
 
-BEGUN = b'{"v":2,"prev":"0'
+BEGUN = b'{"v":3,"prev":"0'
 """What a crash leaves of a record."""
 
 
@@ -166,4 +166,4 @@ def litter(directory: Path, seed: int) -> None:
         (directory / "rotate").touch()
     if choose.random() < 0.2 and (directory / "manifest").exists():
         with (directory / "manifest").open("ab") as file:
-            file.write(b'{"v":2,"prev":"12')
+            file.write(b'{"v":3,"prev":"12')

@@ -8,8 +8,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from bussrv.audit import store
-from bussrv.audit.session import spark_session
+from bussrv.audit.spark import store
+from bussrv.audit.spark.session import spark_session
 from tests.audit.ingested import Ingested, ingested
 
 PROGRAM = ("-m", "tests.audit.far_reading")

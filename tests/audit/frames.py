@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from bussrv.audit.schema import CORRUPT, RECORD_SCHEMA
+from bussrv.audit.tables.schema import CORRUPT, RECORD_SCHEMA
 from bussrv.journal import record
 from bussrv.journal.record import Record
 

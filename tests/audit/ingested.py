@@ -13,12 +13,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from bussrv.audit.findings import union
-from bussrv.audit.progress import Progress
 from bussrv.audit.reading import checkpoint
 from bussrv.audit.reading.ingest import ingest
 from bussrv.audit.reading.sources import take_snapshot
-from bussrv.audit.store import Store
+from bussrv.audit.spark.progress import Progress
+from bussrv.audit.spark.store import Store
+from bussrv.audit.tables.findings import union
 from bussrv.journal.keys import PublicKey
 
 PLACES = ("file", "journal")

@@ -392,7 +392,7 @@ def carriage_returns(copy: Copy) -> Outcome:
 @on("unsigned")
 def a_newer_schema_version(copy: Copy) -> Outcome:
     number, index, seq = middle(copy)
-    copy.forge(number, index, lambda line: line.replace(b'{"v":2,', b'{"v":3,'))
+    copy.forge(number, index, lambda line: line.replace(b'{"v":3,', b'{"v":4,'))
     return found(copy, Named(kinds("bad-line"), number), Named(NO_LINE, number, seq, seq + 1))
 
 

@@ -101,7 +101,7 @@ def cut_the_last_segment_before_its_seal(copy: Copy) -> Outcome:
 @on("growing", is_harmless=True)
 def a_torn_tail(copy: Copy) -> Outcome:
     """As a crash leaves it, or a running server for a moment: behind the last newline nothing is ever promised."""
-    copy.segments[copy.numbers[-1]].append(b'{"v":2,"prev":"0')
+    copy.segments[copy.numbers[-1]].append(b'{"v":3,"prev":"0')
     return Outcome(beside=frozenset({copy.numbers[-1]}))
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BooleanType, LongType, StructType
 
 from bussrv import events as ev
-from bussrv.audit.schema import CORRUPT, RECORD_SCHEMA
+from bussrv.audit.tables.schema import CORRUPT, RECORD_SCHEMA
 from bussrv.errors import JournalError
 from bussrv.journal import header
 from bussrv.journal.record import Record, decode, encode

@@ -19,8 +19,18 @@ def bad_lines(server: str) -> Case:
     text = day(server).records
     return Case(
         [
-            ("bad-line", {"file": segment_name(1), "line": 2, "message": "no record, not one JSON value: {oops"}),
-            ("bad-line", {"file": segment_name(5), "line": 5, "message": "no record, blank: "}),
+            (
+                "bad-line",
+                {
+                    "file": segment_name(1),
+                    "line": 2,
+                    "message": "a journal record: JSON is malformed: object keys must be strings (byte 1): {oops",
+                },
+            ),
+            (
+                "bad-line",
+                {"file": segment_name(5), "line": 5, "message": "not a journal record: Input data was truncated: "},
+            ),
         ],
         [[b"{oops\n", *text[:4]], [*text[4:6], b"\n", *text[6:]]],
         [1, 5],
@@ -116,7 +126,7 @@ def changed_last_line(server: str) -> Case:
 
 def missing_segment(server: str) -> Case:
     text = day(server).records
-    message = "the segment should follow segment 5, not segment 1"
+    message = "segment 6 should follow segment 5, not segment 1"
     return Case(
         [("broken-link", {"file": segment_name(6), "message": message}), ("seq-gap", {"first_seq": 5, "last_seq": 5})],
         [text[:4], text[4:5], text[5:]],
@@ -152,7 +162,7 @@ def another_journal_before(server: str) -> Case:
 def without_a_header(server: str) -> Case:
     """Before a snapshot."""
     text = day(server).records
-    message = "no part of a snapshot, without a header: {"
+    message = "part 1 of the snapshot of segment 5 does not belong here: {"
     return Case(
         [("bad-line", {"file": segment_name(5), "line": 1, "message": message})],
         [text[:4], text[4:]],
@@ -171,7 +181,7 @@ def records_without_a_header(server: str) -> Case:
 
 def without_a_snapshot(server: str) -> Case:
     text = day(server).records
-    message = "no header, its snapshot has 1 parts, and 0 are there"
+    message = "the header says that its snapshot has 1 parts, and 0 are there"
     return Case(
         [
             ("bad-line", {"file": segment_name(5), "line": 1, "message": message}),
@@ -193,10 +203,16 @@ def headers_and_snapshots_elsewhere(server: str) -> Case:
 
     return Case(
         [
-            ("bad-line", {"file": file, "line": 4, "message": "no part of a snapshot, part 1 in its place: {"}),
-            ("bad-line", {"file": file, "line": 5, "message": "no header, not in the first line: {"}),
-            ("bad-line", {"file": file, "line": 6, "message": "no header, of segment 1: {"}),
-            ("bad-line", {"file": file, "line": 7, "message": "no part of a snapshot, of segment 1: {"}),
+            (
+                "bad-line",
+                {"file": file, "line": 4, "message": "part 1 of the snapshot of segment 5 does not belong"},
+            ),
+            ("bad-line", {"file": file, "line": 5, "message": "the header of segment 5 does not belong here: {"}),
+            ("bad-line", {"file": file, "line": 6, "message": "the header of segment 1 does not belong here: {"}),
+            (
+                "bad-line",
+                {"file": file, "line": 7, "message": "part 1 of the snapshot of segment 1 does not belong"},
+            ),
             ("broken-chain", {"file": file, "line": 8, "first_seq": 6, "message": "record 6 does not hold"}),
         ],
         [text[:4], text[4:]],
@@ -207,7 +223,7 @@ def headers_and_snapshots_elsewhere(server: str) -> Case:
 def salvaged(server: str) -> Case:
     """A line was damaged; the server went on behind that, and the number of that line was not used again."""
     text = day(server).records
-    message = "the server went on behind damage in segment 1, line 4: not a journal record"
+    message = "a new chain begins here, after damage in segment 1, line 4: not a journal record"
 
     def damage(one: Path, other: Path, last: Path) -> None:
         change_line(one, 4, lambda line: b"{oops\n")

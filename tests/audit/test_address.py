@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -9,6 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from bussrv.addresses import format_address
 from bussrv.audit.activity.address import address_of
 from tests.audit.oracles import address as oracle
+from tests.tables import each_row
 
 CASES = {
     None: None,
@@ -34,7 +34,7 @@ def test_a_peer_is_told_without_its_port(spark: SparkSession) -> None:
     assert {row["peer"]: row["address"] for row in told} == CASES
 
 
-@pytest.mark.parametrize("peer", CASES)
+@each_row("peer", CASES)
 def test_the_oracle_says_the_same(peer: str | None) -> None:
     assert oracle.address_of(peer) == CASES[peer]
 

@@ -23,7 +23,7 @@ def expected(collection: Collection) -> Found:
 
 @pytest.fixture(scope="module")
 def audited(collection: Collection) -> Found:
-    rows = [row for row in collection.of_journals() if row["kind"] in integrity.KINDS]
+    rows = [row for row in collection.journal_facts() if row["kind"] in integrity.KINDS]
     return Counter((row["kind"], *[row[name] for name in integrity.COLUMNS]) for row in rows)
 
 

@@ -13,6 +13,7 @@ from tests.audit import plans, troubles
 from tests.audit.frames import Rows, frame, in_order, rows
 from tests.audit.journals import START, STEP, Writer, barn, day
 from tests.audit.oracles import boots as oracle
+from tests.size import sized
 
 
 @dataclass
@@ -41,7 +42,9 @@ def set_back(server: str) -> list[Record]:
 def answers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """Many servers, made up and synthetic, and those of the cases below."""
     place = tmp_path_factory.mktemp("boots")
-    drawn = [each for number, plan in enumerate(plans.draw(60)) for each in plans.records(f"server{number}", plan)]
+    drawn = [
+        each for number, plan in enumerate(plans.draw(sized(60))) for each in plans.records(f"server{number}", plan)
+    ]
     cases = [*day("hall").records, *barn().records, *set_back("loft")]
     # Another hall is among these.
     synthetic = [replace(each, server=f"far {each.server}") for each in troubles.synthetic(place / "synthetic")]

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from bussrv.audit.job import audit
 from bussrv.audit.reading.checkpoint import MARKER, Checkpoint, CheckpointRefused, opened
-from bussrv.audit.tables import PUBLISHED
+from bussrv.audit.tables.make import PUBLISHED
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.segment import is_compressed, list_segments
 from tests.audit.conftest import Rows, Whole, without_report
@@ -134,13 +134,13 @@ def was_hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     import bussrv.audit.reading.ingest as module
 
     seen: list[str] = []
-    read_wholes = module.read_wholes
+    read_digests = module.read_digests
 
     def watching(spark: object, snapshot: object, segments: list[object], sizes: object) -> object:
         seen.extend(Path(each.file).name for each in segments)  # type: ignore[attr-defined]
-        return read_wholes(spark, snapshot, segments, sizes)  # type: ignore[arg-type]
+        return read_digests(spark, snapshot, segments, sizes)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(module, "read_wholes", watching)
+    monkeypatch.setattr(module, "read_digests", watching)
     return seen
 
 
@@ -256,7 +256,7 @@ def test_another_audit_uses_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "ledger", ["", "{", "[]", '{"format": [1, 2], "segments": 7}', '{"format": [1, 2], "batches": ["stream-0"]}']
+    "ledger", ["", "{", "[]", '{"format": [1, 3], "segments": 7}', '{"format": [1, 3], "batches": ["stream-0"]}']
 )
 def test_a_damaged_ledger(tmp_path: Path, ledger: str) -> None:
     (tmp_path / MARKER).touch()

@@ -13,7 +13,7 @@ from tests.audit.commands import BUSSRV, WITHOUT_SPARK, Ended, run
 from tests.audit.conftest import Clean, Whole
 from tests.audit.journals import day, write_journal
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.processes]
 
 
 def test_clean_journals(clean: Clean) -> None:
@@ -62,7 +62,9 @@ def test_an_output_directory_that_cannot_be(tmp_path: Path) -> None:
 
 def test_without_pyspark(tmp_path: Path) -> None:
     write_journal(tmp_path / "journal", day().records)
-    assert "pip install 'bussrv[audit]'" in refused(run(tmp_path, WITHOUT_SPARK, "audit", "journal"))
+    assert "pip install 'bussrv[audit]', in a checkout: pip install -e '.[audit]'" in refused(
+        run(tmp_path, WITHOUT_SPARK, "audit", "journal")
+    )
     assert not (tmp_path / "bussrv-audit").exists()
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from bussrv.audit.activity.concurrency import concurrency
 from bussrv.audit.activity.sessions import sessions
-from bussrv.audit.period import Period
+from bussrv.audit.tables.period import Period
 from bussrv.journal.record import Record
 from tests.audit import activities
 from tests.audit.activities import servers_of
@@ -21,6 +21,7 @@ from tests.audit.frames import frame, rows
 from tests.audit.journals import START, STEP, Writer
 from tests.audit.oracles import concurrency as oracle
 from tests.audit.oracles import sessions as sessions_oracle
+from tests.size import sized
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -65,7 +66,7 @@ def test_a_plain_program_says_the_same(answers: Answers) -> None:
 
 
 def test_in_a_period(spark: SparkSession, tmp_path: Path) -> None:
-    collected = activities.drawn(80)
+    collected = activities.drawn(sized(80))
     wanted = expected(collected, MIDDLE)
     assert_something_happens(wanted)
     assert table(frame(spark, tmp_path, collected.records, collected.given), MIDDLE) == wanted

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from bussrv.audit import session
 from bussrv.audit.job import FINDINGS, NOT_JUDGED, main
-from bussrv.audit.tables import PUBLISHED
+from bussrv.audit.spark import session
+from bussrv.audit.tables.make import PUBLISHED
 from tests.audit.commands import JOB, called, run
 from tests.audit.conftest import Rows, Whole
 from tests.audit.days import Shape, write_days
 
 pytest.importorskip("grpc", reason="needs pip install 'bussrv[connect]'")
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.processes]
 
 
 def free_port() -> int:
@@ -67,7 +67,7 @@ def test_a_spark_connect_server_gives_the_same_tables(
 @pytest.mark.parametrize(
     ("url", "sentence"),
     [
-        ("sc://127.0.0.1:{}", "nobody answered for 1 seconds"),
+        ("sc://127.0.0.1:{}", "no answer for 1 seconds"),
         ("http://127.0.0.1:{}", "there is no Spark Connect server at http://127.0.0.1:"),
     ],
 )

@@ -13,8 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bussrv.audit.activity import boots
 from bussrv.audit.consistency import rules as consistency
-from bussrv.audit.findings import FINDING, KINDS, union
-from bussrv.audit.period import Period
+from bussrv.audit.tables.findings import FINDING, union
+from bussrv.audit.tables.kinds import KINDS
+from bussrv.audit.tables.period import Period
 from bussrv.journal.batch import Rotation
 from bussrv.journal.record import Record, decode, encode
 from bussrv.synth import faults
@@ -30,7 +31,7 @@ from tests.audit.plans import draw, write
 pytestmark = pytest.mark.timeout(600)
 
 Rows = list[dict[str, Any]]
-WHOLE = Path(__file__).parents[2] / "docs" / "journal-format" / "whole"
+WHOLE = Path(__file__).parents[2] / "docs" / "reference" / "journal-format" / "whole"
 OF_RECORDS = {kind for kind in KINDS if kind.startswith(("session-", "service-", "subscription-", "boot-"))} | {
     "time-backwards",
     "clock-backwards",

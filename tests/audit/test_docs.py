@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from bussrv.audit.findings import FINDING, KINDS
+from bussrv.audit.tables.findings import FINDING
+from bussrv.audit.tables.kinds import KINDS
 from tests.audit.conftest import without_report
 from tests.audit.journals import day, write_journal
 
 DOCS = Path(__file__).parents[2] / "docs"
-TEXT = (DOCS / "audit.md").read_text(encoding="utf-8")
-PAGES = "\n".join([TEXT, *(path.read_text(encoding="utf-8") for path in sorted((DOCS / "audit").glob("*.md")))])
+PAGES = "\n".join(path.read_text(encoding="utf-8") for path in sorted((DOCS / "reference/audit").glob("*.md")))
+TEXT = (DOCS / "how-to/audit.md").read_text(encoding="utf-8")
 
 
 def documented(heading: str) -> list[tuple[str, str]]:
@@ -26,9 +27,9 @@ def documented(heading: str) -> list[tuple[str, str]]:
 
 
 def test_kinds() -> None:
-    of_journals, of_records = documented("What it checks"), documented("Findings about what records say")
-    assert dict([*of_journals, *of_records]) == KINDS
-    assert len(of_journals) + len(of_records) == len(KINDS)
+    journal_facts, of_records = documented("What it checks"), documented("Findings about what records say")
+    assert dict([*journal_facts, *of_records]) == KINDS
+    assert len(journal_facts) + len(of_records) == len(KINDS)
 
 
 def test_findings() -> None:

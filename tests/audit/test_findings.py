@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bussrv.audit.findings import FINDING, KINDS
-from bussrv.audit.report import MOST_LISTED
-from bussrv.audit.severities import SEVERITIES
+from bussrv.audit.report.summary import MOST_LISTED
+from bussrv.audit.tables.findings import FINDING
+from bussrv.audit.tables.kinds import KINDS, SEVERITIES
 from tests.audit.cases import CASES, Case
 from tests.audit.conftest import Collection, Rows
 from tests.audit.segment_cases import SEGMENT_CASES

@@ -8,12 +8,13 @@ from pyspark.sql import SparkSession
 
 from bussrv import events as ev
 from bussrv.audit.activity.leases import leases
-from bussrv.audit.period import Period
+from bussrv.audit.tables.period import Period
 from bussrv.journal.record import Record
 from tests.audit import troubles
 from tests.audit.frames import Answers, Rows, frame, in_order, rows
 from tests.audit.journals import START, STEP, Writer
 from tests.audit.oracles import leases as oracle
+from tests.size import sized
 
 ABOUT: dict[str, Any] = {
     "session": "hall-1.1",
@@ -75,7 +76,7 @@ def answers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> An
     place = tmp_path_factory.mktemp("leases")
     planned = [each for name, (events, _) in CASES.items() for each in written(events, name)]
     planned += written([EXPIRED], LONG_AGO)
-    records = [*planned, *troubles.draw(100, troubles.LEASES), *troubles.synthetic(place / "synthetic")]
+    records = [*planned, *troubles.draw(sized(100), troubles.LEASES), *troubles.synthetic(place / "synthetic")]
     begun = replace(ADDED, session="a")
     given = [Record(0, START - number, 3, f"server{number}", "x", begun) for number in range(0, 100, 2)]
     given.append(Record(4, START - 7, 3, LONG_AGO, "hall-1", replace(ADDED, protocol=None)))

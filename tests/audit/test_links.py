@@ -10,12 +10,13 @@ from pyspark.sql import SparkSession
 from bussrv import events as ev
 from bussrv.audit.activity.boots import boots
 from bussrv.audit.activity.links import links
-from bussrv.audit.period import Period
+from bussrv.audit.tables.period import Period
 from bussrv.journal.record import Record
 from tests.audit import troubles
 from tests.audit.frames import Answers, Rows, frame, in_order, rows
 from tests.audit.journals import START, STEP, Writer
 from tests.audit.oracles import links as oracle
+from tests.size import sized
 
 UP = ev.LinkUp(routing_id="attic")
 DOWN = ev.LinkDown(routing_id="attic", reason="connection-lost")
@@ -136,7 +137,7 @@ CLIPPED = (START + 6 * STEP, START + 20 * STEP)
 def answers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """Each case is a server of its own, among those that are drawn."""
     place = tmp_path_factory.mktemp("links")
-    drawn, synthetic = troubles.draw(100), troubles.synthetic(place / "synthetic")
+    drawn, synthetic = troubles.draw(sized(100)), troubles.synthetic(place / "synthetic")
     drawn += [*of_server("planned to stay", STILL_UP), *of_server("planned to go", DOWN_AGAIN)]
     before_drawn = [each for number in range(0, 100, 3) for each in of_server(f"server{number}", before("x.1"))]
     before_drawn = [replace(each, seq=0) for each in before_drawn]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,16 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from bussrv import events as ev
-from bussrv.audit.findings import made_here, union
-from bussrv.audit.reading.chain import bad_line_findings, line_findings, places_of
-from bussrv.audit.reading.integrity import torn_tail_findings
+from bussrv.audit.reading import judged
+from bussrv.audit.reading.extents import blocks_of, extents_of
 from bussrv.audit.reading.load import lines_of, records_of
 from bussrv.audit.reading.segments import read_text
+from bussrv.audit.reading.snapshot import Journal
 from bussrv.audit.reading.sources import take_snapshot
-from bussrv.errors import JournalError
-from bussrv.journal.header import decode_header, decode_part
-from bussrv.journal.record import Record, decode, encode
+from bussrv.audit.tables.kinds import KINDS
+from bussrv.journal.evidence.lines import LineJudge
+from bussrv.journal.header import decode_header, decode_part, encode_header
+from bussrv.journal.record import Record, encode
 from bussrv.journal.segment import segment_name
 from bussrv.values import ModeInterest, RuleInterest
 from tests.audit.journals import START, Line, Writer, day, write_journal
@@ -28,7 +30,7 @@ from tests.audit.journals import START, Line, Writer, day, write_journal
 pytestmark = pytest.mark.timeout(300)
 
 GOOD = {
-    "v": 2,
+    "v": 3,
     "prev": "ab" * 32,
     "seq": 7,
     "time": "2027-01-15T08:00:01.250000Z",
@@ -43,7 +45,7 @@ GOOD = {
 
 
 HEADER = {
-    "v": 2,
+    "v": 3,
     "prev": "ab" * 32,
     "segment": 1,
     "parts": 0,
@@ -54,7 +56,7 @@ HEADER = {
     "salvaged": {"segment": 1, "line": 2, "reason": "not a journal record"},
 }
 
-PART = {"v": 2, "prev": "ab" * 32, "snapshot": 1, "part": 1, "state": {"sessions": []}}
+PART = {"v": 3, "prev": "ab" * 32, "snapshot": 1, "part": 1, "state": {"sessions": []}}
 
 
 def changed(good: dict[str, Any] = GOOD, /, **fields: Any) -> bytes:
@@ -92,9 +94,9 @@ BAD = [
         (changed(**{name: None}), f"without {name}")
         for name in ("v", "prev", "seq", "time", "mono", "server", "boot", "outcome", "event")
     ],
-    (changed(v=3), "schema version 3"),
+    (changed(v=4), "schema version 4"),
     (changed(v=1, prev=None), "schema version 1"),
-    (changed(v=3, seq="seven", service=["tv"]), "schema version 3"),
+    (changed(v=4, seq="seven", service=["tv"]), "schema version 4"),
     (changed(seq=0), "number 0"),
     (changed(time=""), "with a malformed time"),
     (changed(time="2027-02-30T08:00:01.250000Z"), "with a malformed time"),
@@ -115,7 +117,7 @@ BAD_HEADERS = [
         (changed(HEADER, **{name: None}), f"without {name}")
         for name in ("v", "prev", "parts", "time", "server", "boot")
     ],
-    (changed(HEADER, v=3), "schema version 3"),
+    (changed(HEADER, v=4), "schema version 4"),
     (changed(HEADER, parts="0"), WRONG_TYPE),
     (changed(HEADER, previous="1"), WRONG_TYPE),
     (changed(HEADER, time="2027-01-15"), "with a malformed time"),
@@ -130,22 +132,17 @@ BAD_PARTS = [
     (changed(PART, part="1"), WRONG_TYPE),
 ]
 
-# The server reads these, and finds fault with where they stand, or with what they say of the registry.
+# These are lines of a journal, but do not belong there, or say nothing of the registry.
 MISPLACED = [
-    (changed(HEADER, segment=2), "header", "of segment 2"),
-    (changed(HEADER), "header", "not in the first line"),
-    (changed(PART, state=[1]), "part of a snapshot", "with a malformed state"),
-    (changed(PART, state="text"), "part of a snapshot", "with a malformed state"),
-    (changed(PART, snapshot=2), "part of a snapshot", "of segment 2"),
-    (changed(PART), "part of a snapshot", "part 1 in its place"),
+    (changed(HEADER, segment=2), "header", "the header of segment 2 does not belong here"),
+    (changed(HEADER), "header", "the header of segment 1 does not belong here"),
+    (changed(PART, state=[1]), "part of a snapshot", "not a journal record"),
+    (changed(PART, state="text"), "part of a snapshot", "not a journal record"),
+    (changed(PART, snapshot=2), "part of a snapshot", "part 1 of the snapshot of segment 2 does not belong here"),
+    (changed(PART), "part of a snapshot", "part 1 of the snapshot of segment 1 does not belong here"),
 ]
 
-EVERY_BAD = [
-    *[(line, "record", problem) for line, problem in BAD],
-    *[(line, "header", problem) for line, problem in BAD_HEADERS],
-    *[(line, "part of a snapshot", problem) for line, problem in BAD_PARTS],
-    *MISPLACED,
-]
+EVERY_BAD = [*BAD, *BAD_HEADERS, *BAD_PARTS, *[(line, why) for line, _, why in MISPLACED]]
 
 
 def full(event: type[ev.Event]) -> ev.Event:
@@ -169,19 +166,21 @@ def collected(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     """One journal with every event and every kind of bad line, read once."""
     root = tmp_path_factory.mktemp("load")
     records = [Record(seq, START + seq, seq, "hall", "b1", full(each)) for seq, each in enumerate(ev.EVENT_CLASSES, 1)]
-    bad = [line + b"\n" for line, _, _ in EVERY_BAD]
+    bad = [line + b"\n" for line, _ in EVERY_BAD]
     journal = write_journal(root / "journal [1]", [*records, *bad], [bad[0]], [*day().records, b"{"])
     with take_snapshot(spark, [str(journal)]) as snapshot:
         read = lines_of(read_text(spark, snapshot)).persist()
-        found = places_of(read_text(spark, snapshot), snapshot).where("problem IS NOT NULL")
+        blocks = blocks_of(read)
+        contents = extents_of(blocks, {each.taken: each.number for each in snapshot.segments})
+        found = list(judged.line_findings(spark, snapshot, [{}], contents))
         answer: dict[str, list[Any]] = {
             "journal": [journal],
             "records": records_of(read).where("segment_first = 1").orderBy("seq").collect(),
             "moments": records_of(read).where("segment_first = 1").orderBy("seq").select(micros("moment")).collect(),
             "others": records_of(read).where("segment_first > 1").collect(),
-            "bad": found.orderBy("file", "line").collect(),
-            "findings": union([bad_line_findings(found)]).orderBy("file", "line").collect(),
-            "torn": union([made_here(spark, torn_tail_findings(snapshot.torn_tails))]).collect(),
+            "bad": [each for each in found if each.kind == "bad-line"],
+            "problems": read.where("problem IS NOT NULL").orderBy("taken", "position").select("problem").collect(),
+            "torn": [each for each in judged.findings(snapshot.journals[0], {}, {}, {}) if each.kind == "torn-tail"],
         }
         read.unpersist()
     return answer
@@ -208,25 +207,25 @@ def test_every_bad_line_is_found_where_it_is(collected: dict[str, list[Any]]) ->
     (journal,) = collected["journal"]
     first, second = journal / segment_name(1), journal / segment_name(1 + len(ev.EVENT_CLASSES) + len(EVERY_BAD))
     before = 1 + len(ev.EVENT_CLASSES)
-    expected = [(str(first), before + number, *said) for number, (_, *said) in enumerate(EVERY_BAD, 1)]
-    found = [(row.file, row.line, row.kind, row.problem) for row in collected["bad"]]
-    assert found == [*expected, (str(second), 2, "record", "blank")]
+    expected = [(str(first), before + number) for number in range(1, len(EVERY_BAD) + 1)]
+    assert [(each.file, each.line) for each in collected["bad"]] == [*expected, (str(second), 2)]
+    for finding, (_, _, why) in zip(collected["bad"][-1 - len(MISPLACED) :], MISPLACED, strict=False):
+        assert why in finding.message
     assert len(collected["others"]) == 9
 
 
-def test_what_the_server_cannot_read_is_no_record_here_either() -> None:
-    """The other way round there is a little: an outcome that nobody knows, the closing of a session without an id."""
-    more = {changed(seq=0), changed(seq=1 << 64), changed(outcome="fine"), changed(session=None)}
-    for line, _ in BAD:
-        if line in more or line == changed(event="service.registered"):
-            decode(line)
-        else:
-            with pytest.raises(JournalError):
-                decode(line)
-    for decoded, bad in ((decode_header, BAD_HEADERS), (decode_part, BAD_PARTS)):
-        for line, _ in bad:
-            with pytest.raises(JournalError):
-                decoded(line)
+def test_no_bad_line_is_a_record_for_spark(collected: dict[str, list[Any]]) -> None:
+    """Which of the lines are records is decided once more, by Spark, to make tables of them."""
+    problems = [row.problem for row in collected["problems"]]
+    wanted = [why for _, why in (*BAD, *BAD_HEADERS, *BAD_PARTS)]
+    assert problems[: len(wanted)] == wanted
+
+
+def test_what_spark_takes_for_no_record_is_none_for_the_judge_either() -> None:
+    for line, _ in (*BAD, *BAD_HEADERS, *BAD_PARTS):
+        lines = LineJudge(1)
+        lines.pass_line(encode_header(decode_header(changed(HEADER, salvaged=None))))
+        assert lines.pass_line(line) is None, line
 
 
 def test_a_header_and_a_part_are_what_the_server_reads() -> None:
@@ -234,25 +233,17 @@ def test_a_header_and_a_part_are_what_the_server_reads() -> None:
     assert decode_part(changed(PART)).part == 1
 
 
-def test_a_bad_line_is_quoted_and_shortened(spark: SparkSession) -> None:
-    rows = [(1, "f", 1, "record", "blank", "x" * 160, 6), (1, "f", 2, "header", "blank", "y" * 161, None)]
-    columns = "segment bigint, file string, line bigint, kind string, problem string, raw string, seq_before bigint"
-    findings = union([bad_line_findings(spark.createDataFrame(rows, columns))])
-    found = findings.orderBy("line").collect()
-    assert [(row.severity, row.kind, row.first_seq, row.message) for row in found] == [
-        ("error", "bad-line", 7, f"no record, blank: {'x' * 160}"),
-        ("error", "bad-line", None, f"no header, blank: {'y' * 160}…"),
-    ]
-
-
-def test_bytes_that_are_no_text_are_quoted_too(collected: dict[str, list[Any]]) -> None:
-    messages = [row.message for row in collected["findings"]]
-    assert f"no record, not UTF-8: \ufffd{TEXT.decode()}"[:100] in {message[:100] for message in messages}
+def test_a_bad_line_is_quoted_and_shortened(collected: dict[str, list[Any]]) -> None:
+    messages = [each.message for each in collected["bad"]]
+    assert messages[0].endswith(": ")
+    assert messages[2].endswith(f": {chr(0xFFFD)}{TEXT.decode()}"[:162] + "…")
+    garbage = next(index for index, (line, _) in enumerate(EVERY_BAD) if line == b"garbage")
+    assert messages[garbage].endswith(": garbage")
 
 
 def test_a_torn_tail_is_a_notice(collected: dict[str, list[Any]]) -> None:
     (torn,) = collected["torn"]
-    assert (torn.severity, torn.kind, torn.line) == ("notice", "torn-tail", 11)
+    assert (KINDS[torn.kind], torn.kind, torn.line) == ("notice", "torn-tail", 11)
     assert torn.message == "the journal ends in 1 bytes of an unfinished record"
 
 
@@ -271,13 +262,21 @@ def test_line_numbers_hold_in_a_segment_that_is_read_in_parts(spark: SparkSessio
     try:
         with take_snapshot(spark, [str(tmp_path / "journal")]) as snapshot:
             text = read_text(spark, snapshot)
-            places = places_of(text, snapshot).persist()
-            rows = places.where("problem IS NOT NULL").orderBy("line").collect()
-            broken = [row.line for row in line_findings(places).orderBy("line").collect()]
-            places.unpersist()
+            # As if they were read in place.
+            far = replace(snapshot, journals=tuple(in_place(each) for each in snapshot.journals))
+            contents = extents_of(blocks_of(lines_of(text)), {each.taken: each.number for each in far.segments})
+            found = list(judged.line_findings(spark, far, [{}], contents))
             parts = text.select(F.spark_partition_id()).distinct().count()
     finally:
         spark.conf.set(setting, str(before))
     assert parts > 2
-    assert broken == []
-    assert [(row.line, row.raw) for row in rows] == [(number, f"bad {number}") for number in wanted]
+    bad = [each for each in found if each.line is not None]
+    assert [(each.kind, each.line) for each in bad] == [("bad-line", number) for number in wanted]
+    assert all(each.message.endswith(f": bad {each.line}") for each in bad)
+
+
+def in_place(journal: Journal) -> Journal:
+    """A journal whose segments Spark reads from the snapshot as it reads far ones."""
+    root = Path(journal.root)
+    segments = [replace(each, in_place=True, file=f"file://{each.path_in(root)}") for each in journal.segments]
+    return replace(journal, segments=tuple(segments))

@@ -111,7 +111,7 @@ def nobody_needs_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr("bussrv.audit.session.spark_session", fail)
+    monkeypatch.setattr("bussrv.audit.spark.session.spark_session", fail)
 
 
 def run(*arguments: str | Path) -> int:
@@ -208,8 +208,8 @@ def lot(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lot:
     (sealed["lost"] / MANIFEST_NAME).unlink()
     new, mixed = (write_lines_of(root / name, day(name).records) for name in ("new", "mixed"))
     for path in list_segments(new):
-        path.write_bytes(path.read_bytes().replace(b'{"v":2,', b'{"v":3,'))
-    change_line(list_segments(mixed)[0], 4, lambda line: line.replace(b'{"v":2,', b'{"v":3,'))
+        path.write_bytes(path.read_bytes().replace(b'{"v":3,', b'{"v":4,'))
+    change_line(list_segments(mixed)[0], 4, lambda line: line.replace(b'{"v":3,', b'{"v":4,'))
     with without_patience():
         return Lot(sealed, new, mixed, ingested(spark, [*sealed.values(), new, mixed], root / "out"))
 
@@ -237,7 +237,7 @@ def test_versions(lot: Lot) -> None:
     lines = mixed.read_bytes().splitlines()
     bad = [each for each in lot.read.found if each["kind"] == "bad-line"]
     assert Counter(each["file"] for each in bad) == {str(new): len(lines), str(mixed): 1}
-    assert all("schema version 3" in each["message"] for each in bad)
+    assert all("schema version 4" in each["message"] for each in bad)
     read = records_by_server(lot.read)
     assert (read["new"], read["mixed"]) == (0, len(lines) - 2)
 

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from bussrv.audit import questions
-from bussrv.audit.questions import Question, all_rows, ask, known, only_row, together
+from bussrv.audit.report import questions
+from bussrv.audit.report.questions import Question, all_rows, ask, known, only_row, together
 
 
 class Row(msgspec.Struct, frozen=True):

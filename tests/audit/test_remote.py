@@ -36,9 +36,9 @@ def test_urls_give_what_directories_give(spark: SparkSession, tmp_path: Path) ->
     write_journal(barn, events=2500, server="barn", rotation=Rotation(bytes=40_000))
     shed = write_days(tmp_path / "shed", Shape(events=60, segment=40), "shed")
     loft = write_days(tmp_path / "loft", Shape(events=100, segment=40), "loft")
-    # In a copy that was made before the server was started again.
+    # Nothing is written after a closing seal, not even a part of a line.
     with list_segments(loft)[-1].open("ab") as file:
-        file.write(b'{"v":2,"prev":"')
+        file.write(b'{"v":3,"prev":"')
     one, other, *_ = list_segments(barn)
     change_line(one, 9, lambda line: line.replace(b'"mono":', b'"mono":1'))
     other.unlink()
@@ -52,7 +52,7 @@ def test_urls_give_what_directories_give(spark: SparkSession, tmp_path: Path) ->
     places = {each["file"] for each in local.found} - {None}
     assert {each["file"] for each in far.found} - {None} == {f"file://{place}" for place in places}
     assert {(each["kind"], each["file"]) for each in far.found if str(loft) in (each["file"] or "")} == {
-        ("torn-tail", url_of(list_segments(loft)[-1]))
+        (kind, url_of(list_segments(loft)[-1])) for kind in ("torn-tail", "broken-seal")
     }
 
 

@@ -1,230 +1,436 @@
-"""What is written and said about an audit."""
+"""The report for people: well-formed, complete, harmless, and all in one file."""
 
 from __future__ import annotations
 
-import json
+import base64
+import hashlib
+import itertools
 import re
-from dataclasses import dataclass
+import shutil
+import subprocess
+from collections.abc import Callable
+from functools import cache
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from jinja2 import UndefinedError
 
-from bussrv.audit import report
-from bussrv.audit.job import audit
-from bussrv.audit.output import OutputRefused
-from bussrv.audit.period import Period
-from bussrv.audit.reading.load import lines_of
-from bussrv.audit.tables import PUBLISHED
-from bussrv.errors import JournalError
-from bussrv.journal.segment import segment_name
-from bussrv.version import VERSION
-from tests.audit.conftest import Clean, without_report
-from tests.audit.journals import compress, day, write_journal
-from tests.audit.test_docs import documented
+from bussrv.audit.report import explain, model, text
+from bussrv.audit.report.axis import (
+    DAY,
+    GAP,
+    HOUR,
+    MINUTE,
+    MOST_STEPS,
+    MOST_TICKS,
+    NARROW,
+    SECOND,
+    WIDE,
+    Label,
+    axis_between,
+    fitting,
+)
+from bussrv.audit.report.model import Facts, Listing
+from bussrv.audit.report.names import plain
+from bussrv.audit.report.page import TEMPLATES, environment, render, write
+from bussrv.audit.tables.kinds import KINDS
+from bussrv.events import EVENT_CLASSES, event_name
+from tests.audit import report_facts
+from tests.tables import each_row
 
-pytestmark = pytest.mark.timeout(600)
-
-
-@dataclass
-class Audited:
-    """What the command left of the journals ``hall`` and ``barn`` in ``root``."""
-
-    root: Path
-    out: Path
-    text: list[str]
-    summary: dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def audited(clean: Clean) -> Audited:
-    out = clean.root / "bussrv-audit"
-    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-    return Audited(clean.root, out, clean.ended.stdout.splitlines(), summary)
+VOID = {"br", "link", "meta", "path"}
+MAKERS = [report_facts.nothing, report_facts.clean, report_facts.eventful, report_facts.terrible]
 
 
-def test_nothing_but_tables_report_and_summary_is_left(audited: Audited) -> None:
-    assert {path.name for path in audited.root.iterdir()} == {"hall", "barn", "bussrv-audit"}
-    assert {path.name for path in audited.out.iterdir()} == {".bussrv-audit", "report.html", "summary.json", "tables"}
-    assert {path.name for path in (audited.out / "tables").iterdir()} == set(PUBLISHED)
+class Page(HTMLParser):
+    """What is in a page, if it is well-formed."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len({key for key, _ in attrs}) == len(attrs)
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag == "path"
+        self.handle_starttag(tag, attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] not in {"style", "script"}:
+            self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+    def all(self, attribute: str) -> list[str]:
+        return [str(attributes[attribute]) for _, attributes in self.tags if attribute in attributes]
 
 
-def test_the_summary_tells_totals(audited: Audited) -> None:
-    summary = dict(audited.summary)
-    (torn,) = summary.pop("findings")
-    assert summary.pop("audited").endswith("Z")
-    assert torn["kind"] == "torn-tail"
-    assert summary == {
-        "format": 2,
-        "version": VERSION,
-        "verdict": "clean",
-        "severities": {"error": 0, "warning": 0, "notice": 1},
-        "kinds": {"torn-tail": 1},
-        "seals": {"sealed": 0, "vouched": 0, "keys": [], "trusted": None},
-        "segments": 3,
-        "records": 27,
-        "boots": 3,
-        "servers": [
-            {
-                "server": "barn",
-                "records": 18,
-                "first_seq": 11,
-                "last_seq": 28,
-                "first_moment": "2027-01-15T08:00:13.750000Z",
-                "last_moment": "2027-01-15T08:00:35.000000Z",
-                "boots": 2,
-                "crashes": 1,
-            },
-            {
-                "server": "hall",
-                "records": 9,
-                "first_seq": 1,
-                "last_seq": 9,
-                "first_moment": "2027-01-15T08:00:01.250000Z",
-                "last_moment": "2027-01-15T08:00:11.250000Z",
-                "boots": 1,
-                "crashes": 0,
-            },
-        ],
-        "sessions": {
-            "inbus": {"opened": 1, "closed": 0, "open": 1},
-            "objects": {"opened": 3, "closed": 3, "open": 0},
-            "spp": {"opened": 1, "closed": 1, "open": 0},
-        },
-        "services": {"known": 3, "provided": 1},
-        "events": {
-            "config.reloaded": 1,
-            "limit.reached": 1,
-            "server.recovered": 1,
-            "server.started": 3,
-            "server.stopped": 1,
-            "service.refused": 1,
-            "service.registered": 5,
-            "service.unregistered": 4,
-            "session.closed": 4,
-            "session.opened": 5,
-            "subscription.added": 1,
-        },
-    }
+@pytest.fixture(params=MAKERS, ids=lambda make: make.__name__)
+def page(request: pytest.FixtureRequest) -> Page:
+    return Page(render(request.param()))
 
 
-@pytest.mark.parametrize("table", PUBLISHED)
-def test_the_documentation_describes_the_tables(spark: SparkSession, audited: Audited, table: str) -> None:
-    dtypes = spark.read.parquet(str(audited.out / "tables" / table)).dtypes
-    columns = [(name, re.sub("array<(.*)>", r"array of \1", kind)) for name, kind in dtypes if name != "date"]
-    assert sorted(name_and_kind for name_and_kind in documented(table) if name_and_kind[0] != "date") == sorted(columns)
+def test_ids_are_unique_and_links_lead_somewhere(page: Page) -> None:
+    ids = page.all("id")
+    assert len(set(ids)) == len(ids)
+    targets = {href[1:] for href in page.all("href") if href.startswith("#")}
+    assert targets <= set(ids)
+    assert set(page.all("aria-labelledby")) <= set(ids)
 
 
-def test_the_documentation_describes_the_summary(audited: Audited) -> None:
-    names = [name for name, _ in documented("summary.json")]
-    assert [name for name in names if name in audited.summary] == list(audited.summary)
+def test_nothing_is_loaded(page: Page) -> None:
+    assert {href for href in page.all("href") if not href.startswith("#")} == {"data:,"}
+    assert {"src", "srcset", "action", "background", "poster", "data"}.isdisjoint(
+        key for _, attributes in page.tags for key in attributes
+    )
+    assert not any(key.startswith("on") for _, attributes in page.tags for key in attributes)
+    whole = render(report_facts.eventful())
+    assert "url(" not in whole
+    assert "@import" not in whole
+    assert "://" not in whole
 
 
-def test_the_snippet_writes_the_report_again(
-    spark: SparkSession, audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_headings_go_down_one_by_one_and_tables_have_captions_and_heads(page: Page) -> None:
+    levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    names = [tag for tag, _ in page.tags]
+    assert names.count("table") == names.count("caption") == names.count("thead")
+    assert all(attributes.get("scope") for tag, attributes in page.tags if tag == "th")
+    assert all(
+        attributes.get("aria-label") or attributes.get("aria-hidden") for tag, attributes in page.tags if tag == "svg"
+    )
+
+
+def test_the_verdict_comes_first() -> None:
+    for make, word in zip(MAKERS, ("Nothing to judge", "Clean", "Findings", "Findings"), strict=True):
+        found = Page(render(make()))
+        assert word in found.text[:200]
+    notices = Facts(records=1, kinds=(model.Kind("notice", "torn-tail", 5),))
+    assert Page(render(notices)).text.startswith("Clean")
+    assert "5 notices" in Page(render(notices)).text
+    one = Page(render(Facts(records=1, kinds=(model.Kind("warning", "time-backwards", 1),)))).text
+    assert "1 finding needs a look" in one
+
+
+def test_every_finding_is_shown_or_counted() -> None:
+    facts = report_facts.terrible()
+    found = Page(render(facts))
+    for kind in facts.kinds:
+        assert f"{kind.number:,}" in found.text
+        shown = sum(1 for each in facts.findings if (each.severity, each.kind) == (kind.severity, kind.kind))
+        if kind.number > shown:
+            more = (
+                f"And {kind.number - shown:,} more of this kind" if shown else f"All {kind.number:,} are in the table"
+            )
+            assert more in found.text
+    for finding in facts.findings:
+        if finding.first_seq is not None:
+            assert f"{finding.segment}:{finding.first_seq}" in found.text
+    assert len([tag for tag, attributes in found.tags if attributes.get("data-label") == "Place"]) == len(
+        facts.findings
+    )
+
+
+@each_row(
+    ("finding", "shown"),
+    [
+        ({"segment": 21, "first_seq": 28, "last_seq": 28}, "21:28"),
+        ({"segment": 21, "first_seq": 28, "last_seq": 31, "line": 4, "file": "/j/21.jsonl"}, "21:28–31 line 4"),
+        ({"segment": 21, "line": 4}, "21 line 4"),
+        ({"first_seq": 28}, "?:28"),
+        ({"file": "/j/manifest", "line": 3}, "– manifest , line 3"),
+        ({}, "–"),
+    ],
+)
+def test_where_a_finding_is(finding: dict[str, object], shown: str) -> None:
+    facts = Facts(
+        records=1,
+        kinds=(model.Kind("error", "k", 1),),
+        findings=(model.Finding(severity="error", kind="k", message="m", **finding),),
+    )
+    assert f"Place Finding {shown} m" in Page(render(facts)).text
+
+
+def test_nothing_is_said_in_words() -> None:
+    found = Page(render(report_facts.nothing())).text
+    for sentence in ("Nothing was found.", "No client connected.", "No lease ran out.", "Nothing was refused"):
+        assert sentence in found
+
+
+def test_kinds_and_events_are_explained() -> None:
+    assert set(KINDS) == set(explain.KINDS)
+    assert set(explain.EVENTS) == {event_name(each) for each in EVENT_CLASSES}
+    assert explain.kind("never-heard-of") == ("Never heard of", "")
+
+
+TEXTS = st.one_of(st.sampled_from(report_facts.NASTY), st.text(max_size=40))
+
+
+@settings(max_examples=40, deadline=None)
+@given(TEXTS, TEXTS, TEXTS)
+def test_names_of_strangers_do_no_harm(one: str, two: str, three: str) -> None:
+    facts = Facts(
+        version=three,
+        audited=one,
+        records=1,
+        axis=axis_between(0, HOUR),
+        keys=(one,),
+        kinds=(model.Kind("error", two, 1), model.Kind("error", one + "!", 7)),
+        findings=(model.Finding(severity="error", kind=two, message=one, server=two, service=three, file=one),),
+        servers=Listing(
+            (
+                model.Server(
+                    server=one, records=1, first_seq=1, last_seq=1, first_moment=0, last_moment=1, boots=1, crashes=0
+                ),
+            ),
+            1,
+        ),
+        protocols=Listing(
+            (
+                model.Protocol(
+                    protocol=two, sessions=1, closed=0, open=1, persistent=0, objects_in=0, objects_out=0, bytes_in=0,
+                    bytes_out=0, most=(1,) * axis_between(0, HOUR).steps, last=(1,) * axis_between(0, HOUR).steps,
+                ),
+            ), 1,
+        ),
+        closings=Listing((model.Named(three, 1),), 1),
+    )  # fmt: skip
+    page = render(facts)
+    page.encode()
+    found = Page(page)
+    usual = _usual()
+    assert {tag for tag, _ in found.tags} <= {tag for tag, _ in usual.tags}
+    assert [tag for tag, _ in found.tags].count("script") == 1
+    known = {key for _, attributes in usual.tags for key in attributes}
+    assert {key for _, attributes in found.tags for key in attributes} <= known
+    for text_ in (*found.texts, *(value or "" for _, attributes in found.tags for value in attributes.values())):
+        assert not re.search(
+            "[\\x00-\\x09\\x0b-\\x1f\\x7f-\\x9f\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ufeff]", text_
+        )
+
+
+@cache
+def _usual() -> Page:
+    return Page(render(report_facts.eventful()))
+
+
+def name(text_: str) -> str:
+    macros: Any = environment().get_template("macros.html").module
+    return str(macros.name(text_))
+
+
+def test_invisible_characters_are_spelled_out() -> None:
+    assert Page(name("a\u202eb")).texts == ["a", "U+202E", "b"]
+    assert "(empty)" in name("")
+    assert "(2 blank characters)" in name("  ")
+    assert len(Page(name("x" * 9999)).text) < 200
+    assert "".join(Page(name("👩‍👧")).texts) == "👩‍👧"
+    assert plain("a\x00" + "b" * 200) == "a[U+0000]" + "b" * 118 + "…"
+
+
+def test_every_value_in_a_template_is_escaped_and_spelled_out() -> None:
+    template = environment().from_string('<p title="{{ value }}">{{ value }}</p>')
+    spelled = "&lt;&#34;&amp;[U+202E]"
+    assert template.render(value='<"&\u202e') == f'<p title="{spelled}">{spelled}</p>'
+    with pytest.raises(UndefinedError):
+        environment().from_string("{{ valeu }}").render(value=1)
+
+
+def test_the_policy_allows_the_script_and_nothing_else() -> None:
+    page = render(report_facts.nothing())
+    (script,) = re.findall("<script>(.*?)</script>", page, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    (policy,) = [value for value in Page(page).all("content") if value.startswith("default-src")]
+    assert policy.startswith(
+        f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}';"
+    )
+
+
+@each_row("file", ["page.css", "page.js"])
+def test_style_and_script_do_not_end_early(file: str) -> None:
+    """They stand in the page as they are, so that no character in them may look like markup."""
+    assert "</" not in (TEMPLATES / file).read_text("utf-8")
+    assert "<!--" not in (TEMPLATES / file).read_text("utf-8")
+
+
+def test_the_same_facts_are_the_same_page(tmp_path: Path) -> None:
+    write(tmp_path / "report.html", report_facts.eventful())
+    assert (tmp_path / "report.html").read_text("utf-8") == render(report_facts.eventful())
+
+
+def test_a_report_is_small_however_bad_it_is() -> None:
+    assert len(render(report_facts.terrible())) < 1_000_000
+
+
+@given(st.integers(-(10**15), 10**15), st.integers(0, 10**14))
+def test_the_axis_covers_what_it_is_about(begin: int, length: int) -> None:
+    axis = axis_between(begin, begin + length)
+    assert axis.steps <= MOST_STEPS
+    assert axis.starts(0) <= begin < axis.starts(1)
+    assert axis.starts(axis.steps - 1) <= axis.end < axis.starts(axis.steps)
+    _, _, ticks = axis.ticks()
+    assert len(ticks) <= MOST_TICKS
+    assert all(0 <= axis.place(tick) < 1 for tick in ticks)
+    assert sum(axis.seen(step, axis.begin, axis.end) for step in range(axis.steps)) == length
+
+
+ROUNDING = 1e-6
+"""How much floating-point sums may differ, in the height of a line: far less than can be seen."""
+
+
+@given(st.integers(-(10**15), 10**15), st.integers(0, 10**14), st.floats(0, 100))
+@example(0, 1000, 37.91746448892049)
+def test_what_is_written_below_an_axis_does_not_overlap(begin: int, length: int, longer: float) -> None:
+    """Neither on the narrowest screen nor on any wider one; and something is written."""
+    axis = axis_between(begin, begin + length)
+    width, _, ticks = axis.ticks()
+    dates = itertools.chain(["21 Nov"], itertools.repeat(None))
+    chosen = [Label(axis.place(tick), text.clock(tick, width), date) for tick, date in zip(ticks, dates, strict=False)]
+    for shortest in (WIDE, NARROW):
+        chosen = fitting(chosen, shortest)
+        assert chosen or not ticks
+        spans = sorted(label.span(shortest + longer) for label in chosen)
+        assert all(0 <= left <= right <= shortest + longer + ROUNDING for left, right in spans)
+        assert all(right + GAP <= left + ROUNDING for (_, right), (left, _) in itertools.pairwise(spans))
+
+
+def test_steps_are_lengths_that_people_use() -> None:
+    assert axis_between(0, HOUR).width == 30 * SECOND
+    assert axis_between(0, DAY).width == 10 * MINUTE
+    assert axis_between(0, 365 * DAY).width == 2 * DAY
+
+
+@each_row(
+    ("shown", "expected"),
+    [
+        (text.size(None), "–"),
+        (text.size(999), "999 B"),
+        (text.size(1200), "1.2 kB"),
+        (text.size(999_960), "1.0 MB"),
+        (text.size(1_234_567_890), "1.2 GB"),
+        (text.size(5 * 10**21), "5,000 EB"),
+        (text.length(3 * 86400 + 4 * 3600 + 59), "3 d 4 h"),
+        (text.length(3600), "1 h"),
+        (text.length(59.96), "1 min"),
+        (text.length(12.4), "12 s"),
+        (text.length(1.5), "1.5 s"),
+        (text.length(0.35), "350 ms"),
+        (text.length(0.0002), "< 1 ms"),
+        (text.length(0), "0 s"),
+        (text.share(0.99996), "99.99 %"),
+        (text.share(1.0), "100 %"),
+        (text.share(0.5), "50.0 %"),
+        (text.share(0.0001), "< 0.1 %"),
+        (text.share(0), "0 %"),
+        (text.moment(report_facts.BEGIN), "2026-11-18 06:00:00"),
+        (text.moment(10**18), "9999-12-31 23:59:59"),
+        (text.many(1, "crash", "crashes"), "1 crash"),
+        (text.many(1234, "crash", "crashes"), "1,234 crashes"),
+    ],
+)
+def test_numbers_are_for_people(shown: str, expected: str) -> None:
+    assert shown.replace("\N{NO-BREAK SPACE}", " ") == expected
+
+
+def _browser() -> str | None:
+    return shutil.which("chromium") or shutil.which("google-chrome")
+
+
+_PROBE = """<script>
+addEventListener("load", () => setTimeout(() => {
+  const inner = document.querySelector("iframe").contentWindow, page = inner.document, root = page.documentElement;
+  const sticksOut = each => each.getBoundingClientRect().right > root.clientWidth + 1 && !each.closest("caption");
+  const wide = [...page.querySelectorAll("main *")].filter(sticksOut).map(each => each.outerHTML.slice(0, 80));
+  const requests = inner.performance.getEntriesByType("resource").length;
+  const isSortable = page.querySelectorAll("thead button").length > 0;
+  const overlapping = [], broken = [];
+  for (const times of page.querySelectorAll(".times")) {
+    const ticks = [...times.children].filter(each => each.getClientRects().length);
+    ticks.sort((one, two) => one.getBoundingClientRect().left - two.getBoundingClientRect().left);
+    ticks.slice(1).forEach((each, at) => {
+      const range = page.createRange(), before = page.createRange();
+      range.selectNodeContents(each);
+      before.selectNodeContents(ticks[at]);
+      if (range.getBoundingClientRect().left < before.getBoundingClientRect().right) overlapping.push(each.innerText);
+    });
+  }
+  for (const name of page.querySelectorAll("td bdi, th bdi, td code, th code")) {
+    const range = page.createRange();
+    range.selectNodeContents(name);
+    const lines = new Set([...range.getClientRects()].map(each => Math.round(each.bottom)));
+    const word = name.textContent;
+    const isPlain = word.length <= 18 && !/[\\s<>"-]/.test(word) && !name.querySelector(".odd");
+    if (lines.size > 1 && isPlain) broken.push(word);
+  }
+  const found = [root.scrollWidth - root.clientWidth, wide, requests, isSortable, overlapping, broken];
+  document.title = JSON.stringify(found.map(each => Array.isArray(each) ? each.slice(0, 3) : each));
+  document.querySelector("iframe").remove();
+}, 300));
+</script>"""
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(_browser() is None, reason="no Chromium here")
+@pytest.mark.parametrize(
+    ("make", "width"),
+    [
+        (report_facts.terrible, 390),
+        *((make, width) for make in (report_facts.clean, report_facts.eventful) for width in (390, 1000, 1400)),
+    ],
+    ids=lambda each: each if isinstance(each, int) else each.__name__,
+)
+def test_nothing_sticks_out_or_overlaps_or_is_broken_or_requested(
+    make: Callable[[], Facts], width: int, tmp_path: Path
 ) -> None:
-    page = Path(__file__).parents[2].joinpath("docs", "audit", "report.md").read_text(encoding="utf-8")
-    (snippet,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    tables = {name: spark.read.parquet(str(audited.out / "tables" / name)) for name in PUBLISHED}
-    monkeypatch.chdir(tmp_path)
-    exec(snippet, {"tables": tables, "summary": audited.summary, "period": Period(), "Path": Path})
-    assert (tmp_path / "report.html").read_bytes() == (audited.out / "report.html").read_bytes()
+    """``terrible`` only on a narrow screen: so many names that are so long need more than any other has."""
+    write(tmp_path / "report.html", make())
+    frame = f'<iframe src="report.html" style="width:{width}px;height:900px;border:0"></iframe>'
+    (tmp_path / "probe.html").write_text(f"<!doctype html><title></title>{frame}{_PROBE}")
+    page = browse(
+        tmp_path, "--allow-file-access-from-files", "--dump-dom", "--virtual-time-budget=5000", name="probe.html"
+    )
+    found = re.search("<title>(.*?)</title>", page, re.DOTALL)
+    assert found is not None
+    assert found[1] == "[0,[],0,true,[],[]]"
 
 
-def test_the_text_fits_on_a_screen_and_says_it_all(audited: Audited) -> None:
-    place = audited.root / "barn" / "00000000000000000011.jsonl"
-    day_one = "2027-01-15T08:00:"
-    assert audited.text == [
-        "27 records in 3 segments",
-        f"  server barn: records 11 to 28, {day_one}13.750000Z to {day_one}35.000000Z, 2 boots, 1 crashed",
-        f"  server hall: records 1 to 9, {day_one}01.250000Z to {day_one}11.250000Z, 1 boot",
-        "3 services, 1 provided at the end",
-        "sessions      opened   closed     open",
-        "  inbus             1        0        1",
-        "  objects           3        3        0",
-        "  spp               1        1        0",
-        "",
-        "CLEAN: 1 notice",
-        f"  notice  torn-tail: the journal ends in 1 bytes of an unfinished record ({place}, line 20)",
-        str(audited.out / "summary.json"),
-    ]
+def browse(directory: Path, *options: str, name: str) -> str:
+    """Have Chromium do something with a page. :returns: what it prints."""
+    always = ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={directory / 'profile'}")
+    command = [str(_browser()), *always, *options, (directory / name).as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout
 
 
-def test_nothing_is_said_of_a_segment_that_goes_away_meanwhile(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    journal = write_journal(tmp_path / "journal", day().records[:4], day().records[4:])
-
-    def read_late(text: DataFrame) -> DataFrame:
-        compress(journal / segment_name(1))
-        return lines_of(text)
-
-    monkeypatch.setattr("bussrv.audit.reading.ingest.lines_of", read_late)
-    with pytest.raises(JournalError, match="went away while it was read"):
-        audit(spark, [journal], tmp_path / "out")
-    assert not (tmp_path / "out" / "summary.json").exists()
-
-
-def test_journals_of_which_nothing_can_be_read_are_judged(spark: SparkSession, tmp_path: Path) -> None:
-    """One is junk as a file, the other as a line."""
-    broken = write_journal(tmp_path / "broken", day().records)
-    compress(broken / segment_name(1)).write_bytes(b"junk")
-    junk = write_journal(tmp_path / "junk", [b"junk\n"])
-    with without_report():
-        verdict = audit(spark, [broken, junk], tmp_path / "out")
-    summary = verdict.summary
-    assert (summary["kinds"], summary["records"]) == ({"bad-line": 1, "unreadable-segment": 1}, 0)
-    assert verdict.text.startswith("0 records in 2 segments\n")
-    assert f"{junk / segment_name(1)}, line 2)" in verdict.text
-
-
-def test_an_audit_that_cannot_be_made_leaves_the_earlier_one(spark: SparkSession, audited: Audited) -> None:
-    path = audited.out / "summary.json"
-    before = path.read_bytes()
-    with pytest.raises(JournalError):
-        audit(spark, [audited.out], audited.out)
-    with pytest.raises(OutputRefused):
-        audit(spark, [audited.root / "hall"], audited.root / "barn")
-    assert path.read_bytes() == before
-
-
-SUMMARY: dict[str, Any] = {
-    "verdict": "clean",
-    "severities": {"error": 0, "warning": 0, "notice": 0},
-    "segments": 1,
-    "records": 1,
-    "servers": [],
-    "sessions": {},
-    "services": {"known": 0, "provided": 0},
-    "findings": [],
-}
-
-
-def test_nothing_was_found_in_words() -> None:
-    assert report.in_words(SUMMARY).splitlines() == [
-        "1 record in 1 segment",
-        "0 services, 0 provided at the end",
-        "",
-        "CLEAN: nothing was found",
-    ]
-
-
-def test_much_was_found_in_words() -> None:
-    finding = {"severity": "error", "kind": "seq-gap", "message": "\x1b[31mred\nline", "file": None, "line": None}
-    server = {
-        "server": "s",
-        "first_seq": 1,
-        "last_seq": 2,
-        "first_moment": "t",
-        "last_moment": "u",
-        "boots": 1,
-        "crashes": 0,
-    }
-    severities = {"error": 100, "warning": 1, "notice": 0}
-    much = {"verdict": "findings", "findings": [finding] * 100, "servers": [server] * 12, "severities": severities}
-    text = report.in_words({**SUMMARY, **much}).splitlines()
-    assert len(text) == 26
-    assert text[11] == "  and 2 more servers"
-    assert text[14:16] == ["FINDINGS: 100 errors, 1 warning", "  error   seq-gap: \ufffd[31mred\ufffdline"]
-    assert text[-1] == "  and 91 more, in summary.json and the table of findings"
+@pytest.mark.processes
+@pytest.mark.skipif(_browser() is None or shutil.which("pdftotext") is None, reason="no Chromium or no pdftotext here")
+@pytest.mark.parametrize("make", [report_facts.clean, report_facts.eventful], ids=lambda make: make.__name__)
+def test_no_printed_page_ends_in_the_head_of_a_table(make: Callable[[], Facts], tmp_path: Path) -> None:
+    write(tmp_path / "report.html", make())
+    browse(tmp_path, "--no-pdf-header-footer", f"--print-to-pdf={tmp_path / 'report.pdf'}", name="report.html")
+    command = ["pdftotext", "-layout", str(tmp_path / "report.pdf"), "-"]
+    pages = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split("\f")
+    heads = re.findall(r"<thead>(.*?)</thead>", (tmp_path / "report.html").read_text(), re.DOTALL)
+    known = {" ".join(re.sub("<.*?>", " ", head).split()) for head in heads}
+    last_lines = [" ".join(page.strip().splitlines()[-1].split()) for page in pages if page.strip()]
+    assert len(last_lines) > 3
+    assert not known & set(last_lines)

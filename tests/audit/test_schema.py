@@ -8,10 +8,11 @@ import pytest
 from pyspark.sql.types import ArrayType, BooleanType, DataType, LongType, MapType, StringType
 
 from bussrv import events as ev
-from bussrv.audit import schema
+from bussrv.audit.tables import schema
 from bussrv.journal.header import Damage, Header, Part, Previous
 from bussrv.journal.record import Record, encode
 from bussrv.values import Interest
+from tests.tables import each_row
 
 # Written out once more, so that the derivation has something to disagree with.
 EXPECTED: dict[Any, DataType] = {
@@ -27,13 +28,13 @@ EXPECTED: dict[Any, DataType] = {
 }
 
 
-@pytest.mark.parametrize("event", ev.EVENT_CLASSES, ids=ev.event_name)
+@each_row("event", ev.EVENT_CLASSES, ids=ev.event_name)
 def test_every_field_of_every_event_is_there_with_its_type(event: type[ev.Event]) -> None:
     for field in msgspec.structs.fields(event):
         assert schema.RECORD_SCHEMA[field.encode_name].dataType == EXPECTED[field.type], field.name
 
 
-@pytest.mark.parametrize("event", ev.EVENT_CLASSES, ids=ev.event_name)
+@each_row("event", ev.EVENT_CLASSES, ids=ev.event_name)
 def test_what_the_decoder_requires_is_required(event: type[ev.Event]) -> None:
     required = {field.name for field in msgspec.structs.fields(event) if field.required}
     assert required <= set(schema.REQUIRED[ev.event_name(event)])
@@ -52,7 +53,7 @@ def test_the_stamp_is_what_every_record_has() -> None:
 
 def test_what_a_header_and_a_part_have_is_told_apart_from_records() -> None:
     fields = {field.encode_name for each in (Header, Part) for field in msgspec.structs.fields(each)}
-    assert fields - set(schema.HEAD) == {"prev", "segment", "time", "server", "boot", "seal"}
+    assert fields - set(schema.HEAD) == {"prev", "segment", "time", "server", "boot", "seal", "version"}
     assert schema.LINE_SCHEMA.names == [*schema.RECORD_SCHEMA.names, *schema.HEAD]
     for name, kind in (("previous", Previous), ("salvaged", Damage)):
         members = {field.encode_name: EXPECTED[field.type] for field in msgspec.structs.fields(kind)}
@@ -64,7 +65,7 @@ def test_nothing_else_is_in_the_schema() -> None:
     assert set(schema.RECORD_SCHEMA.names) == {*schema.STAMP, *fields, schema.CORRUPT}
 
 
-@pytest.mark.parametrize("annotation", [float, bytes, list[int], str | int, None])
+@each_row("annotation", [float, bytes, list[int], str | int, None])
 def test_a_type_without_a_place_in_the_schema_is_not_passed_over(annotation: Any) -> None:
     with pytest.raises(TypeError):
         schema.spark_type(annotation)

@@ -9,13 +9,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bussrv import events as ev
 from bussrv.audit.activity.services import orphans, services, spans, uptimes
-from bussrv.audit.period import Period
+from bussrv.audit.tables.period import Period
 from bussrv.journal.record import Record
 from tests.audit import activities
 from tests.audit.activities import servers_of
 from tests.audit.frames import frame, in_order, rows
 from tests.audit.journals import START, STEP, Writer
 from tests.audit.oracles import services as oracle
+from tests.size import sized
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -99,7 +100,7 @@ def test_a_plain_program_says_the_same(answers: Answers) -> None:
 
 
 def test_in_a_period(spark: SparkSession, tmp_path: Path) -> None:
-    collected = activities.drawn(80)
+    collected = activities.drawn(sized(80))
     wanted = expected(collected.records, collected.given, MIDDLE)
     assert wanted.orphans
     assert {row["outages"] for row in wanted.services} >= {0, 1}

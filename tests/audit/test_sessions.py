@@ -9,12 +9,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bussrv import events as ev
 from bussrv.audit.activity.sessions import sessions
-from bussrv.audit.period import Period
+from bussrv.audit.tables.period import Period
 from bussrv.journal.record import Record
 from tests.audit import activities
 from tests.audit.frames import frame, rows
 from tests.audit.journals import START, STEP, Writer, day
 from tests.audit.oracles import sessions as oracle
+from tests.size import sized
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -68,7 +69,7 @@ def test_a_plain_program_says_the_same(answers: Answers) -> None:
 
 
 def test_in_a_period(spark: SparkSession, tmp_path: Path) -> None:
-    collected = activities.drawn(80)
+    collected = activities.drawn(sized(80))
     said = table(spark, frame(spark, tmp_path, collected.records, collected.given), MIDDLE)
     agree(collected, said, expected(collected, MIDDLE))
 
@@ -104,6 +105,7 @@ def test_one_day(answers: Answers) -> None:
         "protocol": "objects",
         "routing_id": "r-one_day-1.1",
         "actor": "ann",
+        "claimed": None,
         "name": None,
         "role": None,
         "peer": "192.0.2.1:4711",

@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from bussrv.audit import store as store_module
-from bussrv.audit.store import Store
+from bussrv.audit.spark import store as store_module
+from bussrv.audit.spark.store import Store
 
 
 def pieces(table: DataFrame) -> int:

@@ -12,10 +12,12 @@ from bussrv.audit.activity import talkers
 from tests.audit.frames import Answers, Rows, in_order, rows
 from tests.audit.journals import START
 from tests.audit.oracles import talkers as oracle
+from tests.size import sized
 
 SECOND = 1_000_000
 SCHEMA = (
-    "session string, server string, protocol string, routing_id string, actor string, address string, state string,"
+    "session string, server string, protocol string, routing_id string, actor string, claimed string, address string,"
+    "state string,"
     "opened bigint, closed bigint, duration_seconds double, objects_in bigint, objects_out bigint, bytes_in bigint,"
     "bytes_out bigint, home string"
 )
@@ -31,6 +33,7 @@ def session(number: int, opened: float | None, closed: float | None, **fields: A
         "protocol": "objects",
         "routing_id": "tv",
         "actor": None,
+        "claimed": None,
         "address": "192.0.2.1",
         "state": "open" if closed is None else "closed",
         "opened": None if opened is None else START + int(opened * SECOND),
@@ -56,11 +59,14 @@ def test_talkers_are_told_apart_by_who_they_are(spark: SparkSession) -> None:
         session(3, 40, None),
         session(4, 0, 1, actor="ann"),
         session(5, 0, 1, home="attic"),
+        session(6, 0, 1, claimed="ann"),
     ]
-    about = {"server": "hall", "protocol": "objects", "routing_id": "tv", "actor": None, "address": "192.0.2.1"}
+    about = {"server": "hall", "protocol": "objects", "routing_id": "tv", "actor": None, "claimed": None}
+    about |= {"address": "192.0.2.1"}
     counted = {"objects_in": 3, "objects_out": 3, "bytes_in": 3, "bytes_out": 3}
     assert in_order(rows(talkers.talkers(table(spark, sessions)))) == [
         {**about, "sessions": 3, "connected_seconds": 20.75, **counted},
+        {**about, "claimed": "ann", "sessions": 1, "connected_seconds": 1.0, **dict.fromkeys(counted, 6)},
         {**about, "actor": "ann", "sessions": 1, "connected_seconds": 1.0, **dict.fromkeys(counted, 4)},
     ]
 
@@ -82,7 +88,8 @@ def of_case(name: str) -> Rows:
 
 
 def test_an_identity_says_who_and_when(spark: SparkSession) -> None:
-    sessions = [session(1, 5, None, actor="ben", address=None), session(2, 7, 9, actor="ann"), session(3, 8, 12)]
+    sessions = [session(1, 5, None, actor="ben", address=None), session(2, 7, 9, actor="ann")]
+    sessions.append(session(3, 8, 12, claimed="ann"))
     assert rows(talkers.identities(table(spark, sessions))) == [
         {
             "server": "hall",
@@ -90,6 +97,7 @@ def test_an_identity_says_who_and_when(spark: SparkSession) -> None:
             "sessions": 3,
             "addresses": ["192.0.2.1"],
             "actors": ["ann", "ben"],
+            "claimed": ["ann"],
             "first_moment": START + 5 * SECOND,
             "last_moment": START + 12 * SECOND,
             "overlaps": 2,
@@ -104,6 +112,7 @@ def drawn(number: int) -> Rows:
         "routing_id": st.sampled_from([None, "tv", "radio", "door"]),
         "server": st.sampled_from(["hall", "attic", "barn", "gate"]),
         "actor": st.sampled_from([None, "ann", "ben"]),
+        "claimed": st.sampled_from([None, None, "ann"]),
         "address": st.sampled_from([None, "192.0.2.1", "::1"]),
         "home": st.sampled_from([None, None, None, "attic"]),
     }
@@ -128,7 +137,7 @@ PLANNED = [
 
 @pytest.fixture(scope="module")
 def answers(spark: SparkSession) -> Answers:
-    sessions = [*drawn(300), *PLANNED, *(each for name in IDENTITIES for each in of_case(name))]
+    sessions = [*drawn(sized(300)), *PLANNED, *(each for name in IDENTITIES for each in of_case(name))]
     rows_of = table(spark, sessions).cache()
     names = ("talkers", "identities")
     return Answers(

@@ -8,12 +8,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bussrv import events as ev
 from bussrv.audit.activity import trouble
-from bussrv.audit.period import Period
+from bussrv.audit.tables.period import Period
 from bussrv.journal.record import Record
 from tests.audit import plans, troubles
 from tests.audit.frames import Rows, frame, in_order, rows
 from tests.audit.journals import START, Writer
 from tests.audit.oracles import trouble as oracle
+from tests.size import sized
 
 ALWAYS = Period()
 SECOND = 1_000_000
@@ -64,11 +65,11 @@ def test_events_are_counted_by_day(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_refusals_say_to_whom_from_where_and_why(spark: SparkSession, tmp_path: Path) -> None:
-    failed = ev.AuthFailed(actor="ann", peer="[::1]:7", protocol="spp", reason="bad-credentials", suppressed=2)
+    failed = ev.AuthFailed(claimed="ann", peer="[::1]:7", protocol="spp", reason="bad-credentials", suppressed=2)
     limit = ev.LimitReached(limit="max-connects", value=3, reason="too-many-connects", peer="192.0.2.1:5")
     records = [at(1, failed), at(2, failed), at(3, limit), at(4, ev.LinkDown(reason="client-closed"))]
     table = trouble.refusals(frame(spark, tmp_path, records, [at(0, failed)]), ALWAYS)
-    nothing = dict.fromkeys(("reason", "limit", "actor", "address", "protocol"))
+    nothing = dict.fromkeys(("reason", "limit", "actor", "claimed", "address", "protocol"))
     assert in_order(rows(table)) == in_order(
         [
             {
@@ -76,7 +77,7 @@ def test_refusals_say_to_whom_from_where_and_why(spark: SparkSession, tmp_path: 
                 "event": "auth.failed",
                 **nothing,
                 "reason": "bad-credentials",
-                "actor": "ann",
+                "claimed": "ann",
                 "address": "::1",
                 "records": 2,
                 "suppressed": 4,
@@ -147,7 +148,7 @@ def test_storms(storms: Rows, name: str) -> None:
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
     """The records of many servers, made up and synthetic, and of one that many come back to."""
-    drawn = [each for number, plan in enumerate(plans.draw(30)) for each in plans.records(f"plan{number}", plan)]
+    drawn = [each for number, plan in enumerate(plans.draw(sized(30))) for each in plans.records(f"plan{number}", plan)]
     stormy = Writer("stormy")
     for number in range(400):
         host = f"192.0.2.{number * number % 5}"
@@ -155,7 +156,12 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
         stormy.open(
             f"s.{number}", peer=f"{host}:{number}", protocol=("spp", "objects")[number % 7 == 0], suppressed=left_out
         )
-    return [*drawn, *troubles.draw(100), *stormy.records, *troubles.synthetic(tmp_path_factory.mktemp("synthetic"))]
+    return [
+        *drawn,
+        *troubles.draw(sized(100)),
+        *stormy.records,
+        *troubles.synthetic(tmp_path_factory.mktemp("synthetic")),
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -21,10 +21,11 @@ from tests.audit.mutants import Mutation, write_mutants
 from tests.audit.mutations import MUTATIONS
 from tests.inspection.journals import KEY
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.processes]
 
 ALONE = "local[1]"
-DEALT_OUT = ("-c", "import sys; from bussrv.audit import job, store; store.SMALL = -1; sys.exit(job.main())")
+_IMPORTS = "import sys; from bussrv.audit import job; from bussrv.audit.spark import store"
+DEALT_OUT = ("-c", f"{_IMPORTS}; store.SMALL = -1; sys.exit(job.main())")
 """The command, with tables in as many pieces as those of large journals."""
 
 CLUSTER = "local-cluster[2,1,1024]"

@@ -37,7 +37,8 @@ def _made(kind: type[ev.Event], **fields: Any) -> st.SearchStrategy[ev.Event]:
 
 
 _leased = partial(_made, session=_SESSIONS, service=_SERVICES, protocol=_PROTOCOLS, peer=_PEERS, routing_id=_NEIGHBOURS)
-_refused = partial(_made, session=_SESSIONS, peer=_PEERS, actor=st.sampled_from([None, "ann"]), suppressed=_SUPPRESSED)
+_claimed = st.sampled_from([None, "ann", "ben"])
+_refused = partial(_made, session=_SESSIONS, peer=_PEERS, claimed=_claimed, suppressed=_SUPPRESSED)
 _REASONS = st.sampled_from([None, "lease-expired", "lease-expired", "inbus-unreachable"])
 
 LEASES: st.SearchStrategy[ev.Event] = st.one_of(

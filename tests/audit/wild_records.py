@@ -1,4 +1,4 @@
-"""Records that no sound server would write in such an order: everything that a replay has to cope with."""
+"""Records that no sound server would write in such an order; a timeline has to cope with them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from random import Random
 
 from bussrv import events as ev
 from bussrv.journal.record import Record
-from bussrv.registry.fold import RegistryFold
 from bussrv.values import ModeInterest, RuleInterest
 
 MOMENT = 1_800_000_000_000_000
@@ -41,6 +40,7 @@ def _event(random: Random) -> ev.Event:
         "session": random.choice("abcd"),
         "routing_id": random.choice(("tv-3", "x", "y", "y", None)),
         "actor": random.choice((None, None, "ann")),
+        "claimed": random.choice((None, None, "bob")),
         "peer": random.choice(("192.0.2.1:5", "[::1]:7", "192.0.2.9")),
         "protocol": "objects",
     }
@@ -51,6 +51,7 @@ def _event(random: Random) -> ev.Event:
         lambda: ev.SessionOpened(**about, persistent=random.random() < 0.5, home=random.choice((None, "attic"))),
         lambda: ev.SessionOpened(**about),
         lambda: ev.SessionIdentified(**about, routing_ids=random.choice(((), ("doors", "x"))), name="panel"),
+        lambda: ev.AuthSucceeded(**about, method="password"),
         lambda: ev.SessionClosed(**about, duration=5, reason=reason),
         lambda: ev.ServiceRegistered(**about, service=service),
         lambda: ev.ServiceRegistered(**about, service=service),
@@ -70,39 +71,3 @@ def _event(random: Random) -> ev.Event:
         ev.ServerStopped,
     )
     return random.choice(makes)()
-
-
-def given(records: list[Record], count: int) -> list[Record]:
-    """What the registry was behind the first ``count`` of these, as the audit is given it."""
-    fold = RegistryFold()
-    for each in records[:count]:
-        fold.apply(each.event, each.time)
-    last, found = records[count - 1], []
-
-    def add(kind: int, time: int, event: ev.Event) -> None:
-        found.append(Record(last.seq, time, kind, last.server, last.boot, event))
-
-    for session in fold.state.sessions.values():
-        about = {**session.about(), "actor": session.actor}
-        opened = ev.SessionOpened(**about, persistent=session.persistent, home=session.home)
-        add(0, session.opened, opened)
-        add(
-            1,
-            session.opened,
-            ev.SessionIdentified(
-                **about,
-                routing_ids=session.routing_ids,
-                name=session.name,
-                role=session.role,
-                vocabulary=session.vocabulary,
-            ),
-        )
-    for service, providers in fold.state.services.items():
-        for session_id, since in providers.items():
-            add(2, since, ev.ServiceRegistered(session=session_id, service=service))
-    for each in fold.state.all_subscriptions():
-        wanted = ev.SubscriptionAdded(
-            session=each.session, service=each.service, interest=each.interest, options=each.options
-        )
-        add(3, each.added, wanted)
-    return found

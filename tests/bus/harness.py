@@ -7,20 +7,21 @@ from zope.interface import implementer
 
 from bussrv.bus.bus import Bus
 from bussrv.bus.interest import mode_interest, rule_interest
+from bussrv.bus.interfaces import ISessionLink
 from bussrv.bus.membership import MembershipAnnouncer
 from bussrv.formats.framed import OBJECT_FRAMES
 from bussrv.formats.inbus_drops import Drops
 from bussrv.formats.inbus_outlet import InbusPublish
-from bussrv.formats.spp import SppInfo
-from bussrv.interfaces import ISessionLink
+from bussrv.formats.spp_info import SppInfo
 from bussrv.journal.memory import MemoryJournal
-from bussrv.registry.registry import Identity, Registry
+from bussrv.registry.claims import Claims
+from bussrv.registry.registry import Registry
 from bussrv.settings import Settings
 from bussrv.values import Publication, Traffic
 from bussrv.wire.objects import ObjectReader, encode, encode_json
 
 SERVER = "hall"
-MAX_PATTERNS = Settings().max_patterns
+LIMITS = Settings()
 
 
 class Clock:
@@ -82,7 +83,7 @@ class BusHarness:
         inbus = {version: InbusPublish(version, self.bus, drops) for version in (1, 2)}
         self.encodings = {
             "objects": {None: OBJECT_FRAMES},
-            "spp": {None: SppInfo(1 << 20, counters, self.reactor.seconds)},
+            "spp": {None: SppInfo(Settings(), lambda service: False, counters, self.reactor.seconds)},
             "inbus": {None: inbus[1], **inbus},
         }
 
@@ -115,15 +116,15 @@ class Handle:
     def routing_id(self):
         return self._registry.state.sessions[self.id].routing_id
 
-    def join(self, subscription=None, vocabulary=None, **identity):
+    def join(self, subscription=None, vocabulary=None, **claims):
         """Become a member, with the attributes of a subscription."""
         subscription = subscription or {}
         if "subscriptions" in subscription:
-            interest = rule_interest(subscription["subscriptions"], MAX_PATTERNS)
+            interest = rule_interest(subscription["subscriptions"], LIMITS)
         else:
-            interest = mode_interest(subscription.get("receive"), subscription.get("types"), MAX_PATTERNS)
+            interest = mode_interest(subscription.get("receive"), subscription.get("types"), LIMITS)
         spoken = vocabulary or ("rules" if "subscriptions" in subscription else "objects")
-        return self._registry.identify(Identity(session_id=self.id, vocabulary=spoken, **identity), interest)
+        return self._registry.identify(Claims(session_id=self.id, vocabulary=spoken, **claims), interest)
 
     def watch(self, service, version=None):
         return self._registry.subscribe(self.id, service, None if version is None else {"version": version})

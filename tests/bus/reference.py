@@ -37,7 +37,9 @@ def mode_wants(receive, types, fields, payload):
 
 def rules_want(rules, fields):
     verdict = False
-    for rule in ["*"] if rules == "all" else rules:
+    if isinstance(rules, str):
+        rules = ["*"] if rules == "all" else [rule.strip() for rule in rules.split(",") if rule.strip()]
+    for rule in rules:
         if isinstance(rule, str):
             verdict = verdict if judged(rule, fields) is None else judged(rule, fields)
         else:
@@ -124,14 +126,29 @@ class Session:
     tells_all: bool = False
 
 
-@dataclass
+@dataclass(eq=False)
 class Ask:
-    """A request. ``replies``: the number of the newest reply to it, counting from 1 over all replies."""
+    """An open request.
+
+    ``asker`` is given the replies, a client or a link; ``first`` is who asked. Those who may answer: the session
+    ``chosen``; or (``several``) each of the sessions ``present`` that wants what was ``sent``, if it has one of the
+    ``addresses``; and the ``links``. Sessions of this server know it as ``shown``.
+    """
 
     asker: str
-    service: object
+    first: str
+    sent: dict
     when: float
-    replies: int = 0
+    shown: object = None
+    chosen: str | None = None
+    several: bool = False
+    present: frozenset = frozenset()
+    addresses: frozenset | None = None
+    links: set = field(default_factory=set)
+
+    @property
+    def is_local(self):
+        return self.several or self.chosen is not None
 
 
 class ReferenceBus:
@@ -142,9 +159,8 @@ class ReferenceBus:
         self.providers = {}
         self.last = {}
         self.turns = {}
-        self.requests = {}
-        self.replies = 0
-        self.was_asked_itself = False
+        self.requests = []
+        self.renamed = 0
 
     # Coming and going.
 
@@ -167,6 +183,9 @@ class ReferenceBus:
 
     def leave(self, session_id, fresh):
         session = self.sessions.pop(session_id)
+        self.requests = [ask for ask in self.requests if session_id not in (ask.asker, ask.chosen)]
+        for ask in self.requests:
+            ask.links.discard(session_id)
         for service in sorted(self.providers):
             self.unregister(session_id, service)
         if session.subscription is not None:
@@ -208,7 +227,7 @@ class ReferenceBus:
     # What is sent.
 
     def route(self, sender_id, fields, payload, fresh):
-        """:returns: how many members got it, the sender only counted where it was asked for a service of its own."""
+        """:returns: how many members got it; the sender only counts where it was asked for a service of its own."""
         sender = self.sessions[sender_id]
         if sender.subscription is None:
             return 0
@@ -220,7 +239,6 @@ class ReferenceBus:
 
         :param provided: the services of who sent it first.
         """
-        self.was_asked_itself = False
         sent = dict(fields)
         if sent.get("id") is None:
             sent["id"] = fresh
@@ -228,8 +246,13 @@ class ReferenceBus:
         service = self.published_on(provided, fields)
         if service is not None:
             app_type = fields.get("app-type", 1)
-            self.to_watchers(service, app_type if type(app_type) is int else 1, payload)
-        return self.give(sender, self.recipients(sender, sent), sent, payload)
+            self.to_subscribers(service, app_type if type(app_type) is int else 1, payload)
+        event = (sent.get("event") or "").lower()
+        if event == "services/request":
+            return self.ask(sender, sent, payload, fresh)
+        if event in ("services/reply", "error"):
+            return self.answer_of(sender, sent, payload)
+        return self.give(sender, self.recipients(sent), sent, payload)
 
     def published_on(self, provided, fields):
         """The service that an object is a publication on, if it is one."""
@@ -242,57 +265,141 @@ class ReferenceBus:
             return fields["sender"] if fields["sender"] in provided else None
         return min(provided) if len(provided) == 1 else None
 
-    def recipients(self, sender, sent):
-        everybody = self.members()
+    def recipients(self, sent):
+        """The members, and the links, that something is for."""
+        if sent.get("to") is None:
+            return self.members()
+        is_known = addresses_of(sent) <= {self.server_id}.union(*(held(each) for each in self.sessions.values()))
+        to = addresses_of(sent)
+        return [each for each in self.members() if held(each) & to or (each.server and not is_known)]
+
+    # Requests, and replies to them.
+
+    def open_asks(self):
+        return [ask for ask in self.requests if self.now - ask.when <= REQUEST_SECONDS]
+
+    def ask(self, sender, sent, payload, fresh):
+        """To those that it is addressed to, or to one provider and everybody who merely observes, or to everybody."""
+        ask = Ask(sender.id, sent["route"][0], sent, self.now)
+        recipients, asked_itself = self.recipients(sent), 0
+        members = frozenset(each.id for each in self.members())
         if sent.get("to") is not None:
-            if sent.get("event") == "services/request":
-                self.remember(None, sent, sender)
-            elif sent.get("event") == "services/reply":
-                self.asker(sent, sender)
-            to = {sent["to"]} if isinstance(sent["to"], str) else set(sent["to"])
-            is_known = to <= {self.server_id}.union(*(held(each) for each in self.sessions.values()))
-            return [each for each in everybody if held(each) & to or (each.server and not is_known)]
-        if sent.get("event") == "services/request":
-            return self.asked(sender, sent, everybody)
-        if sent.get("event") == "services/reply":
-            asker = self.asker(sent, sender)
-            if asker is not None:
-                return [each for each in everybody if each.id == asker]
-        return everybody
+            local = [each for each in self.sessions.values() if held(each) & addresses_of(sent) and not each.server]
+            if len(local) > 1:
+                ask.several, ask.present, ask.addresses = True, members, frozenset(addresses_of(sent))
+            elif local and self.takes(sender, local[0], sent):
+                ask.chosen = local[0].id
+        else:
+            chosen, providers = self.provider(sender, sent)
+            if chosen is None:
+                ask.several, ask.present = True, members
+            else:
+                others = [each for each in recipients if not (each.id in providers or each.server)]
+                recipients = [*others, self.sessions[chosen]]
+                ask.chosen = None if self.sessions[chosen].server else chosen
+                asked_itself = chosen == sender.id
+        ask.links = {each.id for each in recipients if each.server and self.takes(sender, each, sent)}
+        ask.shown = self.shown(ask, fresh)
+        copies = {each.id: {**sent, "id": ask.shown} for each in recipients if self.is_shown(ask, each)}
+        alone = sent.get("to") is None and not ask.several
+        others = self.give(sender, recipients, sent, payload, copies, alone=alone) + asked_itself
+        if others:
+            self.remember(ask)
+        return others
 
-    def asker(self, reply, replier):
-        """Who made the request: of ``replier``, or else of anybody; for that service, or else for any."""
-        for asked in (replier.id, None):
-            asks = self.requests.get((asked, identity(reply.get("in-reply-to"))), [])
-            asks[:] = [ask for ask in asks if self.now - ask.when <= REQUEST_SECONDS]
-            waiting = [ask for ask in asks if not ask.replies]
-            if asks:
-                ask = waiting[0] if waiting else max(asks, key=lambda each: each.replies)
-                for each in reversed(waiting):
-                    ask = each if each.service == service_of(reply) else ask
-                self.replies += 1
-                ask.replies = self.replies
-                return ask.asker
-        return None
-
-    def remember(self, asked, request, sender):
-        asks = self.requests.setdefault((asked, identity(request["id"])), [])
-        asks.append(Ask(sender.id, service_of(request), self.now))
-
-    def asked(self, sender, sent, everybody):
-        """One provider in turn, and everybody who provides it not; without a provider that takes it: everybody."""
-        name = sent.get("name", sent.get("service"))
+    def provider(self, sender, sent):
+        """Whose turn it is, of those who can take it, and all that provide the service."""
+        name = service_of(sent)
         providers = self.providers.get(name, []) if isinstance(name, str) else []
         able = [each for each in providers if self.takes(sender, self.sessions[each], sent)]
         if not able:
-            self.remember(None, sent, sender)
-            return everybody
+            return None, providers
         turn = self.turns.get(name, 0)
         self.turns[name] = turn + 1
-        chosen = able[turn % len(able)]
-        self.remember(chosen, sent, sender)
-        self.was_asked_itself = chosen == sender.id
-        return [each for each in everybody if each.id == chosen or not (each.id in providers or each.server)]
+        return able[turn % len(able)], providers
+
+    def shown(self, ask, fresh):
+        """The id by which those know it who may answer: another one, if one of them knows its own already."""
+        known = [each for each in self.open_asks() if each.is_local]
+        same = [each for each in known if identity(each.shown) == identity(ask.sent["id"])]
+        if len(same) == 1 and self.is_repeated(same[0], ask):
+            self.requests.remove(same[0])
+            return ask.sent["id"]
+        if not ask.several:
+            known = [each for each in known if each.several or each.chosen == ask.chosen]
+        if not ask.is_local or identity(ask.sent["id"]) not in [identity(each.shown) for each in known]:
+            return ask.sent["id"]
+        made = self.another(fresh)
+        while identity(made) in [identity(each.shown) for each in self.open_asks() if each.is_local]:
+            self.renamed += 1
+            made = f"{made}.{self.renamed}"
+        return made
+
+    def is_repeated(self, older, ask):
+        """Whether a client asks the same of the same several again."""
+        if not (older.several and ask.several and older.asker == ask.asker and older.addresses == ask.addresses):
+            return False
+        is_same_client = older.first == ask.first or not self.sessions[ask.asker].server
+        return is_same_client and kind_of(older.sent) == kind_of(ask.sent)
+
+    def another(self, fresh):
+        """An id that the server makes."""
+        return fresh
+
+    def is_shown(self, ask, member):
+        """Whether a member knows the request as those do who may answer; a sender among several sees its own."""
+        if ask.several:
+            return not member.server and member.id != ask.asker
+        return member.id == ask.chosen
+
+    def remember(self, ask):
+        for older in self.requests:
+            if identity(older.sent["id"]) == identity(ask.sent["id"]) and older.first == ask.first:
+                older.links -= ask.links
+        self.requests.append(ask)
+
+    def answer_of(self, sender, sent, payload):
+        """To who asked, under the id that it used; to nobody, if the sender was not given that request."""
+        ask = self.asked_of_link(sender, sent) if sender.server else self.asked_of(sender, sent)
+        if ask is None or not self.is_for(ask, sent):
+            self.unasked()
+            return 0
+        asker = self.sessions[ask.asker]
+        same = [each for each in self.open_asks() if each.asker == ask.asker and asker.server]
+        same = {each.first for each in same if identity(each.sent["id"]) == identity(ask.sent["id"])}
+        if not sender.server:
+            sent = {**sent, "in-reply-to": ask.sent["id"]}
+        if sent.get("to") is None and len(same) > 1:
+            sent = {**sent, "to": ask.first}
+        alone = asker.server is not None and sent.get("to") is None
+        return self.give(sender, [asker] if asker.subscription is not None else [], sent, payload, alone=alone)
+
+    def unasked(self):
+        """Somebody replied to what it was not asked."""
+
+    def asked_of(self, replier, reply):
+        found = [ask for ask in self.open_asks() if identity(ask.shown) == identity(reply.get("in-reply-to"))]
+        alone = [ask for ask in found if ask.chosen == replier.id]
+        given = [ask for ask in found if ask.several and self.was_given(ask, replier)]
+        return next(iter(alone + given), None)
+
+    def was_given(self, ask, replier):
+        is_addressed = ask.addresses is None or held(replier) & ask.addresses
+        asker = self.sessions[ask.asker]
+        return replier.id in ask.present and is_addressed and self.takes(asker, replier, {**ask.sent, "route": []})
+
+    def asked_of_link(self, link, reply):
+        found = [ask for ask in self.open_asks() if link.id in ask.links]
+        found = [ask for ask in found if identity(ask.sent["id"]) == identity(reply.get("in-reply-to"))]
+        to = [reply["to"]] if isinstance(reply.get("to"), str) else reply.get("to")
+        if to is not None:
+            found = [ask for each in reversed(to) for ask in found if ask.first == each]
+        return found[-1] if found else None
+
+    def is_for(self, ask, reply):
+        asker = self.sessions[ask.asker]
+        own = {ask.first} if asker.server else {ask.first} | held(asker)
+        return reply.get("to") is None or bool(own & addresses_of(reply))
 
     def takes(self, sender, member, sent, payload=b""):
         if member.subscription is None or not wants(member.subscription, sent, payload):
@@ -301,14 +408,32 @@ class ReferenceBus:
             return False
         return not (member is sender and member.subscription.get("receive") == "no_echo")
 
-    def give(self, sender, recipients, sent, payload):
+    def give(self, sender, recipients, sent, payload, copies=None, *, alone=False):
+        """:param copies: what some of them are given instead, by session.
+        :param alone: whether servers that get it are not to pass it on to others.
+        """
         taking = [each for each in recipients if self.takes(sender, each, sent, payload)]
         for each in taking:
-            each.got.append(frame(sent, payload))
-        return sum(each is not sender and not each.tells_all for each in taking) + self.was_asked_itself
+            copy = (copies or {}).get(each.id, sent)
+            marks = self.marks(each, taking, sent["route"], alone=alone)
+            each.got.append(frame({**copy, "route": [*copy["route"], *marks]} if marks else copy, payload))
+        return sum(each is not sender and not each.tells_all for each in taking)
+
+    def marks(self, server, taking, route, *, alone=False):
+        """Who else gets what a linked server is given, where one of the two goes by the route alone."""
+        if server.server is None:
+            return []
+        others = [each for each in taking if each.server is not None and each is not server]
+        served = [each.server for each in others if not each.tells_all]
+        if server.tells_all:
+            return served
+        if alone:
+            linked = [each.server for each in self.members() if each.server is not None and each is not server]
+            return [name for name in linked if name not in route]
+        return [*served, *(each.server for each in others if each.tells_all)]
 
     def publish(self, session_id, service, content_type, payload, app_type, fresh):
-        self.to_watchers(service, app_type, payload)
+        self.to_subscribers(service, app_type, payload)
         sent = {
             "type": content_type,
             "size": len(payload),
@@ -317,11 +442,13 @@ class ReferenceBus:
             "route": [self.sessions[session_id].routing_id, self.server_id],
             "app-type": app_type,
         }
-        for each in self.members():
-            if wants(each.subscription, sent, payload) and each.server not in sent["route"]:
-                each.got.append(frame(sent, payload))
+        wanting = [each for each in self.members() if wants(each.subscription, sent, payload)]
+        taking = [each for each in wanting if each.server not in sent["route"]]
+        for each in taking:
+            marks = self.marks(each, taking, sent["route"])
+            each.got.append(frame({**sent, "route": [*sent["route"], *marks]}, payload))
 
-    def to_watchers(self, service, app_type, payload):
+    def to_subscribers(self, service, app_type, payload):
         self.last[service] = payload
         for each in self.sessions.values():
             if service in each.watched and each.kind == "spp":
@@ -335,8 +462,19 @@ def held(session):
     return {session.routing_id, *session.routing_ids}
 
 
+def addresses_of(fields):
+    return {fields["to"]} if isinstance(fields["to"], str) else set(fields["to"])
+
+
 def service_of(fields):
     return fields.get("name", fields.get("service"))
+
+
+def kind_of(fields):
+    """What subscriptions look at."""
+    natures = fields.get("natures") or []
+    natures = {each.lower() for each in ([natures] if isinstance(natures, str) else natures)}
+    return fields["event"].lower(), bare(fields.get("type") or ""), natures, bool(fields.get("size"))
 
 
 def identity(request_id):

@@ -6,7 +6,7 @@ from tests.bus.harness import SERVER
 
 SERVICES = ["tv", "lamp", "ääni"]
 SHARED = ["living-room", "kitchen"]
-EVENTS = ["lamp/on", "services/request", "services/request", "services/reply", "routing/x", "Ping"]
+EVENTS = ["lamp/on", "services/request", "Services/Request", "services/reply", "error", "routing/x", "Ping"]
 TYPES = ["text/plain", "Text/Plain; charset=UTF-8", "image/png"]
 IDS = ["a", "b", 1, 1.0, True, None]
 
@@ -18,6 +18,7 @@ subscriptions = st.one_of(
     st.sampled_from(
         [
             {"subscriptions": "all"},
+            {"subscriptions": "*, !@routing/*,text/plain"},
             {"subscriptions": ["*", "!@routing/*"]},
             {"subscriptions": ["@services/*", "@ping"]},
             {"subscriptions": ["text/*", "!#spam"]},
@@ -43,6 +44,9 @@ anything = {
 }
 
 
+replies = st.sampled_from(["services/reply", "services/reply", "SERVICES/reply", "error"])
+
+
 def objects_with(**given):
     """Objects with these attributes for certain, and perhaps with a few others."""
     few = {key: anything[key] for key in ("type", "id", "app-type", "route", "x") if key not in given}
@@ -55,7 +59,7 @@ objects = st.one_of(
     objects_with(type=anything["type"], sender=anything["sender"]),
     objects_with(event=anything["event"]),
     objects_with(event=st.just("services/request"), name=st.sampled_from(SERVICES), id=anything["id"]),
-    objects_with(**{"event": st.just("services/reply"), "in-reply-to": anything["in-reply-to"]}),
+    objects_with(**{"event": replies, "in-reply-to": anything["in-reply-to"]}),
     objects_with(to=anything["to"]),
     st.fixed_dictionaries({}, optional=anything),
 )

@@ -2,11 +2,10 @@
 
 import json
 
-import pytest
-
 from bussrv.bus.bridge import as_metadata, as_publication
 from bussrv.values import Publication
 from bussrv.wire.objects import ObjectReader, encode
+from tests.tables import each_row
 
 TEXT = {"type": "text/plain"}
 
@@ -17,7 +16,7 @@ def parsed(fields, payload=b""):
     return reader.next_event()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("provided", "fields", "payload", "service"),
     [
         ({"tv"}, {**TEXT, "sender": "tv"}, b"x", "tv"),
@@ -59,7 +58,7 @@ def test_which_objects_are_publications(provided, fields, payload, service):
         assert publication.content_type == fields.get("type", "application/octet-stream")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "app_type"),
     [
         ("7", 7),

@@ -1,5 +1,7 @@
 """The bus against the plain reference: the same histories, and then the same bytes in the same order for everybody."""
 
+import json
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -10,6 +12,7 @@ from bussrv.values import Traffic
 from tests.bus.harness import SERVER, BusHarness
 from tests.bus.reference import ReferenceBus
 from tests.bus.strategies import SERVICES, SHARED, TYPES, objects, payloads, subscriptions
+from tests.size import sized
 
 index = st.integers(0, 7)
 sent = st.tuples(st.just("sends"), index, objects, payloads)
@@ -147,9 +150,16 @@ class Fanout(RuleBasedStateMachine):
             return
         if payload:
             fields = {**fields, "size": len(payload)}
+        if fields.get("in-reply-to") == "a":
+            fields = {**fields, "in-reply-to": self.asked_last(handle)}
         fresh = self.step()
         others = handle.send(fields, payload)
         assert others == self.model.route(handle.id, fields, payload, fresh)
+
+    def asked_last(self, handle):
+        """The id of the last request that a session was given."""
+        given = [json.loads(each.split(b"\0")[0]) for each in self.model.sessions[handle.id].got]
+        return next((each["id"] for each in reversed(given) if each.get("event") == "services/request"), "a")
 
     def publishes(self, number, service, payload, content_type, app_type):
         handle = self.pick(number, "inbus")
@@ -223,6 +233,6 @@ class Fanout(RuleBasedStateMachine):
 
 
 # An example is a whole history, so a third of the examples of other tests takes as long as they do.
-EXAMPLES = max(150, settings.default.max_examples // 3)
+EXAMPLES = max(sized(150), settings.default.max_examples // 3)
 Fanout.TestCase.settings = settings(max_examples=EXAMPLES, stateful_step_count=40)
 TestFanout = Fanout.TestCase

@@ -4,7 +4,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from bussrv.bus.paths import Far, Paths
+from bussrv.bus.paths import Paths, RemoteSession
+from tests.size import sized
 
 LINKS = ["link1", "link2", "link3"]
 IDS = ["ann", "bob", "attic"]
@@ -12,7 +13,7 @@ links = st.sampled_from(LINKS)
 routing_ids = st.sampled_from(IDS)
 
 fars = st.builds(
-    Far,
+    RemoteSession,
     routing_id=routing_ids,
     path=st.lists(st.sampled_from(["attic", "cellar", "shed"]), min_size=1, max_size=3, unique=True).map(tuple),
     is_member=st.booleans(),
@@ -22,9 +23,9 @@ fars = st.builds(
 )
 
 
-def may_take_requests(far):
+def may_take_requests(remote):
     """A member may; a server may when it keeps its clients to itself."""
-    return not far.tells_all if far.role == "server" else far.is_member
+    return not remote.tells_all if remote.role == "server" else remote.is_member
 
 
 class PathsMachine(RuleBasedStateMachine):
@@ -35,17 +36,19 @@ class PathsMachine(RuleBasedStateMachine):
 
     def best(self, routing_id):
         """The link over which the model reaches a session, and what it was told there."""
-        over = [(len(far.path), far.path, link) for (link, known), far in self.told.items() if known == routing_id]
+        over = [
+            (len(remote.path), remote.path, link) for (link, known), remote in self.told.items() if known == routing_id
+        ]
         if not over:
             return None, None
         link = min(over)[2]
         return link, self.told[link, routing_id]
 
-    @rule(link=links, far=fars)
-    def hear(self, link, far):
-        before = self.best(far.routing_id)
-        self.told[link, far.routing_id] = far
-        assert self.paths.hear(link, far) == (self.best(far.routing_id) != before)
+    @rule(link=links, remote=fars)
+    def hear(self, link, remote):
+        before = self.best(remote.routing_id)
+        self.told[link, remote.routing_id] = remote
+        assert self.paths.hear(link, remote) == (self.best(remote.routing_id) != before)
 
     @rule(link=links, routing_id=routing_ids)
     def forget(self, link, routing_id):
@@ -56,7 +59,7 @@ class PathsMachine(RuleBasedStateMachine):
     @rule(link=links)
     def drop(self, link):
         before = {routing_id: self.best(routing_id) for routing_id in IDS}
-        self.told = {key: far for key, far in self.told.items() if key[0] != link}
+        self.told = {key: remote for key, remote in self.told.items() if key[0] != link}
         changed = self.paths.drop(link)
         assert sorted(changed) == sorted(each for each in IDS if self.best(each) != before[each])
 
@@ -75,22 +78,22 @@ class PathsMachine(RuleBasedStateMachine):
     @invariant()
     def sessions_and_services_are_counted(self):
         for link in LINKS:
-            told = [far for (over, _), far in self.told.items() if over == link]
-            assert self.paths.size(link) == sum(1 + len(far.services) for far in told)
+            told = [remote for (over, _), remote in self.told.items() if over == link]
+            assert self.paths.size(link) == sum(1 + len(remote.services) for remote in told)
 
     @invariant()
     def requests_may_be_taken_where_a_best_path_leads_to_somebody_who_may(self):
         for link in LINKS:
-            reached = [far for over, far in map(self.best, IDS) if over == link]
+            reached = [remote for over, remote in map(self.best, IDS) if over == link]
             assert self.paths.may_take_requests(link) == any(map(may_take_requests, reached))
 
 
-PathsMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+PathsMachine.TestCase.settings = settings(max_examples=sized(60), stateful_step_count=30, deadline=None)
 TestPaths = PathsMachine.TestCase
 
 
 def member(*path, **fields):
-    return Far(routing_id="ann", path=path, is_member=True, **fields)
+    return RemoteSession(routing_id="ann", path=path, is_member=True, **fields)
 
 
 def test_the_home_is_the_first_of_the_path():

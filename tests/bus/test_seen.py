@@ -1,11 +1,11 @@
 """Which objects came over a link already."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bussrv.bus.seen import Seen, origin_of
 from bussrv.wire.objects import BusObject, Head
+from tests.tables import each_row
 
 OBJECTS = st.tuples(st.sampled_from(["ann", "bob"]), st.integers(0, 5) | st.sampled_from(["0", "1", True]))
 
@@ -33,7 +33,7 @@ def test_who_sent_it_and_its_id_are_not_run_together():
     assert seen.add(origin_of(["ann"]), "12")
 
 
-@pytest.mark.parametrize("other", [True, 1.0, "1"])
+@each_row("other", [True, 1.0, "1"])
 def test_ids_of_another_kind_are_others(other):
     seen = Seen(10)
     assert seen.add(origin_of(["ann"]), 1)

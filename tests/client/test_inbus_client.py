@@ -10,6 +10,7 @@ from bussrv.client.inbus import InbusSubscriber, publish
 from bussrv.errors import Refused
 from bussrv.wire import inbus
 from bussrv.wire.inbus import Datagram
+from tests.tables import each_row
 
 
 class Server:
@@ -115,7 +116,7 @@ def test_closing_never_fails(server, monkeypatch):
     assert subscriber._socket.fileno() == -1
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+@each_row("host", ["0.0.0.0", "::"])
 def test_an_address_that_nothing_can_be_sent_to(host):
     with pytest.raises(ValueError, match=f"nothing can be sent to {host}"):
         InbusSubscriber("upnp", host=host)
@@ -135,7 +136,7 @@ def test_what_no_subscription_can_say(arguments, message, recwarn):
     assert not [warning for warning in recwarn if warning.category is ResourceWarning]
 
 
-@pytest.mark.parametrize("name", ["", "x" * 256, "a\nb"])
+@each_row("name", ["", "x" * 256, "a\nb"])
 def test_impossible_names_are_refused_before_they_are_sent(name):
     for call in (lambda: InbusSubscriber(name), lambda: publish(name, b"")):
         with pytest.raises(Refused) as caught:
@@ -183,3 +184,9 @@ def test_the_longest_payload_that_a_datagram_carries(server):
 def test_version_1_carries_only_text(server):
     with pytest.raises(ValueError, match="can't decode byte 0xff"):
         publish("upnp", b"\xff", version=1, server=server.address)
+
+
+@each_row("version", [1, 2])
+def test_a_text_is_no_payload(version):
+    with pytest.raises(TypeError, match="a payload is bytes, not str: encode it"):
+        publish("tv", "hello", version=version, server=("127.0.0.1", 9))

@@ -2,6 +2,8 @@
 
 import pytest
 
+from bussrv.client._kept import MAX_KEPT
+from bussrv.client.business import BusinessClient
 from bussrv.client.objects import BusError, Object, ObjectsClient
 from bussrv.errors import RemoteProtocolError
 
@@ -287,7 +289,7 @@ def test_sending_into_a_broken_connection_tells_the_error_that_waits_unread(join
         peer.tell({"event": "error", "reason": "slow-consumer", "message": "Too slow."})
 
     client = join(script)
-    sentence = r"broke: .*, after the error: Too slow\. \(slow-consumer\)"
+    sentence = r"(broke: .*|closed the connection), after the error: Too slow\. \(slow-consumer\)"
     with pytest.raises(ConnectionError, match=sentence) as caught:  # noqa: PT012
         while True:
             client.send({"event": "y"})
@@ -352,3 +354,78 @@ def test_what_is_no_json_is_not_sent(join):
         client.send({"event": object()})
     with pytest.raises(ValueError, match="surrogates"):
         client.send({"event": "\ud800"})
+
+
+def test_the_loop_of_a_service_keeps_nothing(join):
+    def script(peer):
+        registered = peer.object()[0]["id"]
+        peer.tell({"event": "services/request", "id": "early", "name": "clock", "route": ["ann"]})
+        peer.tell({"event": "services/register/reply", "in-reply-to": registered})
+        for number in range(2 * MAX_KEPT):
+            peer.tell({"event": "routing/subscribe/notify", "routing-id": f"client-{number}"})
+        peer.tell({"event": "services/request", "id": "other", "name": "misspelled", "route": ["bob"]})
+        peer.tell({"event": "services/request", "id": "late", "service": "clock", "route": ["bob"]})
+        for name in ("early", "late"):
+            fields, payload = peer.object()
+            assert (fields["in-reply-to"], payload) == (name, b"12:00")
+
+    client = join(script)
+    client.register("clock")
+    asked = client.requests(timeout=10)
+    for name in ("early", "late"):
+        request = next(asked)
+        assert request.metadata["id"] == name
+        client.reply(request, b"12:00")
+    assert (len(client._kept), client.forgotten) == (0, 0)
+    with pytest.raises(ConnectionError):
+        next(asked)
+
+
+def test_the_loop_of_a_service_may_be_limited_in_time(join):
+    client = join(lambda peer: peer.until_closed())
+    with pytest.raises(TimeoutError, match=r"no request came from 127\.0\.0\.1 port .* within 0\.01 s"):
+        next(client.requests(timeout=0.01))
+
+
+def test_what_a_subscription_cannot_say_is_refused(serve):
+    with (
+        ObjectsClient(port=serve(lambda peer: peer.until_closed())) as client,
+        pytest.raises(TypeError, match=r"subscribe has no 'tpyes'; there are: receive_mode, .*types"),
+    ):
+        client.subscribe(tpyes=["text/*"])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client: client.send({"type": "text/plain"}, "hello"),
+        lambda client: client.request("tv", "hello"),
+        lambda client: client.reply(Object({"id": "1"}), "hello"),
+    ],
+)
+@pytest.mark.parametrize("make", [ObjectsClient, BusinessClient])
+def test_a_text_is_no_payload(serve, make, call):
+    with (
+        make(port=serve(lambda peer: peer.until_closed())) as client,
+        pytest.raises(TypeError, match=r"a payload is bytes, not str: encode it"),
+    ):
+        call(client)
+
+
+def test_what_is_like_bytes_is_a_payload(join):
+    payloads = (b"ab", bytearray(b"ab"), memoryview(b"ab"))
+
+    def script(peer):
+        assert [peer.object() for _ in payloads] == [({"type": "a/b", "size": 2}, b"ab")] * 3
+
+    client = join(script)
+    for payload in payloads:
+        client.send({"type": "a/b"}, payload)
+
+
+def test_metadata_is_a_dict(serve):
+    with (
+        ObjectsClient(port=serve(lambda peer: peer.until_closed())) as client,
+        pytest.raises(TypeError, match="metadata is a dict, not bytes"),
+    ):
+        client.send(b"{}")

@@ -9,13 +9,17 @@ import time
 from unittest.mock import Mock
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bussrv.client._deadline import Deadline
+from bussrv.client._kept import MAX_KEPT, MAX_KEPT_BYTES, Kept
 from bussrv.client.business import BusinessClient
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
 from bussrv.errors import RemoteProtocolError
 from bussrv.wire import spp
+from tests.tables import each_row
 
 OFFERS = [spp.Offer(name) for name in "abc"]
 
@@ -214,7 +218,7 @@ def test_a_connection_that_the_system_gives_up_is_no_matter_of_patience(serve):
         raise TimeoutError(errno.ETIMEDOUT, "Connection timed out")
 
     client = SppClient(port=serve(lambda peer: peer.until_closed()))
-    connection, client._socket = client._socket, Mock(recv=give_up, sendall=give_up)
+    connection, client._socket = client._socket, Mock(recv=give_up, sendall=give_up, fileno=client._socket.fileno)
     for call in (client.next_event, lambda: client.subscribe("clock")):
         with pytest.raises(ConnectionError, match="broke: Connection timed out") as caught:
             call()
@@ -228,7 +232,7 @@ def test_small_packets_are_sent_at_once(serve):
         assert client._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-@pytest.mark.parametrize(("client", "port"), [(ObjectsClient, 7890), (BusinessClient, 7891), (SppClient, 3002)])
+@each_row(("client", "port"), [(ObjectsClient, 7890), (BusinessClient, 7891), (SppClient, 3002)])
 def test_where_a_server_is_expected(client, port):
     parameters = inspect.signature(client).parameters
     assert (parameters["host"].default, parameters["port"].default) == ("127.0.0.1", port)
@@ -243,11 +247,79 @@ def test_sending_into_a_broken_connection_keeps_what_came_before(serve):
     sent = threading.Event()
     client = SppClient(port=serve(script))
     assert sent.wait(30)
-    with pytest.raises(ConnectionError, match=r"the connection to 127\.0\.0\.1 port .* broke: "):  # noqa: PT012
+    # In order or not: what was sent and not read before the server closed decides that.
+    with pytest.raises(ConnectionError, match=r"127\.0\.0\.1 port .* (broke: |closed the connection)"):  # noqa: PT012
         while True:
             client.subscribe("clock")
     assert client.next_event() == spp.Offer("a")
     client.close()
+
+
+def test_the_first_thing_that_is_sent_after_the_end_raises(serve):
+    with SppClient(port=serve(lambda peer: peer.send(spp.offer("a")))) as client:
+        serve.finish()
+        for _ in range(2):
+            with pytest.raises(ConnectionError, match="closed the connection"):
+                client.subscribe("clock")
+        assert client.next_event() == spp.Offer("a")
+        with pytest.raises(ConnectionError, match="closed the connection"):
+            client.next_event()
+
+
+def test_no_more_is_kept_than_the_limits_say(serve):
+    offers = [spp.Offer(str(number)) for number in range(MAX_KEPT + 10)]
+
+    def script(peer):
+        peer.send(b"".join(spp.offer(event.service) for event in offers))
+        peer.until_closed()
+
+    with SppClient(port=serve(script)) as client:
+        assert client.wait_for(lambda event: event == offers[-1]) == offers[-1]
+        assert client.forgotten == 10
+        assert [client.next_event() for _ in range(MAX_KEPT - 1)] == offers[10:-1]
+
+
+def test_states_of_services_count_by_their_bytes(serve):
+    size = MAX_KEPT_BYTES // 64
+    message = bytes(size)
+
+    def script(peer):
+        for _ in range(70):
+            peer.send(spp.info("tv", message))
+        peer.send(spp.offer("end"))
+        peer.until_closed()
+
+    with SppClient(port=serve(script), max_packet=2 * size) as client:
+        client.wait_for(lambda event: event == spp.Offer("end"), timeout=60)
+        assert (client.forgotten, len(client._kept)) == (6, 64)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["add", "first", "last", "find", "clear"]), st.integers(0, 9)), max_size=60),
+    st.integers(1, 6),
+    st.integers(1, 20),
+)
+def test_what_is_kept_is_the_end_of_what_came(steps, most, most_bytes):
+    kept, model = Kept(lambda event: event, most, most_bytes), []
+    forgotten = 0
+    for step, value in steps:
+        if step == "add":
+            kept.add(value)
+            model.append(value)
+            while len(model) > 1 and (len(model) > most or sum(model) > most_bytes):
+                del model[0]
+                forgotten += 1
+        elif step == "find":
+            found = kept.find(lambda event: event == value)  # noqa: B023
+            assert found == (value if value in model else None)
+            if value in model:
+                model.remove(value)
+        elif step == "clear":
+            kept.clear()
+            model.clear()
+        elif model:
+            assert (kept.first() if step == "first" else kept.last()) == model.pop(0 if step == "first" else -1)
+        assert (len(kept), kept.forgotten) == (len(model), forgotten)
 
 
 def test_a_closed_client_says_so(serve):

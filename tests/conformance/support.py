@@ -9,7 +9,7 @@ VOCABULARIES = ("objects", "business")
 JOIN = {"objects": "routing/subscribe", "business": "client/register"}
 
 
-def newcomer(network: Network, vocabulary: str = "objects") -> Member:
+def unjoined(network: Network, vocabulary: str = "objects") -> Member:
     """Connected, but no member yet."""
     return Member(network.connect(vocabulary))
 

@@ -3,11 +3,10 @@
 import base64
 import json
 
-import pytest
-
 from bussrv.wire import spp
 from tests.conformance.support import provider
 from tests.formats.network import Member, Network, drain
+from tests.tables import each_row
 
 
 def published(network: Network, member: Member, fields: dict[str, object], payload: bytes = b"x") -> list[str]:
@@ -29,7 +28,7 @@ def test_a_publication_is_a_payload_with_a_content_type_on_a_service() -> None:
     assert (payload, fields["type"], fields["sender"]) == (b"21.5", "text/plain; charset=UTF-8", "gauge")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("version", "payload", "content_type"),
     [
         (1, "ä".encode(), "text/plain; charset=UTF-8"),
@@ -60,7 +59,7 @@ def test_an_app_key_is_a_service_from_its_first_publish_until_its_lease_is_over(
     assert watcher.received() == [spp.Removed("gauge")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("services", "sender", "wanted"),
     [
         (["tv", "radio"], {"sender": "tv"}, ["tv"]),
@@ -80,7 +79,7 @@ def test_an_object_is_a_publication_when_its_sender_speaks_as_a_service(
     assert published(network, provider(network, *services), {"type": "a/b", **sender}) == wanted
 
 
-@pytest.mark.parametrize("event", ["services/reply", "services/x", "routing/x"])
+@each_row("event", ["services/reply", "services/x", "routing/x"])
 def test_events_of_the_network_itself_never_are_publications(event: str) -> None:
     """Nor when they carry content of a provider."""
     network = Network()
@@ -97,7 +96,7 @@ def test_to_spp_it_is_the_message() -> None:
     assert watcher.received() == [spp.Info("tv", b"\0on")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("version", "payload", "text"),
     [
         (1, b"on", "on"),
@@ -116,7 +115,7 @@ def test_to_inbus_it_is_text_or_base64(version: int, payload: bytes, text: str) 
     assert json.loads(datagram)["payload"] == text
 
 
-@pytest.mark.parametrize(("attributes", "app_type"), [({"app-type": 17}, 17), ({}, 1)])
+@each_row(("attributes", "app_type"), [({"app-type": 17}, 17), ({}, 1)])
 def test_the_app_type_is_that_of_the_metadata_or_1(attributes: dict[str, object], app_type: int) -> None:
     """For subscribers of Inbus."""
     network = Network()
@@ -127,7 +126,7 @@ def test_the_app_type_is_that_of_the_metadata_or_1(attributes: dict[str, object]
     assert json.loads(datagram)["application"] == ["tv", app_type]
 
 
-@pytest.mark.parametrize("subscription", [{}, {"types": ["text/*"]}, {"types": ["image/*"]}, {"subscriptions": ["!*"]}])
+@each_row("subscription", [{}, {"types": ["text/*"]}, {"types": ["image/*"]}, {"subscriptions": ["!*"]}])
 def test_to_members_it_is_an_object_if_their_interest_lets_it_pass(subscription: dict[str, object]) -> None:
     """With type, size, sender, id and route, and the app-type."""
     network = Network()

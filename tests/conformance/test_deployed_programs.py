@@ -10,6 +10,8 @@ import pytest
 
 from bussrv.testing.server import RunningServer
 
+pytestmark = pytest.mark.processes
+
 PATIENCE = 20.0
 
 
@@ -47,7 +49,7 @@ class Program:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RunningServer]:
-    with RunningServer(tmp_path / "journal", ["--server-id", "hall"]) as running:
+    with RunningServer(tmp_path / "journal", ["--server-id", "hall", "--link-allow", "127.0.0.1"]) as running:
         yield running
 
 

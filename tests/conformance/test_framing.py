@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-import pytest
-
 from bussrv.errors import REASONS
 from bussrv.settings import Settings
 from tests.conformance.support import (
@@ -14,19 +12,20 @@ from tests.conformance.support import (
     join,
     keys,
     metadata_of,
-    newcomer,
     pairs,
     quiet_pair,
     reasons,
     relayed,
+    unjoined,
 )
 from tests.docs.pages import rows
 from tests.formats.network import Network, drain
+from tests.tables import each_row
 
-both = pytest.mark.parametrize("vocabulary", VOCABULARIES)
+both = each_row("vocabulary", VOCABULARIES)
 
 
-@pytest.mark.parametrize("size", [b"", b',"size":0', b',"size":-0'], ids=["absent", "zero", "minus zero"])
+@each_row("size", [b"", b',"size":0', b',"size":-0'], ids=["absent", "zero", "minus zero"])
 def test_without_a_size_or_with_zero_there_is_no_payload(size: bytes) -> None:
     """The next object begins right behind the NUL."""
     sender, receiver = quiet_pair(Network())
@@ -42,7 +41,7 @@ def test_a_payload_is_exactly_as_long_as_size_says() -> None:
     assert (first["x"], payload, second["event"]) == ("é", b"h\0l\xff\0", "next")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("size", "reason"),
     [
         ("-1", "bad-size"),
@@ -67,7 +66,7 @@ def test_size_is_a_whole_number_that_is_not_negative(size: str, reason: str) -> 
 
 
 @both
-@pytest.mark.parametrize(("settings", "limit"), [({}, 64 << 10), ({"max_metadata": 100}, 100)])
+@each_row(("settings", "limit"), [({}, 64 << 10), ({"max_metadata": 100}, 100)])
 def test_metadata_has_a_limit(vocabulary: str, settings: dict[str, int], limit: int) -> None:
     """64 KiB unless it is set otherwise; as much as that is still fine."""
     network = Network(**settings)
@@ -79,7 +78,7 @@ def test_metadata_has_a_limit(vocabulary: str, settings: dict[str, int], limit: 
 
 
 @both
-@pytest.mark.parametrize(("settings", "limit"), [({}, 16 << 20), ({"max_payload": 10}, 10)])
+@each_row(("settings", "limit"), [({}, 16 << 20), ({"max_payload": 10}, 10)])
 def test_a_payload_has_a_limit(vocabulary: str, settings: dict[str, int], limit: int) -> None:
     """16 MiB unless it is set otherwise; what is larger is refused before it comes."""
     network = Network(**settings)
@@ -120,7 +119,7 @@ AS_WRITTEN = [
 ]
 
 
-@pytest.mark.parametrize("attributes", AS_WRITTEN, ids=lambda each: each.decode())
+@each_row("attributes", AS_WRITTEN, ids=lambda each: each.decode())
 def test_what_passes_through_keeps_every_attribute_and_how_it_is_written(attributes: bytes) -> None:
     """Not a byte of it changes, and what the server adds comes behind it."""
     with_id = metadata_of(relayed(b'{"event":"x","id":"1",%b}\0' % attributes))
@@ -130,8 +129,8 @@ def test_what_passes_through_keeps_every_attribute_and_how_it_is_written(attribu
     assert without.endswith(b'","route":["boot-1","hall"]}')
 
 
-@pytest.mark.parametrize("attributes", AS_WRITTEN, ids=lambda each: each.decode())
-@pytest.mark.parametrize("id_", [b"", b'"id":1e3,'], ids=["without an id", "with an id"])
+@each_row("attributes", AS_WRITTEN, ids=lambda each: each.decode())
+@each_row("id_", [b"", b'"id":1e3,'], ids=["without an id", "with an id"])
 def test_what_passes_through_keeps_its_attributes_when_the_route_is_forged_too(attributes: bytes, id_: bytes) -> None:
     """The same attributes in the same order with the same values, whatever had to be replaced among them."""
     sent = b'{"route":["king"], %b %b , "event":"x"}' % (id_, attributes)
@@ -146,7 +145,7 @@ PAYLOADS = [b"\0", b"\0" * 64, bytes(range(256)), b"\xff\xfe", b'{"event":"x"}\0
 
 
 @both
-@pytest.mark.parametrize("payload", PAYLOADS, ids=lambda each: repr(each[:20]))
+@each_row("payload", PAYLOADS, ids=lambda each: repr(each[:20]))
 def test_a_payload_passes_byte_for_byte(vocabulary: str, payload: bytes) -> None:
     """Whatever bytes it is made of, and whatever vocabulary it comes from."""
     network = Network()
@@ -156,7 +155,7 @@ def test_a_payload_passes_byte_for_byte(vocabulary: str, payload: bytes) -> None
     assert [[got for _, got in receiver.received()] for receiver in receivers] == [[payload], [payload]]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sent", "added"),
     [
         ('{"event":"x"}', ["id", "route"]),
@@ -189,7 +188,7 @@ def test_ids_that_the_server_adds_differ() -> None:
 
 
 @both
-@pytest.mark.parametrize(
+@each_row(
     "route",
     [
         b'"route":["king","hall"]',
@@ -224,7 +223,7 @@ TWICE = {
 }
 
 
-@pytest.mark.parametrize("key", TWICE)
+@each_row("key", TWICE)
 def test_of_an_attribute_that_is_given_twice_the_last_counts(key: str) -> None:
     """For the server as for those who read what it passes on."""
     data, last = TWICE[key]
@@ -234,7 +233,7 @@ def test_of_an_attribute_that_is_given_twice_the_last_counts(key: str) -> None:
     assert fields[key] == last
 
 
-@pytest.mark.parametrize("key", TWICE)
+@each_row("key", TWICE)
 def test_an_attribute_that_routing_reads_goes_on_once(key: str) -> None:
     """Otherwise one client could frame, or address, an object for some readers other than for the server."""
     assert keys(metadata_of(relayed(TWICE[key][0], **{"routing-id": "two"}))).count(key) == 1
@@ -259,14 +258,14 @@ MALFORMED = [
 
 
 @both
-@pytest.mark.parametrize("joined", [True, False], ids=["member", "newcomer"])
-@pytest.mark.parametrize(("data", "reason", "where"), MALFORMED, ids=[repr(data[:20]) for data, _, _ in MALFORMED])
+@each_row("joined", [True, False], ids=["member", "unjoined"])
+@each_row(("data", "reason", "where"), MALFORMED, ids=[repr(data[:20]) for data, _, _ in MALFORMED])
 def test_what_is_malformed_is_answered_with_one_error_and_the_connection_closed(
     vocabulary: str, joined: bool, data: bytes, reason: str, where: str
 ) -> None:
     """The error says what was wrong and where; what comes behind it is not looked at."""
     network = Network(max_metadata=200, max_payload=100, max_nesting=8)
-    member = join(network, vocabulary) if joined else newcomer(network, vocabulary)
+    member = join(network, vocabulary) if joined else unjoined(network, vocabulary)
     other = network.member()
     drain([member, other])
     member.connection.send_bytes(data + b'{"event":"after"}\0')
@@ -279,7 +278,7 @@ def test_what_is_malformed_is_answered_with_one_error_and_the_connection_closed(
 
 
 @both
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "reason"),
     [
         ({"event": "JOIN", "routing-ids": 7}, "bad-subscription"),
@@ -293,6 +292,7 @@ def test_what_is_malformed_is_answered_with_one_error_and_the_connection_closed(
         ({"event": "x", "type": 7}, "bad-attribute"),
         ({"event": "x", "to": [7]}, "bad-attribute"),
         ({"event": "x", "natures": {"a": 1}}, "bad-attribute"),
+        ({"event": "x", "natures": ["n"] * 65}, "bad-attribute"),
     ],
 )
 def test_what_is_well_framed_but_wrong_is_answered_and_the_connection_lives_on(

@@ -11,10 +11,11 @@ from twisted.logger import capturedLogs
 from bussrv import events as ev
 from bussrv.formats.inbus_subscribers import UNREACHABLE_GRACE
 from bussrv.registry.state import RegistryState
-from bussrv.server.options import wire_formats
+from bussrv.server.plugins import wire_formats
 from bussrv.settings import Settings
 from bussrv.wire import inbus
 from tests.formats.network import Network, drain
+from tests.tables import each_row
 
 SOURCE = "10.0.0.2"
 ELEMENTS = ("version", "opcode", "application", "address", "payload")
@@ -81,8 +82,8 @@ def test_the_examples_of_the_seed() -> None:
     assert network.bus.counters == {}
 
 
-@pytest.mark.parametrize("opcode", [1, 2, 3])
-@pytest.mark.parametrize("element", ELEMENTS)
+@each_row("opcode", [1, 2, 3])
+@each_row("element", ELEMENTS)
 def test_all_messages_must_contain_all_elements(opcode: int, element: str) -> None:
     """Even those that are not used."""
     network = Network()
@@ -147,7 +148,7 @@ def test_it_is_served_on_port_7222() -> None:
 # What the bus adds.
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("element", "values"),
     [
         ("version", ["1", True, None, 1.0, [1]]),
@@ -167,7 +168,7 @@ def test_the_kind_of_every_element_is_checked(element: str, values: list[Any]) -
     assert network.registry.state.sessions == {}
 
 
-@pytest.mark.parametrize("payload", [b"", b"text", "naïve – 日本語".encode(), b"\0\xff\xfe"])
+@each_row("payload", [b"", b"text", "naïve – 日本語".encode(), b"\0\xff\xfe"])
 def test_version_2_carries_the_payload_in_base64(payload: bytes) -> None:
     """Of RFC 4648, with padding; so it carries any bytes."""
     network = Network()
@@ -176,7 +177,7 @@ def test_version_2_carries_the_payload_in_base64(payload: bytes) -> None:
     assert base64.b64decode(only_fields(network)["payload"], validate=True) == payload
 
 
-@pytest.mark.parametrize("published", [1, 2])
+@each_row("published", [1, 2])
 def test_a_subscriber_gets_the_version_it_subscribed_with(published: int) -> None:
     """Whichever version it was published with; after a renewal with the other version, that one."""
     network = Network()
@@ -208,14 +209,14 @@ def test_repeating_a_subscription_renews_it() -> None:
     network.udp.subscribe("a")
     network.reactor.pump([10] * 30)
     network.udp.subscribe("a")
-    (entry,) = network.udp.server.ledger()
+    (entry,) = network.udp.server.ledger(1000)
     assert entry.lease_left == 400
     network.reactor.pump([10] * 30)
     network.udp.publish("a", b"x")
     assert len(network.udp.taken()) == 1
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@each_row("version", [1, 2])
 def test_opcode_0_and_from_4_on_are_reserved(version: int) -> None:
     """Dropped and counted, every one of them."""
     network = Network()
@@ -225,9 +226,9 @@ def test_opcode_0_and_from_4_on_are_reserved(version: int) -> None:
     assert (network.udp.taken(), network.registry.state.sessions) == ([], {})
 
 
-@pytest.mark.parametrize("app_key", ["*", "_inbus"])
-@pytest.mark.parametrize("opcode", [1, 2, 3])
-@pytest.mark.parametrize("version", [1, 2])
+@each_row("app_key", ["*", "_inbus"])
+@each_row("opcode", [1, 2, 3])
+@each_row("version", [1, 2])
 def test_reserved_app_keys_are_dropped(version: int, opcode: int, app_key: str) -> None:
     """And counted; what only begins so is an app-key as any other."""
     network = Network()
@@ -308,7 +309,7 @@ def test_or_it_must_lie_in_a_network_that_is_allowed() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("stated", "source"),
     [
         ("10.0.0.2", "::ffff:10.0.0.2"),
@@ -344,7 +345,7 @@ def test_an_address_gets_only_so_many_datagrams_a_second() -> None:
         network.reactor.advance(0.1)
         network.udp.publish("a", b"x")
     assert len(network.udp.taken()) == 10
-    assert network.udp.server.ledger()[0].over_rate == 10
+    assert network.udp.server.ledger(1000)[0].over_rate == 10
 
 
 # Leases and ghosts.
@@ -361,7 +362,7 @@ def test_renewals_reach_the_journal_at_most_four_times_a_lease() -> None:
         assert len(network.events(ev.SubscriptionRenewed)) <= 4 * lease
 
 
-@pytest.mark.parametrize(("settings", "lease"), [({}, 3600), ({"inbus_lease": 100.0}, 100)])
+@each_row(("settings", "lease"), [({}, 3600), ({"inbus_lease": 100.0}, 100)])
 def test_a_silent_subscriber_expires(settings: dict[str, Any], lease: int) -> None:
     """After an hour, unless it is set otherwise: its subscription ends, and it is gone."""
     network = Network(**settings)
@@ -381,7 +382,7 @@ def test_a_lease_of_0_is_for_ever() -> None:
     network.reactor.pump([3600] * 1000)
     network.udp.publish("a", b"x")
     assert len(network.udp.taken()) == 1
-    (entry,) = network.udp.server.ledger()
+    (entry,) = network.udp.server.ledger(1000)
     assert (entry.lease_left, entry.unreachables) == (None, 1)
 
 
@@ -392,7 +393,7 @@ def test_that_nobody_listens_shortens_the_lease() -> None:
     network.udp.subscribe("a", port=5001)
     for port in (5000, 5001):
         network.udp.server._subscribers.not_reached((SOURCE, port), True)
-    assert [entry.lease_left for entry in network.udp.server.ledger()] == [UNREACHABLE_GRACE] * 2
+    assert [entry.lease_left for entry in network.udp.server.ledger(1000)] == [UNREACHABLE_GRACE] * 2
     network.reactor.advance(10)
     network.udp.server._subscribers.not_reached((SOURCE, 5001), True)
     network.udp.subscribe("a", port=5000)
@@ -411,7 +412,7 @@ def test_that_nobody_listens_makes_no_lease_longer() -> None:
     network.udp.subscribe("a")
     network.reactor.pump([1] * 30)
     network.udp.server._subscribers.not_reached((SOURCE, 5000), True)
-    (entry,) = network.udp.server.ledger()
+    (entry,) = network.udp.server.ledger(1000)
     assert entry.lease_left == 10
     network.reactor.pump([1] * 20)
     assert [event.reason for event in network.events(ev.SubscriptionRemoved)] == ["lease-expired"]
@@ -430,7 +431,7 @@ def test_each_subscriber_shows_when_it_was_heard_its_errors_and_its_lease() -> N
     network.udp.failing = None
     network.udp.server._subscribers.not_reached((SOURCE, 5000), False)
     network.udp.server._subscribers.not_reached((SOURCE, 5001), True)
-    ghost, other = network.udp.server.ledger()
+    ghost, other = network.udp.server.ledger(1000)
     now = network.bus.utc()
     assert (ghost.address, ghost.app_keys) == (f"{SOURCE}:5001", ("b",))
     assert (ghost.last_heard, ghost.send_errors, ghost.unreachables) == (now - 30_000_000, 0, 1)
@@ -444,7 +445,7 @@ def test_each_subscriber_shows_when_it_was_heard_its_errors_and_its_lease() -> N
 def test_an_entry_of_the_ledger_does_not_change() -> None:
     network = Network()
     network.udp.subscribe("a")
-    (entry,) = network.udp.server.ledger()
+    (entry,) = network.udp.server.ledger(1000)
     with pytest.raises(AttributeError):
         entry.send_errors = 7
 
@@ -458,16 +459,42 @@ def test_subscriptions_survive_a_restart() -> None:
     before.udp.subscribe("b", port=5002, version=2)
     before.udp.server.stop()
     after = restarted(before, seconds=50, inbus_lease=400)
-    assert [(entry.address, entry.app_keys, entry.lease_left) for entry in after.udp.server.ledger()] == [
+    assert [(entry.address, entry.app_keys, entry.lease_left) for entry in after.udp.server.ledger(1000)] == [
         (f"{SOURCE}:5001", ("a",), 250),
         (f"{SOURCE}:5002", ("a", "b"), 350),
     ]
-    assert [after.bus.utc() - entry.last_heard for entry in after.udp.server.ledger()] == [150_000_000, 50_000_000]
+    assert [after.bus.utc() - entry.last_heard for entry in after.udp.server.ledger(1000)] == [150_000_000, 50_000_000]
     after.udp.publish("a", b"x")
     sent = {address[1]: json.loads(datagram)["version"] for datagram, address in after.udp.taken()}
     assert sent == {5001: 1, 5002: 2}
     after.udp.unsubscribe("a", port=5001)
     after.reactor.pump([10] * 36)
+    assert after.registry.state.subscriptions == {}
+
+
+ODD = " a\u202eb\ufeff"
+"""A name that could once be new."""
+
+
+def test_a_name_that_a_journal_holds_stays_though_it_could_not_be_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its subscriber may renew and unsubscribe it, and is given what is published; nobody else begins with it."""
+    before = Network(inbus_lease=400)
+    with monkeypatch.context() as older:
+        for module in ("registry.rules", "formats.inbus_subscribers"):
+            older.setattr(f"bussrv.{module}.check_service_name", lambda name: name)
+        before.udp.subscribe(ODD, port=5001)
+        before.udp.publish(ODD, b"1")
+    before.udp.server.stop()
+    after = restarted(before, seconds=50, inbus_lease=400)
+    session = next(iter(after.registry.state.subscriptions))
+    after.reactor.advance(200)
+    after.udp.subscribe(ODD, port=5001)
+    after.reactor.advance(300)
+    assert ODD in after.registry.state.subscriptions[session]
+    after.udp.subscribe(ODD, port=5002)
+    after.udp.publish(ODD, b"2", source="10.0.0.9")
+    assert after.bus.counters["bad-service-name"] == 2
+    after.udp.unsubscribe(ODD, port=5001)
     assert after.registry.state.subscriptions == {}
 
 
@@ -536,7 +563,7 @@ def test_an_app_key_is_a_service_while_something_is_published_on_it() -> None:
     assert (gone.service, gone.reason) == ("gauge", "lease-expired")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("version", "payload", "content_type"),
     [
         (1, b"text", "text/plain; charset=UTF-8"),
@@ -553,7 +580,7 @@ def test_a_publication_has_a_content_type(version: int, payload: bytes, content_
     assert (fields["type"], fields["sender"], fields["app-type"], got) == (content_type, "a", 17, payload)
 
 
-@pytest.mark.parametrize(("said", "app_type"), [({}, 1), ({"app-type": 5}, 5), ({"app-type": "5"}, 1)])
+@each_row(("said", "app_type"), [({}, 1), ({"app-type": 5}, 5), ({"app-type": "5"}, 1)])
 def test_the_app_type_of_an_object_is_its_attribute(said: dict[str, Any], app_type: int) -> None:
     """Or 1 when it has none."""
     network = Network()

@@ -2,12 +2,11 @@
 
 from itertools import pairwise
 
-import pytest
-
 from bussrv import events as ev
 from bussrv.wire import spp
 from tests.formats.network import Member, Network, drain
 from tests.links.fabric import Fabric
+from tests.tables import each_row
 
 TOPOLOGIES = {
     "a triangle": ("ab", "bc", "ca"),
@@ -56,7 +55,7 @@ def test_a_link_subscribes_as_a_server_and_is_subscribed_back() -> None:
         assert (session.routing_id, session.role, session.home) == (other, "server", None)
 
 
-@pytest.mark.parametrize("pairs", TOPOLOGIES.values(), ids=TOPOLOGIES.keys())
+@each_row("pairs", TOPOLOGIES.values(), ids=TOPOLOGIES.keys())
 def test_in_any_topology_each_subscriber_gets_an_object_exactly_once(pairs: tuple[str, ...]) -> None:
     """As long as it is stable, and at most once always: tests/links/test_simulation.py."""
     linked = fabric(*pairs)
@@ -87,7 +86,7 @@ def test_an_object_that_was_seen_goes_no_further() -> None:
     assert hall.bus.counters["link-duplicate"] == 1
 
 
-@pytest.mark.parametrize(("hops", "arrives"), [(15, True), (16, False)])
+@each_row(("hops", "arrives"), [(15, True), (16, False)])
 def test_an_object_makes_16_hops(hops: int, arrives: bool) -> None:
     """The servers in its route, this one among them."""
     hall = Network()

@@ -2,15 +2,14 @@
 
 from typing import Any
 
-import pytest
-
-from tests.conformance.support import newcomer, quiet_pair, reasons
+from tests.conformance.support import quiet_pair, reasons, unjoined
 from tests.formats.network import Member, Network, drain
+from tests.tables import each_row
 
 # Before the subscription.
 
 
-@pytest.mark.parametrize(
+@each_row(
     "sent",
     [
         {"event": "ping", "id": "1"},
@@ -27,9 +26,9 @@ from tests.formats.network import Member, Network, drain
     ids=lambda sent: str(sent.get("event", sent)),
 )
 def test_before_the_subscription_nothing_is_routed_or_answered_but_all_is_counted(sent: dict[str, Any]) -> None:
-    """Neither does the newcomer hear anything, nor is anything heard of it."""
+    """Neither does the unjoined one hear anything, nor is anything heard of it."""
     network = Network()
-    member, stranger = network.member(**{"routing-id": "member"}), newcomer(network)
+    member, stranger = network.member(**{"routing-id": "member"}), unjoined(network)
     stranger.send(sent, b"x")
     assert (stranger.received(), member.received()) == ([], [])
     assert network.bus.counters["not-subscribed"] == 1
@@ -41,7 +40,7 @@ def test_before_the_subscription_nothing_is_routed_or_answered_but_all_is_counte
 def test_whoever_has_not_subscribed_within_30_seconds_is_closed() -> None:
     """Other input does not count as a subscription, a refused subscription does not either; members may stay silent."""
     network = Network()
-    silent, talking, wrong, member = newcomer(network), newcomer(network), newcomer(network), network.member()
+    silent, talking, wrong, member = unjoined(network), unjoined(network), unjoined(network), network.member()
     network.reactor.advance(29.9)
     talking.send({"event": "ping"})
     wrong.send({"event": "routing/subscribe", "types": 7})
@@ -55,7 +54,7 @@ def test_whoever_has_not_subscribed_within_30_seconds_is_closed() -> None:
 def test_a_newcomer_becomes_a_member_only_when_its_subscription_is_answered() -> None:
     """While the subscription is being written down, what others send does not reach it; afterwards it does."""
     network = Network()
-    sender, member = network.member(receive_mode="no_echo"), newcomer(network)
+    sender, member = network.member(receive_mode="no_echo"), unjoined(network)
     network.journal.hold()
     member.connection.send_bytes(b'{"event":"routing/subscribe"}\0{"event":"mine"}\0')
     sender.send({"event": "early"})
@@ -71,14 +70,14 @@ def test_what_a_newcomer_sends_before_its_subscription_is_not_made_up_for() -> N
     """Not even when both come in one chunk."""
     network = Network()
     member = network.member()
-    newcomer(network).connection.send_bytes(b'{"event":"early"}\0{"event":"routing/subscribe"}\0{"event":"late"}\0')
+    unjoined(network).connection.send_bytes(b'{"event":"early"}\0{"event":"routing/subscribe"}\0{"event":"late"}\0')
     assert member.names() == ["routing/subscribe/notify", "late"]
 
 
 def test_the_reply_is_the_first_thing_that_a_member_hears() -> None:
     """Of those who subscribe at the same time, too, it is told only after it."""
     network = Network()
-    members = [newcomer(network) for _ in range(3)]
+    members = [unjoined(network) for _ in range(3)]
     network.journal.hold()
     for member in members:
         member.send({"event": "routing/subscribe"})
@@ -103,7 +102,7 @@ OBJECTS: dict[str, tuple[dict[str, Any], bytes]] = {
 EVERYTHING = set(OBJECTS)
 EVENTS = {"event", "event with text"}
 TEXTS = {"text", "text with a charset", "text without payload"}
-MODE_NAMES = pytest.mark.parametrize("name", ["receive_mode", "receive-mode", "receive"])
+MODE_NAMES = each_row("name", ["receive_mode", "receive-mode", "receive"])
 
 
 def passing(network: Network, receiver: Member, sender: Member) -> set[str]:
@@ -114,7 +113,7 @@ def passing(network: Network, receiver: Member, sender: Member) -> set[str]:
 
 
 @MODE_NAMES
-@pytest.mark.parametrize(
+@each_row(
     ("mode", "of_others", "of_its_own"),
     [
         ("none", set(), set()),
@@ -143,7 +142,7 @@ def test_the_receive_mode_is_all_when_there_is_none() -> None:
 def test_receive_mode_none_hears_its_own_subscription_reply_and_nothing_else() -> None:
     """Not even answers, and nothing of other members."""
     network = Network()
-    deaf = newcomer(network)
+    deaf = unjoined(network)
     deaf.send({"event": "routing/subscribe", "receive_mode": "none", "routing-ids": ["deaf"]})
     assert deaf.names() == ["routing/subscribe/reply"]
     other = network.member()
@@ -154,7 +153,7 @@ def test_receive_mode_none_hears_its_own_subscription_reply_and_nothing_else() -
     assert deaf.received() == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("types", "contents"),
     [
         ("all", EVERYTHING - EVENTS),
@@ -207,11 +206,11 @@ def test_subscribing_again_replaces_everything_that_was_said_before() -> None:
 # The reply, and what others are told.
 
 
-@pytest.mark.parametrize("id_", [None, "1", 7, 1.5, 2**70, "", True, "é"])
-@pytest.mark.parametrize("further", [None, [], ["tv"], ["tv", "radio"], "tv"])
+@each_row("id_", [None, "1", 7, 1.5, 2**70, "", True, "é"])
+@each_row("further", [None, [], ["tv"], ["tv", "radio"], "tv"])
 def test_the_reply_names_the_request_and_the_addresses(id_: Any, further: Any) -> None:
     """In reply to the id, when there was one; the routing id; the list of further ones, even if it is empty."""
-    member = newcomer(Network())
+    member = unjoined(Network())
     given = {"id": id_, "routing-ids": further}
     member.send({"event": "routing/subscribe", **{key: value for key, value in given.items() if value is not None}})
     reply = member.only_reply()
@@ -221,13 +220,13 @@ def test_the_reply_names_the_request_and_the_addresses(id_: Any, further: Any) -
     assert reply == {"event": "routing/subscribe/reply", "routing-ids": granted}
 
 
-@pytest.mark.parametrize("role", [None, "king"])
+@each_row("role", [None, "king"])
 def test_every_other_member_is_told_of_a_subscription(role: str | None) -> None:
-    """With its routing id and its further ones, and no role, as it is no server; itself and newcomers are not told."""
+    """With its routing id and its further ones, and no role, as it is no server; it and unjoined ones are not told."""
     network = Network()
-    told, deaf, stranger = network.member(types="none"), network.member(receive_mode="none"), newcomer(network)
+    told, deaf, stranger = network.member(types="none"), network.member(receive_mode="none"), unjoined(network)
     drain([told, deaf])
-    member = newcomer(network)
+    member = unjoined(network)
     member.send({"event": "routing/subscribe", "routing-ids": ["tv"], **({"role": role} if role else {})})
     own = member.only_reply()["routing-id"]
     (notify,) = told.heads()
@@ -237,11 +236,11 @@ def test_every_other_member_is_told_of_a_subscription(role: str | None) -> None:
     assert (deaf.received(), stranger.received()) == ([], [])
 
 
-@pytest.mark.parametrize("end", ["closed by the client", "malformed"])
+@each_row("end", ["closed by the client", "malformed"])
 def test_members_are_told_when_one_of_them_is_gone(end: str) -> None:
     """By its routing id, however it ended; of those who never subscribed nothing is said."""
     network = Network()
-    told, member, stranger = network.member(), network.member(), newcomer(network)
+    told, member, stranger = network.member(), network.member(), unjoined(network)
     told.received()
     for leaving in (stranger, member):
         if end == "malformed":
@@ -253,7 +252,7 @@ def test_members_are_told_when_one_of_them_is_gone(end: str) -> None:
     assert sorted(gone) == ["event", "id", "route", "routing-id"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("announce", "told"),
     [({}, True), ({"announce": "members"}, True), ({"announce": "servers"}, False), ({"announce": "off"}, False)],
 )

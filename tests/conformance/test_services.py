@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import pytest
-
-from tests.conformance.support import newcomer, provider, quiet_pair, reasons
+from bussrv import events as ev
+from tests.conformance.support import provider, quiet_pair, reasons, unjoined
 from tests.formats.network import Member, Network, drain
+from tests.tables import each_row
 
 FOUND = {"event": "services/discovery/reply"}
 
@@ -13,7 +13,7 @@ FOUND = {"event": "services/discovery/reply"}
 # Answers.
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("event", "answer"),
     [
         ({"event": "services/register", "name": "radio"}, {"event": "services/register/reply", "name": "radio"}),
@@ -25,13 +25,14 @@ FOUND = {"event": "services/discovery/reply"}
     ],
     ids=lambda fields: " ".join(fields.values()),
 )
-@pytest.mark.parametrize("id_", [None, "a", 7, 1.5, 2**70, ""])
+@each_row("id_", [None, "a", 7, 1.5, 2**70, ""])
 def test_every_answer_says_in_reply_to_what(event: dict[str, Any], answer: dict[str, Any], id_: Any) -> None:
     """If the event had an id, that one; if it had none, nothing."""
     member = provider(Network(), "tv")
     member.send(event if id_ is None else {**event, "id": id_})
     reply = member.only_reply()
-    reply.pop("routing-id", None)
+    provider_id, route = reply.pop("routing-id", None), reply.pop("route", None)
+    assert route == ([provider_id, "hall"] if reply["event"] == "services/discovery/reply" else None)
     assert reply == (answer if id_ is None else {**answer, "in-reply-to": id_})
 
 
@@ -52,7 +53,7 @@ def test_services_are_registered_and_unregistered_by_name() -> None:
     assert services() == {}
 
 
-@pytest.mark.parametrize("name", ["bus/registry", "bus/"])
+@each_row("name", ["bus/registry", "bus/"])
 def test_names_of_the_server_cannot_be_registered(name: str) -> None:
     """They belong to the services that the server itself provides."""
     member, _ = quiet_pair(Network())
@@ -70,7 +71,7 @@ def takers(members: list[Member], asking: Member, **request: Any) -> list[int]:
     return [member.names().count("services/request") for member in members]
 
 
-@pytest.mark.parametrize("key", ["name", "service"])
+@each_row("key", ["name", "service"])
 def test_a_request_goes_to_exactly_one_provider_each_in_turn(key: str) -> None:
     """As long as there are several, none has to serve twice in a row."""
     network = Network()
@@ -136,9 +137,9 @@ def test_a_name_that_nobody_registered_is_routed_plainly() -> None:
     assert client.received() == []
 
 
-@pytest.mark.parametrize("request_", [{"name": "tv"}, {"service": "tv"}, {"name": "tv", "to": "nobody"}, {}])
-@pytest.mark.parametrize("id_", [None, "r-1", 7])
-@pytest.mark.parametrize("mode", ["all", "no_echo"])
+@each_row("request_", [{"name": "tv"}, {"service": "tv"}, {"name": "tv", "to": "nobody"}, {}])
+@each_row("id_", [None, "r-1", 7])
+@each_row("mode", ["all", "no_echo"])
 def test_when_nobody_at_all_took_a_request_the_requester_is_told_at_once(
     request_: dict[str, Any], id_: Any, mode: str
 ) -> None:
@@ -161,8 +162,8 @@ def test_a_request_that_the_requester_itself_serves_was_taken() -> None:
 # Replies.
 
 
-@pytest.mark.parametrize("id_", [None, "r-1", 7, 1.5, 2**70, ""])
-@pytest.mark.parametrize("registered", [True, False], ids=["registered", "listening"])
+@each_row("id_", [None, "r-1", 7, 1.5, 2**70, ""])
+@each_row("registered", [True, False], ids=["registered", "listening"])
 def test_a_reply_without_to_is_sent_to_the_requester(id_: Any, registered: bool) -> None:
     """And to nobody else; if the request came without an id, by the one that the server gave it."""
     network = Network()
@@ -204,26 +205,181 @@ def test_a_reply_finds_its_requester_though_another_service_was_asked_under_the_
     assert [fields["name"] for fields in two.heads()] == ["radio"]
 
 
-@pytest.mark.parametrize("attributes", [{}, {"name": "tv"}, {"in-reply-to": "r-1"}, {"name": "tv", "in-reply-to": 7}])
-def test_a_reply_with_to_goes_there(attributes: dict[str, Any]) -> None:
-    """Whatever else it says or leaves out, and also when another one made the request."""
+@each_row("event", ["services/reply", "error", "Services/Reply", "ERROR"])
+@each_row("to", [False, True], ids=["without to", "with to"])
+@each_row(
+    "attributes", [{}, {"name": "tv"}, {"in-reply-to": "r-1"}, {"in-reply-to": "unheard-of"}, {"in-reply-to": [1]}]
+)
+def test_a_reply_of_one_who_was_not_asked_goes_to_nobody(event: str, to: bool, attributes: dict[str, Any]) -> None:
+    """Nor does a reply to no request at all: it may hold what is for one client alone."""
+    network = Network()
+    asked, client, liar = provider(network, "tv"), network.member(receive_mode="no_echo"), network.member()
+    observer = network.member()
+    client.send({"event": "services/request", "name": "tv", "id": "r-1"})
+    drain([asked, client, liar, observer])
+    liar.send({"event": event, **attributes, **({"to": client.routing_id} if to else {})})
+    assert [each.received() for each in (asked, client, liar, observer)] == [[], [], [], []]
+    assert network.bus.counters["no-such-request"] == 1
+    asked.send({"event": event, "in-reply-to": "r-1", **({"to": client.routing_id} if to else {})})
+    assert (client.names(), liar.received(), observer.received()) == ([event], [], [])
+
+
+def test_a_reply_that_is_addressed_to_others_than_the_one_who_asked_goes_to_nobody() -> None:
+    """Whoever serves one client could otherwise answer what another one asked of somebody else."""
     network = Network()
     service, client, other = provider(network, "tv"), network.member(receive_mode="no_echo"), network.member()
-    other.send({"event": "services/request", "name": "tv", "id": "r-1"})
+    client.send({"event": "services/request", "name": "tv", "id": "1"})
     drain([service, client, other])
-    service.send({"event": "services/reply", "to": client.routing_id, **attributes})
+    service.send({"event": "services/reply", "in-reply-to": "1", "to": other.routing_id})
+    assert (client.received(), other.received()) == ([], [])
+    service.send({"event": "services/reply", "in-reply-to": "1", "to": [other.routing_id, client.routing_id]})
     assert (client.names(), other.received()) == (["services/reply"], [])
 
 
-@pytest.mark.parametrize("event", ["services/reply", "services/discovery/reply", "routing/neighbors/reply"])
-@pytest.mark.parametrize("attributes", [{}, {"in-reply-to": "unheard-of"}, {"name": "tv", "in-reply-to": None}])
-def test_a_reply_that_says_neither_to_whom_nor_to_what_is_routed_plainly(
-    event: str, attributes: dict[str, Any]
-) -> None:
-    """Those who observe get it."""
+IDS = ["1", "1.0", "true", '"1"', '"\\u0031"', str(2**61), "1e22", "-0.5", '""', f'"{"x" * 3000}"', "9" * 300]
+
+
+@each_row("id_", IDS)
+@each_row("registered", [True, False], ids=["registered", "listening"])
+@each_row("to", [True, False], ids=["with to", "without to"])
+def test_two_clients_may_use_one_id_at_one_provider(id_: str, registered: bool, to: bool) -> None:
+    """Each is replied to under the id that it used, in the words that it wrote it in; observers see that one, too."""
+    network = Network()
+    service = provider(network, *(["tv"] if registered else []))
+    one, two = (network.member(receive_mode="no_echo") for _ in range(2))
+    observer = network.member(subscriptions=["@services/request"]) if registered else None
+    drain([service, one, two])
+    asked = []
+    for client in (one, two):
+        client.connection.send_bytes(b'{"event":"services/request","name":"tv","id":%b}\0' % id_.encode())
+        asked.append(service.only_reply())
+        drain([one, two])
+    assert asked[0]["id"] != asked[1]["id"]
+    if observer is not None:
+        seen = [bytes(frame).partition(b"\0")[0] for frame in observer.connection.take().split(b"\0")[:-1]]
+        assert all(b'"id":%b' % id_.encode() in each for each in seen[-2:])
+    for number, client in ((1, two), (0, one), (1, two)):
+        reply = {"event": "services/reply", "in-reply-to": asked[number]["id"], "n": number}
+        service.send({**reply, **({"to": asked[number]["route"][0]} if to else {})})
+        data = client.connection.take()
+        assert b'"n":%d' % number in data
+        if number:
+            assert b'"in-reply-to":%b,' % id_.encode() in data
+        assert (one.received(), two.received()) == ([], [])
+
+
+def test_ids_that_only_seem_to_be_the_same_are_left_as_they_are() -> None:
+    """They are compared by kind and value."""
+    network = Network()
+    service, client = provider(network, "tv"), network.member(receive_mode="no_echo")
+    drain([service, client])
+    ids = [1, 1.0, True, "1", 2**61, 2**61 - 2, -1, -2, "x" * 300, "x" * 299 + "y"]
+    for id_ in ids:
+        client.send({"event": "services/request", "name": "tv", "id": id_})
+    asked = [fields["id"] for fields in service.heads()]
+    assert [(type(each), each) for each in asked] == [(type(each), each) for each in ids]
+
+
+def test_a_reply_says_once_to_what_it_is_in_reply() -> None:
+    """Whoever serves a client could otherwise answer another request of it: readers differ in which of two counts."""
+    network = Network()
+    service, client = provider(network, "tv"), network.member(receive_mode="no_echo")
+    client.send({"event": "services/request", "name": "tv", "id": "1"})
+    drain([service, client])
+    service.connection.send_bytes(b'{"in-reply-to":"2","event":"services/reply","in-reply-t\\u006f":"1"}\0')
+    assert client.connection.take().count(b"in-reply") == 1
+
+
+def test_nobody_takes_the_requests_of_others_away() -> None:
+    """An asker that has as many open requests as it may have is refused, or gives up its own that were answered."""
+    network = Network(max_requests=20, max_requests_per_asker=4)
+    service, client, greedy = provider(network, "tv"), *(network.member(receive_mode="no_echo") for _ in range(2))
+    drain([service, client, greedy])
+    client.send({"event": "services/request", "name": "tv", "id": "mine"})
+    drain([greedy])
+    for number in range(30):
+        greedy.send({"event": "services/request", "name": "tv", "id": number})
+    assert reasons(greedy) == ["too-many-requests"] * 26
+    assert [fields["id"] for fields in service.heads()] == ["mine", 0, 1, 2, 3]
+    (limit,) = network.events(ev.LimitReached)[:1]
+    assert (limit.limit, limit.value, limit.reason) == ("max-requests-per-asker", 4, "too-many-requests")
+    service.send({"event": "services/reply", "in-reply-to": 2})
+    greedy.send({"event": "services/request", "name": "tv", "id": "more"})
+    drain([client])
+    service.send({"event": "services/reply", "in-reply-to": "mine"})
+    assert (greedy.names(), client.names()) == (["services/reply"], ["services/reply"])
+    service.send({"event": "services/reply", "in-reply-to": 2})
+    assert greedy.received() == []
+
+
+def test_a_request_is_open_for_its_time_and_as_long_as_both_are_there() -> None:
+    """Then a reply goes to nobody; a client of the same routing id that comes later is not given it either."""
+    network = Network(request_timeout=10.0)
+    service = provider(network, "tv")
+    client = network.member(receive_mode="no_echo", **{"routing-id": "ann"})
+    drain([service, client])
+    client.send({"event": "services/request", "name": "tv", "id": "1"})
+    network.reactor.advance(10)
+    service.send({"event": "services/reply", "in-reply-to": "1"})
+    network.reactor.advance(0.1)
+    service.send({"event": "services/reply", "in-reply-to": "1"})
+    assert client.names() == ["services/reply"]
+    client.send({"event": "services/request", "name": "tv", "id": "2"})
+    client.connection.close()
+    later = network.member(receive_mode="no_echo", **{"routing-id": "ann"})
+    drain([later])
+    service.send({"event": "services/reply", "in-reply-to": "2", "to": "ann"})
+    assert later.received() == []
+
+
+def test_who_came_after_a_request_cannot_answer_it() -> None:
+    """Nor can those who want no such objects; of those that were given it each may."""
+    network = Network()
+    listening, deaf = network.member(subscriptions=["@services/*"]), network.member(subscriptions=["text/*"])
+    client = network.member(receive_mode="no_echo")
+    drain([listening, deaf, client])
+    client.send({"event": "services/request", "name": "tv", "id": "1"})
+    late = network.member()
+    drain([client])
+    for each in (late, deaf):
+        each.send({"event": "services/reply", "in-reply-to": "1"})
+    assert client.received() == []
+    listening.send({"event": "services/reply", "in-reply-to": "1"})
+    assert client.names() == ["services/reply"]
+
+
+@each_row("attributes", [{}, {"in-reply-to": "unheard-of"}, {"name": "tv", "in-reply-to": None}])
+@each_row("event", ["services/discovery/reply", "pong"])
+def test_other_replies_are_routed_plainly(event: str, attributes: dict[str, Any]) -> None:
+    """Services in the field send these."""
     sender, receiver = quiet_pair(Network())
     sender.send({"event": event, **attributes})
     assert (receiver.names(), sender.received()) == ([event], [])
+
+
+WORDS_OF_SERVERS = [
+    "routing/subscribe/reply",
+    "routing/subscribe/notify",
+    "routing/subscribe/notification",
+    "routing/disconnect",
+    "routing/announcement/neighbors",
+    "routing/neighbors/reply",
+    "client/register/reply",
+    "clients/register/reply",
+    "services/register/reply",
+    "services/unregister/reply",
+    "services/list/reply",
+    "abboe/close/notify",
+]
+
+
+@each_row("event", [spelt for word in WORDS_OF_SERVERS for spelt in (word, word.title(), word.upper())])
+@each_row("to", [False, True], ids=["to all", "to one"])
+def test_only_servers_say_what_members_believe_of_servers_and_of_each_other(event: str, to: bool) -> None:
+    """In whatever case: many compare events without."""
+    for sender, receiver in (quiet_pair(Network()), quiet_pair(Network())[::-1]):
+        sender.send({"event": event, "id": 1, **({"to": receiver.routing_id} if to else {})})
+        assert (receiver.received(), reasons(sender)) == ([], ["reserved-event"])
 
 
 def test_request_and_reply_keep_every_attribute_and_the_payload() -> None:
@@ -242,7 +398,7 @@ def test_request_and_reply_keep_every_attribute_and_the_payload() -> None:
 # Discovery.
 
 
-@pytest.mark.parametrize("named", [True, False], ids=["by name", "all"])
+@each_row("named", [True, False], ids=["by name", "all"])
 def test_discovery_is_answered_once_for_each_provider(named: bool) -> None:
     """With the name, the provider's routing id and its wire format; whatever format it speaks."""
     network = Network()
@@ -278,8 +434,8 @@ def test_services_that_do_not_register_may_answer_discovery_themselves() -> None
 # The small questions.
 
 
-@pytest.mark.parametrize("to", [None, "hall", ["hall"]])
-@pytest.mark.parametrize("id_", [None, "p", 7])
+@each_row("to", [None, "hall", ["hall"]])
+@each_row("id_", [None, "p", 7])
 def test_a_ping_is_answered_by_the_server(to: Any, id_: Any) -> None:
     """With its routing id, in reply to the ping; others hear nothing of it."""
     client, other = quiet_pair(Network())
@@ -302,12 +458,12 @@ def test_a_ping_with_a_recipient_is_routed() -> None:
 
 def test_a_newcomer_gets_no_pong() -> None:
     """It is no member yet."""
-    stranger = newcomer(Network())
+    stranger = unjoined(Network())
     stranger.send({"event": "ping", "id": "p"})
     assert stranger.received() == []
 
 
-@pytest.mark.parametrize("event", ["abboe/close/notify", "x", "", "services/none", "routing/none", "pong", "error"])
+@each_row("event", ["x", "", "services/none", "routing/none", "pong"])
 def test_events_that_nobody_knows_are_routed_like_any_other(event: str) -> None:
     """As they are, with an id and a route."""
     sender, receiver = quiet_pair(Network())

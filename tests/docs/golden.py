@@ -1,7 +1,10 @@
-"""The golden journals of ``docs/journal-format``: made with fixed clocks, ids and keys by what the server writes with.
+"""The golden journals of ``docs/reference/journal-format``, written with fixed clocks, ids and keys.
 
 ``PYTHONPATH=. python -m tests.docs.golden`` writes them anew. ``whole`` is the journal of a server that was started
 three times: it crashed, was stopped, and is running. ``salvaged`` is one that somebody had changed.
+
+``tests/vectors/journals`` has what older servers wrote: ``v2``, as it is and never to be changed, and ``v2-then-v3``,
+which goes on with ``v2/crashed`` and is written anew with the others.
 """
 
 from __future__ import annotations
@@ -18,7 +21,8 @@ from bussrv import events as ev
 from bussrv.journal.batch import BatchWriter, make_entry
 from bussrv.journal.files import Files
 from bussrv.journal.keys import PrivateKey
-from bussrv.journal.manifest import MANIFEST_NAME, ManifestFile, read_manifest
+from bussrv.journal.manifest import MANIFEST_NAME
+from bussrv.journal.manifest_file import ManifestFile, read_manifest
 from bussrv.journal.record import Stamped, parse_time
 from bussrv.journal.recovery import Damaged, recover
 from bussrv.journal.salvage import salvage
@@ -28,11 +32,13 @@ from bussrv.journal.upkeep import Policy, Upkeep
 from bussrv.registry.fold import RegistryFold
 from bussrv.values import ModeInterest, RuleInterest
 
-PLACE = Path(__file__).parents[2] / "docs" / "journal-format"
+PLACE = Path(__file__).parents[2] / "docs" / "reference" / "journal-format"
+OLDER = Path(__file__).parents[1] / "vectors" / "journals"
+UPGRADED = OLDER / "v2-then-v3"
 STEP = 1_001
 """Microseconds from one record to the next."""
 
-TORN = b'{"v":2,"prev":"9'
+TORN = b'{"v":3,"prev":"9'
 
 
 def key(sentence: str) -> PrivateKey:
@@ -95,6 +101,7 @@ class Boot:
         except Damaged as error:
             fold = RegistryFold()
             recovered = salvage(directory, error.damage, fold)
+        self.fold = fold
         self.recovered = recovered
         manifest = read_manifest(directory / MANIFEST_NAME)
         sealer = Sealer(directory, server, manifest=manifest, key=key, clock=clock)
@@ -176,8 +183,9 @@ def _stopped_boot(directory: Path, bell: dict[str, str]) -> None:
     watcher = {"protocol": "spp", "session": "8f63b05d2a71.2", "routing_id": "77aa", "peer": "[::1]:40000"}
     say(ev.SessionOpened(**watcher), asked=False)
     strange = 'a "quoted" \\ name \a 🔒'
-    say(ev.AuthFailed(protocol="spp", session=watcher["session"], peer=watcher["peer"], actor=strange), asked=False)
-    say(ev.AuthSucceeded(protocol="spp", session=watcher["session"], peer=watcher["peer"], actor="ben"), asked=False)
+    failed = {"method": "password", "reason": "bad-credentials"}
+    say(ev.AuthFailed(claimed=strange, **failed, **watcher), asked=False)
+    say(ev.AuthSucceeded(actor="ben", method="password", **watcher), asked=False)
     say(ev.SubscriptionAdded(service="doorbell", actor="ben", **watcher))
     (directory / MARKER).touch()
     clock.advance(62_000_000)
@@ -193,7 +201,7 @@ def _running_boot(directory: Path, bell: dict[str, str]) -> None:
     say(ev.ServerStarted(version="1.0.0", formats={"objects": "tcp 127.0.0.1:7890", "inbus": "udp 192.168.7.1:7222"}))
     peer = {"protocol": "objects", "session": "5f1c2ab94e07.1", "peer": "127.0.0.1:51234"}
     say(ev.SessionOpened(routing_id="4be29f1d0c3a5d6e7f809112", **peer), asked=False)
-    door = {"routing_id": "hall-door", "actor": "anna", **peer}
+    door = {"routing_id": "hall-door", "claimed": "anna", **peer}
     about = {"name": "door panel", "role": "client", "vocabulary": "objects", "routing_ids": ("hall", "doors")}
     say(ev.SessionIdentified(**about, **door))
     modes = ModeInterest(receive="no_echo", types=("text/*", "image/png"))
@@ -241,6 +249,33 @@ def write_salvaged(directory: Path) -> None:
     say.stop()
 
 
+def write_upgraded(directory: Path) -> None:
+    """A journal of schema version 2, which this program found after a crash and went on with."""
+    shutil.copytree(OLDER / "v2" / "crashed", directory)
+    clock = GoldenClock("2026-11-22T07:00:00.000000Z", 4_000_000)
+    say = Boot(directory, "attic", "a1d20b3c4e5f", clock, SECOND_KEY)
+    say(ev.ServerStarted(version="2.0.0", formats={"objects": "tcp 127.0.0.1:7890", "spp": "tcp [::1]:3002"}))
+    left = [each for each in say.fold.state.sessions.values() if not each.persistent]
+    say(ev.ServerRecovered(sessions_closed=len(left)), asked=False)
+    for session in left:
+        crashed = {"reason": "server-crashed", **session.about()}
+        for name in sorted(say.fold.state.provided_by(session.id)):
+            say(ev.ServiceUnregistered(service=name, **crashed), asked=False)
+        say(ev.SessionClosed(duration=clock.utc() - session.opened, **crashed), asked=False)
+    about = {"protocol": "objects", "session": "a1d20b3c4e5f.1", "peer": "127.0.0.1:51300"}
+    say(ev.SessionOpened(routing_id="0c3a5d6e7f8091124be29f1d", **about), asked=False)
+    door = {**about, "routing_id": "hall-door", "claimed": "anna"}
+    say(ev.SessionIdentified(name="door panel", vocabulary="objects", **door))
+    say(ev.SubscriptionAdded(interest=ModeInterest(), **door))
+    watcher = {"protocol": "spp", "session": "a1d20b3c4e5f.2", "routing_id": "88bc", "peer": "[::1]:40003"}
+    say(ev.SessionOpened(**watcher), asked=False)
+    say(ev.AuthFailed(claimed="ben", method="password", reason="bad-credentials", **watcher), asked=False)
+    say(ev.AuthSucceeded(actor="ben", method="password", **watcher), asked=False)
+    for gone in ({**watcher, "actor": "ben"}, door):
+        say(ev.SessionClosed(duration=2_002, reason="client-closed", **gone), asked=False)
+    say.stop()
+
+
 def write(place: Path) -> None:
     """Write everything below ``place``."""
     write_whole(place / "whole")
@@ -267,4 +302,6 @@ if __name__ == "__main__":
     for old in ("whole", "salvaged"):
         shutil.rmtree(PLACE / old, ignore_errors=True)
     write(PLACE)
+    shutil.rmtree(UPGRADED, ignore_errors=True)
+    write_upgraded(UPGRADED)
     sys.stdout.write(f"written: {PLACE}\n")

@@ -14,7 +14,9 @@ from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
 from tests.docs.pages import blocks
 
-GREETING, SERVICE, QUESTION, BUSINESS, INBUS, WATCHER = blocks("docs/clients.md", "python")
+pytestmark = pytest.mark.processes
+
+GREETING, SERVICE, QUESTION, BUSINESS, INBUS, WATCHER = blocks("docs/how-to/clients.md", "python")
 IMPORTS = "from bussrv.client.objects import BusError, ObjectsClient\n"
 
 

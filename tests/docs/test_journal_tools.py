@@ -10,7 +10,7 @@ from bussrv.cli.main import main
 from tests.docs.commands import examples, prepare, says
 from tests.docs.pages import PAGES, blocks, page
 
-PAGE = "docs/journal-tools.md"
+PAGE = "docs/reference/journal-tools.md"
 COMMANDS = ("tail", "state", "diff", "verify", "seal", "keygen", "forget", "synth")
 
 FOUND_SOMETHING = re.compile(r"^(?:[+~-] |FAULT )", re.MULTILINE)

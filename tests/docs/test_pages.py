@@ -2,8 +2,11 @@
 
 import json
 import re
+import runpy
 import shlex
 import socket
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -11,39 +14,98 @@ import pytest
 
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
-from bussrv.errors import REASONS
+from bussrv.errors import COUNTERS, REASONS
 from bussrv.journal.reading import read_journal
-from bussrv.server import config
-from bussrv.server.options import Options
+from bussrv.server.options import Options, StartError
 from bussrv.testing.server import RunningServer
 from bussrv.wire import inbus, spp
 from bussrv.wire.objects import BusObject, ObjectReader, encode
 from bussrv.wire.spp import SppReader
-from tests.docs.pages import PAGES, ROOT, blocks, rows
+from tests.docs.pages import PAGES, ROOT, blocks, page, rows
 
 
-def test_the_table_of_codes_is_the_one_in_the_code() -> None:
-    assert {row[0].strip("`"): row[1] for row in rows("docs/errors.md")[1:]} == REASONS
+def test_the_tables_of_codes_and_counters_are_those_in_the_code() -> None:
+    """``REASONS`` and ``COUNTERS`` of ``bussrv/errors.py``, in their order."""
+    shown = [(row[0].strip("`"), row[1]) for row in rows("docs/errors.md")]
+    codes = [("code", "meaning"), *REASONS.items()]
+    counters = [("counter", "what it counts"), *COUNTERS.items()]
+    assert shown == [*codes, *counters]
 
 
-def test_every_option_is_documented_with_its_default() -> None:
-    help_text = re.sub(r"\s+", " ", str(Options()))
-    described = dict(re.findall(r"--([a-z-]+)=? ((?:(?!--[a-z]).)*)", help_text))
-    documented = {row[0].strip("`").removeprefix("--"): row[1] for row in rows("docs/operations.md")}
-    assert described.keys() - {"help", "version"} <= documented.keys()
-    for name, default in documented.items():
-        shown = re.search(r"\[default: (?:\./)?(.*?)\]", described.get(name, ""))
-        if shown is not None:
-            assert default.strip("`") == shown[1].replace("- ", "-"), name
+def test_the_tables_of_options_are_those_in_the_code() -> None:
+    """``python docs/_ext/option_tables.py`` writes them."""
+    tables = runpy.run_path(str(ROOT / "docs/_ext/option_tables.py"))
+    marked = [page for page in (ROOT / "docs").rglob("*.md") if tables["groups"](page.read_text())]
+    assert [page.name for page in marked if tables["with_tables"](page.read_text()) != page.read_text()] == []
+    groups = {each.group.name for each in Options().table}
+    assert sorted(name for page in marked for name in tables["groups"](page.read_text())) == sorted(groups)
 
 
 def test_the_configuration_file_is_one(tmp_path: Path) -> None:
-    (text,) = blocks("docs/operations.md", "toml")
+    (text,) = blocks("docs/reference/options.md", "toml")
     (tmp_path / "bussrv.toml").write_text(text)
-    built = config.build(config.read_file(str(tmp_path / "bussrv.toml")), Options().formats)
-    assert built.endpoints["objects"] == "tcp:7890"
-    assert "spp" not in built.endpoints
-    assert built.settings.max_outbound == 4 << 20
+    options = Options()
+    options.parseOptions(["--config", str(tmp_path / "bussrv.toml")])
+    assert options.config.endpoints["objects"] == "tcp:7890"
+    assert "spp" not in options.config.endpoints
+    assert options.config.settings.max_outbound == 4 << 20
+
+
+def test_the_lines_of_a_refused_start_are_written_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (wanted,) = [block for block in blocks("docs/reference/options.md", "text") if block.startswith("bussrv: ")]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BUSSRV_SLOW", "abc")
+    Path("bussrv.toml").write_text("\n\nmax-payload = 0\n")
+    with pytest.raises(StartError):
+        Options().parseOptions(["--config=bussrv.toml", "--max-sessions=many"])
+    assert capfd.readouterr().err == wanted
+
+
+def test_the_threat_model_names_tests_that_exist() -> None:
+    named = re.findall(r"`(tests/[^`]+)`", (ROOT / "docs/threat-model.md").read_text())
+    assert len(named) > 20
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_every_page_begins_with_its_readers() -> None:
+    for path in PAGES:
+        title, _, rest = path.read_text().partition("\n\n")
+        if path.name != "README.md":
+            assert title.startswith("# "), path
+            assert rest.startswith("For "), path
+
+
+def test_the_picture_of_the_imports_is_current() -> None:
+    """``python docs/_ext/import_picture.py`` writes it."""
+    drawn = runpy.run_path(str(ROOT / "docs/_ext/import_picture.py"))
+    assert drawn["PICTURE"].read_text() == drawn["picture"]()
+
+
+def test_the_walks_are_short_and_name_functions_that_exist() -> None:
+    text = page("docs/explanation/architecture.md")
+    walks = re.findall(
+        r"(?m)^### .*?(?=^##)", text.partition("## Four walks")[2].partition("\n## ")[0] + "\n##", re.DOTALL
+    )
+    assert len(walks) == 4
+    missing = []
+    for walk in walks:
+        steps = re.split(r"(?m)^\d+\. ", walk)[1:]
+        assert len(steps) <= 12
+        for step in steps:
+            named = re.findall(r"`(bussrv[\w.]*):([\w.]+)`", step)
+            assert named, step
+            missing += [f"{module}:{name}" for module, name in named if not exists(module, name)]
+    assert missing == []
+
+
+def exists(module: str, name: str) -> bool:
+    """Whether a module has a function or method of this qualified name."""
+    try:
+        return callable(attrgetter(name)(import_module(module)))
+    except (ImportError, AttributeError):
+        return False
 
 
 def test_links_between_pages_lead_somewhere() -> None:
@@ -58,10 +120,11 @@ def transcript(name: str) -> list[tuple[str, str]]:
     return [(line[:2], line[3:]) for line in lines if line.startswith(("->", "<-"))]
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("name", ["objects", "business"])
 def test_transcripts_of_objects(name: str, tmp_path: Path) -> None:
     """What a client says in them is answered as they say, but for routing ids."""
-    lines = transcript(f"docs/protocols/{name}.md")
+    lines = transcript(f"docs/reference/protocols/{name}.md")
     assert lines
     with RunningServer(tmp_path / "journal") as server:
         port = server.port(name)
@@ -78,15 +141,16 @@ def test_transcripts_of_objects(name: str, tmp_path: Path) -> None:
                         assert same(receive(client, reader), wanted), said
 
 
+@pytest.mark.processes
 def test_transcript_of_a_link(tmp_path: Path) -> None:
     """The page is the other server; ``ann`` is a member of this one, and provides ``tv``."""
-    with RunningServer(tmp_path / "journal", ["--server-id", "hall"]) as server:
+    with RunningServer(tmp_path / "journal", ["--server-id", "hall", "--link-allow", "127.0.0.1"]) as server:
         port = server.port("objects")
         with ObjectsClient(port=port) as ann, socket.create_connection(("127.0.0.1", port), 10) as cellar:
             ann.subscribe(**{"routing-id": "ann"})
             ann.register("tv")
             reader = ObjectReader()
-            for direction, said in transcript("docs/protocols/links.md"):
+            for direction, said in transcript("docs/reference/protocols/links.md"):
                 wanted = parse(said)
                 if direction == "->":
                     cellar.sendall(encode(wanted.metadata, wanted.payload))
@@ -97,7 +161,7 @@ def test_transcript_of_a_link(tmp_path: Path) -> None:
 
 
 def test_the_commands_that_link_servers_are_understood() -> None:
-    (text,) = [block for block in blocks("docs/operations.md", "console") if block.startswith("hall$")]
+    (text,) = blocks("docs/how-to/link-servers.md", "console")
     configs = []
     for line in text.splitlines():
         prompt, _, command = line.partition("$")
@@ -133,14 +197,14 @@ def same(got: BusObject, wanted: BusObject) -> bool:
 
 
 def test_transcripts_of_inbus() -> None:
-    for direction, said in transcript("docs/protocols/inbus.md"):
+    for direction, said in transcript("docs/reference/protocols/inbus.md"):
         datagram = inbus.decode(said.encode())
         assert inbus.encode(datagram) == said.encode()
         assert direction == "->" or datagram.opcode == inbus.PUBLISH
 
 
 def test_transcripts_of_spp() -> None:
-    for direction, said in transcript("docs/protocols/spp.md"):
+    for direction, said in transcript("docs/reference/protocols/spp.md"):
         packet, _, meaning = said.partition("   ")
         reader = SppReader("client" if direction == "->" else "server")
         reader.feed(b"".join(each[1:2].encode() if each[0] == "'" else bytes.fromhex(each) for each in packet.split()))
@@ -150,8 +214,9 @@ def test_transcripts_of_spp() -> None:
         assert len(reader) == 0
 
 
+@pytest.mark.processes
 def test_the_plugin_of_the_page_is_served(tmp_path: Path) -> None:
-    module, plugin, *_ = blocks("docs/plugins.md", "python")
+    module, plugin, *_ = blocks("docs/how-to/plugins.md", "python")
     (tmp_path / "lines_format.py").write_text(module)
     (tmp_path / "twisted/plugins").mkdir(parents=True)
     (tmp_path / "twisted/plugins/lines_plugin.py").write_text(plugin)
@@ -181,8 +246,9 @@ def test_the_plugin_of_the_page_is_served(tmp_path: Path) -> None:
     assert sorted(started.formats) == ["business", "inbus", "lines", "objects", "spp"]
 
 
+@pytest.mark.processes
 def test_the_service_of_the_page_is_hosted(tmp_path: Path) -> None:
-    *_, module, plugin = blocks("docs/plugins.md", "python")
+    *_, module, plugin = blocks("docs/how-to/plugins.md", "python")
     (tmp_path / "headcount.py").write_text(module)
     (tmp_path / "twisted/plugins").mkdir(parents=True)
     (tmp_path / "twisted/plugins/headcount_plugin.py").write_text(plugin)
@@ -198,13 +264,14 @@ def test_the_service_of_the_page_is_hosted(tmp_path: Path) -> None:
         assert server.stop() == 0
 
 
+@pytest.mark.processes
 def test_transcript_of_a_service_of_the_server(tmp_path: Path) -> None:
     with (
         RunningServer(tmp_path / "journal") as server,
         socket.create_connection(("127.0.0.1", server.port("objects")), 10) as client,
     ):
         reader = ObjectReader()
-        for direction, said in transcript("docs/services.md"):
+        for direction, said in transcript("docs/reference/services.md"):
             head, _, payload = said.partition("\\0")
             wanted = json.loads(head)
             if direction == "->":
@@ -219,13 +286,17 @@ def test_transcript_of_a_service_of_the_server(tmp_path: Path) -> None:
 def test_no_snippet_is_left_untested() -> None:
     """A page that gets its first snippet in a language gets a test for it, and a place in this table."""
     tested = {
-        ("docs/audit.md", "python"), ("docs/clients.md", "python"), ("docs/journal-format/index.md", "json"),
-        ("README.md", "sh"), ("README.md", "python"), ("README.md", "text"),
-        ("docs/operations.md", "toml"), ("docs/plugins.md", "python"),
-        *((f"docs/protocols/{name}.md", "text") for name in ("objects", "business", "links", "inbus", "spp")),
-        ("docs/operations.md", "console"), ("docs/journal-tools.md", "console"), ("docs/services.md", "text"),
-        ("docs/pseudonyms.md", "console"), ("docs/pseudonyms.md", "json"),
-        ("docs/audit/replay.md", "console"), ("docs/audit/replay.md", "python"), ("docs/audit/report.md", "python"),
+        ("README.md", "sh"), ("README.md", "python"), ("README.md", "text"), ("README.md", "console"),
+        *((f"docs/how-to/{name}.md", "python") for name in ("audit", "clients", "lan", "plugins")),
+        *((f"docs/how-to/{name}.md", "console") for name in ("disaster", "journal-keys", "lan", "link-servers")),
+        ("docs/how-to/pseudonyms.md", "console"), ("docs/how-to/pseudonyms.md", "json"), ("docs/how-to/lan.md", "toml"),
+        ("docs/how-to/audit.md", "console"), ("docs/how-to/run.md", "console"), ("docs/how-to/spp-users.md", "console"),
+        *((f"docs/reference/protocols/{name}.md", "text") for name in ("objects", "business", "links", "inbus", "spp")),
+        ("docs/reference/options.md", "toml"), ("docs/reference/options.md", "text"),
+        ("docs/reference/services.md", "text"),
+        ("docs/reference/journal-format/index.md", "json"), ("docs/reference/journal-tools.md", "console"),
+        ("docs/reference/audit/timeline.md", "console"), ("docs/reference/audit/timeline.md", "python"),
+        ("docs/reference/audit/report.md", "python"),
     }  # fmt: skip
     languages = ("sh", "python", "text", "toml", "console", "json")
     found = {(str(path.relative_to(ROOT)), each) for path in PAGES for each in languages if blocks(str(path), each)}

@@ -12,7 +12,7 @@ from bussrv.server.options import Options
 from tests.docs.commands import FORGETTABLE, examples, prepare
 from tests.docs.pages import blocks
 
-PAGE = "docs/pseudonyms.md"
+PAGE = "docs/how-to/pseudonyms.md"
 FILE = "/var/lib/bussrv/pseudonyms"
 
 

@@ -1,6 +1,8 @@
 """The tour of the README, as written but for port numbers and the place of the virtual environment."""
 
+import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -10,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from bussrv.client.objects import ObjectsClient
 from bussrv.testing.server import PATIENCE, RunningServer
-from tests.docs.pages import ROOT, blocks
+from tests.docs.commands import says
+from tests.docs.pages import ROOT, blocks, page
 
 # Spark takes long to start when other tests keep the machine busy.
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.processes]
 
 DEFAULT_PORTS = {"objects": 7890, "business": 7891, "inbus": 7222, "spp": 3002}
 MADE_BY_MAKE = Path(sys.prefix) == ROOT / ".venv" and (ROOT / ".venv/.installed-dev").exists()
@@ -45,6 +47,15 @@ def command_with(text: str) -> str:
     return found
 
 
+def with_outputs() -> list[tuple[str, str]]:
+    """Every command of the README and what it says."""
+    return re.findall(r"^```sh\n(.*?)^```$.*?^```console\n(.*?)^```$", page("README.md"), re.MULTILINE | re.DOTALL)
+
+
+def test_every_command_is_shown_with_what_it_says() -> None:
+    assert [command for command, _ in with_outputs()] == blocks("README.md", "sh")
+
+
 def test_the_client_library(server: RunningServer, tmp_path: Path) -> None:
     program = "\n".join(as_run_here(block, server) for block in blocks("README.md", "python"))
     expected = "".join(blocks("README.md", "text"))
@@ -55,37 +66,28 @@ def test_the_client_library(server: RunningServer, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("nc") is None, reason="there is no nc here")
-def test_by_hand(server: RunningServer, tmp_path: Path) -> None:
-    answers = shell(as_run_here(command_with("nc -w"), server), tmp_path).stdout.splitlines()
-    assert ['"event":"routing/subscribe/reply"' in answers[0], '"event":"pong"' in answers[1]] == [True, True]
-    assert len(answers) == 2
-
-
-@pytest.fixture
-def used(server: RunningServer) -> Iterator[RunningServer]:
-    """One whose journal has something in it: what is answered is there."""
-    with ObjectsClient(port=server.port("objects")) as client:
-        client.subscribe()
-        client.register("tv")
-        yield server
-
-
-def test_looking_at_the_journal(used: RunningServer, tmp_path: Path) -> None:
-    shown = shell(command_with("tail -n 3"), tmp_path).stdout.splitlines()
-    assert len(shown) == 3
-    assert '"service":"tv"' in shown[-1]
-
-
-def test_checking_the_journal_of_a_running_server(used: RunningServer, tmp_path: Path) -> None:
-    said = shell(as_run_here(command_with("journal verify"), used), tmp_path).stdout.splitlines()
-    assert said[-2].startswith("whole")
-    assert '"tv":[' in said[-1]
-
-
-def test_the_audit_of_a_running_server(server: RunningServer, tmp_path: Path) -> None:
-    audited = shell(as_run_here(command_with("bussrv audit"), server), tmp_path)
-    assert (audited.returncode, audited.stderr) == (0, "")
-    assert Path(tmp_path, audited.stdout.splitlines()[-1].split()[-1]).is_file()
+def test_what_commands_say_is_what_is_shown(server: RunningServer, tmp_path: Path) -> None:
+    """The tour in its order: the clients stay connected while one looks at the journal."""
+    (by_hand, answer), *looking = [
+        (command, said) for command, said in with_outputs() if "nc -w" in command or "journal" in command
+    ]
+    assert says(shell(as_run_here(by_hand, server), tmp_path).stdout, answer)
+    program = "\n".join(as_run_here(block, server) for block in blocks("README.md", "python"))
+    ran = [as_run_here(command, server) for command, _ in looking]
+    looks = f"""
+import json, subprocess, sys
+ran = [subprocess.run(command, shell=True, capture_output=True, text=True) for command in {ran!r}]
+json.dump([[each.returncode, each.stdout, each.stderr] for each in ran], sys.stderr)
+"""
+    done = subprocess.run(
+        [sys.executable, "-"], input=program + looks, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    outcomes = json.loads(done.stderr)
+    assert len(outcomes) == len(looking) == 3
+    for (status, output, complaints), (command, said) in zip(outcomes, looking, strict=True):
+        assert (status, complaints) == (0, "")
+        assert says(output, said), f"{command} said:\n{output}"
+    assert Path(tmp_path, outcomes[-1][1].split()[-1]).is_file()
     assert {path.name for path in tmp_path.iterdir()} == {"bussrv-journal", "bussrv-audit"}
 
 
@@ -94,7 +96,7 @@ def test_make_run(tmp_path: Path) -> None:
     assert "make run\n" in blocks("README.md", "sh")
     free_ports = "--objects 0 --business 0 --inbus 0 --spp 0"
     make = subprocess.Popen(
-        ["make", "run", f"ARGS={free_ports} --journal {tmp_path}/journal"],
+        ["make", "run", f"ARGS={free_ports} --journal {tmp_path}/bussrv-journal"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -106,11 +108,15 @@ def test_make_run(tmp_path: Path) -> None:
         said = []
         for line in make.stdout:
             said.append(line)
-            if "To serve other hosts" in line:
+            if "bussrv is ready" in line:
                 os.killpg(make.pid, signal.SIGINT)
         make.wait(PATIENCE)
     assert any("bussrv stopped" in line for line in said), "".join(said)
-    (segment,) = (tmp_path / "journal").glob("*.jsonl")
+    ((_, banner),) = [each for each in with_outputs() if each[0] == "make run\n"]
+    for port in DEFAULT_PORTS.values():
+        banner = banner.replace(f":{port}\n", ":…\n")
+    assert says("".join(said), f"{banner}…")
+    (segment,) = (tmp_path / "bussrv-journal").glob("*.jsonl")
     assert '"event":"server.stopped"' in segment.read_text().splitlines()[-1]
 
 
@@ -119,4 +125,7 @@ def test_make_demo() -> None:
     assert "make demo\n" in blocks("README.md", "sh")
     demo = shell("make demo", ROOT)
     assert demo.returncode == 0, demo.stdout + demo.stderr
-    assert Path(demo.stdout.splitlines()[-1].split()[-1]).is_file()
+    ((_, shown),) = [each for each in with_outputs() if each[0] == "make demo\n"]
+    assert says(demo.stdout, shown), demo.stdout
+    report = Path(demo.stdout.splitlines()[-1].split()[-1])
+    assert (report.name, report.is_file()) == ("report.html", True)

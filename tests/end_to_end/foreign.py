@@ -90,6 +90,11 @@ class ForeignServer:
         assert self._socket is not None
         self._socket.sendall(json.dumps({**fields, **size}).encode() + b"\0" + payload)
 
+    def send_bytes(self, data: bytes) -> None:
+        """Objects, one behind the other, as they go over the wire."""
+        assert self._socket is not None
+        self._socket.sendall(data)
+
     def pass_on(self, client: str, fields: Fields, payload: bytes = b"", *, own: bool = True) -> None:
         """Pass on an object of a client. Some servers leave it to the other one to add them to the route."""
         self.send({**fields, "route": [client, self.name] if own else [client]}, payload)

@@ -21,24 +21,10 @@ def run(directory: Path, options: Sequence[str]) -> subprocess.CompletedProcess[
     ("options", "sentence"),
     [
         (["--spp", "99999"], "--spp: 99999 is no port"),
-        (["--spp", ""], "--spp: '' is not a text"),
-        (["--spp", "somewhere"], "--spp: 'somewhere' is no endpoint, such as tcp:3002:interface=127.0.0.1"),
         (["--spp", "bogus:1"], "--spp: 'bogus:1' is not a stream endpoint"),
-        (["--objects", "tcp:x"], "--objects: 'tcp:x' is not a stream endpoint"),
-        (["--business", "udp:5"], "--business: 'udp:5' is not a stream endpoint"),
         (["--inbus", "tcp:5"], "--inbus: 'tcp:5' is not of the form udp:PORT or udp:PORT:interface=ADDRESS"),
-        (["--inbus", "udp:5:mtu=3"], "--inbus: 'udp:5:mtu=3' is not of the form"),
         (["--objects", "tcp:0:interface=192.0.2.1"], "cannot listen on 192.0.2.1"),
-        (["--journal-sync", "sometimes"], "--journal-sync: 'sometimes' is none of always, interval, off"),
         (["--journal", "/proc/bussrv"], "cannot write the journal directory /proc/bussrv"),
-        (["--max-payload", "-3"], "--max-payload: '-3' is not a whole number of 1 or more"),
-        (["--max-metadata", "lots"], "--max-metadata: 'lots' is not a whole number"),
-        (["--subscribe-timeout", "soon"], "--subscribe-timeout: 'soon' is not a number of seconds"),
-        (["--subscribe-timeout", "0"], "--subscribe-timeout: must be more than 0 seconds"),
-        (["--inbus-lease", "inf"], "--inbus-lease: 'inf' is not a number of seconds"),
-        (["--inbus-allow", "10.0.0.0/99"], "--inbus-allow: '10.0.0.0/99' does not appear to be"),
-        (["--announce", "everybody"], "--announce: 'everybody' is none of members, servers, off"),
-        (["--server-id", "a\nb"], "--server-id: at most 255 bytes, without control characters"),
         (["--link", "hall"], "--link: 'hall' is not a client endpoint"),
         (["--no-such-option"], "option --no-such-option not recognized"),
         (["surplus"], "there is no argument 'surplus'"),
@@ -55,25 +41,44 @@ def test_bad_options(tmp_path: Path, options: list[str], sentence: str) -> None:
     assert "Traceback" not in ended.stdout + ended.stderr
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("spp = ", "is not TOML"),
-        ("color = 3\n", "there is no option 'color'"),
-        ("spp = 70000\n", "--spp: 70000 is no port"),
-        ("spp = true\n", "--spp: True is not a text"),
-        ("strict = 1\n", "--strict: 1 is neither true nor false"),
-        ("max-payload = 1.5\n", "--max-payload: 1.5 is not a whole number"),
-        ("inbus-allow = [7.5]\n", "--inbus-allow:"),
-    ],
-)
-def test_bad_configuration_files(tmp_path: Path, text: str, sentence: str) -> None:
-    (tmp_path / "bussrv.toml").write_text(text)
-    command = [*TWISTD, "-n", "--pidfile=", "bussrv", "--config", "bussrv.toml"]
+def test_faults_of_all_sources_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bussrv.toml").write_text("strict = true\nmax-payload = 1.5\n")
+    monkeypatch.setenv("BUSSRV_MAX_LINKS", "0")
+    ended = run(tmp_path, ["--config", "bussrv.toml", "--announce", "everybody"])
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines() == [
+        "bussrv: bussrv.toml:2: max-payload: 1.5 is not a whole number of 1 or more",
+        "bussrv: --announce: 'everybody' is none of members, servers, off",
+        "bussrv: BUSSRV_MAX_LINKS: '0' is not a whole number of 1 or more (see twistd bussrv --help)",
+    ]
+
+
+def test_faults_that_only_a_start_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bussrv.toml").write_text('\nlink = ["tcp:hall", "tcp:cellar:x"]\nspp-users = "none"\n')
+    monkeypatch.setenv("BUSSRV_BUSINESS", "tcp:0:color=red")
+    config = ["--objects=0", "--inbus=0", "--spp=0", "--journal=off", "--config=bussrv.toml"]
+    command = [*TWISTD, "-n", "--pidfile=", "bussrv", *config]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 1
-    assert sentence in ended.stderr
-    assert ended.stderr.count("\n") == 1
+    assert ended.stderr.splitlines() == [
+        "bussrv: BUSSRV_BUSINESS: 'tcp:0:color=red' is not a stream endpoint: there is no parameter 'color'",
+        f"bussrv: bussrv.toml:3: spp-users: cannot read the users in {tmp_path / 'none'}: No such file or directory",
+        "bussrv: bussrv.toml:2: link: 'tcp:hall' is not a client endpoint: it lacks 'port'",
+        "bussrv: bussrv.toml:2: link: 'tcp:cellar:x' is not a client endpoint: 'x' is no number",
+    ]
+
+
+def test_an_option_without_effect_and_an_unknown_variable_are_warned_of(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BUSSRV_PORT", "tcp://10.0.0.1:7890")
+    server = start("--journal", "off", "--journal-key", "nokey")
+    assert server.stop() == 0
+    for said in (
+        "BUSSRV_PORT: has no effect: there is no such option",
+        "--journal-key: has no effect: --journal is off",
+    ):
+        assert [line for line in server.lines if line.endswith(f"#warn] {said}")]
 
 
 @pytest.mark.parametrize("name", ["objects", "business", "spp"])
@@ -82,7 +87,7 @@ def test_a_busy_port(tmp_path: Path, name: str) -> None:
         port = taken.getsockname()[1]
         ended = run(tmp_path, [f"--{name}", str(port)])
     assert ended.returncode == 1
-    assert ended.stderr == f"bussrv: cannot listen on 127.0.0.1, port {port}: Address already in use\n"
+    assert ended.stderr == f"bussrv: --{name}: cannot listen on 127.0.0.1, port {port}: Address already in use\n"
 
 
 def test_a_busy_datagram_port(tmp_path: Path) -> None:
@@ -90,14 +95,15 @@ def test_a_busy_datagram_port(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         ended = run(tmp_path, ["--inbus", str(taken.getsockname()[1])])
     assert ended.returncode == 1
-    assert "Address already in use" in ended.stderr
+    assert ended.stderr.startswith("bussrv: --inbus: cannot listen on 127.0.0.1, port ")
+    assert ended.stderr.endswith(": Address already in use\n")
 
 
 def test_a_journal_that_another_server_uses(start: Start, journal: Path, tmp_path: Path) -> None:
     server = start()
     ended = run(tmp_path, ["--journal", str(journal)])
     assert ended.returncode == 1
-    assert ended.stderr == f"bussrv: another server is using the journal directory {journal}\n"
+    assert ended.stderr == f"bussrv: --journal: another server is using the journal directory {journal}\n"
     assert server.stop(signal.SIGTERM) == 0
 
 

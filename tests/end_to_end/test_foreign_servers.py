@@ -15,19 +15,30 @@ from tests.end_to_end.conftest import Start
 from tests.end_to_end.foreign import Fields, ForeignServer
 from tests.end_to_end.journals import events_of, records
 from tests.end_to_end.linked import SOON, Member, assert_journal_is_closed, tracebacks
+from tests.size import FULL
 
 SILENT = ["@routing/*", "@services/*", "@ping", "@pong"]
 """What services of the dialect subscribe to, instead of registering."""
 
 
-@pytest.fixture(params=["dialed", "dials"])
-def direction(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+WAYS = (("dialed", "all"), ("dials", ["*"]), ("dialed", ["*"]), ("dials", "all"))
+"""Who dials, and what the foreign server subscribes to: each at any size, each with each at full size."""
 
 
-@pytest.fixture(params=["all", ["*"]], ids=["all", "list"])
-def foreign(request: pytest.FixtureRequest) -> Iterator[ForeignServer]:
-    with ForeignServer("foreign", request.param) as server:
+@pytest.fixture(params=WAYS if FULL else WAYS[:2], ids=lambda way: f"{way[0]}-{'all' if way[1] == 'all' else 'list'}")
+def way(request: pytest.FixtureRequest) -> tuple[str, str | list[str]]:
+    found: tuple[str, str | list[str]] = request.param
+    return found
+
+
+@pytest.fixture
+def direction(way: tuple[str, str | list[str]]) -> str:
+    return way[0]
+
+
+@pytest.fixture
+def foreign(way: tuple[str, str | list[str]]) -> Iterator[ForeignServer]:
+    with ForeignServer("foreign", way[1]) as server:
         yield server
 
 

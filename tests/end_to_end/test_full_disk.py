@@ -55,7 +55,8 @@ def test_changes_are_refused_objects_flow_and_it_heals_by_itself(
     small_disk: Path, tmp_path: Path, options: Sequence[str]
 ) -> None:
     public, journal = generate(tmp_path / "key"), small_disk / "journal"
-    with RunningServer(journal, ("--services", "off", "--journal-key", str(tmp_path / "key"), *options)) as server:
+    always = ("--services", "off", "--journal-min-free", "0", "--journal-key", str(tmp_path / "key"))
+    with RunningServer(journal, (*always, *options)) as server:
         connect: Callable[[], ObjectsClient] = lambda: ObjectsClient(port=server.port("objects"))  # noqa: E731
         with connect() as ann, connect() as bob:
             ann.subscribe(user="ann")

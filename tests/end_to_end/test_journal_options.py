@@ -12,7 +12,8 @@ import pytest
 from bussrv import events as ev
 from bussrv.client.objects import ObjectsClient
 from bussrv.journal.keys import generate
-from bussrv.journal.manifest import MANIFEST_NAME, Pruned, Seal, read_manifest
+from bussrv.journal.manifest import MANIFEST_NAME, Pruned, Seal
+from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.pseudonyms import is_pseudonym
 from bussrv.journal.reading import read_segments
 from bussrv.journal.segment import is_compressed, list_segments
@@ -50,7 +51,7 @@ def keep_busy(server: RunningServer, changes: int = 20) -> None:
 
 def entries(journal: Path, kind: type) -> list[Any]:
     manifest = read_manifest(journal / MANIFEST_NAME)
-    assert manifest.faults == []
+    assert manifest.findings == []
     return [entry.body for entry in manifest.entries if isinstance(entry.body, kind)]
 
 
@@ -109,7 +110,7 @@ def test_pseudonyms(start: Start, journal: Path, tmp_path: Path, way: str) -> No
     written = b"".join(path.read_bytes() for path in list_segments(journal))
     assert b'"ann"' not in written
     (identified,) = events_of(journal, ev.SessionIdentified)
-    assert is_pseudonym(identified.actor or "")
+    assert is_pseudonym(identified.claimed or "")
 
 
 def ended(journal: Path, tmp_path: Path, *options: str) -> str:

@@ -78,7 +78,9 @@ def test_a_server_that_is_not_there_yet_is_dialed_until_it_is(tmp_path: Path) ->
         for _ in range(3):
             while ": dialing again in " not in early.next_line():
                 pass
-        late = stack.enter_context(RunningServer(tmp_path / "late", ["--server-id", "late", "--objects", str(port)]))
+        late = stack.enter_context(
+            RunningServer(tmp_path / "late", ["--server-id", "late", "--objects", str(port), *SOON])
+        )
         while "link to late at" not in early.next_line():
             pass
         while "link to early at" not in late.next_line():
@@ -125,7 +127,7 @@ def test_a_plain_client_cannot_lie_about_where_an_object_came_from(start: Start)
 
 
 def test_a_linked_server_is_believed_what_it_says_of_where_an_object_came_from(start: Start) -> None:
-    server = start("--server-id", "hall")
+    server = start("--server-id", "hall", "--link-allow", "127.0.0.1")
     port = server.port("objects")
     with ObjectsClient(port=port) as liar, ObjectsClient(port=port) as member:
         member.subscribe()

@@ -74,6 +74,8 @@ mistakes = st.tuples(
             asks("services/register", name=st.sampled_from(["", 7, "bus/x"])),
             asks("services/unregister", name=st.sampled_from(["unknown", None])),
             asks("routing/disconnect"),
+            asks("Abboe/Close/Notify"),
+            asks("services/register/REPLY", name=services),
             asks("routing/subscribe", types=st.just(7)),
             asks("client/register", receive=st.just("some")),
             *wrong,
@@ -154,8 +156,8 @@ def passed_on(fields: st.SearchStrategy[dict[str, Any]], routes: st.SearchStrate
 
 
 again = st.tuples(st.just("again"), st.integers(0, 9))
-tidings = st.tuples(
-    st.just("tidings"),
+advertisements = st.tuples(
+    st.just("advertisement"),
     st.fixed_dictionaries(
         {
             "event": st.sampled_from(["services/register", "services/register", "services/unregister"]),
@@ -168,7 +170,7 @@ mixed_from_servers: st.SearchStrategy[list[Item]] = st.lists(
         *[passed_on(far_contents, st.sampled_from(ROUTES))] * 6,
         *[passed_on(far_contents, st.just(["ann", "me"]))] * 4,
         *[again] * 4,
-        *[tidings] * 2,
+        *[advertisements] * 2,
         st.one_of(*[st.tuples(st.just("object"), st.tuples(each, st.just(b""))) for each in wrong], malformed),
     ),
     min_size=1,
@@ -188,7 +190,7 @@ parted_from_servers = st.lists(
         passed_on(
             st.sampled_from([{"type": "text/plain"}, {"type": "text/plain", "to": SERVER}]), st.just(["far-me", "me"])
         ),
-        tidings,
+        advertisements,
     ),
     min_size=2,
     max_size=6,

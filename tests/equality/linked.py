@@ -1,13 +1,15 @@
 """The plain reference, linked with other servers: what they pass on, and what they tell of their own sessions.
 
-This is "Linked servers" of ``docs/protocols/objects``. Of what a server is told only the objects are played here, not
-the tidings of members; of what it tells, the services that sessions of it provide.
+This is ``docs/reference/protocols/links.md``. Of what a server is told only the objects are played here, not the
+advertisements of members; of what it tells, the services that sessions of it provide.
 """
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from typing import Any
+from zlib import crc32
 
 from tests.bus.reference import Session, identity
 from tests.equality.clients import Client
@@ -35,12 +37,13 @@ class LinkedReference(ReferenceServer):
         self.max_seen = max_seen
         self.seen: list[Any] = []
         self.far: dict[str, dict[str, Session]] = defaultdict(dict)
+        self.is_marked = False
 
-    def link(self, name: str, far_id: str, tells_all: bool) -> Client:
+    def link(self, name: str, neighbour_id: str, tells_all: bool) -> Client:
         """A server dials this one."""
         client = self.connect(name, "server")
-        client.session.server, client.session.tells_all = far_id, tells_all
-        self.join(client.id, far_id, (), {"subscriptions": ["*"]}, None, None)
+        client.session.server, client.session.tells_all = neighbour_id, tells_all
+        self.join(client.id, neighbour_id, (), {"subscriptions": ["*"]}, None, None)
         return client
 
     def leave(self, session_id: str, fresh: None) -> None:
@@ -54,27 +57,28 @@ class LinkedReference(ReferenceServer):
         else:
             super().serve_member(client, said)
 
-    def hear_server(self, client: Client, far_id: str, said: Said) -> None:
+    def hear_server(self, client: Client, neighbour_id: str, said: Said) -> None:
         route = said.fields.get("route", [])
         if not isinstance(route, list) or not all(isinstance(each, str) for each in route):
             self.counters["bad-attribute"] += 1
             return
-        if route[-1:] != [far_id]:
-            route = [*route, far_id]
+        route = list(dict.fromkeys([*route, neighbour_id]))
         event, to = said.fields.get("event"), said.fields.get("to")
         is_for_this = to in (self.server_id, [self.server_id])
         if event in ("services/register", "services/unregister"):
-            self.told(client, far_id, event, said.fields)
+            self.told(client, neighbour_id, event, said.fields)
         elif event == "ping" and (is_for_this or (to is None and len(route) == 1)):
             about = {"event": "pong", "routing-id": self.server_id, "to": route[0], "route": [self.server_id]}
             self.answer(client, said, about)
+        elif event == "error" and to is None and len(route) == 1:
+            pass  # The server itself says it, to this one.
         elif event not in BETWEEN_SERVERS and not is_for_this:
             self.relay(client.session, route, said)
 
-    def told(self, client: Client, far_id: str, event: str, fields: dict[str, Any]) -> None:
+    def told(self, client: Client, neighbour_id: str, event: str, fields: dict[str, Any]) -> None:
         """A session of that server provides something, or does no longer; it is known for nothing else."""
         routing_id, name = fields["routing-id"], fields["name"]
-        session_id = f"{routing_id} at {far_id}"
+        session_id = f"{routing_id} at {neighbour_id}"
         if event == "services/register" and routing_id not in self.far[client.id]:
             self.open(session_id, "objects", routing_id)
             self.far[client.id][routing_id] = self.sessions[session_id]
@@ -93,10 +97,14 @@ class LinkedReference(ReferenceServer):
         if self.server_id in route:
             self.counters["link-loop"] += 1
             return
-        if len(route) > MAX_HOPS:
+        place = route.index(link.server) + 1
+        passed, marks = route[:place], route[place:]
+        if len(passed) > MAX_HOPS:
             self.counters["link-too-far"] += 1
             return
-        route = [*route, self.server_id]
+        hops, unclear = (passed, []) if link.tells_all else ([*passed[:2], *passed[2:][-1:]], passed[2:-1])
+        route = [*hops, self.server_id, *unclear, *marks]
+        self.is_marked = bool(unclear or marks)
         known = (*route[:2], identity(said.fields.get("id")))
         if said.fields.get("id") is not None:
             if known in self.seen:
@@ -104,6 +112,26 @@ class LinkedReference(ReferenceServer):
                 return
             self.seen = [*self.seen, known][-self.max_seen :]
         self.send_on(link, said.fields, said.payload, self.fresh(), route, self.provided_far(route))
+        self.is_marked = False
+
+    def provider(self, sender: Session, sent: dict[str, Any]) -> tuple[str | None, list[str]]:
+        """What several servers were given at once is asked of the provider that follows from the request."""
+        name = sent.get("name", sent.get("service"))
+        providers = self.providers.get(name, []) if isinstance(name, str) else []
+        if not self.is_marked or not providers:
+            chosen: tuple[str | None, list[str]] = super().provider(sender, sent)
+            return chosen
+        able = sorted(providers, key=lambda each: self.sessions[each].routing_id)
+        first = crc32(json.dumps([*sent["route"][:2], sent["id"]], separators=(",", ":"), ensure_ascii=False).encode())
+        first %= len(able)
+        for each in (*able[first:], *able[:first]):
+            if self.takes(sender, self.sessions[each], sent):
+                return each, providers
+        return None, providers
+
+    def home_of(self, session: Session) -> str:
+        homes = [self.sessions[link].server for link, known in self.far.items() if session in known.values()]
+        return homes[0] or self.server_id if homes else self.server_id
 
     def provided_far(self, route: list[str]) -> set[str]:
         """What the session provides that sent an object with that route: each tells of sessions of its own only."""

@@ -1,7 +1,7 @@
 """The whole server, written to be obvious: bytes of clients come in, and each client has a list of what it is sent.
 
-This is what the bus does as ``docs/protocols`` and the seeds have it, for all wire formats. Whatever a client says is
-done at once, one thing after the other, for one receiver after the other. Who is given what is said in
+This is what the bus does as ``docs/reference/protocols`` and the seeds have it, for all wire formats. Whatever a client
+says is done at once, one thing after the other, for one receiver after the other. Who is given what is said in
 :mod:`tests.bus.reference`; here is what clients may ask for, and in which words they are answered.
 
 While a change is on its way to a slow journal, the one who asked for it is *busy*: what it says meanwhile waits.
@@ -24,6 +24,14 @@ RESERVED = (
     "routing/subscribe/notify",
     "routing/subscribe/notification",
     "routing/disconnect",
+    "routing/announcement/neighbors",
+    "routing/neighbors/reply",
+    "client/register/reply",
+    "clients/register/reply",
+    "services/register/reply",
+    "services/unregister/reply",
+    "services/list/reply",
+    "abboe/close/notify",
 )
 JOINING = {"objects": ("routing/subscribe",), "business": ("client/register", "clients/register")}
 MODES = ("none", "all", "no_echo", "events_only")
@@ -47,6 +55,12 @@ class ReferenceServer(ReferenceBus):
         """An id that the server makes; the real one makes others, but as many."""
         self.made += 1
         return f"#{self.made:06}"
+
+    def another(self, fresh: str) -> str:
+        return self.fresh()
+
+    def unasked(self) -> None:
+        self.counters["no-such-request"] += 1
 
     # Coming, talking, going.
 
@@ -126,7 +140,7 @@ class ReferenceServer(ReferenceBus):
             self.refuse(client, said, "bad-attribute")
         elif joining:
             self.subscribe(client, said.fields)
-        elif event in RESERVED:
+        elif (event or "").lower() in RESERVED:
             self.refuse(client, said, "reserved-event")
         elif event in ("services/register", "services/unregister"):
             self.provide(client, said)
@@ -162,9 +176,14 @@ class ReferenceServer(ReferenceBus):
             for provider in self.providers[service]:
                 session = self.sessions[provider]
                 about = {"name": service, "routing-id": session.routing_id, "protocol": session.kind}
-                self.answer(client, said, {"event": "services/discovery/reply", **about})
+                route = [session.routing_id, self.home_of(session)]
+                self.answer(client, said, {"event": "services/discovery/reply", **about, "route": route})
         if name is None:
             self.pass_on(client, said)
+
+    def home_of(self, session: Session) -> str:
+        """The server that a session is connected to."""
+        return self.server_id
 
     def answer(self, client: Client, said: Said, fields: dict[str, Any], payload: bytes = b"") -> None:
         if client.deaf:

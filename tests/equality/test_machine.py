@@ -14,6 +14,7 @@ from collections.abc import Callable
 from ipaddress import ip_network
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -38,6 +39,7 @@ from tests.equality.linked import LinkedReference
 from tests.equality.peer import MOST_IN_A_TURN, Peer
 from tests.equality.writing import FAR, Writer, pick
 from tests.formats.network import SERVER
+from tests.size import sized
 
 MAX_OUTBOUND = 8000
 MOST_WAITING = 8
@@ -61,6 +63,7 @@ COUNTED = (
     "not-registered",
     "no-such-service",
     "no-such-subscription",
+    "no-such-request",
     "slow-consumer",
     "bad-json",
     "bad-utf8",
@@ -211,14 +214,14 @@ class Delivery(RuleBasedStateMachine):
         peer = Peer(self.model.link(f"server{len(self.peers)}", server_id, tells_all), pipe, False)
         peer.bytes_in = len(subscription)
         self.peers.append(peer)
-        self.say(peer, [("tidings", {"event": "services/register", "name": "radio"})])
+        self.say(peer, [("advertisement", {"event": "services/register", "name": "radio"})])
         self.turn_ends()
 
     @rule(number=some, items=from_servers, size=sizes)
     def a_server_passes_on(self, number: int, items: list[Item], size: int) -> None:
         """While the journal is slow it tells nothing: what it says behind that would have to wait."""
         if self.model.held:
-            items, size = [each for each in items if each[0] != "tidings"], 9999
+            items, size = [each for each in items if each[0] != "advertisement"], 9999
         self.chunk_comes(self.pick(number, lambda peer: peer.kind == "server" and peer.talks), items, size)
 
     @rule(
@@ -329,7 +332,7 @@ class Delivery(RuleBasedStateMachine):
             self.waiting = 0
         else:
             for peer in self.peers:
-                # No tidings come later.
+                # No advertisements come later.
                 if peer.kind == "server" and peer.talks:
                     self.say(peer, [])
             self.real.journal.hold()
@@ -394,5 +397,26 @@ class Delivery(RuleBasedStateMachine):
                 assert record.bytes_out == len(peer.pipe.delivered)
 
 
-Delivery.TestCase.settings = settings(max_examples=max(300, settings.default.max_examples // 5), stateful_step_count=40)
+EXAMPLES = max(sized(300), settings.default.max_examples // 5)
+Delivery.TestCase.settings = settings(max_examples=EXAMPLES, stateful_step_count=40)
 TestDelivery = Delivery.TestCase
+
+
+@pytest.mark.parametrize("replies", [0, 1])
+@pytest.mark.parametrize("route", [["ann", "me"], ["ann", "you", "me"]])
+def test_a_server_that_a_request_passed_before_cannot_answer_it(route: list[str], replies: int) -> None:
+    """It takes everything else, so the other server may answer unless the request passed it, too."""
+    state = Delivery()
+    join = {"subscription": {"receive": "all"}, "wanted": None, "shared": [], "spelling": 0}
+    nothing: Any = {"watched": [], "provided": [], "linked": [0, 1], "max_seen": 3}
+    state.begin(announce="off", slow_spp="disconnect", in_turns=False, first=[("join", join)], **nothing)
+    servers = [peer for peer in state.peers if peer.kind == "server"]
+    way = {"payload": b"", "has_own_id": False, "written": "last"}
+    request = {"event": "services/request", "id": "b"}
+    state.say(servers[0], [("passed on", {"fields": request, "route": route, **way})])
+    reply = {"event": "services/reply", "in-reply-to": "b"}
+    state.say(servers[replies], [("passed on", {"fields": reply, "route": ["eve", "me"], **way})])
+    state.turn_ends()
+    was_given = replies == 1 and "you" not in route
+    assert state.real.bus.counters["no-such-request"] == (not was_given)
+    state.teardown()

@@ -35,8 +35,8 @@ class Writer:
             return self.far_object(peer, about)
         if what == "again":
             return self.far_object_again(peer, about)
-        if what == "tidings":
-            return self.far_tidings(peer, about)
+        if what == "advertisement":
+            return self.neighbour_advertises(peer, about)
         fields, payload = about
         self.said += 1
         if payload:
@@ -120,7 +120,7 @@ class Writer:
         fields, payload, route = self._far_objects[-1 - number % min(6, len(self._far_objects))]
         return frame({**fields, "route": [*route[: 1 + number % 2], str(peer.client.session.server)]}, payload)
 
-    def far_tidings(self, peer: Peer, about: dict[str, str]) -> bytes:
+    def neighbour_advertises(self, peer: Peer, about: dict[str, str]) -> bytes:
         server_id = peer.client.session.server
         self.said += 1
         return frame(

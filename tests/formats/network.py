@@ -1,9 +1,10 @@
 """A server in memory: transports that are strings, a clock that the test moves, a journal that it holds back."""
 
 from collections.abc import Sequence
+from ipaddress import ip_network
 from typing import Any
 
-from twisted.internet.address import IPv4Address
+from twisted.internet.address import IPv4Address, UNIXAddress
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransportWithDisconnection
 
@@ -73,7 +74,7 @@ class Network:
         self.server_id = server_id
         self.journal = MemoryJournal(keep=True)
         self._made = 0
-        limits = Settings(**settings)
+        limits = Settings(**{"link_allow": (ip_network("127.0.0.0/8"),), **settings})
         self.registry = Registry(
             self.journal, clock, self._new_id, server_id=server_id, boot=self._boot, state=state, settings=limits
         )
@@ -93,7 +94,7 @@ class Network:
     def factory(self, name: str) -> StreamFactory:
         return self._factories[name]
 
-    def connect(self, name: str, host: str = "10.0.0.1") -> "Connection":
+    def connect(self, name: str, host: str | None = "10.0.0.1") -> "Connection":
         return Connection(self._factories[name].buildProtocol(None), host)
 
     def member(self, **subscription: Any) -> "Member":
@@ -131,9 +132,10 @@ class Network:
 class Connection:
     """The client's end of a connection."""
 
-    def __init__(self, protocol: StreamProtocol, host: str = "10.0.0.1") -> None:
+    def __init__(self, protocol: StreamProtocol, host: str | None = "10.0.0.1") -> None:
         self.protocol = protocol
-        self.transport = Transport(peerAddress=IPv4Address("TCP", host, 4711))
+        peer = UNIXAddress(None) if host is None else IPv4Address("TCP", host, 4711)
+        self.transport = Transport(peerAddress=peer)
         self.transport.protocol = protocol
         protocol.makeConnection(self.transport)
 

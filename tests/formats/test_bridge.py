@@ -4,10 +4,9 @@ import base64
 import json
 from collections.abc import Callable
 
-import pytest
-
 from bussrv.wire import inbus
 from tests.formats.network import Network
+from tests.tables import each_row
 
 PAYLOADS = {
     "text": ("text/plain; charset=UTF-8", "Omega – 0:45".encode()),
@@ -82,7 +81,7 @@ def received(network: Network, name: str, publish: Callable[[], None]) -> list[b
     return [payload for fields, payload in member.received() if "type" in fields]
 
 
-@pytest.mark.parametrize(("source", "to", "kind"), MATRIX)
+@each_row(("source", "to", "kind"), MATRIX)
 def test_the_whole_matrix(source: str, to: str, kind: str) -> None:
     content_type, payload = PAYLOADS[kind]
     network = Network()

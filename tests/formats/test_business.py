@@ -3,14 +3,13 @@
 import json
 from typing import Any
 
-import pytest
-
 from bussrv import events as ev
 from bussrv.formats.framed import SERVERS_ONLY
 from tests.formats.network import Member, Network, drain
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize("event", ["client/register", "clients/register"])
+@each_row("event", ["client/register", "clients/register"])
 def test_registering_is_answered_in_the_spelling_that_was_used(event: str) -> None:
     network = Network()
     member = Member(network.connect("business"))
@@ -21,7 +20,7 @@ def test_registering_is_answered_in_the_spelling_that_was_used(event: str) -> No
         {"event": f"{event}/reply", "in-reply-to": 1, "routing-id": "tv-1", "routing-ids": ["tv"]}
     ]
     (identified,) = network.events(ev.SessionIdentified)
-    assert (identified.actor, identified.name, identified.vocabulary) == ("ann", "n", "business")
+    assert (identified.claimed, identified.name, identified.vocabulary) == ("ann", "n", "business")
 
 
 def test_nothing_is_served_before() -> None:
@@ -35,7 +34,7 @@ def test_nothing_is_served_before() -> None:
     assert (stranger.connection.is_open, member.connection.is_open) == (False, True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("registration", "names"),
     [
         ({}, ["alarm", "text/plain", "image/png"]),
@@ -56,7 +55,7 @@ def test_receive_and_subscribe(registration: dict[str, Any], names: list[str]) -
     assert member.names() == names
 
 
-@pytest.mark.parametrize("registration", [{"receive": 7}, {"subscribe": 7}, {"subscriptions": [7]}])
+@each_row("registration", [{"receive": 7}, {"subscribe": 7}, {"subscriptions": [7]}])
 def test_a_wrong_registration_is_refused(registration: dict[str, Any]) -> None:
     member = Member(Network().connect("business"))
     member.send({"event": "client/register", "id": 1, **registration})
@@ -75,7 +74,7 @@ def test_both_vocabularies_are_one_network() -> None:
     assert business.names() == ["x"]
 
 
-@pytest.mark.parametrize("event", SERVERS_ONLY)
+@each_row("event", SERVERS_ONLY)
 def test_what_only_servers_send_is_not_passed_on(event: str) -> None:
     network = Network()
     forger, member = network.business(), network.member()

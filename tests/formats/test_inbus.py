@@ -3,15 +3,15 @@
 import json
 from ipaddress import ip_network
 
-import pytest
 from twisted.internet.error import InvalidAddressError, MessageLengthError
 from twisted.logger import capturedLogs
 
 from bussrv import events as ev
-from bussrv.formats.segments import MOST_SEGMENTS
+from bussrv.formats.udp_batches import MOST_SEGMENTS
 from bussrv.registry.state import RegistryState
 from bussrv.wire import inbus
 from tests.formats.network import Network
+from tests.tables import each_row
 
 
 def replayed(network: Network) -> RegistryState:
@@ -53,7 +53,7 @@ def test_a_subscriber_gets_the_version_it_subscribed_with_last() -> None:
     assert [json.loads(datagram)["version"] for datagram, _ in udp.taken()] == [2, 2]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("datagram", "reason"),
     [
         (b"\xff", "bad-utf8"),
@@ -98,7 +98,7 @@ def test_what_is_dropped_is_logged_at_a_limited_rate() -> None:
     assert logged[-1]["message"] == "the datagram is an array, not a JSON object"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("datagram", "kind"),
     [
         (inbus.publish("bus/" + "x" * 1000, 1, b""), ev.ServiceRefused),
@@ -270,7 +270,7 @@ def test_a_subscription_that_ended_with_its_lease_may_be_made_again() -> None:
     network.udp.subscribe("b")
     network.reactor.pump([10] * 16)
     assert [event.service for event in network.events(ev.SubscriptionRemoved)] == ["a"]
-    (entry,) = network.udp.server.ledger()
+    (entry,) = network.udp.server.ledger(1000)
     assert entry.app_keys == ("b",)
     network.udp.subscribe("a")
     network.udp.publish("a", b"x")
@@ -346,6 +346,18 @@ def test_a_restart_does_not_make_a_lease_longer() -> None:
     assert after.udp.taken() == []
 
 
+def test_of_a_lease_that_began_after_now_the_whole_is_left() -> None:
+    before = Network(seconds=10_000, inbus_lease=400)
+    before.udp.subscribe("a")
+    after = Network(replayed(before), inbus_lease=400)
+    after.reactor.pump([10] * 39)
+    after.udp.publish("a", b"y")
+    assert after.udp.payloads() == [b"y"]
+    after.reactor.pump([10] * 6)
+    after.udp.publish("a", b"z")
+    assert after.udp.taken() == []
+
+
 def test_publications_wait_for_their_service_and_keep_their_order() -> None:
     network = Network()
     network.udp.subscribe("a")
@@ -417,7 +429,7 @@ def test_what_waits_when_the_port_closes_goes_nowhere() -> None:
     assert list(network.registry.state.services) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "failure",
     [OSError(11, "try again"), MessageLengthError("too long"), InvalidAddressError("::1", "an IPv4 port"), None],
 )

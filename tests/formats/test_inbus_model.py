@@ -13,6 +13,7 @@ from bussrv.journal.record import Record
 from bussrv.registry.state import RegistryState
 from bussrv.wire import inbus
 from tests.formats.network import Network
+from tests.size import sized
 
 LEASE = 400.0
 SWEEP = 30.0
@@ -157,7 +158,7 @@ class Run:
 
     def check(self) -> None:
         """The ledger and the registry agree; nobody is in either who should have gone."""
-        ledger = {entry.session: entry for entry in self.network.udp.server.ledger()}
+        ledger = {entry.session: entry for entry in self.network.udp.server.ledger(1000)}
         state = self.network.registry.state
         persistent = {each.id: each for each in state.sessions.values() if each.persistent}
         assert {key: each.address for key, each in ledger.items()} == {k: each.peer for k, each in persistent.items()}
@@ -167,7 +168,7 @@ class Run:
             assert 0 <= entry.lease_left <= LEASE
 
 
-@settings(max_examples=200)
+@settings(max_examples=sized(200))
 @given(steps)
 def test_who_is_given_what(sequence: list[tuple[Any, ...]]) -> None:
     run = Run()
@@ -181,5 +182,5 @@ def test_who_is_given_what(sequence: list[tuple[Any, ...]]) -> None:
     run.advance(int(LEASE + 2 * SWEEP))
     run.publish("a")
     run.advance(int(LEASE + 2 * SWEEP))
-    assert run.network.udp.server.ledger() == []
+    assert run.network.udp.server.ledger(1000) == []
     assert run.network.registry.state.sessions == {}

@@ -1,4 +1,4 @@
-"""Inbus, the way out on real sockets: what is sent in runs is what is sent one by one."""
+"""Inbus, the way out on real sockets: what is sent in udp_batches is what is sent one by one."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from twisted.internet.interfaces import IReactorFDSet, ISystemHandle
 from twisted.internet.task import Clock
 from zope.interface import implementer
 
-from bussrv.bus.delivery import Batch
+from bussrv.bus.outgoing import Bundle
 from bussrv.formats.inbus_drops import Drops
 from bussrv.formats.inbus_outlet import InbusLink, Outlet
-from bussrv.formats.segments import MOST_SEGMENTS
+from bussrv.formats.udp_batches import MOST_SEGMENTS
 from bussrv.wire.inbus import MAX_DATAGRAM
 from tests.formats.network import Network
+from tests.tables import each_row
 
 PATIENCE = 5.0
 RATE = 150
@@ -76,10 +77,10 @@ def bound(host: str) -> socket.socket:
 
 
 class Unwilling:
-    """A socket that takes no runs, or no datagrams of some numbers."""
+    """A socket that takes no udp_batches, or no datagrams of some numbers."""
 
-    def __init__(self, real: socket.socket, runs: int = 0, refused: Sequence[int] = ()) -> None:
-        self.runs = runs
+    def __init__(self, real: socket.socket, udp_batches: int = 0, refused: Sequence[int] = ()) -> None:
+        self.udp_batches = udp_batches
         self._real = real
         self._refused = refused
         self._sent = 0
@@ -88,7 +89,7 @@ class Unwilling:
         return getattr(self._real, name)
 
     def sendmsg(self, *_: object) -> int:
-        raise OSError(self.runs, "no")
+        raise OSError(self.udp_batches, "no")
 
     def sendto(self, datagram: bytes, address: Any) -> int:
         self._sent += 1
@@ -131,9 +132,9 @@ class Hall:
         self.got: list[list[bytes]] = [[] for _ in range(devices)]
 
     def send(self, frames: Sequence[bytes]) -> None:
-        batch = Batch(frames)
+        bundle = Bundle(frames)
         for link in self.links:
-            link.send(batch)
+            link.send(bundle)
         self.receive()
 
     def receive(self) -> None:
@@ -207,7 +208,7 @@ def test_in_runs_or_one_by_one_subscribers_are_sent_the_same(hosts: dict[str, st
         assert other.is_silent()
 
 
-@pytest.mark.parametrize("hosts", HOSTS, ids=["IPv4", "IPv6", "mapped"])
+@each_row("hosts", HOSTS, ids=["IPv4", "IPv6", "mapped"])
 def test_datagrams_that_are_alike_go_in_one_call(hosts: dict[str, str]) -> None:
     with hall(2, **hosts) as out:
         out.errors._socket = counting = Counting(out.port.socket)
@@ -225,7 +226,7 @@ def test_one_datagram_goes_as_it_is_and_many_go_in_several_calls() -> None:
         assert counting.calls == ["sendto", "sendmsg", "sendmsg", "sendto"]
 
 
-@pytest.mark.parametrize("number", [errno.EINVAL, errno.EIO, errno.EMSGSIZE, errno.EAGAIN, errno.ECONNREFUSED])
+@each_row("number", [errno.EINVAL, errno.EIO, errno.EMSGSIZE, errno.EAGAIN, errno.ECONNREFUSED])
 def test_what_is_not_taken_in_one_piece_goes_one_by_one(number: int) -> None:
     with hall() as out:
         out.errors._socket = Unwilling(out.port.socket, number)

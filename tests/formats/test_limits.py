@@ -1,11 +1,12 @@
 """How many may come in, and how much one may ask for: each limit is kept, counted and journaled with whom it hit."""
 
-import pytest
+from ipaddress import ip_network
 
 from bussrv import events as ev
 from bussrv.formats.dialing import DialedProtocol
 from bussrv.formats.stream import StreamFactory
 from tests.formats.network import Connection, Member, Network
+from tests.tables import each_row
 
 
 def limits(network: Network) -> list[tuple[str, int, str | None, str | None]]:
@@ -13,7 +14,7 @@ def limits(network: Network) -> list[tuple[str, int, str | None, str | None]]:
     return [(event.limit, event.value, event.reason, event.peer) for event in network.events(ev.LimitReached)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "limit"),
     [({"max_sessions": 2}, "max-sessions"), ({"max_sessions_per_address": 2}, "max-sessions-per-address")],
 )
@@ -41,7 +42,7 @@ def test_other_addresses_have_their_own_share() -> None:
 
 
 def test_an_address_opens_only_so_many_sessions_a_second() -> None:
-    network = Network(max_connects=3)
+    network = Network(max_connects=1, max_connects_burst=3)
     opened = [network.connect("business").is_open for _ in range(5)]
     assert opened == [True, True, True, False, False]
     assert network.connect("business", "10.0.0.9").is_open
@@ -70,21 +71,81 @@ def test_links_that_this_server_dials_are_not_turned_away() -> None:
     dialed.close()
 
 
-def test_inbus_addresses_are_sessions_too() -> None:
-    network = Network(max_sessions=2)
+def test_inbus_has_a_budget_of_its_own() -> None:
+    network = Network(max_sessions=1, inbus_max_sessions=2)
     network.udp.subscribe("tv", port=1)
     network.udp.subscribe("tv", port=2)
     network.udp.subscribe("tv", port=3)
     network.udp.publish("gauge", b"1")
-    assert len(network.registry.state.sessions) == 2
-    assert network.bus.counters["max-sessions"] == 2
+    assert network.bus.counters["inbus-max-sessions"] == network.bus.counters["too-many-sessions"] == 2
+    assert limits(network)[0] == ("inbus-max-sessions", 2, "too-many-sessions", "10.0.0.2:3")
+    assert network.connect("objects").is_open
+    assert not network.connect("objects").is_open
+    network.udp.unsubscribe("tv", port=1)
+    network.udp.subscribe("tv", port=3)
+    assert len(network.registry.state.sessions) == 3
+
+
+def test_one_address_has_only_a_share_of_that_budget() -> None:
+    network = Network(inbus_max_sessions_per_address=1, max_connects_burst=2)
+    for host in ("10.0.0.2", "10.0.0.3"):
+        for port in (1, 2):
+            network.udp.subscribe("tv", port=port, host=host)
+    assert network.bus.counters["inbus-max-sessions-per-address"] == 2
+    assert network.connect("objects", "10.0.0.2").is_open
+
+
+def test_datagrams_do_not_use_up_the_connections_that_an_address_may_make() -> None:
+    network = Network(max_connects=1, max_connects_burst=1)
+    network.udp.subscribe("tv", port=1)
+    network.udp.subscribe("tv", port=2)
+    assert network.bus.counters["max-connects"] == 1
+    assert network.connect("objects", "10.0.0.2").is_open
 
 
 def test_sessions_that_outlived_a_restart_count() -> None:
     before = Network()
     before.udp.subscribe("tv")
-    network = Network(state=before.registry.state, max_sessions=1)
-    assert not network.connect("objects").is_open
+    network = Network(state=before.registry.state, inbus_max_sessions=1)
+    network.udp.subscribe("tv", port=1)
+    assert network.bus.counters["inbus-max-sessions"] == 1
+
+
+@each_row("host", ["127.0.0.1", "127.1.2.3", "::1", "192.168.7.9", "2001:db8::9", "::ffff:192.168.7.9"])
+def test_this_machine_and_trusted_networks_have_the_limits_for_all_only(host: str) -> None:
+    trusted = (ip_network("192.168.7.0/24"), ip_network("2001:db8::/32"))
+    network = Network(
+        max_sessions=3, max_sessions_per_address=1, max_connects=1, max_connects_burst=1, trusted_network=trusted
+    )
+    assert [network.connect("spp", host).is_open for _ in range(4)] == [True, True, True, False]
+
+
+def test_a_network_of_ipv6_counts_as_one_address() -> None:
+    network = Network(max_sessions_per_address=2)
+    assert [network.connect("spp", f"2001:db8::{each}").is_open for each in (1, 2, 3)] == [True, True, False]
+    assert network.connect("spp", "2001:db8:0:1::1").is_open
+    assert limits(network)[0][3] == "[2001:db8::3]:4711"
+
+
+def test_all_sessions_together_provide_no_more_services_than_the_limit() -> None:
+    network = Network(max_services_total=2)
+    member = network.member(receive_mode="no_echo")
+    network.udp.publish("a", b"1")
+    for name in ("a", "b", "a", "bus/x"):
+        member.send({"event": "services/register", "name": name})
+    said = [(fields["event"], fields.get("reason")) for fields in member.heads() if "event" in fields]
+    registered = ("services/register/reply", None)
+    assert said == [registered, ("error", "too-many-services-in-all"), registered, ("error", "reserved-name")]
+    assert limits(network) == [("max-services-total", 2, "too-many-services-in-all", "10.0.0.1:4711")]
+    assert network.bus.counters["too-many-services-in-all"] == 1
+    network.registry.register_service(member.connection.protocol.session_id, "bus/x", hosted=True)
+    server = network.server()
+    server.send({"event": "services/register", "name": "far"})
+    member.connection.close()
+    assert network.registry.state.own_services == 1
+    other = network.member()
+    other.send({"event": "services/register", "name": "b"})
+    assert "services/register/reply" in other.names()
 
 
 def test_a_session_provides_no_more_services_than_the_limit() -> None:
@@ -134,3 +195,14 @@ def test_how_many_content_types_and_routing_ids_one_may_ask_for_is_journaled() -
     assert member.names() == ["error"] * 3
     assert [limit[0] for limit in limits(network)] == ["max-patterns", "max-patterns", "max-routing-ids"]
     assert (network.bus.counters["max-patterns"], network.bus.counters["max-routing-ids"]) == (2, 1)
+
+
+def test_how_long_types_with_wildcards_inside_may_be_is_journaled() -> None:
+    network = Network(max_wildcard_characters=6)
+    member = network.member()
+    member.send({"event": "routing/subscribe", "types": ["a*b", "c?d", "text/*", "*/png"]})
+    assert member.names() == ["routing/subscribe/reply"]
+    member.send({"event": "routing/subscribe", "types": ["a*b", "c?dd"]})
+    assert member.names() == ["error"]
+    assert [limit[0] for limit in limits(network)] == ["max-wildcard-characters"]
+    assert network.bus.counters["max-wildcard-characters"] == 1

@@ -10,14 +10,15 @@ from twisted.internet.testing import MemoryReactorClock
 from zope.interface.verify import verifyObject
 
 from bussrv import events as ev
-from bussrv.bus.delivery import Batch
+from bussrv.bus.outgoing import Bundle
 from bussrv.errors import ConfigError
 from bussrv.formats import business, inbus, objects, spp
 from bussrv.formats.listening import parse_udp
 from bussrv.interfaces import IListener, IWireFormat
-from bussrv.server.options import wire_formats
+from bussrv.server.plugins import wire_formats
 from bussrv.wire import inbus as datagrams
 from tests.formats.network import Connection, Network
+from tests.tables import each_row
 
 FORMATS = {"objects": objects, "business": business, "spp": spp, "inbus": inbus}
 STREAMS = ("objects", "business", "spp")
@@ -84,7 +85,7 @@ def test_what_is_installed_provides_the_interfaces() -> None:
         assert verifyObject(IListener, each.listen(Network().bus, each.default_endpoint, Reactor()))
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@each_row("name", FORMATS)
 def test_it_listens_where_it_is_told_to(name: str) -> None:
     network, reactor = Network(), Reactor()
     made = listener(network, name, reactor)
@@ -98,7 +99,7 @@ def test_it_listens_where_it_is_told_to(name: str) -> None:
         assert reactor.tcpServers[0][3] == "127.0.0.1"
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@each_row("name", FORMATS)
 def test_a_busy_port_is_said_at_once(name: str) -> None:
     reactor = Reactor()
     reactor.busy = True
@@ -106,14 +107,14 @@ def test_a_busy_port_is_said_at_once(name: str) -> None:
         listener(Network(), name, reactor).startService()
 
 
-@pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("endpoint", ["", "nonsense", "nonsense:1", "tcp:", "tcp:x"])
+@each_row("name", FORMATS)
+@each_row("endpoint", ["", "nonsense", "nonsense:1", "tcp:", "tcp:x"])
 def test_what_is_no_endpoint_is_refused(name: str, endpoint: str) -> None:
     with pytest.raises(ConfigError, match="is not"):
         FORMATS[name].listen(Network().bus, endpoint, Reactor())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("endpoint", "where"),
     [
         ("udp:7222", (7222, "")),
@@ -128,20 +129,20 @@ def test_endpoints_of_udp(endpoint: str, where: tuple[int, str]) -> None:
     assert parse_udp(endpoint) == where
 
 
-@pytest.mark.parametrize("endpoint", ["udp:65536", "udp:-1", "udp:7222:interface=lo", "udp:7222:interface=10.0.0"])
+@each_row("endpoint", ["udp:65536", "udp:-1", "udp:7222:interface=lo", "udp:7222:interface=10.0.0"])
 def test_what_is_no_endpoint_of_udp_is_refused(endpoint: str) -> None:
     with pytest.raises(ConfigError, match="is not"):
         parse_udp(endpoint)
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@each_row("name", STREAMS)
 def test_stopping_ends_every_connection_and_waits_for_it(name: str) -> None:
     network, reactor = Network(), Reactor()
     made = listener(network, name, reactor)
     made.startService()
     quick, slow = (Connection(reactor.tcpServers[0][1].buildProtocol(None)) for _ in range(2))
     slow.protocol.link.pauseProducing()
-    slow.protocol.link.send(Batch([b"queued"]))
+    slow.protocol.link.send(Bundle([b"queued"]))
     stopping = made.stopService()
     assert reactor.stopped == [7000]
     assert (quick.is_open, slow.is_open, stopping.called) == (False, True, False)
@@ -167,6 +168,6 @@ def test_stopping_inbus_ends_its_publishers_and_keeps_its_subscribers() -> None:
     assert reactor.getDelayedCalls() == []
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@each_row("name", FORMATS)
 def test_what_never_started_stops(name: str) -> None:
     assert listener(Network(), name, Reactor()).stopService().called

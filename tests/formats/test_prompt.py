@@ -12,8 +12,8 @@ from twisted.python.failure import Failure
 
 from bussrv.formats.listening import StreamListener
 from bussrv.formats.prompt import PromptServer, be_prompt
-from bussrv.formats.stream import StreamFactory
 from tests.formats.network import Network
+from tests.tables import each_row
 
 
 class Polled:
@@ -53,6 +53,7 @@ class Pair:
     """A connection of one kind, and its other end."""
 
     def __init__(self, kind):
+        self.is_ending = False
         ours, self.theirs = socket.socketpair()
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         self.theirs.setblocking(False)
@@ -61,6 +62,14 @@ class Pair:
         self.protocol.makeConnection(self.transport)
         self.transport.registerProducer(self.producer, True)
         self.taken = b""
+
+    def write(self, data):
+        self.transport.write(data)
+
+    def finish(self):
+        self.is_ending = True
+        self.transport.unregisterProducer()
+        self.transport.loseConnection()
 
     def poll(self):
         """What a reactor does with a connection that can be written to, or whose other end is closed."""
@@ -91,6 +100,48 @@ class Pair:
             self.transport.connectionLost(Failure(Exception()))
 
 
+class Keeping(Pair):
+    """What does not fit is kept here, where others may share it, and sent when there is room."""
+
+    def __init__(self, kind):
+        self.waiting, self.is_paused = [], False
+        super().__init__(kind)
+        self.transport.unregisterProducer()
+        self.transport.registerProducer(self, True)
+        self.producer = self
+
+    def write(self, data):
+        if data:
+            self.waiting.append(memoryview(data))
+            self.send()
+
+    def finish(self):
+        self.is_ending = True
+        if not self.waiting:
+            super().finish()
+
+    def send(self):
+        while self.waiting and not self.is_paused:
+            alone = len(self.waiting) == 1
+            sent = self.transport.send_now(self.waiting[0]) if alone else self.transport.send_some(self.waiting[:2])
+            while sent and sent >= len(self.waiting[0]):
+                sent -= len(self.waiting.pop(0))
+            if sent:
+                self.waiting[0] = self.waiting[0][sent:]
+
+    def pauseProducing(self):
+        self.is_paused = True
+
+    def resumeProducing(self):
+        self.is_paused = False
+        self.send()
+        if self.is_ending:
+            self.finish()
+
+    def stopProducing(self):
+        self.waiting.clear()
+
+
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("write"), st.sampled_from([0, 1, 100, 5000, 70_000, 300_000])),
@@ -101,24 +152,23 @@ steps = st.lists(
 )
 
 
-def lived(kind, history):
+def lived(kind, history, pair_of=Pair):
     """What arrives, and how it ends. Nothing is written once the end was asked for: whether that still goes out
     depends on whether everything before it has.
     """
-    pair = Pair(kind)
+    pair = pair_of(kind)
     try:
         for number, (step, size) in enumerate(history):
-            if step == "write" and pair.transport.disconnecting:
+            if step == "write" and pair.is_ending:
                 continue
             if step == "write":
-                pair.transport.write(bytes([number]) * size)
+                pair.write(bytes([number]) * size)
             elif step == "take":
                 pair.take(size)
             elif step == "poll":
                 pair.poll()
             elif step == "finish":
-                pair.transport.unregisterProducer()
-                pair.transport.loseConnection()
+                pair.finish()
             else:
                 pair.theirs.close()
         if pair.theirs.fileno() < 0:
@@ -134,7 +184,9 @@ def lived(kind, history):
 
 @given(steps)
 def test_what_arrives_and_how_it_ends_is_the_same(history):
-    assert lived(PromptServer, history) == lived(tcp.Server, history)
+    expected = lived(tcp.Server, history)
+    assert lived(PromptServer, history) == expected
+    assert lived(PromptServer, history, Keeping) == expected
 
 
 def test_what_there_is_room_for_is_sent_at_once():
@@ -180,9 +232,35 @@ def test_plain_tcp_is_sent_to_at_once_and_nothing_else_is_changed(endpoint, expe
 
 def test_a_port_that_serves_through_something_else_keeps_what_it_has():
     ports = []
-    serverFromString(reactor, "tcp:0:interface=127.0.0.1").listen(StreamFactory(None, None, reactor)).addCallback(
+    serverFromString(reactor, "tcp:0:interface=127.0.0.1").listen(Network().factory("objects")).addCallback(
         ports.append
     )
     be_prompt(ports[0], None)
     assert ports[0].transport is tcp.Server
     ports[0].stopListening()
+
+
+def test_what_does_not_fit_is_not_kept():
+    pair = Keeping(PromptServer)
+    pair.write(b"a" * 300_000)
+    assert pair.waiting
+    assert (pair.transport.dataBuffer, pair.transport._tempDataBuffer, pair.is_paused) == (b"", [], True)
+    pair.settle()
+    assert pair.taken == b"a" * 300_000
+    pair.close()
+
+
+@each_row(("interface", "family"), [("127.0.0.1", socket.AF_INET), ("\\:\\:1", socket.AF_INET6)])
+def test_the_system_holds_little_for_each_connection_of_a_port(interface, family):
+    network = Network(send_buffer=50_000)
+    listener = StreamListener(network.factory("objects"), f"tcp:0:interface={interface}", reactor)
+    listener.startService()
+    listening = listener._port.socket
+    assert listening.family == family
+    assert listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == 50_000
+    client = socket.create_connection(listening.getsockname()[:2])
+    accepted, _ = listening.accept()
+    assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == 50_000
+    client.close()
+    accepted.close()
+    listener.stopService()

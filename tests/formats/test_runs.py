@@ -81,7 +81,7 @@ class OneByOne(Network):
     def connect(self, name, host="10.0.0.1"):
         connection = super().connect(name, host)
         if isinstance(connection.protocol, FramedProtocol):
-            connection.protocol.sends_runs = lambda: False
+            connection.protocol.sends_batches = lambda: False
         return connection
 
 

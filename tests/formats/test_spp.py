@@ -3,7 +3,6 @@
 from itertools import pairwise
 from struct import pack
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from bussrv import events as ev
 from bussrv.wire import spp
 from bussrv.wire.spp import Info, Offer, Removed
 from tests.formats.network import Member, Network
+from tests.tables import each_row
 
 
 def service(network: Network, *names: str) -> Member:
@@ -162,9 +162,7 @@ def test_no_gap_and_no_repetition_between_snapshot_and_updates(steps: list[str])
     assert sum(a == b for a, b in pairwise(numbers)) <= max(0, steps.count("subscribe") - 1)
 
 
-@pytest.mark.parametrize(
-    "packet", [pack(">II", 0, 4) + b"test", pack(">II", 3, 0), pack(">II", 31, 1) + b"x", spp.other(99, b"x")]
-)
+@each_row("packet", [pack(">II", 0, 4) + b"test", pack(">II", 3, 0), pack(">II", 31, 1) + b"x", spp.other(99, b"x")])
 def test_reserved_and_other_packets_are_ignored_and_counted(packet: bytes) -> None:
     network = Network()
     watcher = network.watcher()
@@ -174,7 +172,7 @@ def test_reserved_and_other_packets_are_ignored_and_counted(packet: bytes) -> No
     assert watcher.connection.is_open
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("packet", "reason"),
     [
         (pack(">III", 1, 6, 3) + b"tv", "string-overruns-packet"),

@@ -1,15 +1,15 @@
 """Slow SPP clients: the newest state of each service, and everything else in order."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bussrv import events as ev
-from bussrv.bus.delivery import Batch
+from bussrv.bus.outgoing import Bundle
 from bussrv.wire import spp
 from bussrv.wire.spp import Info, Offer, Removed
 from tests.formats.network import Network, Watcher
 from tests.formats.test_spp import service
+from tests.tables import each_row
 
 
 def slow_watcher(network: Network, *services: str) -> Watcher:
@@ -27,8 +27,8 @@ def drained(watcher: Watcher) -> list[spp.Event]:
     return watcher.received()
 
 
-def packets(*each: bytes) -> Batch:
-    return Batch(each)
+def packets(*each: bytes) -> Bundle:
+    return Bundle(each)
 
 
 def test_of_each_service_only_the_newest_state_waits() -> None:
@@ -173,28 +173,30 @@ def encoded(event: spp.Event) -> bytes:
 
 @given(st.lists(st.lists(SENT, min_size=1, max_size=5), max_size=8), st.data())
 def test_what_is_left_is_what_was_sent_without_states_that_newer_ones_follow(
-    batches: list[list[spp.Event]], data: st.DataObject
+    bundles: list[list[spp.Event]], data: st.DataObject
 ) -> None:
     watcher = slow_watcher(Network(slow_spp="coalesce"))
     backlog = watcher.connection.protocol.link._backlog
     waiting: list[spp.Event] = []
     taken: list[bytes] = []
     expected: list[bytes] = []
-    for batch in batches:
-        backlog.put(packets(*map(encoded, batch)))
-        for event in batch:
+    for bundle in bundles:
+        backlog.put(packets(*map(encoded, bundle)))
+        for event in bundle:
             if isinstance(event, Info):
                 waiting = [each for each in waiting if not (isinstance(each, Info) and each.service == event.service)]
             waiting.append(event)
         for _ in range(data.draw(st.integers(0, min(2, len(waiting))))):
-            taken.append(backlog.take())
+            (packet,) = backlog.pieces(len(encoded(waiting[0])))
+            backlog.sent(len(packet))
+            taken.append(bytes(packet))
             expected.append(encoded(waiting.pop(0)))
         assert len(backlog) == len(waiting)
         assert backlog.size == sum(len(encoded(each)) for each in waiting)
     assert taken == expected
 
 
-@pytest.mark.parametrize("packet", [spp.offer("tv"), spp.removed("tv"), spp.auth_result(0), spp.other(0x1000, b"x")])
+@each_row("packet", [spp.offer("tv"), spp.removed("tv"), spp.auth_result(0), spp.other(0x1000, b"x")])
 def test_only_info_packets_have_a_service_to_be_coalesced_by(packet: bytes) -> None:
     assert spp.service_of_info(packet) is None
     assert spp.service_of_info(spp.info("tü", packet)) == "tü"

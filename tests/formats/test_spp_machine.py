@@ -18,6 +18,7 @@ from bussrv.wire import spp
 from bussrv.wire.objects import encode
 from bussrv.wire.spp import Info, Offer, Removed
 from tests.formats.network import Member, Network, Watcher
+from tests.size import sized
 
 PROVIDERS = range(2)
 WATCHERS = range(3)
@@ -286,5 +287,5 @@ def as_object(what: str, service: str, payload: bytes) -> bytes:
     return encode({"event": f"services/{what}", "name": service})
 
 
-SppMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
+SppMachine.TestCase.settings = settings(max_examples=sized(150), stateful_step_count=40)
 TestSpp = SppMachine.TestCase

@@ -1,6 +1,7 @@
 """The file of the users of SPP, and the command that makes its lines."""
 
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from bussrv.cli.main import main
 from bussrv.errors import ConfigError
 from bussrv.formats.spp_users import NOBODY, SecretHash, check_user, hash_secret, parse_hash, read_users, user_line
+from tests.tables import each_row
 
 CHEAP = SecretHash(b"salt", bytes(32), 2, 1, 1)
 LINE = "ann:" + str(CHEAP.made_of(b"s3cret"))
@@ -72,9 +74,7 @@ def test_what_is_no_hash_is_refused(text: str, tmp_path: Path) -> None:
         read_users(tmp_path / "users")
 
 
-@pytest.mark.parametrize(
-    "user", ["", "a" * 256, "ü" * 128, " ann", "ann ", "#ann", "a\nb", "a\0b", "a\u2028b", "\ud800"]
-)
+@each_row("user", ["", "a" * 256, "ü" * 128, " ann", "ann ", "#ann", "a\nb", "a\0b", "a\u2028b", "\ud800"])
 def test_names_that_will_not_do(user: str) -> None:
     with pytest.raises(ValueError, match="the name of a user"):
         check_user(user)
@@ -150,3 +150,26 @@ def test_a_line_has_no_line_end() -> None:
     line = user_line("ann", b"x")
     assert line.startswith("ann:scrypt$")
     assert "\n" not in line
+
+
+@pytest.mark.parametrize(("mode", "is_fine"), [(0o600, True), (0o644, True), (0o620, False), (0o602, False)])
+def test_a_file_that_others_may_write_is_refused(mode: int, is_fine: bool, tmp_path: Path) -> None:
+    path = tmp_path / "users"
+    path.touch()
+    path.chmod(mode)
+    if is_fine:
+        assert read_users(path) == {}
+    else:
+        with pytest.raises(ConfigError, match=f"may be changed by others: chmod go-w {path}"):
+            read_users(path)
+
+
+def test_a_file_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "users"
+    path.touch()
+    if os.geteuid() == 0:
+        os.chown(path, 54_321, -1)
+    else:
+        monkeypatch.setattr("os.geteuid", lambda: 54_321)
+    with pytest.raises(ConfigError, match="belong to another user: chown"):
+        read_users(path)

@@ -8,19 +8,18 @@ from zope.interface.verify import verifyObject
 
 from bussrv import events as ev
 from bussrv.addresses import format_address, parse_address
+from bussrv.bus.interfaces import IBus, IEncoding, ISessionLink
+from bussrv.bus.outflow import PIECE
 from bussrv.errors import ConfigError
 from bussrv.formats import business, inbus, objects, spp
 from bussrv.formats.listening import parse_udp
-from bussrv.interfaces import (
-    IBus,
-    IEncoding,
-    IListener,
-    IRegistry,
-    IRegistryObserver,
-    ISession,
-    ISessionLink,
-)
+from bussrv.formats.unread import FREE_INPUT
+from bussrv.interfaces import IListener
+from bussrv.registry.interfaces import IRegistry, IRegistryObserver
+from bussrv.registry.session import ISession
+from bussrv.wire.objects import encode
 from tests.formats.network import Member, Network, drain
+from tests.tables import each_row
 
 
 def stalled(network: Network) -> Member:
@@ -98,7 +97,7 @@ def test_a_slow_client_that_leaves_by_itself_is_closed_once() -> None:
     assert (closed.reason, network.events(ev.LimitReached)) == ("client-closed", [])
 
 
-@pytest.mark.parametrize("slow", [True, False])
+@each_row("slow", [True, False])
 def test_a_connection_that_ended_leaves_nothing_to_wait_for(slow: bool) -> None:
     network = Network()
     waiting = len(network.reactor.getDelayedCalls())
@@ -152,7 +151,7 @@ def test_a_client_that_only_stops_sending_is_given_its_answers() -> None:
     assert not member.connection.is_open
 
 
-@pytest.mark.parametrize("broken", [True, False])
+@each_row("broken", [True, False])
 def test_a_session_closes_once_with_its_counters(broken: bool) -> None:
     network = Network()
     member = network.member()
@@ -193,7 +192,7 @@ def test_a_fault_of_the_server_ends_the_session_and_says_so(monkeypatch: pytest.
     assert closed.reason == "internal-error"
 
 
-@pytest.mark.parametrize("name", ["objects", "business", "spp"])
+@each_row("name", ["objects", "business", "spp"])
 def test_connections_that_are_gone_are_forgotten(name: str) -> None:
     network = Network()
     waiting = len(network.reactor.getDelayedCalls())
@@ -238,7 +237,7 @@ def test_what_provides_the_interfaces() -> None:
         assert verifyObject(IListener, module.listen(network.bus, endpoint, network.reactor))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("description", "means"),
     [("udp:7222", (7222, "")), ("udp:0:interface=::1", (0, "::1")), (r"udp:1:interface=\:\:1", (1, "::1"))],
 )
@@ -246,12 +245,132 @@ def test_udp_endpoints(description: str, means: tuple[int, str]) -> None:
     assert parse_udp(description) == means
 
 
-@pytest.mark.parametrize("description", ["", "udp", "udp:", "udp:x", "udp:65536", "tcp:1", "udp:1:mtu=2", "udp:-1"])
+@each_row("description", ["", "udp", "udp:", "udp:x", "udp:65536", "tcp:1", "udp:1:mtu=2", "udp:-1"])
 def test_what_is_no_udp_endpoint(description: str) -> None:
     with pytest.raises(ConfigError, match="is not of the form"):
         parse_udp(description)
 
 
-@pytest.mark.parametrize("address", [("127.0.0.1", 1), ("::1", 65535), ("fe80::1%eth0", 7)])
+@each_row("address", [("127.0.0.1", 1), ("::1", 65535), ("fe80::1%eth0", 7)])
 def test_addresses(address: tuple[str, int]) -> None:
     assert parse_address(format_address(*address)) == address
+
+
+LARGE = 300_000
+"""More bytes than are sent in one go."""
+
+
+def large_to(network: Network, members: list[Member], count: int = 1) -> Member:
+    sender = network.member(receive_mode="none")
+    drain(members)
+    for number in range(count):
+        sender.send({"type": "a/b", "n": number}, bytes([number]) * LARGE)
+    return sender
+
+
+def test_a_large_object_is_sent_in_pieces_to_all_in_turn_and_in_order() -> None:
+    network = Network()
+    members = [network.member() for _ in range(5)]
+    sender = large_to(network, members)
+    at_once = [len(member.connection.transport.value()) for member in members]
+    assert at_once == [PIECE, 0, 0, 0, 0]
+    sender.send({"type": "c/d"}, b"small")
+    for member in members:
+        assert [(fields["type"], len(payload)) for fields, payload in member.received()] == [("a/b", LARGE), ("c/d", 5)]
+    assert not network.bus.streams.outflow.is_busy
+
+
+def test_all_who_wait_for_an_object_share_its_bytes() -> None:
+    network = Network(announce="off")
+    members = [stalled(network) for _ in range(50)]
+    large_to(network, members)
+    assert LARGE < network.bus.streams.outbound.total < LARGE + 20_000
+    for member in members:
+        member.connection.protocol.link.resumeProducing()
+    assert [len(payload) for member in members for _, payload in member.received()] == [LARGE] * 50
+    assert network.bus.streams.outbound.total == 0
+
+
+def test_who_sends_large_objects_waits_while_others_are_sent_to() -> None:
+    network = Network()
+    members = [network.member() for _ in range(5)]
+    sender = large_to(network, members)
+    assert sender.connection.protocol.is_busy
+    network.reactor.advance(0)
+    assert not sender.connection.protocol.is_busy
+
+
+def test_beyond_the_total_the_address_that_most_waits_for_loses_who_has_not_read_for_longest() -> None:
+    network = Network(max_outbound_total=1_000_000, max_outbound=1_000_000, announce="off")
+    members = [Member(network.connect("objects", host)) for host in ("10.0.0.1", "10.0.0.2", "10.0.0.2")]
+    for number, member in enumerate(members):
+        member.send({"event": "routing/subscribe", "types": [f"t/{number}"]})
+        member.connection.protocol.link.pauseProducing()
+    sender = network.member(receive_mode="none")
+    for kind, size in ((0, 400_000), (2, 200_000), (1, 300_000), (2, 150_000)):
+        sender.send({"type": f"t/{kind}"}, bytes(size))
+    network.reactor.advance(0)
+    assert [member.connection.is_open for member in members] == [True, True, False]
+    assert 700_000 < network.bus.streams.outbound.total < 702_000
+    (reached,) = network.events(ev.LimitReached)
+    assert (reached.limit, reached.value, reached.reason) == ("max-outbound-total", 1_000_000, "outbound-full")
+    assert network.events(ev.SessionClosed)[-1].reason == "outbound-full"
+    assert network.bus.counters["outbound-full"] == 1
+    members[0].connection.close()
+    members[1].connection.protocol.link.resumeProducing()
+    assert len(members[1].received()[-1][1]) == 300_000
+    assert network.bus.streams.outbound.total == 0
+
+
+def test_one_object_that_is_more_than_the_total_is_not_kept_for_who_does_not_take_it() -> None:
+    network = Network(max_outbound_total=LARGE // 2, announce="off")
+    slow, fast = network.member(), network.member()
+    slow.connection.protocol.link.pauseProducing()
+    large_to(network, [fast])
+    network.reactor.advance(0)
+    assert (slow.connection.is_open, network.bus.streams.outbound.total) == (False, 0)
+
+
+def test_beyond_the_total_the_address_that_sent_most_loses_what_it_began_first() -> None:
+    network = Network(max_inbound_total=1_000_000)
+    half = encode({"type": "a/b"}, bytes(800_000))[:400_000]
+
+    def waiting() -> int:
+        return round(network.bus.streams.inbound.total / 1000)
+
+    members = [Member(network.connect("objects", host)) for host in ("10.0.0.1", "10.0.0.2", "10.0.0.2", "10.0.0.2")]
+    for member in members:
+        member.send({"event": "routing/subscribe"})
+    drain(members)
+    members[0].connection.send_bytes(half)
+    members[1].connection.send_bytes(half[:100_000])
+    members[2].connection.send_bytes(half)
+    assert waiting() == 900
+    assert all(member.connection.is_open for member in members)
+    members[3].send({"type": "a/b"}, bytes(FREE_INPUT))
+    members[3].connection.send_bytes(half[:FREE_INPUT])
+    assert waiting() == 900
+    members[3].connection.send_bytes(half[FREE_INPUT:150_000])
+    assert [member.connection.is_open for member in members] == [True, False, True, True]
+    (error,) = (fields for fields in members[1].heads() if fields.get("event") == "error")
+    assert error["reason"] == "inbound-full"
+    (reached,) = network.events(ev.LimitReached)
+    assert (reached.limit, reached.value, reached.reason) == ("max-inbound-total", 1_000_000, "inbound-full")
+    assert (network.events(ev.SessionClosed)[-1].reason, network.bus.counters["inbound-full"]) == ("inbound-full", 1)
+    assert waiting() == 950
+    for member in members:
+        member.connection.close()
+    assert network.bus.streams.inbound.total == 0
+
+
+def test_a_large_payload_of_who_has_not_subscribed_is_not_kept() -> None:
+    network = Network()
+    client = Member(network.connect("objects"))
+    data = encode({"type": "a/b"}, bytes(10 << 20)) + encode({"event": "routing/subscribe"}, bytes(LARGE))
+    for begin in range(0, len(data), 50_000):
+        client.connection.send_bytes(data[begin : begin + 50_000])
+        assert network.bus.streams.inbound.total == 0
+    assert client.names() == ["routing/subscribe/reply"]
+    assert network.bus.counters["not-subscribed"] == 1
+    client.send({"type": "a/b"}, bytes(LARGE))
+    assert [len(payload) for _, payload in client.received()] == [LARGE]

@@ -46,14 +46,26 @@ def _probes(vocabulary: Vocabulary) -> bytes:
 
 
 PATTERNS = (
-    Row("wildcard bombs for types", subscription(types=BOMBS), JOINED, False),
+    Row("wildcard bombs for types", subscription(types=BOMBS), Refused("bad-subscription"), False),
+    Row("a wildcard bomb within the limit", subscription(types=["*a" * 60 + "b"]), JOINED, False),
     Row("a type of nothing but stars", subscription(types=["*" * 60_000]), JOINED, False),
-    Row("a type of nothing but question marks", subscription(types=["?" * 60_000]), JOINED, False),
-    Row("a wildcard bomb of sixty thousand bytes", subscription(types=["*a" * 30_000 + "b"]), JOINED, False),
+    Row("a type of nothing but question marks", subscription(types=["?" * 60_000]), Refused("bad-subscription"), False),
+    Row(
+        "a wildcard bomb of sixty thousand bytes",
+        subscription(types=["*a" * 30_000 + "b"]),
+        Refused("bad-subscription"),
+        False,
+    ),
     Row("ten thousand types", subscription(types=["a"] * 10_000), Refused("bad-subscription"), False),
     Row("ten thousand types, of a member", subscription(types=["a"] * 10_000), Refused("bad-subscription")),
     Row("wildcard bombs for rules", subscription(subscriptions=BOMBS), JOINED, False, OBJECTS),
-    Row("wildcard bombs for deployed types", subscription(subscriptions=BOMBS), JOINED, False, BUSINESS),
+    Row(
+        "wildcard bombs for deployed types",
+        subscription(subscriptions=BOMBS),
+        Refused("bad-subscription"),
+        False,
+        BUSINESS,
+    ),
     Row("a rule of sixty thousand bytes", subscription(subscriptions=["*a" * 30_000]), JOINED, False, OBJECTS),
     Row("a rule of nothing but negations", subscription(subscriptions=["!" * 60_000]), JOINED, False, OBJECTS),
     Row(
@@ -105,7 +117,12 @@ ADDRESSES = (
         False,
     ),
     Row("ten thousand wrong routing ids", subscription(routing_ids=[7] * 10_000), Refused("bad-subscription"), False),
-    Row("ten thousand natures", lambda _: obj(event="x", natures=["a"] * 10_000), Routed()),
+    Row(
+        "ten thousand natures",
+        lambda _: obj(event="x", id=ID, natures=["a"] * 10_000),
+        Refused("bad-attribute"),
+    ),
+    Row("as many natures as there may be", lambda _: obj(event="x", natures=["a"] * 64), Routed()),
 )
 
 FLOODS = (

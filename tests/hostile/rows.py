@@ -124,7 +124,6 @@ class Row:
     :ivar data: the bytes; large ones, and those in words of the vocabulary, are built when they are needed.
     :ivar member: whether it is sent as a member; otherwise before joining.
     :ivar only: the vocabulary that it is for, when it is not for both.
-    :ivar defect: what is known to be wrong with the server here; the row says how it should be.
     """
 
     name: str
@@ -132,7 +131,6 @@ class Row:
     outcome: Outcome
     member: bool = True
     only: Vocabulary | None = None
-    defect: str | None = None
 
     def is_for(self, vocabulary: Vocabulary) -> bool:
         return self.only in (None, vocabulary)

@@ -33,6 +33,7 @@ from tests.hostile.rows import (
     text,
 )
 from tests.hostile.scene import Intruder, Scene
+from tests.tables import each_row
 
 FOLD = 4
 GROWTH = 5.0
@@ -125,14 +126,14 @@ def _calls(intruder: Intruder, data: bytes) -> int:
     return count
 
 
-@pytest.mark.parametrize(("vocabulary", "size", "make"), _growing())
+@each_row(("vocabulary", "size", "make"), _growing())
 def test_the_work_grows_with_the_size_of_the_input_and_no_faster(vocabulary: Vocabulary, size: int, make: Make) -> None:
     small = _calls(Scene().intruder(vocabulary), make(size)(vocabulary))
     large = _calls(Scene().intruder(vocabulary), make(size * FOLD)(vocabulary))
     assert large <= GROWTH * small
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("vocabulary", "question"),
     [(OBJECTS, "services/discovery"), (BUSINESS, "services/list")],
     ids=["objects", "business"],
@@ -158,8 +159,8 @@ def test_objects_of_a_session_cost_the_same_however_many_services_it_provides() 
     assert seconds(16_000) <= 4 * seconds(100)
 
 
-@pytest.mark.parametrize("vocabulary", VOCABULARIES, ids=lambda vocabulary: vocabulary.name)
-@pytest.mark.parametrize("times", [1, 100], ids=["one connection", "a hundred connections"])
+@each_row("vocabulary", VOCABULARIES, ids=lambda vocabulary: vocabulary.name)
+@each_row("times", [1, 100], ids=["one connection", "a hundred connections"])
 def test_a_flood_of_refusals_does_not_fill_the_journal(vocabulary: Vocabulary, times: int) -> None:
     scene = Scene(pause=0)
     network = scene.network
@@ -213,8 +214,8 @@ def _long(number: int) -> str:
     return f"{number:x}" * 10_000
 
 
-@pytest.mark.parametrize("vocabulary", VOCABULARIES, ids=lambda vocabulary: vocabulary.name)
-@pytest.mark.parametrize(
+@each_row("vocabulary", VOCABULARIES, ids=lambda vocabulary: vocabulary.name)
+@each_row(
     "make",
     [
         pytest.param(lambda number: obj(event=_long(number)), id="events"),
@@ -249,8 +250,8 @@ SENT_BACK: dict[str, Build] = {
 }
 
 
-@pytest.mark.parametrize("vocabulary", VOCABULARIES, ids=lambda vocabulary: vocabulary.name)
-@pytest.mark.parametrize("build", SENT_BACK.values(), ids=SENT_BACK.keys())
+@each_row("vocabulary", VOCABULARIES, ids=lambda vocabulary: vocabulary.name)
+@each_row("build", SENT_BACK.values(), ids=SENT_BACK.keys())
 def test_nothing_that_is_sent_has_more_metadata_than_a_client_has_to_take(vocabulary: Vocabulary, build: Build) -> None:
     data = build(vocabulary)
     assert len(data) <= MAX_METADATA + 1

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from types import ModuleType
 
 import pytest
 
+from tests.hostile import cases_attributes, cases_floods, cases_framing
 from tests.hostile.cases import ROWS, rows_for
 from tests.hostile.rows import VOCABULARIES, Closed, Row, Vocabulary
 from tests.hostile.scene import Scene, chunked
+from tests.size import sample
+from tests.tables import check_each
 
 pytestmark = pytest.mark.usefixtures("quick_collections", "no_log")
 
@@ -18,14 +21,10 @@ LARGE = 20_000
 END = 1000
 
 
-def _parameters() -> Iterator[Any]:
-    for vocabulary in VOCABULARIES:
-        for row in rows_for(vocabulary):
-            marks = [pytest.mark.xfail(strict=True, reason=row.defect)] if row.defect else []
-            yield pytest.param(vocabulary, row, id=f"{vocabulary.name}: {row.name}", marks=marks)
-
-
-every_row = pytest.mark.parametrize(("vocabulary", "row"), list(_parameters()))
+each_table = pytest.mark.parametrize(
+    "table", [cases_framing, cases_attributes, cases_floods], ids=lambda table: table.__name__
+)
+each_vocabulary = pytest.mark.parametrize("vocabulary", VOCABULARIES, ids=lambda vocabulary: vocabulary.name)
 
 
 def test_the_tables_have_enough_rows_and_no_name_twice() -> None:
@@ -34,8 +33,17 @@ def test_the_tables_have_enough_rows_and_no_name_twice() -> None:
     assert all(len(rows_for(vocabulary)) >= 60 for vocabulary in VOCABULARIES)
 
 
-@every_row
-def test_the_outcome_is_as_documented_and_nobody_else_notices(vocabulary: Vocabulary, row: Row) -> None:
+def named(table: ModuleType, vocabulary: Vocabulary) -> Iterator[tuple[str, Row]]:
+    return ((row.name, row) for row in table.ROWS if row.is_for(vocabulary))
+
+
+@each_table
+@each_vocabulary
+def test_the_outcome_is_as_documented_and_nobody_else_notices(vocabulary: Vocabulary, table: ModuleType) -> None:
+    check_each(named(table, vocabulary), lambda row: expect_outcome(vocabulary, row))
+
+
+def expect_outcome(vocabulary: Vocabulary, row: Row) -> None:
     scene = Scene()
     intruder = scene.intruder(vocabulary, row.member)
     scene.attack(intruder, row, [row.build(vocabulary)])
@@ -56,11 +64,17 @@ def _cuts(data: bytes) -> list[list[bytes]]:
     return [ends, chunked(data, 1000)]
 
 
-@every_row
-def test_the_outcome_is_the_same_in_pieces(vocabulary: Vocabulary, row: Row) -> None:
+@pytest.mark.timeout(600)
+@each_table
+@each_vocabulary
+def test_the_outcome_is_the_same_in_pieces(vocabulary: Vocabulary, table: ModuleType) -> None:
+    check_each(named(table, vocabulary), lambda row: expect_same_in_pieces(vocabulary, row))
+
+
+def expect_same_in_pieces(vocabulary: Vocabulary, row: Row) -> None:
     scene = Scene()
     intruder = None
-    for pieces in _cuts(row.build(vocabulary)):
+    for pieces in sample(_cuts(row.build(vocabulary))):
         # A member that still is one may try the next cut on the same connection.
         if intruder is None or not row.member or not intruder.connection.is_open:
             intruder = scene.intruder(vocabulary, row.member)

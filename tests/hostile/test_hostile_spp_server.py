@@ -28,6 +28,8 @@ from tests.hostile.cases_spp import (
 )
 from tests.hostile.memory import resident
 
+pytestmark = pytest.mark.processes
+
 MAX_GROWTH = 8 << 20
 """The most bytes of resident memory that a second pass over all rows may add to what the first one left."""
 

@@ -14,7 +14,8 @@ from bussrv.events import Event
 from bussrv.journal.batch import BatchWriter, Rotation, make_entry
 from bussrv.journal.files import Files
 from bussrv.journal.keys import PrivateKey
-from bussrv.journal.manifest import MANIFEST_NAME, ManifestFile, read_manifest
+from bussrv.journal.manifest import MANIFEST_NAME
+from bussrv.journal.manifest_file import ManifestFile, read_manifest
 from bussrv.journal.record import Record, Stamped
 from bussrv.journal.recovery import recover
 from bussrv.journal.sealing import MARKER, Sealer
@@ -281,7 +282,7 @@ def clean_journal(directory: Path, seed: int) -> House:
             if end < 0.4:
                 house.stop()
             elif end < 0.8 or not is_last:
-                house.crash(torn=b"" if choose.random() < 0.5 else b'{"v":2,"prev":"0')
+                house.crash(torn=b"" if choose.random() < 0.5 else b'{"v":3,"prev":"0')
             if house.key is KEY and not is_last and choose.random() < 0.3:
                 house.hand_over(NEXT_KEY)
             if choose.random() < 0.3:

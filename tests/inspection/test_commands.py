@@ -51,7 +51,7 @@ def test_tail_shows_the_last_ten(shell: Shell, journal: Path) -> None:
 
 def test_tail_lets_no_text_of_strangers_through_to_the_terminal(shell: Shell, journal: Path) -> None:
     _, said, _ = shell.run("tail", journal, "--event", "auth.failed")
-    assert r'actor="a \"quoted\" \\ name \u0007 ' in said
+    assert r'claimed="a \"quoted\" \\ name \u0007 ' in said
     assert [word(each) for each in ("tv", "Tür", "", "a b", "\x9b31m", "\u202e", "a\x7f")] == [
         "tv", "Tür", '""', '"a b"', '"\\u009b31m"', '"\\u202e"', '"a\\u007f"',
     ]  # fmt: skip
@@ -120,7 +120,7 @@ def test_diff_shows_what_changed_of_a_session(shell: Shell, journal: Path) -> No
     status, said, _ = shell.run("diff", journal, "4", "5")
     assert status == 1
     assert said.splitlines()[1].startswith("~ session 5f1c2ab94e07.3 protocol=objects routing_id=4be29")
-    assert " -> 5f1c2ab94e07.3 protocol=objects routing_id=hall-door actor=anna" in said
+    assert " -> 5f1c2ab94e07.3 protocol=objects routing_id=hall-door claimed=anna" in said
 
 
 @pytest.mark.parametrize("arguments", [("tail", "-n", "100"), ("state",), ("diff", "1", "2027-01-01T00:00:00Z")])
@@ -186,6 +186,7 @@ def read_or_nothing(descriptor: int) -> bytes:
         return b""
 
 
+@pytest.mark.processes
 def test_refusals_and_failures_stand_out_on_a_terminal(journal: Path) -> None:
     refused, succeeded, failed = on_a_terminal(journal, NO_COLOR="").splitlines()
     assert "\x1b[1;33m10 service.refused refused" in refused
@@ -195,6 +196,7 @@ def test_refusals_and_failures_stand_out_on_a_terminal(journal: Path) -> None:
     assert "\x1b" not in on_a_terminal(journal, NO_COLOR="", TERM="dumb")
 
 
+@pytest.mark.processes
 def test_nobody_reads_any_more(journal: Path) -> None:
     command = [sys.executable, *BUSSRV, "journal", "tail", str(journal)]
     reading, writing = os.pipe()
@@ -204,6 +206,7 @@ def test_nobody_reads_any_more(journal: Path) -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.processes
 def test_text_that_the_locale_does_not_know(journal: Path) -> None:
     done = run(journal.parent, BUSSRV, "journal", "tail", journal, "--service", "Türklingel", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
@@ -247,6 +250,7 @@ class Following:
         self.process.communicate()
 
 
+@pytest.mark.processes
 def test_tail_follows_a_server_through_its_restart(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     with RunningServer(journal) as server, Following(journal, "-n", "1000") as following:
@@ -267,6 +271,7 @@ def test_tail_follows_a_server_through_its_restart(tmp_path: Path) -> None:
     assert len(list_segments(journal)) == 2
 
 
+@pytest.mark.processes
 def test_tail_follows_what_the_filters_leave(tmp_path: Path) -> None:
     with (
         RunningServer(tmp_path / "journal") as server,
@@ -279,6 +284,7 @@ def test_tail_follows_what_the_filters_leave(tmp_path: Path) -> None:
         assert following.next()["service"] == "tv"
 
 
+@pytest.mark.processes
 def test_state_at_the_end_is_the_snapshot_of_the_server(shell: Shell, tmp_path: Path) -> None:
     with RunningServer(tmp_path / "journal") as server:
         with SppClient(port=server.port("spp")) as watcher, ObjectsClient(port=server.port("objects")) as client:

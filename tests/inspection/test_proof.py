@@ -10,7 +10,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,8 @@ from bussrv.journal.batch import BatchWriter, Rotation
 from bussrv.journal.files import FILES
 from bussrv.journal.keys import generate, read_private, read_public
 from bussrv.journal.lock import JournalLock
-from bussrv.journal.manifest import MANIFEST_NAME, KeyEntry, read_manifest
+from bussrv.journal.manifest import MANIFEST_NAME, KeyEntry
+from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.recovery import recover
 from bussrv.journal.sealing import MARKER, Sealer
 from bussrv.journal.segment import list_segments, segment_name
@@ -72,7 +73,7 @@ def going(house: House) -> Path:
 def test_a_journal_that_is_whole(shell: Shell, house: House, key: Path) -> None:
     fingerprint = read_public(key.with_name("key.pub")).fingerprint
     where = house.directory
-    said = f"{where}: 1 segment, records 1 to 10, sealed up to record 10, signed with the key {fingerprint}\nwhole\n"
+    said = f"{where}: 1 segment, records 1 to 10, sealed up to record 10, signed with the key {fingerprint}\nOK\n"
     assert shell.run("verify", where, "--public-key", f"{key}.pub") == (0, said, "")
     assert shell.run("verify", where, "--public-key", f"{key}.pub", "--sealed") == (0, said, "")
     status, unknown, _ = shell.run("verify", where)
@@ -84,14 +85,14 @@ def test_what_is_not_sealed_yet_is_said(shell: Shell, house: House, key: Path) -
     where = going(house)
     status, said, _ = shell.run("verify", where, "--public-key", f"{key}.pub")
     assert (status, said.splitlines()[-1]) == (
-        0, "whole up to record 11; the chain alone vouches for what is behind it",
+        0, "OK. Records after 11 are not sealed yet.",
     )  # fmt: skip
-    assert said.startswith(
-        "note: records 12 to 13, behind record 11 of 2027-01-15T08:00:02.750000Z, are not sealed yet"
-    )
+    assert said.startswith("note: records 12 to 13, after record 11 of 2027-01-15T08:00:02.750000Z, are not sealed yet")
     status, said, _ = shell.run("verify", where, "--public-key", f"{key}.pub", "--sealed")
     assert (status, said.splitlines()[-1]) == (1, "1 FAULT")
-    assert said.startswith(f"FAULT {segment_name(11)}, record 12: records 12 to 13, behind record 11")
+    assert said.startswith(
+        f"FAULT {segment_name(11)}, records 12 to 13: broken-seal: records 12 to 13, after record 11"
+    )
 
 
 def test_a_fault_names_file_line_and_record(shell: Shell, house: House) -> None:
@@ -101,8 +102,8 @@ def test_a_fault_names_file_line_and_record(shell: Shell, house: House) -> None:
     status, said, complained = shell.run("verify", house.directory)
     assert (status, complained) == (1, "")
     first, second, *_, last = said.splitlines()
-    assert first == f"FAULT {segment_name(1)}, line 5, record 4: it was changed"
-    assert second == f"FAULT {segment_name(1)}: it is not what was sealed"
+    assert first.startswith(f"FAULT {segment_name(1)}, line 6, records 4 to 5: broken-chain: record 5 does not hold")
+    assert second.startswith(f"FAULT {segment_name(1)}, records 1 to 10: broken-seal: it is not what was sealed")
     assert last == "2 FAULTS"
 
 
@@ -118,8 +119,10 @@ def test_verify_as_json(shell: Shell, house: House, key: Path) -> None:
     copy.save()
     status, said, _ = shell.run("verify", house.directory, "--json")
     assert status == 1
-    assert json.loads(said)["faults"][0] == {
-        "path": segment_name(1), "message": "it was changed", "segment": 1, "line": 5, "seq": 4,
+    fault = json.loads(said)["faults"][0]
+    assert fault.pop("message").startswith("record 5 does not hold the hash of the line before it")
+    assert fault == {
+        "path": segment_name(1), "code": "broken-chain", "segment": 1, "line": 6, "seq": 4, "last_seq": 5,
     }  # fmt: skip
 
 
@@ -129,7 +132,7 @@ def test_a_seal_that_was_noted(shell: Shell, house: House, key: Path) -> None:
     assert shell.run("verify", house.directory, *options)[0] == 0
     status, said, _ = shell.run("verify", house.directory, *options, "--includes", "0" * 64)
     assert status == 1
-    assert f"FAULT {MANIFEST_NAME}: entry {'0' * 64} is not there" in said
+    assert f"FAULT {MANIFEST_NAME}: bad-manifest: entry {'0' * 64} is not there" in said
 
 
 def test_another_key(shell: Shell, house: House, tmp_path: Path) -> None:
@@ -162,12 +165,13 @@ def test_a_segment_that_is_no_file(shell: Shell, house: House) -> None:
 
 def test_bytes_that_are_no_text(shell: Shell, house: House) -> None:
     copy = Copy(house.directory)
-    copy.segments[1][4] = b'{"v":2,"prev":"\xff\xfe\n'
+    copy.segments[1][4] = b'{"v":3,"prev":"\xff\xfe\n'
     copy.save()
     status, said, _ = shell.run("verify", house.directory)
-    assert (status, f"FAULT {segment_name(1)}, line 5, record 4: not a journal record" in said) == (1, True)
+    assert (status, f"FAULT {segment_name(1)}, line 5, record 4: bad-line: not a journal record" in said) == (1, True)
 
 
+@pytest.mark.processes
 def test_nobody_reads_what_verify_says(house: House) -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -180,18 +184,18 @@ def test_nobody_reads_what_verify_says(house: House) -> None:
 def test_verify_while_a_segment_is_compressed_and_another_begun(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is there when the directory is looked at is gone, or not the last any more, when it is read."""
     house.boot()
-    real = module.walk
+    real = module.scan
 
-    def walk(path: Path, sealed: int | None = None) -> object:
-        monkeypatch.setattr(module, "walk", real)
+    def scan(path: Path, sizes: Iterable[int] = ()) -> object:
+        monkeypatch.setattr(module, "scan", real)
         (packed := path.with_name(path.name + ".gz")).write_bytes(gzip.compress(path.read_bytes()))
         path.unlink()
         assert packed.exists()
         house.rotate()
         house.go_on(3)
-        return real(path, sealed)
+        return real(path, sizes)
 
-    monkeypatch.setattr(module, "walk", walk)
+    monkeypatch.setattr(module, "scan", scan)
     assert verify(house.directory, house.key.public).faults == []
 
 
@@ -209,17 +213,17 @@ def test_verify_goes_on_behind_what_retention_removes_meanwhile(house: House, mo
     house._policy = Policy(retain_age=5.0)
     house.boot()
     house.go_on(3)
-    real = module.walk
+    real = module.scan
 
-    def walk(path: Path, sealed: int | None = None) -> object:
-        monkeypatch.setattr(module, "walk", real)
+    def scan(path: Path, sizes: Iterable[int] = ()) -> object:
+        monkeypatch.setattr(module, "scan", real)
         for _ in range(4):
             house.clock.advance(10)
             house.write(house.traffic.next())
         assert not path.exists()
-        return real(path, sealed)
+        return real(path, sizes)
 
-    monkeypatch.setattr(module, "walk", walk)
+    monkeypatch.setattr(module, "scan", scan)
     report = verify(house.directory, house.key.public)
     assert (report.faults, report.first_seq) == ([], 11)
 

@@ -89,7 +89,7 @@ def test_a_segment_without_records_is_passed_over(tmp_path: Path) -> None:
 
 
 def test_what_a_salvage_left_behind_is_not_looked_at() -> None:
-    directory = Path(__file__).parents[2] / "docs" / "journal-format" / "salvaged"
+    directory = Path(__file__).parents[2] / "docs" / "reference" / "journal-format" / "salvaged"
     with pytest.raises(JournalError):
         list(read_journal(directory))
     lines, reader = read_end(directory, 1000, lambda record: True)
@@ -112,14 +112,14 @@ def test_what_is_no_record_is_named(tmp_path: Path) -> None:
 
 def test_a_record_that_is_missing_is_named(tmp_path: Path) -> None:
     _, path = write(tmp_path, numbered(1, 2), numbered(4, 5))
-    assert refusal(tmp_path).startswith(f"{path}, line 1: record 3 should stand where record 4 stands")
+    assert refusal(tmp_path).startswith(f"{path}, line 1: server hall: record 3 is missing")
 
 
 def test_a_file_that_is_one_long_line_is_not_read_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "MAX_LINE", 1000)
     path = tmp_path / segment_name(1)
     path.write_bytes(b"\0" * 5000)
-    assert refusal(tmp_path) == f"{path}, line 1: not a journal record: the line is too long"
+    assert refusal(tmp_path) == f"{path}, line 1: the line is too long"
 
 
 def test_what_is_no_journal_is_named(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from bussrv import events as ev
 from bussrv.journal.batch import make_entry
-from bussrv.journal.manifest import MANIFEST_NAME, Pruned, Seal, read_manifest
+from bussrv.journal.manifest import MANIFEST_NAME, Pruned, Seal
+from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.recovery import recover
 from bussrv.journal.sealing import Sealer
 from bussrv.journal.segment import list_segments
@@ -70,7 +71,7 @@ class Kept:
 def entries(directory, kind):
     """The entries of the manifest of that kind, after checking that there is no fault in it."""
     manifest = read_manifest(directory / MANIFEST_NAME)
-    assert manifest.faults == []
+    assert manifest.findings == []
     return [entry.body for entry in manifest.entries if isinstance(entry.body, kind)]
 
 

@@ -16,7 +16,8 @@ from bussrv.journal.batch import BatchWriter, make_entry
 from bussrv.journal.chain import START, line_hash
 from bussrv.journal.files import Files
 from bussrv.journal.header import Header
-from bussrv.journal.manifest import MANIFEST_NAME, ManifestFile, Seal, read_manifest
+from bussrv.journal.manifest import MANIFEST_NAME, Seal
+from bussrv.journal.manifest_file import ManifestFile, read_manifest
 from bussrv.journal.reading import read_journal
 from bussrv.journal.record import Stamped, encode
 from bussrv.journal.recovery import recover
@@ -57,6 +58,9 @@ class FakeReactor:
 
     def callFromThread(self, function, *args, **kwargs):
         self._calls.put((function, args, kwargs))
+
+    def seconds(self):
+        return 0.0
 
     def callLater(self, delay, function):
         assert delay == 0

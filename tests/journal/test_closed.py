@@ -12,8 +12,9 @@ import pytest
 from bussrv.errors import JournalError
 from bussrv.journal import closed
 from bussrv.journal.batch import Rotation
+from bussrv.journal.digests import digest_of
 from bussrv.journal.reading import segments as readable
-from bussrv.journal.segment import COMPRESSED_SUFFIX, digest_of, list_segments
+from bussrv.journal.segment import COMPRESSED_SUFFIX, list_segments
 from bussrv.journal.upkeep import Policy
 from bussrv.journal.verify import verify
 from bussrv.journal.writer import FileJournal

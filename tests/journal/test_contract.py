@@ -4,7 +4,7 @@ import pytest
 from zope.interface.verify import verifyClass, verifyObject
 
 from bussrv.errors import JournalUnavailable
-from bussrv.interfaces import IJournal
+from bussrv.journal.interfaces import IJournal
 from bussrv.journal.memory import MemoryJournal
 from bussrv.journal.writer import FileJournal
 from tests.journal.support import PATIENCE, every_record, note, writer

@@ -13,7 +13,7 @@ from bussrv.journal.files import PRIVATE, SEALED
 from bussrv.journal.segment import COMPRESSED_SUFFIX, NEW_SUFFIX, SUFFIX, TORN_SUFFIX, segment_name
 from bussrv.registry import fold
 
-PAGE = Path(__file__).parents[2].joinpath("docs", "journal-format", "index.md").read_text("utf-8")
+PAGE = Path(__file__).parents[2].joinpath("docs", "reference", "journal-format", "index.md").read_text("utf-8")
 COMMON = [field.name for field in msgspec.structs.fields(ev.Event)]
 HEAD = ["v", "prev", "seq", "time", "mono", "server", "boot", "outcome", "event"]
 TYPES = {int: "integer", str: "string", bool: "boolean"}
@@ -78,7 +78,7 @@ def test_every_field_of_every_kind_of_entry_is_there():
         own = [field.name for field in msgspec.structs.fields(cls) if field.name not in head]
         assert said.pop(config.tag) == own
     assert said == {}
-    assert f"signed is `{keys.CONTEXT.decode().strip()}`, a newline," in PAGE
+    assert f"signature is of `{keys.CONTEXT.decode().strip()}`, a newline," in PAGE
 
 
 def test_the_interests_are_such():
@@ -96,6 +96,7 @@ def test_the_names_are_those_of_the_code(tmp_path):
     assert f"    {segment_name(813)}  " in PAGE
     assert f"`v` | integer | the version of the schema, {record.SCHEMA_VERSION} |" in PAGE
     assert f"`bussrv journal manifest {manifest.VERSION}`" in PAGE
+    assert f"`v` | integer | the version of the manifest's schema, {manifest.VERSION} |" in PAGE
     segment = tmp_path / segment_name(1)
     segment.write_bytes(b"")
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"

@@ -14,6 +14,7 @@ from bussrv.journal.chain import START, line_hash
 from bussrv.journal.header import Damage, Header, Part, Previous, decode_header, decode_part, encode_header, encode_part
 from bussrv.journal.record import decode, encode, format_time
 from tests.journal.strategies import hashes, json_values, moments, records
+from tests.tables import each_row
 
 RECORD = Path(__file__).parents[1].joinpath("vectors", "journal.jsonl").read_bytes().splitlines(keepends=True)[1]
 NUMBERS = st.integers(1, 2**63)
@@ -73,11 +74,11 @@ def test_a_part_that_is_written_is_read_again(part):
 
 def test_a_header_is_written_as_documented():
     assert encode_header(HEADER).decode() == (
-        f'{{"v":2,"prev":"{START}","segment":1,"parts":0,"time":"2026-11-21T14:02:03.123456Z","server":"hall",'
+        f'{{"v":3,"prev":"{START}","segment":1,"parts":0,"time":"2026-11-21T14:02:03.123456Z","server":"hall",'
         '"boot":"5f1c"}\n'
     )
     assert encode_header(FULL).decode() == (
-        f'{{"v":2,"prev":"{"9f" * 32}","segment":813,"parts":1,"time":"2026-11-21T14:02:03.123456Z","server":"Türen",'
+        f'{{"v":3,"prev":"{"9f" * 32}","segment":813,"parts":1,"time":"2026-11-21T14:02:03.123456Z","server":"Türen",'
         f'"boot":"5f1c","previous":{{"segment":1,"bytes":251034,"digest":"{"60" * 32}"}},"seal":"{"fc" * 32}",'
         '"salvaged":{"segment":1,"line":17,"reason":"it was cut","seq":15}}\n'
     )
@@ -86,7 +87,7 @@ def test_a_header_is_written_as_documented():
 def test_a_part_is_written_as_documented():
     part = Part("d2" * 32, 813, 1, Raw(b'{"services":{"tv":{"5f1c.3":7}}}'))
     assert encode_part(part).decode() == (
-        f'{{"v":2,"prev":"{"d2" * 32}","snapshot":813,"part":1,"state":{{"services":{{"tv":{{"5f1c.3":7}}}}}}}}\n'
+        f'{{"v":3,"prev":"{"d2" * 32}","snapshot":813,"part":1,"state":{{"services":{{"tv":{{"5f1c.3":7}}}}}}}}\n'
     )
 
 
@@ -100,7 +101,7 @@ def test_no_line_is_taken_for_one_of_another_kind(header, part, record):
                     decoder(text)
 
 
-@pytest.mark.parametrize("header", [HEADER, FULL], ids=["short", "full"])
+@each_row("header", [HEADER, FULL], ids=["short", "full"])
 def test_a_header_that_breaks_off_or_loses_a_byte_is_refused_or_says_something_else(header):
     text = encode_header(header)
     for position in range(len(text) - 1):
@@ -128,11 +129,11 @@ def changed(text, **fields):
     return json.dumps({**json.loads(text), **fields}).encode()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "said"),
     [
-        ({"v": 1}, "schema version 1, this program reads version 2"),
-        ({"v": 3}, "schema version 3, this program reads version 2"),
+        ({"v": 1}, "schema version 1, this program reads versions 2 and 3"),
+        ({"v": 4}, "schema version 4, this program reads versions 2 and 3"),
         ({"segment": "1"}, "segment"),
         ({"time": "yesterday"}, "not a time"),
         ({"previous": {"segment": 1}}, "bytes"),
@@ -145,7 +146,7 @@ def test_what_is_refused_in_a_header_is_named(fields, said):
         decode_header(changed(encode_header(HEADER), **fields))
 
 
-@pytest.mark.parametrize("field", ["v", "prev", "segment", "parts", "time", "server", "boot"])
+@each_row("field", ["v", "prev", "segment", "parts", "time", "server", "boot"])
 def test_no_field_of_a_header_may_be_missing(field):
     fields = json.loads(encode_header(HEADER))
     del fields[field]
@@ -153,7 +154,7 @@ def test_no_field_of_a_header_may_be_missing(field):
         decode_header(json.dumps(fields).encode())
 
 
-@pytest.mark.parametrize("text", [encode_header(HEADER), encode_part(Part(START, 1, 1, Raw(b"{}")))])
+@each_row("text", [encode_header(HEADER), encode_part(Part(START, 1, 1, Raw(b"{}")))])
 def test_unknown_fields_are_ignored(text):
     decoder = decode_header if b'"segment"' in text else decode_part
     assert decoder(changed(text, added_later={"a": [1, None]})) == decoder(json.dumps(json.loads(text)).encode())

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from bussrv.errors import JournalError
 from bussrv.journal.keys import PrivateKey, PublicKey, generate, public_path, read_private, read_public
+from tests.tables import each_row
 
 KEY = PrivateKey(bytes(range(32)))
 OTHER = PrivateKey(bytes(32))
@@ -72,7 +73,7 @@ def test_the_secret_does_not_show():
     assert repr(KEY) == "PrivateKey()"
 
 
-@pytest.mark.parametrize("text", ["", "ab", "g" * 64, "A" * 64, "a" * 64 + "\n"])
+@each_row("text", ["", "ab", "g" * 64, "A" * 64, "a" * 64 + "\n"])
 def test_what_is_not_a_public_key_is_refused(text):
     with pytest.raises(JournalError, match="not a public key, which is 64 hexadecimal digits"):
         PublicKey.from_text(text)
@@ -200,6 +201,7 @@ def test_an_encrypted_key_is_refused(path):
         read_private(path)
 
 
+@pytest.mark.processes
 def test_a_server_without_a_key_does_not_load_what_computes():
     program = (
         "import sys, bussrv.journal.keys, bussrv.journal.manifest;"

@@ -4,15 +4,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from bussrv.journal.lock import JournalLock
 from bussrv.journal.reading import read_header
 from bussrv.journal.recovery import recover
 from bussrv.journal.segment import list_segments
 from bussrv.registry.fold import RegistryFold
 from tests.journal.support import every_record, fold
+from tests.size import sized
+
+pytestmark = pytest.mark.processes
 
 ROOT = Path(__file__).parents[2]
-KILLS = 10
+KILLS = sized(10)
 
 
 def run_and_kill(directory, boot, after):

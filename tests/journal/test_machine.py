@@ -35,6 +35,7 @@ from tests.journal.support import (
     vouch,
     writer,
 )
+from tests.size import sized
 
 CALLS = ["create", "reopen", "write", "sync", "truncate", "rename", "remove", "sync_directory"]
 SESSIONS = st.sampled_from(["s1", "s2", "s3"])
@@ -174,7 +175,7 @@ class JournalMachine(RuleBasedStateMachine):
         self.disk.failing = set()
         self.disk.fail_at([])
 
-    @rule(is_orderly=st.booleans(), tail=st.sampled_from([b"", b'{"v":2', bytes(100)]))
+    @rule(is_orderly=st.booleans(), tail=st.sampled_from([b"", b'{"v":3', bytes(100)]))
     def restart(self, is_orderly, tail):
         if is_orderly or self.writer._unmended is not None:
             # What was refused, and could not be cut off before a crash, is there as if it had been written.
@@ -249,4 +250,4 @@ class JournalMachine(RuleBasedStateMachine):
 
 
 TestJournal = JournalMachine.TestCase
-TestJournal.settings = settings(max_examples=40, stateful_step_count=25)
+TestJournal.settings = settings(max_examples=sized(40), stateful_step_count=25)

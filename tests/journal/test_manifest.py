@@ -10,26 +10,20 @@ from hypothesis import strategies as st
 
 from bussrv.errors import JournalError
 from bussrv.journal.chain import START, line_hash
+from bussrv.journal.evidence import findings
 from bussrv.journal.files import Files
 from bussrv.journal.keys import PrivateKey
-from bussrv.journal.manifest import (
-    MANIFEST_NAME,
-    Fault,
-    KeyEntry,
-    ManifestFile,
-    Pruned,
-    Seal,
-    decode,
-    encode,
-    read_manifest,
-)
+from bussrv.journal.manifest import MANIFEST_NAME, KeyEntry, Pruned, Seal, decode, encode
+from bussrv.journal.manifest_file import ManifestFile, read_manifest
+from tests.size import sized
+from tests.tables import each_row
 
 KEY, NEXT, FOREIGN = (PrivateKey(bytes([number]) * 32) for number in (1, 2, 3))
 NOW = 1_800_000_000_000_000
 DIGEST = "d" * 64
 NAMES = {key.public.fingerprint: name for key, name in ((KEY, "KEY"), (NEXT, "NEXT"), (FOREIGN, "FOREIGN"))}
 
-UNCHAINED = "it does not follow the line before it: that was changed, or lines were dropped or put in between"
+UNCHAINED = f"it {findings.UNCHAINED}"
 
 
 def seal(segment=1, records=4, *, closed=True, size=None, digest=DIGEST, **fields):
@@ -79,11 +73,11 @@ def read(path, lines, trusted=None):
 def words(found):
     """Faults as (line, message), with the names of keys in the place of their fingerprints."""
     told = []
-    for fault in found.faults:
+    for fault in found.findings:
         text = fault.message
         for fingerprint, name in NAMES.items():
             text = text.replace(fingerprint, name)
-        told.append((fault.line, text))
+        told.append((fault.line or 0, text))
     return told
 
 
@@ -142,7 +136,7 @@ def changed(line, **members):
     return msgspec.json.encode({name: value for name, value in found.items() if value is not ...})
 
 
-@pytest.mark.parametrize(
+@each_row(
     "members",
     [
         {"v": 1}, {"v": True}, {"v": "2"}, {"v": ...}, {"kind": "sael"}, {"kind": None}, {"kind": ...}, {"prev": "x"},
@@ -193,7 +187,7 @@ def test_a_second_signature_does_not_decide_what_is_signed(path):
 # Reading.
 def test_a_manifest_that_is_missing_is_empty(path):
     found = read_manifest(path)
-    assert (found.entries, found.faults, found.last_hash, found.size, found.torn) == ([], [], START, 0, 0)
+    assert (found.entries, found.findings, found.last_hash, found.size, found.torn) == ([], [], START, 0, 0)
     assert found.in_force is None
 
 
@@ -207,7 +201,7 @@ def test_what_is_there_is_found(path):
         (key_entry(KEY), KEY), (seal(closed=False), KEY), (seal(), KEY), (seal(5, closed=False), KEY), (pruned(), KEY)
     )
     found = read(path, lines, trusted=KEY)
-    assert found.faults == []
+    assert found.findings == []
     assert [entry.hash for entry in found.entries] == [line_hash(line) for line in lines]
     assert [entry.number for entry in found.entries] == [1, 2, 3, 4, 5]
     assert found.seals == {1: seal(), 5: seal(5, closed=False)}
@@ -220,16 +214,16 @@ def test_a_line_that_was_cut_off_is_told_of_and_is_no_fault(path):
     first, second = chain(seal(), seal(5))
     for size in range(1, len(second)):
         found = read(path, [first, second[:size]])
-        assert (found.size, found.torn, len(found.entries), found.faults) == (len(first), size, 1, [])
+        assert (found.size, found.torn, len(found.entries), found.findings) == (len(first), size, 1, [])
 
 
 def test_what_is_no_entry_is_a_fault_and_reading_goes_on(path):
     lines = chain(seal(1), seal(5), seal(9))
     lines[1] = b"rubbish\n"
     found = read(path, lines)
-    assert [(fault.entry and fault.entry.number, fault.line) for fault in found.faults] == [(None, 2), (3, 3)]
-    assert found.faults[0].message.startswith("not a manifest entry: ")
-    assert found.faults[1] == Fault(found.entries[1], 3, UNCHAINED)
+    assert [each.line for each in found.findings] == [2, 3]
+    assert found.findings[0].message.startswith("not a manifest entry: ")
+    assert (found.findings[1].segment, found.findings[1].message) == (9, UNCHAINED)
     assert sorted(found.seals) == [1, 9]
 
 
@@ -248,7 +242,7 @@ def test_no_byte_of_a_signed_line_may_change(shared):
             line = bytearray(lines[1])
             line[index] ^= bit
             found = read(shared, [lines[0], line])
-            assert found.faults or (index == len(line) - 1 and found.torn), bytes(line)
+            assert found.findings or (index == len(line) - 1 and found.torn), bytes(line)
 
 
 def test_no_byte_of_a_line_before_another_may_change(shared):
@@ -256,7 +250,7 @@ def test_no_byte_of_a_line_before_another_may_change(shared):
     for index in range(len(lines[0])):
         line = bytearray(lines[0])
         line[index] ^= 0x01
-        assert read(shared, [line, lines[1]]).faults
+        assert read(shared, [line, lines[1]]).findings
 
 
 # Which key counts.
@@ -300,7 +294,7 @@ def test_a_signature_taken_from_elsewhere_is_wrong(path):
 
 def test_nothing_is_concluded_from_what_is_not_signed(path):
     found = read(path, chain(INTRODUCED, (seal(), FOREIGN), (key_entry(FOREIGN), FOREIGN), seal(), (seal(), KEY)))
-    assert [fault.line for fault in found.faults] == [2, 3, 4]
+    assert [fault.line for fault in found.findings] == [2, 3, 4]
     assert found.seals == {1: seal()}
     assert found.in_force == KEY.public
 
@@ -347,7 +341,7 @@ def test_cutting_off_and_carrying_on_is_noticed_by_who_kept_a_hash(path):
     kept = honest.entries[-1].hash
     assert honest.contains(kept)
     forged = read(path, chain(INTRODUCED, (seal(), KEY), (seal(5, 3), KEY), (seal(8), KEY)), trusted=KEY)
-    assert forged.faults == []
+    assert forged.findings == []
     assert not forged.contains(kept)
     assert forged.contains(honest.entries[1].hash)
 
@@ -364,9 +358,9 @@ PRUNED_OTHER = "segment 1 is pruned, but its digest, bytes or last seq are not t
         ([seal(), seal()], "segment 1 is sealed again after it was closed"),
         ([seal(), seal(closed=False)], "segment 1 is sealed again after it was closed"),
         ([seal(), pruned(), seal()], "segment 1 is sealed again after it was closed"),
-        ([seal(5), seal(1)], "segment 1 is sealed behind segment 5, which goes to seq 8"),
-        ([seal(1, 8), seal(5)], "segment 5 is sealed behind segment 1, which goes to seq 8"),
-        ([seal(1, 8, closed=False), seal(8)], "segment 8 is sealed behind segment 1, which goes to seq 8"),
+        ([seal(5), seal(1)], "segment 1 is sealed after segment 5, which goes to seq 8"),
+        ([seal(1, 8), seal(5)], "segment 5 is sealed after segment 1, which goes to seq 8"),
+        ([seal(1, 8, closed=False), seal(8)], "segment 8 is sealed after segment 1, which goes to seq 8"),
         ([seal(closed=False), seal(1, 3)], FEWER),
         ([seal(closed=False), seal(1, 3, size=600)], FEWER),
         ([seal(closed=False), seal(1, 5, size=499)], FEWER),
@@ -394,7 +388,8 @@ PRUNED_OTHER = "segment 1 is pruned, but its digest, bytes or last seq are not t
 )
 def test_a_seal_or_a_deletion_that_does_not_fit_is_named(path, entries, fault):
     found = read(path, chain(*entries))
-    assert found.faults == [Fault(found.entries[-1], len(entries), fault)]
+    assert [(each.code, each.line, each.message) for each in found.findings] == [("bad-manifest", len(entries), fault)]
+    assert found.findings[0].segment == found.entries[-1].body.segment
 
 
 @pytest.mark.parametrize(
@@ -405,7 +400,7 @@ def test_a_seal_or_a_deletion_that_does_not_fit_is_named(path, entries, fault):
     ],
 )
 def test_what_may_be(path, entries):
-    assert read(path, chain(*entries)).faults == []
+    assert read(path, chain(*entries)).findings == []
 
 
 def test_a_seal_with_a_fault_does_not_take_the_place_of_the_one_before(path):
@@ -467,7 +462,7 @@ def test_entries_are_numbered_chained_and_signed(path):
     added = file.append([seal(), pruned()]) + file.append([seal(5)])
     assert open_file(path, KEY).append([]) == []
     found = read_manifest(path, KEY.public)
-    assert found.faults == []
+    assert found.findings == []
     assert [entry.hash for entry in found.entries[1:]] == added
     assert file.last_hash == added[-1]
     assert path.read_bytes() == b"".join(chain(INTRODUCED, (seal(), KEY), (pruned(), KEY), (seal(5), KEY)))
@@ -592,7 +587,7 @@ def test_a_key_hands_over_to_the_next(path):
     file = open_file(path, NEXT)
     assert file.last_hash == entry_hash
     file.append([seal(5)])
-    assert read_manifest(path, KEY.public).faults == read_manifest(path, NEXT.public).faults == []
+    assert read_manifest(path, KEY.public).findings == read_manifest(path, NEXT.public).findings == []
 
 
 def test_only_the_key_in_force_hands_over(path):
@@ -619,7 +614,7 @@ def test_a_key_whose_entry_could_not_be_written_is_not_in_force(path):
     assert path.read_bytes() == b"".join(chain(seal()))
 
 
-@settings(deadline=None, max_examples=50)  # It syncs a file at every step.
+@settings(deadline=None, max_examples=sized(50))  # It syncs a file at every step.
 @given(st.lists(st.sampled_from(["seal", "next", "prune", "key"]), max_size=20))
 def test_what_a_server_may_do_verifies(shared, steps):
     shared.unlink(missing_ok=True)
@@ -639,6 +634,6 @@ def test_what_a_server_may_do_verifies(shared, steps):
             key = new
             file = open_file(shared, key)
     found = read_manifest(shared, KEY.public)
-    assert found.faults == []
+    assert found.findings == []
     assert found.in_force == key.public
     assert all(later.prev == earlier.hash for earlier, later in pairwise(found.entries))

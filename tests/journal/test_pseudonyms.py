@@ -21,6 +21,7 @@ from bussrv.journal.files import Files
 from bussrv.journal.pseudonym_keys import check_key_file, forget, identities
 from bussrv.journal.pseudonyms import Pseudonyms, is_pseudonym
 from tests.journal.strategies import events
+from tests.tables import each_row
 
 PATIENCE = 20.0
 
@@ -119,15 +120,17 @@ def revealed(path, kind, text):
 
 
 @settings(deadline=None)
-@given(events, actors | st.none(), peers | st.none())
-def test_what_is_hidden_can_be_revealed_by_this_server_and_by_the_next(event, actor, peer):
-    event = replace(event, actor=actor, peer=peer)
+@given(events, actors | st.none(), actors | st.none(), peers | st.none())
+def test_what_is_hidden_can_be_revealed_by_this_server_and_by_the_next(event, actor, claimed, peer):
+    event = replace(event, actor=actor, claimed=claimed, peer=peer)
     with fresh_pseudonyms() as (path, pseudonyms):
         hidden = pseudonyms.hide(event)
         assert pseudonyms.hide(event) == hidden
         assert pseudonyms.reveal(hidden) == event
-        assert replace(hidden, actor=actor, peer=peer) == event
+        assert replace(hidden, actor=actor, claimed=claimed, peer=peer) == event
         assert not actor or is_pseudonym(hidden.actor)
+        assert not claimed or is_pseudonym(hidden.claimed)
+        assert (hidden.actor == hidden.claimed) is (actor == claimed)
         pseudonyms.flush()
         with reopened(path) as another:
             assert another.reveal(hidden) == event
@@ -232,14 +235,12 @@ def test_a_pseudonym_that_nobody_has_stays_the_same(open_, path):
     assert names(path) == []
 
 
-@pytest.mark.parametrize("text", ["~3fa91c0be27d5846019ab3cd", "~3fa91c0be27d5846019ab3cd:80"])
+@each_row("text", ["~3fa91c0be27d5846019ab3cd", "~3fa91c0be27d5846019ab3cd:80"])
 def test_a_pseudonym_has_a_form(text):
     assert is_pseudonym(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "~", "ann", "3fa91c0be27d5846019ab3cd", "~3FA91C0BE27D5846019AB3CD", "10.0.0.7:80"]
-)
+@each_row("text", ["", "~", "ann", "3fa91c0be27d5846019ab3cd", "~3FA91C0BE27D5846019AB3CD", "10.0.0.7:80"])
 def test_what_is_no_pseudonym_does_not_have_it(text):
     assert not is_pseudonym(text)
 

@@ -16,6 +16,7 @@ from bussrv.journal.chain import START, line_hash
 from bussrv.journal.header import decode_header, encode_header
 from bussrv.journal.record import Record, decode, encode, encode_event, format_time, line, parse_time
 from tests.journal.strategies import LAST_MOMENT, moments, records
+from tests.tables import each_row
 
 VECTORS = Path(__file__).parents[1].joinpath("vectors", "journal.jsonl")
 HEADER, *GOLDEN = VECTORS.read_bytes().splitlines(keepends=True)
@@ -44,7 +45,7 @@ def test_what_is_written_is_read_again(record):
 @given(records)
 def test_a_line_is_json_that_says_the_same(record):
     fields = json.loads(encode(record))
-    head = {"v": 2, "prev": record.prev, "seq": record.seq, "time": format_time(record.time), "mono": record.mono}
+    head = {"v": 3, "prev": record.prev, "seq": record.seq, "time": format_time(record.time), "mono": record.mono}
     head |= {
         "server": record.server,
         "boot": record.boot,
@@ -63,7 +64,7 @@ def test_the_event_may_be_encoded_beforehand(record):
 def test_a_line_is_written_as_documented():
     event = ev.ServiceRegistered(protocol="objects", session="5f1c.3", service="Türklingel")
     assert encode(Record(7, 1_795_269_723_123_456, 81_230_001, "hall", "5f1c", event, "9f" * 32)).decode() == (
-        f'{{"v":2,"prev":"{"9f" * 32}","seq":7,"time":"2026-11-21T14:02:03.123456Z","mono":81230001,"server":"hall",'
+        f'{{"v":3,"prev":"{"9f" * 32}","seq":7,"time":"2026-11-21T14:02:03.123456Z","mono":81230001,"server":"hall",'
         '"boot":"5f1c","outcome":"ok","event":"service.registered","protocol":"objects","session":"5f1c.3","service":"Türklingel"}\n'
     )
 
@@ -85,7 +86,7 @@ def test_a_time_is_read_as_it_was_written(micros):
     assert text == moment.isoformat(timespec="microseconds") + "Z"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("micros", "text"),
     [
         (0, "1970-01-01T00:00:00.000000Z"),
@@ -100,7 +101,7 @@ def test_times(micros, text):
     assert parse_time(text) == micros
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",
@@ -197,7 +198,7 @@ def test_whatever_a_line_is_nothing_but_a_journal_error_comes_of_it(text):
     attempt(text)
 
 
-@pytest.mark.parametrize("where", ["options", "unknown"])
+@each_row("where", ["options", "unknown"])
 def test_nesting_without_end_is_refused(where):
     deep = b"[" * 100_000 + b"]" * 100_000
     text = encode(Record(1, 0, 0, "s", "b", ev.SubscriptionAdded(options={"x": 1})))
@@ -206,7 +207,7 @@ def test_nesting_without_end_is_refused(where):
         decode(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text", [b"", b"\n", b"null\n", b"[]\n", b"7\n", b"{}\n", b"\xff\n", b"\0" * 80, GOLDEN[0] * 2, GOLDEN[0][:-1] * 2]
 )
 def test_what_is_no_record(text):
@@ -218,19 +219,19 @@ def changed(text, **fields):
     return json.dumps({**json.loads(text), **fields}).encode()
 
 
-@pytest.mark.parametrize("text", GOLDEN, ids=[json.loads(text)["event"] for text in GOLDEN])
+@each_row("text", GOLDEN, ids=[json.loads(text)["event"] for text in GOLDEN])
 def test_unknown_fields_are_ignored(text):
     assert decode(changed(text, added_later={"a": [1, None]})) == decode(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "said"),
     [
-        ({"v": 3}, "schema version 3, this program reads version 2"),
-        ({"v": 1}, "schema version 1, this program reads version 2"),
-        ({"v": 3, "event": "door.opened", "time": 7.5}, "schema version 3"),
-        ({"v": 3, "event": "door.opened"}, "schema version 3"),
-        ({"v": "2"}, "not a journal record"),
+        ({"v": 4}, "schema version 4, this program reads versions 2 and 3"),
+        ({"v": 1}, "schema version 1, this program reads versions 2 and 3"),
+        ({"v": 4, "event": "door.opened", "time": 7.5}, "schema version 4"),
+        ({"v": 4, "event": "door.opened"}, "schema version 4"),
+        ({"v": "3"}, "not a journal record"),
         ({"event": "door.opened"}, "door.opened"),
         ({"seq": "1"}, "seq"),
         ({"seq": True}, "seq"),
@@ -244,7 +245,7 @@ def test_what_is_refused_is_named(fields, said):
         decode(changed(GOLDEN[0], **fields))
 
 
-@pytest.mark.parametrize("field", ["v", "prev", "seq", "time", "mono", "server", "boot", "outcome", "event"])
+@each_row("field", ["v", "prev", "seq", "time", "mono", "server", "boot", "outcome", "event"])
 def test_no_field_of_the_head_may_be_missing(field):
     fields = json.loads(GOLDEN[0])
     del fields[field]

@@ -103,6 +103,29 @@ def test_what_is_not_sealed_stays_and_so_does_what_is_behind_it(tmp_path):
     assert (segments(tmp_path), pruned(tmp_path)) == ([1, 2, 3, 4], [])
 
 
+@pytest.mark.parametrize("years", [-1, 1])
+def test_a_wall_clock_that_is_set_makes_nothing_older(tmp_path, years):
+    clock = without_retention(tmp_path, "monday", "tuesday")
+    kept = Kept(tmp_path, clock=clock, rotation=EACH, policy=TWO_OF_THREE)
+    kept.write("wednesday")
+    kept.idle(1)
+    kept.idle(1)
+    assert segments(tmp_path) == [2, 3, 4]
+    clock.now_utc += years * 365 * DAY * 1_000_000
+    kept.write("new year")
+    for _ in range(3):
+        kept.idle(1)
+    assert segments(tmp_path)[:2] == [2, 3]
+    kept.idle(DAY)
+    kept.idle(1)
+    kept.idle(1)
+    assert segments(tmp_path)[0] == 3
+    kept.idle(DAY)
+    kept.idle(1)
+    kept.idle(1)
+    assert segments(tmp_path)[0] > 4
+
+
 def test_without_a_policy_nothing_is_removed(tmp_path):
     clock = without_retention(tmp_path, *"abc")
     kept = Kept(tmp_path, clock=clock)

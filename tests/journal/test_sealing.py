@@ -9,7 +9,8 @@ import pytest
 from bussrv.errors import JournalError
 from bussrv.journal.files import Files
 from bussrv.journal.keys import PrivateKey
-from bussrv.journal.manifest import MANIFEST_NAME, KeyEntry, Manifest, Pruned, Seal, read_manifest
+from bussrv.journal.manifest import MANIFEST_NAME, KeyEntry, Manifest, Pruned, Seal
+from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.sealing import Sealer, in_words
 from bussrv.journal.segment import Extent
 from tests.inspection.journals import HASTY, KEY, STRANGER
@@ -26,7 +27,7 @@ def sealer(directory: Path, key: PrivateKey | None = KEY, files: Files = HASTY) 
 
 def read(directory: Path) -> Manifest:
     manifest = read_manifest(directory / MANIFEST_NAME)
-    assert manifest.faults == []
+    assert manifest.findings == []
     return manifest
 
 

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from bussrv.errors import JournalError
 from bussrv.journal.chain import START, line_hash
+from bussrv.journal.digests import digest_of
 from bussrv.journal.header import Header, Previous, decode_header, decode_part, encode_header
 from bussrv.journal.record import Record, encode
 from bussrv.journal.segment import (
-    GARBLED,
+    CORRUPT,
     Extent,
     SegmentFile,
-    digest_of,
     first_seq,
     is_compressed,
     is_there,
@@ -143,7 +143,7 @@ def test_the_digest_is_that_of_what_was_written(tmp_path, compress, size):
 def test_what_cannot_be_decompressed(tmp_path, damage):
     path = tmp_path / (segment_name(1) + ".gz")
     path.write_bytes(damage(gzip.compress(b"x" * 1000)))
-    with pytest.raises(GARBLED):
+    with pytest.raises(CORRUPT):
         digest_of(path)
 
 

@@ -11,7 +11,8 @@ from twisted.logger import LogLevel, capturedLogs
 from bussrv.errors import JournalError
 from bussrv.journal.batch import Rotation
 from bussrv.journal.keys import generate, read_private
-from bussrv.journal.manifest import MANIFEST_NAME, KeyEntry, read_manifest
+from bussrv.journal.manifest import MANIFEST_NAME, KeyEntry
+from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.sealing import MARKER
 from bussrv.journal.segment import list_segments
 from bussrv.journal.upkeep import Policy

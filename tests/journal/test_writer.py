@@ -12,15 +12,18 @@ from bussrv import events as ev
 from bussrv.clock import SystemClock
 from bussrv.errors import JournalUnavailable
 from bussrv.journal import batch as batch_module
+from bussrv.journal import writer as writer_module
 from bussrv.journal.batch import PULSE, Rotation, make_entry
 from bussrv.journal.chain import START, line_hash
+from bussrv.journal.digests import digest_of
 from bussrv.journal.header import Previous
 from bussrv.journal.reading import NO_FOLD, read_header
 from bussrv.journal.recovery import Recovered, recover
-from bussrv.journal.segment import digest_of, first_seq, list_segments, segment_name
+from bussrv.journal.segment import first_seq, list_segments, segment_name
 from bussrv.journal.writer import FileJournal
 from tests.journal.support import (
     PATIENCE,
+    Disk,
     FakeClock,
     FakeReactor,
     actors,
@@ -456,3 +459,41 @@ def test_a_journal_is_written_by_a_thread_that_does_not_keep_the_process(open_jo
     journal = open_journal()
     assert isinstance(journal, FileJournal)
     assert journal._thread.daemon
+
+
+# What waits.
+
+
+def test_while_the_disk_fails_the_journal_says_so_and_counts_what_was_not_even_tried(tmp_path):
+    disk, reactor = Disk(), FakeReactor()
+    journal = FileJournal(writer(tmp_path, files=disk), reactor)
+    disk.failing = {"write"}
+    with pytest.raises(JournalUnavailable):
+        reactor.wait(journal.append([note("a")]))
+    assert "Input/output error" in str(journal.unavailable)
+    journal.refuse()
+    journal.refuse()
+    disk.failing = set()
+    reactor.wait(journal.append([note("b")]))
+    assert journal.unavailable is None
+    reactor.wait(journal.close())
+    restored = [record.event for record in every_record(tmp_path) if isinstance(record.event, ev.JournalRestored)]
+    assert [event.refused for event in restored] == [3]
+
+
+def test_a_disk_that_takes_nothing_is_not_given_more_and_more(tmp_path, monkeypatch):
+    monkeypatch.setattr(writer_module, "MOST_WAITING", 10)
+    disk, reactor = Disk(), FakeReactor()
+    journal = FileJournal(writer(tmp_path, files=disk), reactor)
+    disk.halt()
+    done = [journal.append([note(f"{number}")]) for number in range(9)]
+    assert journal.unavailable is None
+    journal.note(note("fact"))
+    assert "too slow" in str(journal.unavailable)
+    disk.go_on()
+    for each in done:
+        reactor.wait(each)
+    reactor.run_until(lambda: journal.unavailable is None)
+    assert journal._waiting <= 1
+    reactor.wait(journal.close())
+    assert journal._waiting == 0

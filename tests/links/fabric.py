@@ -112,7 +112,7 @@ class Cable:
 
     @property
     def written(self) -> int:
-        """How many bytes the present connection was given, both ways."""
+        """How many bytes the present connection was given, both routes."""
         return sum(end.written for end in self._ends)
 
     def unplug(self) -> None:

@@ -9,6 +9,7 @@ from bussrv.formats.dialing import DialedProtocol
 from bussrv.formats.stream import StreamFactory
 from bussrv.wire import spp
 from tests.formats.network import Connection, Member, Network, drain
+from tests.tables import each_row
 
 SUBSCRIPTION = {"event": "routing/subscribe", "role": "server"}
 WORDS = {"objects": "routing/subscribe/notify", "rules": "routing/subscribe/notification"}
@@ -24,7 +25,8 @@ def ask(network, host="127.0.0.1", **fields):
 
 def dial(network, server_id, **fields):
     """Somebody whom ``network`` dialed."""
-    connection = Connection(StreamFactory(DialedProtocol, network.bus, network.reactor).buildProtocol(None))
+    protocol = StreamFactory(DialedProtocol, network.bus, network.reactor).buildProtocol(None)
+    connection = Connection(protocol, "127.0.0.1")
     connection.protocol.linked.addErrback(lambda _: None)
     server = Member(connection)
     server.routing_id = server_id
@@ -176,9 +178,9 @@ def test_members_are_told_of_the_members_of_other_servers(network, dialect):
 @pytest.mark.parametrize("first", ["dialed", "taken"])
 @pytest.mark.parametrize(("server_id", "kept"), [("attic", "taken"), ("zoo", "dialed")])
 def test_of_two_links_the_one_dialed_by_the_lesser_id_stays(network, server_id, kept, first):
-    ways = {"dialed": lambda: dial(network, server_id), "taken": lambda: ask(network, **{"routing-id": server_id})[0]}
+    routes = {"dialed": lambda: dial(network, server_id), "taken": lambda: ask(network, **{"routing-id": server_id})[0]}
     second = "taken" if first == "dialed" else "dialed"
-    servers = {way: ways[way]() for way in (first, second)}
+    servers = {way: routes[way]() for way in (first, second)}
     assert {way: server.connection.is_open for way, server in servers.items()} == {
         "dialed": kept == "dialed",
         "taken": kept == "taken",
@@ -225,9 +227,23 @@ def test_a_link_that_is_lost_before_it_is_durable_is_journaled_as_lost_and_nobod
 
 def test_servers_may_link_from_where_they_are_allowed_to():
     network = Network(link_allow=(ip_network("10.1.0.0/16"),))
-    hosts = ("10.1.2.3", "::ffff:10.1.2.4", "::1", "10.2.0.1")
+    hosts = ("10.1.2.3", "::ffff:10.1.2.4", "::1", "127.0.0.1", "10.2.0.1")
     linked = [ask(network, host, **{"routing-id": host})[0].connection.is_open for host in hosts]
-    assert linked == [True, True, True, False]
+    assert linked == [True, True, False, False, False]
+
+
+@each_row(("places", "allowed"), [((), False), (("unix",), True), ((ip_network("0.0.0.0/0"),), False)])
+def test_servers_may_link_over_a_unix_socket_when_that_is_allowed(places, allowed):
+    network = Network(link_allow=places)
+    server = Member(network.connect("objects", None))
+    server.send({**SUBSCRIPTION, "routing-id": "cellar"})
+    assert server.connection.is_open == allowed
+
+
+def test_a_server_that_was_dialed_need_not_be_allowed():
+    network = Network(link_allow=())
+    assert dial(network, "cellar").connection.is_open
+    assert network.bus.links.neighbors() == ["cellar"]
 
 
 def test_who_was_dialed_and_subscribes_as_a_client_is_hung_up_on(network):
@@ -244,12 +260,65 @@ def test_a_server_that_subscribes_wrongly_is_told_so_and_may_try_again(network, 
     assert server.names()[0] == "routing/subscribe/reply"
 
 
-def test_a_client_that_has_the_routing_id_of_a_server_makes_room(network):
+def refused(network, host="127.0.0.1", name="cellar"):
+    """Why a link was refused; nobody noticed it."""
+    before = {session.id for session in network.registry.state.sessions.values()}
+    server, (error,) = ask(network, host, **{"routing-id": name})
+    assert not server.connection.is_open
+    assert {session.id for session in network.registry.state.sessions.values()} == before
+    return error["reason"]
+
+
+def test_a_link_does_not_take_the_routing_id_of_a_client(network):
     client, other = network.member(**{"routing-id": "cellar"}), network.member()
+    assert refused(network) == "routing-id-taken"
+    assert client.connection.is_open
+    assert dial(network, "cellar").names()[-1] == "error"
+    other.send({"event": "door/opened", "to": "cellar"})
+    assert (client.names()[-1], other.names()) == ("door/opened", [])
+    client.connection.close()
     assert network.server("cellar").connection.is_open
-    assert not client.connection.is_open
-    assert network.events(ev.SessionClosed)[-1].reason == "replaced"
-    assert other.names() == ["routing/disconnect", WORDS["objects"]]
+
+
+def test_a_link_does_not_take_the_routing_id_of_a_client_of_another_server(network):
+    attic = network.server("attic")
+    notify(attic, "ann")
+    provide(attic, "bob", "tv")
+    network.journal.hold()
+    notify(attic, "eve")
+    assert [refused(network, name=name) for name in ("ann", "bob", "eve")] == ["routing-id-taken"] * 3
+    network.journal.release()
+    assert set(homes(network)) == {"ann", "bob", "eve"}
+
+
+def test_a_server_that_is_known_over_another_link_may_link(network):
+    notify(network.server("attic"), "cellar", role="server", route=["cellar", "attic"])
+    assert homes(network) == {"cellar": "cellar"}
+    assert network.server("cellar").connection.is_open
+    assert homes(network) == {}
+
+
+def test_a_link_is_replaced_from_where_it_leads_and_from_nowhere_else():
+    network = Network(link_allow=(ip_network("10.0.0.0/8"),))
+    older, _ = ask(network, "10.0.0.1", **{"routing-id": "cellar"})
+    assert refused(network, "10.0.0.2") == "duplicate-link"
+    newer, heads = ask(network, "10.0.0.1", **{"routing-id": "cellar"})
+    assert heads[0]["event"] == "routing/subscribe/reply"
+    assert (older.connection.is_open, newer.connection.is_open) == (False, True)
+
+
+def test_links_are_limited_in_number_and_those_that_are_dialed_are_not_refused():
+    network = Network(max_links=2)
+    first = network.server("attic")
+    dial(network, "barn")
+    assert refused(network) == "too-many-links"
+    assert network.bus.counters["max-links"] == 1
+    assert [event.limit for event in network.events(ev.LimitReached)] == ["max-links"]
+    assert dial(network, "shed").connection.is_open
+    for server in (first, first):
+        server.connection.close()
+    assert refused(network) == "too-many-links"
+    assert len(network.bus.links.neighbors()) == 2
 
 
 # What goes over which link.
@@ -324,6 +393,19 @@ def test_a_reply_goes_back_the_way_the_request_came(network, scene):
     assert (member.names(), attic.names(), cellar.names()) == ([], [], ["services/reply"])
 
 
+def test_a_server_that_a_request_passed_before_cannot_answer_it(network, scene):
+    """Neither was given it from here: it came over the one, and the other is in its route."""
+    member, attic, cellar = scene
+    say(attic, "ann", "cellar", event="services/request", name="radio", id="b")
+    assert (member.names(), attic.names(), cellar.names()) == (["services/request"], [], [])
+    for each in (attic, cellar):
+        say(each, "eve", event="services/reply", in_reply_to="b")
+    assert [each.heads() for each in scene] == [[], [], []]
+    assert network.bus.counters["no-such-request"] == 2
+    member.send({"event": "services/reply", "in-reply-to": "b"})
+    assert attic.names() == ["services/reply"]
+
+
 @pytest.mark.parametrize(("asked", "reply"), [("ping", "pong"), ("routing/neighbors", "routing/neighbors/reply")])
 @pytest.mark.parametrize("way", [["ann", "attic"], []])
 def test_what_is_asked_of_this_server_is_answered_to_who_asked(scene, asked, reply, way):
@@ -343,7 +425,7 @@ def test_far_services_are_services_here_until_the_link_is_lost(network):
     drain([asker])
     asker.send({"event": "services/discovery", "name": "tv"})
     found = asker.only_reply()
-    assert (found["routing-id"], found["protocol"]) == ("ann", "spp")
+    assert (found["routing-id"], found["protocol"], found["route"]) == ("ann", "spp", ["ann", "cellar"])
     lister.send({"event": "services/list"})
     assert lister.received()[-1][1] == b'["tv"]'
     cellar.connection.close()
@@ -407,3 +489,90 @@ def test_far_members_are_entered_when_the_journal_can_be_written_again(network, 
     network.journal.fail(None)
     network.reactor.advance(1)
     assert (member.names(), homes(network)) == ([WORDS["objects"]], {"ann": "cellar"})
+
+
+def test_two_clients_of_another_server_may_use_one_id(network, scene):
+    """Their server tells them apart by whom a reply is addressed to; so the server of the provider says that."""
+    member, attic, cellar = scene
+    provider = network.member(receive_mode="no_echo")
+    provider.send({"event": "services/register", "name": "tv"})
+    drain([*scene, provider])
+    for name in ("ann", "bob"):
+        say(cellar, name, event="services/request", name="tv", id=1)
+    first, second = provider.heads()
+    assert (first["id"], first["route"][0], second["route"][0]) == (1, "ann", "bob")
+    assert second["id"] != 1
+    for asked in (second, first, second):
+        provider.send({"event": "services/reply", "in-reply-to": asked["id"]})
+        (reply,) = cellar.heads()
+        assert (reply["in-reply-to"], reply["to"], reply["route"]) == (
+            1,
+            asked["route"][0],
+            [provider.routing_id, "hall"],
+        )
+    drain([member])
+    say(attic, "eve", event="services/reply", in_reply_to=1, to="ann")
+    assert [each.heads() for each in scene] == [[], [], []]
+
+
+def test_the_reply_of_another_server_goes_to_the_client_that_it_is_addressed_to(network, scene):
+    """Requests keep their ids on a link: who asked tells them apart."""
+    member, attic, cellar = scene
+    other = network.member(receive_mode="no_echo")
+    provide(attic, "ann", "tv")
+    drain([*scene, other])
+    for each in (member, other):
+        each.send({"event": "services/request", "name": "tv", "id": 1})
+    assert [(head["id"], head["route"][0]) for head in attic.heads()] == [(1, member.routing_id), (1, other.routing_id)]
+    drain([member, other])
+    for each in (member, other, member):
+        say(attic, "ann", event="services/reply", in_reply_to=1, to=each.routing_id)
+        assert each.names() == ["services/reply"]
+    say(cellar, "bob", event="services/reply", in_reply_to=1, to=other.routing_id)
+    say(attic, "ann", event="error", in_reply_to=1, to="nobody")
+    assert [each.heads() for each in (*scene, other)] == [[], [], [], []]
+    assert network.bus.counters["no-such-request"] == 2
+
+
+@pytest.mark.parametrize("content", [{}, {"type": "text/plain"}])
+def test_a_request_that_nobody_takes_leaves_an_earlier_one_with_its_id_open(network, content):
+    """The client sees an error in reply to the later request, and then the reply to the earlier one."""
+    asker, other = network.member(receive_mode="no_echo"), network.member(receive_mode="no_echo")
+    attic = network.server("attic", directory=True)
+    drain([asker, other, attic])
+    request = {"event": "services/request", "name": "tv", "id": 1}
+    asker.send(request)
+    assert [head["id"] for head in (*other.heads(), *attic.heads())] == [1, 1]
+    other.connection.close()
+    drain([asker, attic])
+    asker.send({**request, **content})
+    assert [head["reason"] for head in asker.heads()] == ["no-such-service"]
+    say(attic, "ann", event="services/reply", in_reply_to=1)
+    assert asker.names() == ["services/reply"]
+
+
+def test_too_many_requests_over_a_link_are_answered_with_an_error_of_this_server(scene):
+    network = Network(max_requests=2)
+    provider, cellar = network.member(receive_mode="no_echo"), network.server("cellar")
+    provider.send({"event": "services/register", "name": "tv"})
+    drain([provider, cellar])
+    for name in ("ann", "bob"):
+        say(cellar, name, event="services/request", name="tv", id=7)
+    assert [head["route"][0] for head in provider.heads()] == ["ann"]
+    (error,) = cellar.heads()
+    assert (error["event"], error["reason"], error["in-reply-to"]) == ("error", "too-many-requests", 7)
+    assert (error["to"], error["route"]) == ("bob", ["hall"])
+
+
+@pytest.mark.parametrize("event", ["Routing/Subscribe/Notify", "services/list/reply", "ABBOE/close/notify"])
+def test_a_client_of_another_server_cannot_speak_as_a_server(network, scene, event):
+    """Its own server may not refuse that; words of a server itself are passed on to those they are addressed to."""
+    member, _, cellar = scene
+    say(cellar, event="routing/subscribe/notify", routing_id="ann")
+    drain(scene)
+    for to in ({}, {"to": member.routing_id}):
+        say(cellar, "ann", event=event, **to)
+    assert [each.heads() for each in scene] == [[], [], []]
+    assert network.bus.counters["reserved-event"] == 2
+    say(cellar, "shed", event=event, to=member.routing_id)
+    assert member.names() == [event]

@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from bussrv import events as ev
-from bussrv.bus.tidings import DISCONNECT, NOTIFY, REGISTER, TIDINGS, UNREGISTER
+from bussrv.bus.advertisement_fields import ADVERTISEMENTS, DISCONNECT, NOTIFY, REGISTER, UNREGISTER
+from bussrv.bus.jobs import MOST_STEPS
+from bussrv.bus.remote_sessions import MOST_PENDING
 from bussrv.wire.objects import MAX_ADDED
 from tests.formats.network import Member, Network, drain
 from tests.hostile.rows import OBJECTS, obj, text, with_value
 from tests.hostile.scene import Intruder, Scene, objects_in
 from tests.links.test_handshake import ask, homes, leave, notify, provide, say
+from tests.tables import each_row
 
 pytestmark = pytest.mark.usefixtures("quick_collections", "no_log")
 
@@ -76,7 +79,7 @@ ODD_ROUTES = [7, "cellar", [7], [None], [["cellar"]], {"cellar": 1}, True]
 ATTRIBUTES = [
     *(
         Row(f"{event} of {brief(odd)}", said(event, routing_id=odd, name="tv"), "bad-attribute")
-        for event in TIDINGS
+        for event in ADVERTISEMENTS
         for odd in ODD_IDS
     ),
     *(Row(f"{event} of nobody", said(event), "bad-attribute") for event in (*NOTIFY, DISCONNECT)),
@@ -90,7 +93,7 @@ ATTRIBUTES = [
     ),
     *(
         Row(f"{event} with {brief(odd)} as route", said(event, odd, routing_id="ann", name="tv"), "bad-attribute")
-        for event in ("door/opened", *TIDINGS)
+        for event in ("door/opened", *ADVERTISEMENTS)
         for odd in ODD_ROUTES
     ),
 ]
@@ -111,7 +114,7 @@ FORGED = [
     Row("an object over 10,000 servers", obj(event="x", id=1, route=["s"] * 10_000), "link-too-far"),
     *(
         Row(f"{event} of {whom}", said(event, routing_id=whom, name="tv", routing_ids=["door"]))
-        for event in TIDINGS
+        for event in ADVERTISEMENTS
         for whom in (SELF, FOE, LOCAL)
     ),
     Row("a member of this server ends all its services", said(UNREGISTER, routing_id=LOCAL)),
@@ -134,7 +137,7 @@ WORDS_OF_SERVERS = [
 
 FLOODS = [
     Row("2,000 who come and go", (said(NOTIFY[0], routing_id=SELF) + said(DISCONNECT, routing_id="x")) * 1000),
-    Row("1,000 odd tidings", said(NOTIFY[0], routing_id=7) * 1000, "bad-attribute"),
+    Row("1,000 odd advertisements", said(NOTIFY[0], routing_id=7) * 1000, "bad-attribute"),
     Row("1,000 objects that were here", obj(event="x", route=[SELF, FOE]) * 1000, "link-loop"),
 ]
 
@@ -167,7 +170,7 @@ def expect_own_addresses(scene: Scene) -> None:
         assert given == {other: ["door/opened"] * (name == other != "b") for other in given}
 
 
-@pytest.mark.parametrize("row", [pytest.param(row, id=row.name) for row in ROWS])
+@each_row("row", [pytest.param(row, id=row.name) for row in ROWS])
 def test_the_outcome_is_as_documented_and_nobody_else_notices(row: Row) -> None:
     scene = Scene()
     network = scene.network
@@ -193,7 +196,7 @@ def test_the_outcome_is_as_documented_and_nobody_else_notices(row: Row) -> None:
 # Legal oddities: taken for what they are worth.
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("odd", "taken"),
     [
         ({"routing-ids": [SELF, FOE, LOCAL, "door", "door"]}, {"routing_ids": ("door",)}),
@@ -229,6 +232,18 @@ def test_a_member_of_this_server_keeps_its_routing_id_and_a_far_one_has_it_after
     assert homes(network) == {"ann": FOE}
     leave(foe, "ann")
     assert homes(network) == {}
+
+
+def test_a_session_whose_disconnect_lacks_its_routing_id_is_gone() -> None:
+    network = Network()
+    foe, other = network.server(FOE), network.server("attic")
+    for name in ("ann", "bob"):
+        notify(foe, name)
+    foe.send({"event": DISCONNECT, "route": ["ann", FOE]})
+    other.send({"event": DISCONNECT, "route": ["bob", "attic"]})
+    foe.send({"event": DISCONNECT, "route": []})
+    assert homes(network) == {"bob": FOE}
+    assert network.bus.counters["bad-attribute"] == 1
 
 
 def test_a_flood_of_members_and_services_is_gone_with_the_link() -> None:
@@ -272,6 +287,85 @@ def test_no_more_sessions_and_services_than_the_limit_are_learned() -> None:
 def test_the_limit_is_just_what_it_says_and_is_counted_once_for_each() -> None:
     network, _ = full(Network(max_linked=4))
     assert (set(homes(network)), network.bus.counters["link-full"]) == ({"ann", "bob", "eve", "sue"}, 2)
+
+
+def test_all_linked_servers_together_tell_of_no_more_sessions_than_the_limit() -> None:
+    network = Network(max_remote_sessions=6, max_sessions=4)
+    cellar, attic = network.server(FOE), network.server("attic")
+    for server in (cellar, attic):
+        for number in range(3):
+            notify(server, f"{server.routing_id}-{number}")
+    # The two servers count, too; what is known already may be told of again, and over another link.
+    known = {"cellar-0", "cellar-1", "cellar-2", "attic-0"}
+    notify(attic, "attic-0", **{"routing-ids": ["door"]})
+    notify(attic, "cellar-0")
+    assert set(homes(network)) == known
+    assert network.bus.counters["too-many-remote-sessions"] == 2
+    assert {event.limit for event in network.events(ev.LimitReached)} == {"max-remote-sessions"}
+    leave(cellar, "cellar-1")
+    notify(attic, "attic-1")
+    assert "attic-1" in homes(network)
+    # Clients have a limit of their own.
+    assert network.member().routing_id
+    network.member()
+    assert network.bus.counters["max-sessions"] == 0
+
+
+def test_a_flood_of_sessions_is_written_down_bit_by_bit() -> None:
+    network = Network()
+    foe, watcher = network.server(FOE), network.watcher()
+    network.journal.hold()
+    count = 10 * MOST_PENDING
+    foe.connection.send_bytes(
+        b"".join(said(NOTIFY[1], routing_id=f"far{number}", routing_ids=[]) for number in range(count))
+        + b"".join(said(REGISTER, routing_id="far0", name=f"service{number}") for number in range(count))
+        + obj(event="services/register", name="news", routing_id="far1", route=["far1", FOE])
+        + obj(type="text/plain", size=4, sender="news", id=1, route=["far1", FOE])
+        + b"late"
+    )
+    rounds = 0
+    while len(homes(network)) < count or len(network.registry.state.services) < count + 1:
+        # Each session has two entries: it is opened, and it is a member.
+        assert 0 < network.journal.held <= 2 * MOST_PENDING
+        network.journal.release(network.journal.held)
+        network.reactor.advance(0)
+        rounds += 1
+    network.journal.release()
+    assert rounds >= 10
+    assert watcher.messages() == []
+    watcher.subscribe("news")
+    assert watcher.messages()[-1] == b"late"
+
+
+def test_a_flood_of_sessions_that_the_journal_did_not_take_is_entered_bit_by_bit() -> None:
+    network = Network()
+    foe = network.server(FOE)
+    count = 5 * MOST_PENDING
+    network.journal.fail("full")
+    for number in range(count):
+        notify(foe, f"far{number}")
+        network.reactor.advance(0.001)
+    assert homes(network) == {}
+    network.journal.fail(None)
+    network.reactor.advance(2)
+    network.reactor.advance(2)
+    assert len(homes(network)) == count
+
+
+def test_the_end_of_a_link_is_told_bit_by_bit_and_a_link_that_is_back_meanwhile_keeps_what_it_tells() -> None:
+    network = Network()
+    older = network.server(FOE)
+    for number in range(10 * MOST_STEPS):
+        notify(older, f"far{number}")
+    older.connection.close()
+    assert len(homes(network)) >= 8 * MOST_STEPS
+    newer = network.server(FOE)
+    notify(newer, f"far{10 * MOST_STEPS - 1}")
+    for _ in range(12):
+        before = len(homes(network))
+        network.reactor.advance(0)
+        assert before - len(homes(network)) <= MOST_STEPS
+    assert homes(network) == {f"far{10 * MOST_STEPS - 1}": FOE}
 
 
 def test_a_far_member_has_no_more_further_routing_ids_than_a_client_may_have() -> None:

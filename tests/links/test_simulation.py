@@ -14,11 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from bussrv.registry.state import RegistryState
 from tests.formats.network import Member, Network
 from tests.links.fabric import Fabric
+from tests.size import sized
 
 NAMES = "abcdefgh"
 SERVICES = ("tv", "radio")
 
-# Pairs of servers, of which the first dials; a pair both ways is one link all the same.
+# Pairs of servers, of which the first dials; a pair both routes is one link all the same.
 graphs = st.integers(2, 8).flatmap(
     lambda size: st.lists(
         st.tuples(st.integers(0, size - 1), st.integers(0, size - 1), st.sampled_from([0.001, 0.02, 0.3])).filter(
@@ -237,4 +238,4 @@ def folded(network: Network) -> RegistryState:
 
 
 TestSimulation = Simulation.TestCase
-TestSimulation.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestSimulation.settings = settings(max_examples=sized(40), stateful_step_count=25, deadline=None)

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -108,11 +109,28 @@ def installed(request: pytest.FixtureRequest, source: Path, tmp_path_factory: py
     return environment
 
 
-def test_the_wheel_carries_every_file_of_the_package(wheel: Path, source: Path) -> None:
-    files = [file for file in (source / "bussrv").rglob("*") if file.is_file()]
-    wanted = {file.relative_to(source).as_posix() for file in files}
-    assert {"bussrv/py.typed", "bussrv/cli/main.py"} <= wanted
-    assert wanted - names_in(wheel) == set()
+@pytest.fixture(scope="module")
+def files(source: Path) -> set[str]:
+    """All files of the package."""
+    found = {file.relative_to(source).as_posix() for file in (source / "bussrv").rglob("*") if file.is_file()}
+    templates = {f"bussrv/audit/report/templates/{name}" for name in ("page.html", "page.css", "page.js")}
+    assert {"bussrv/py.typed", "bussrv/cli/main.py", *templates} <= found
+    return found
+
+
+def test_the_wheel_carries_every_file_of_the_package(wheel: Path, files: set[str]) -> None:
+    assert files - names_in(wheel) == set()
+
+
+def test_the_source_distribution_carries_every_file_of_the_package(
+    source: Path, files: set[str], tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "build", "--sdist", "--outdir", tmp_path, source]
+    subprocess.run(command, check=True, capture_output=True, timeout=240)
+    (built,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(built) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {*files, "twisted/plugins/bussrv_plugins.py", "setup.py"} - names == set()
 
 
 def test_the_wheel_carries_the_plugin_and_nothing_else_outside_the_package(wheel: Path) -> None:

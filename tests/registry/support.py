@@ -5,8 +5,8 @@ from itertools import count
 from zope.interface import implementer
 
 from bussrv import events as ev
-from bussrv.interfaces import IRegistryObserver
 from bussrv.journal.memory import MemoryJournal
+from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.registry import Registry
 from bussrv.registry.state import RegistryState
 from tests.journal.support import FakeClock

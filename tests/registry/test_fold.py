@@ -13,6 +13,7 @@ from bussrv.registry import fold as fold_module
 from bussrv.registry.fold import STATE_BYTES, RegistryFold
 from bussrv.values import ModeInterest
 from tests.journal.strategies import json_values, moments, of_type
+from tests.tables import each_row
 
 IDS = st.sampled_from(["s1", "s2", "s3", "s4"])
 NAMES = st.sampled_from(["ann", "bob", "tür", 'a"b\n', ""])
@@ -35,10 +36,12 @@ events = st.one_of(
         routing_id=st.none() | NAMES,
         routing_ids=st.lists(NAMES, max_size=3).map(tuple),
         actor=TEXTS,
+        claimed=TEXTS,
         name=TEXTS,
         role=TEXTS,
         vocabulary=TEXTS,
     ),
+    st.builds(ev.AuthSucceeded, session=IDS, actor=TEXTS),
     st.builds(ev.SessionClosed, session=IDS, duration=st.just(1)),
     st.builds(ev.ServiceRegistered, session=IDS, service=NAMES),
     st.builds(ev.ServiceUnregistered, session=IDS, service=NAMES),
@@ -164,9 +167,7 @@ def test_a_service_of_very_many_sessions_is_several_texts(monkeypatch):
     assert list(again.state.services["tv"]) == list(fold.state.services["tv"])
 
 
-@pytest.mark.parametrize(
-    "text", [b"", b"[]", b"7", b"{", b'{"sessions":{}}', b'{"sessions":[{}]}', b'{"services":{"tv":{"s":"x"}}}']
-)
+@each_row("text", [b"", b"[]", b"7", b"{", b'{"sessions":{}}', b'{"sessions":[{}]}', b'{"services":{"tv":{"s":"x"}}}'])
 def test_what_is_no_snapshot_is_refused_and_changes_nothing(text):
     fold = folded([(ev.SessionOpened(session="s", routing_id="r"), 1)])
     before = fold.state.copy()

@@ -12,8 +12,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 from bussrv import events as ev
 from bussrv.journal.memory import MemoryJournal
-from bussrv.registry import newcomers
-from bussrv.registry.registry import Identity
+from bussrv.registry import deferred_openings
+from bussrv.registry.claims import Claims
 from bussrv.values import ModeInterest, Traffic
 from tests.journal.support import fold
 from tests.registry.support import SERVER, Bench, Watcher
@@ -93,13 +93,13 @@ def contents(state):
 
 
 class RegistryMachine(RuleBasedStateMachine):
-    BURST = newcomers.STRANGER_BURST
+    BURST = deferred_openings.STRANGER_BURST
     sessions = Bundle("sessions")
 
     @initialize()
     def begin(self):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(newcomers, "STRANGER_BURST", self.BURST)
+            patch.setattr(deferred_openings, "STRANGER_BURST", self.BURST)
             self.bench = Bench(WatchedJournal())
         self.registry, self.journal = self.bench.registry, self.bench.journal
         self.meddler, self.last = Meddler(self.do_close), Watcher()
@@ -108,7 +108,7 @@ class RegistryMachine(RuleBasedStateMachine):
         self.mode = "open"
         self.there, self.planned = {}, {}
         self.pending = []
-        self.refused = 0
+        self.refused, self.deferred = 0, 0
         self.opened, self.closed, self.acted, self.late = [], [], set(), set()
 
     # What clients do.
@@ -119,7 +119,9 @@ class RegistryMachine(RuleBasedStateMachine):
         self.opened.append(session.id)
         if session.id in self.unwritten():
             self.late.add(session.id)
-        assert len(self.late) <= max(0, len(self.opened) - self.BURST)
+        self.deferred += self.mode == "failing"
+        assert self.mode != "failing" or session.id in self.late
+        assert len(self.late) <= max(0, len(self.opened) - self.BURST) + self.deferred
         # It may have been closed at once by the meddler.
         if session.id not in self.closed:
             self.there[session.id] = Entry(session.routing_id)
@@ -156,7 +158,7 @@ class RegistryMachine(RuleBasedStateMachine):
         others_own = self.planned[other].own if other in self.planned else "free"
         wanted = others_own if wanted == OTHERS_OWN else wanted
         further = tuple(others_own if each == OTHERS_OWN else each for each in further)
-        identity = Identity(session_id=session_id, routing_id=wanted, routing_ids=further, name="n")
+        claims = Claims(session_id=session_id, routing_id=wanted, routing_ids=further, name="n")
         own, others = None, ()
         if session_id in self.planned:
             own, others = self.granted(session_id, wanted, further)
@@ -166,7 +168,7 @@ class RegistryMachine(RuleBasedStateMachine):
 
         self.ask(
             session_id,
-            lambda: self.registry.identify(identity, interest),
+            lambda: self.registry.identify(claims, interest),
             change,
             journaled=False,
             result=lambda it: (it.id, it.routing_id, it.routing_ids) == (session_id, own, others),
@@ -276,9 +278,12 @@ class RegistryMachine(RuleBasedStateMachine):
         self.bench.clock.advance(1)
         if session_id not in self.planned:
             refusal = "session-closed"
-        elif refusal is not None and journaled:
+        elif refusal is not None and journaled and self.mode != "failing":
             self.refused += 1
             self.acted.add(session_id)
+        elif refusal is None and change is not None and self.mode == "failing" and session_id in self.unwritten():
+            # Neither is it tried, nor is the opening written for it.
+            refusal = "journal-unavailable"
         outcomes = []
         if refusal is not None or change is None:
             do().addCallbacks(outcomes.append, lambda failure: outcomes.append(failure.value.reason))
@@ -423,6 +428,8 @@ class RegistryMachine(RuleBasedStateMachine):
             return
         if self.mode == "held":
             self.release()
+        elif self.mode == "failing":
+            self.recover()
         for session_id in tuple(self.there):
             self.do_close(session_id)
         closed = [event.session for event in self.bench.records(ev.SessionClosed)]

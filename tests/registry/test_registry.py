@@ -4,10 +4,11 @@ import pytest
 from zope.interface.verify import verifyClass, verifyObject
 
 from bussrv import events as ev
-from bussrv.interfaces import IRegistry, IRegistryObserver, ISession
 from bussrv.journal.memory import MemoryJournal
-from bussrv.registry.registry import Identity, Registry
-from bussrv.registry.state import Session
+from bussrv.registry.claims import Claims
+from bussrv.registry.interfaces import IRegistry, IRegistryObserver
+from bussrv.registry.registry import Registry
+from bussrv.registry.session import ISession, Session
 from bussrv.registry.throttle import STRANGER_BURST, STRANGER_RATE
 from bussrv.values import ModeInterest, Traffic
 from tests.journal.support import fold
@@ -93,7 +94,7 @@ def test_what_a_session_provided_is_unregistered_before_it_is_closed(bench):
 def changes(bench, session_id):
     registry = bench.registry
     return {
-        "identify": lambda: registry.identify(Identity(session_id=session_id, name="n"), EVERYTHING),
+        "identify": lambda: registry.identify(Claims(session_id=session_id, name="n"), EVERYTHING),
         "register": lambda: registry.register_service(session_id, "tv"),
         "unregister": lambda: registry.unregister_service(session_id, "old tv"),
         "subscribe": lambda: registry.subscribe(session_id, "clock", {"version": 2}),
@@ -175,7 +176,7 @@ def test_of_two_who_ask_for_one_routing_id_the_first_gets_it(bench):
     first, second = bench.open(), bench.open()
     bench.journal.hold()
     outcomes = [
-        outcome_of(bench.registry.identify(Identity(session_id=each, routing_id="door"), EVERYTHING))
+        outcome_of(bench.registry.identify(Claims(session_id=each, routing_id="door"), EVERYTHING))
         for each in (first, second)
     ]
     bench.journal.release()
@@ -187,14 +188,14 @@ def test_of_two_who_ask_for_one_routing_id_the_first_gets_it(bench):
 def test_a_routing_id_that_is_just_given_up_is_not_given_away_when_that_fails(bench):
     """Who gives it up keeps it then, and who asked for it has to ask again."""
     first, second = bench.open(), bench.open()
-    bench.registry.identify(Identity(session_id=first, routing_id="door"), EVERYTHING)
+    bench.registry.identify(Claims(session_id=first, routing_id="door"), EVERYTHING)
     bench.journal.hold()
-    given_up = outcome_of(bench.registry.identify(Identity(session_id=first, routing_id="gate"), EVERYTHING))
-    taken = outcome_of(bench.registry.identify(Identity(session_id=second, routing_id="door"), EVERYTHING))
+    given_up = outcome_of(bench.registry.identify(Claims(session_id=first, routing_id="gate"), EVERYTHING))
+    taken = outcome_of(bench.registry.identify(Claims(session_id=second, routing_id="door"), EVERYTHING))
     bench.journal.fail("full")
     bench.journal.fail(None)
     assert (given_up, taken) == (["journal-unavailable"], ["journal-unavailable"])
-    again = outcome_of(bench.registry.identify(Identity(session_id=second, routing_id="door"), EVERYTHING))
+    again = outcome_of(bench.registry.identify(Claims(session_id=second, routing_id="door"), EVERYTHING))
     assert (bench.state.owner("door"), again[0].routing_id) == (first, "fresh2")
 
 
@@ -220,13 +221,27 @@ def test_who_asks_again_as_soon_as_it_is_refused_is_not_mistaken_for_the_others(
     assert bench.state == fold(bench.journal.records)
 
 
+def test_who_proved_who_it_is_stays_that_whatever_it_claims(bench):
+    session_id = bench.open()
+    proof = {**bench.state.sessions[session_id].about(), "actor": "anna"}
+    bench.registry.note(ev.AuthSucceeded(method="password", **proof))
+    claim = Claims(session_id=session_id, claimed="ben")
+    session = outcome_of(bench.registry.identify(claim, NOTHING))[0]
+    assert (session.actor, session.claimed) == ("anna", "ben")
+    assert bench.watcher.names()[:3] == ["session.opened", "auth.succeeded", "session.identified"]
+    assert bench.state == fold(bench.journal.records)
+    bench.registry.close_session(session_id, "client-closed", Traffic())
+    closed = bench.journal.records[-1].event
+    assert (closed.actor, closed.claimed) == ("anna", "ben")
+
+
 def test_an_identity_replaces_the_one_before(bench):
     session_id = bench.open()
     identify = bench.registry.identify
-    identify(Identity(session_id=session_id, routing_id="door", routing_ids=("a", "a", SERVER), actor="anna"), NOTHING)
-    session = outcome_of(identify(Identity(session_id=session_id, name="panel"), EVERYTHING))[0]
+    identify(Claims(session_id=session_id, routing_id="door", routing_ids=("a", "a", SERVER), claimed="anna"), NOTHING)
+    session = outcome_of(identify(Claims(session_id=session_id, name="panel"), EVERYTHING))[0]
     assert session is bench.state.sessions[session_id]
-    assert (session.routing_id, session.routing_ids, session.actor, session.name) == ("door", (), None, "panel")
+    assert (session.routing_id, session.routing_ids, session.claimed, session.name) == ("door", (), None, "panel")
     assert bench.state.subscription(session_id, None).interest == EVERYTHING
     assert bench.watcher.names()[1:] == [
         "session.identified",
@@ -412,7 +427,7 @@ def test_of_a_session_that_is_gone_nothing_is_journaled(bench):
     written = len(bench.journal.records)
     for ask, service, _, _ in refusals(bench, session_id):
         assert outcome_of(ask(session_id, service)) == ["session-closed"]
-    assert outcome_of(bench.registry.identify(Identity(session_id=session_id), EVERYTHING)) == ["session-closed"]
+    assert outcome_of(bench.registry.identify(Claims(session_id=session_id), EVERYTHING)) == ["session-closed"]
     bench.registry.refuse_subscription(session_id, "tv", "no-such-service")
     assert len(bench.journal.records) == written
 
@@ -451,8 +466,8 @@ def test_nobody_fills_the_journal_with_refusals(bench):
         ("10.0.0.1", "10.0.0.1:2", True),
         ("10.0.0.1:1", "10.0.0.2:1", False),
         ("[2001:db8::1]:1", "[2001:db8::1]:2", True),
-        ("[2001:db8::1]:1", "[2001:db8::2]:1", False),
-        ("2001:db8::1", "2001:db8::2", False),
+        ("[2001:db8::1]:1", "[2001:db8::2]:1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
         ("/run/a.sock", "/run/b.sock", False),
         (None, None, True),
     ],
@@ -511,8 +526,8 @@ def test_observers_hear_in_order_even_when_one_of_them_closes_sessions():
 def test_a_session_that_is_closed_while_its_own_change_is_told():
     bench = meddling(ev.SubscriptionAdded, lambda bench, event: close(bench, event.session, "slow-consumer"))
     session_id = bench.open()
-    identity = Identity(session_id=session_id)
-    assert outcome_of(bench.registry.identify(identity, EVERYTHING)) == ["session-closed"]
+    claims = Claims(session_id=session_id)
+    assert outcome_of(bench.registry.identify(claims, EVERYTHING)) == ["session-closed"]
     check_all_heard_the_same(bench)
 
 
@@ -550,3 +565,51 @@ def test_an_observer_that_fails_hurts_nobody_else():
     assert outcome_of(bench.registry.register_service(session_id, "tv")) == [None]
     close(bench, session_id)
     check_all_heard_the_same(bench)
+
+
+# Names that could once be new, and routing ids that are held.
+
+ODD = "\u200bbus"
+
+
+def test_a_service_whose_name_could_not_be_new_is_subscribed_to_and_unregistered_like_any_other():
+    bench = Bench()
+    provider, watcher, other = bench.open(), bench.open(), bench.open()
+    session = bench.state.sessions[provider]
+    bench.state.apply(ev.ServiceRegistered(service=ODD, **session.about()), 0)
+    registry = bench.registry
+    for done in (registry.register_service(provider, ODD), registry.subscribe(watcher, ODD)):
+        assert done.called
+        assert done.result is None
+    for refused in (registry.register_service(other, ODD), registry.subscribe(other, f"{ODD}!")):
+        assert failed(refused) == "bad-service-name"
+    assert registry.unregister_service(provider, ODD).result is None
+    assert registry.unsubscribe(watcher, ODD).result is None
+    assert failed(registry.register_service(provider, ODD)) == "bad-service-name"
+
+
+def failed(deferred):
+    reasons = []
+    deferred.addErrback(lambda failure: reasons.append(failure.value.reason))
+    return reasons[0]
+
+
+def test_a_routing_id_is_held_for_the_actor_or_the_address_that_had_it():
+    bench = Bench()
+
+    def granted(peer, wanted=None, *further):
+        session = bench.open(peer)
+        bench.registry.identify(Claims(session_id=session, routing_id=wanted, routing_ids=further), None)
+        identified = bench.state.sessions[session]
+        bench.registry.close_session(session, "client-closed", Traffic())
+        return [identified.routing_id, *identified.routing_ids]
+
+    assert granted("10.0.0.1:1", "ann") == ["ann"]
+    assert "ann" not in granted("10.0.0.2:1", "ann", "ann")
+    assert "ann" in granted("10.0.0.1:2", None, "ann")
+    bench.clock.advance(59.9)
+    assert granted("10.0.0.1:3", "ann") == ["ann"]
+    bench.clock.advance(59.9)
+    assert "ann" not in granted("10.0.0.2:1", "ann")
+    bench.clock.advance(0.2)
+    assert granted("10.0.0.2:1", "ann") == ["ann"]

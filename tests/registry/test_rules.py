@@ -6,6 +6,7 @@ from bussrv import events as ev
 from bussrv.errors import REASONS, Refused
 from bussrv.registry import rules
 from bussrv.registry.state import RegistryState
+from tests.tables import each_row
 
 
 @pytest.fixture
@@ -17,6 +18,11 @@ def state():
     state.apply(ev.ServiceRegistered(session="s0", service="tv"), 0)
     state.apply(ev.SubscriptionAdded(session="s0", service="radio"), 0)
     return state
+
+
+def is_kept(session, routing_id, role):
+    """The server's own routing id, and one that is held for somebody else."""
+    return routing_id in ("server", "held")
 
 
 def refused(function, *args):
@@ -32,11 +38,13 @@ def test_a_session_has_to_be_open(state):
     assert refused(rules.open_session, state, "gone") == "session-closed"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "reason"),
     [
         ("bus/", "reserved-name"),
         ("bus/clock", "reserved-name"),
+        ("Bus/clock", "reserved-name"),
+        ("\uff22us\u2215clock", "reserved-name"),
         ("", "bad-service-name"),
         ("a\nb", "bad-service-name"),
         ("\ud800", "bad-service-name"),
@@ -49,7 +57,7 @@ def test_names_that_may_not_be_registered(name, reason):
     assert refused(rules.may_register, name) == reason
 
 
-@pytest.mark.parametrize("name", ["tv", "bus", "Bus/clock", "a b", "ü" * 127, "x" * 255])
+@each_row("name", ["tv", "bus", "a bus/clock", "b\u200dus", "a b", "ü" * 127, "x" * 255])
 def test_names_that_may_be_registered(name):
     rules.may_register(name)
 
@@ -77,10 +85,11 @@ def test_only_what_is_subscribed_is_unsubscribed(state):
         ("both", "own"),
         ("shared", "own"),
         ("server", "own"),
+        ("held", "own"),
     ],
 )
 def test_a_routing_id_is_granted_when_it_is_free(state, wanted, granted):
-    assert rules.grant_routing_id(state, state.sessions["s0"], wanted, "server") == granted
+    assert rules.grant_routing_id(state, state.sessions["s0"], wanted, is_kept) == granted
 
 
 @pytest.mark.parametrize(
@@ -88,8 +97,8 @@ def test_a_routing_id_is_granted_when_it_is_free(state, wanted, granted):
     [
         ((), ()),
         (("a", "b", "a"), ("a", "b")),
-        (("other", "server", "", "own", "shared", "both"), ("own", "shared", "both")),
+        (("other", "server", "", "own", "shared", "both", "held"), ("own", "shared", "both")),
     ],
 )
 def test_further_routing_ids_may_be_shared_but_belong_to_nobody(state, wanted, granted):
-    assert rules.grant_routing_ids(state, state.sessions["s0"], wanted, "server") == granted
+    assert rules.grant_routing_ids(state, state.sessions["s0"], wanted, is_kept) == granted

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bussrv import events as ev
-from bussrv.registry.state import RegistryState, Session
+from bussrv.registry.session import Session
+from bussrv.registry.state import RegistryState
 from bussrv.values import ModeInterest
 from tests.journal.strategies import events as any_events
 
@@ -69,6 +70,8 @@ def check_indexes(state):
     for session_id in [*SESSIONS, "", "unknown"]:
         provided = {name for name, providers in state.services.items() if session_id in providers}
         assert state.provided_by(session_id) == provided
+    homes = [(state.sessions[each].home, name) for name, providers in state.services.items() for each in providers]
+    assert state.own_services == sum(home is None and not name.startswith("bus/") for home, name in homes)
 
 
 def check_entries(state):
@@ -128,6 +131,8 @@ def test_a_copy_shares_nothing_that_changes():
     twin = vars(state.copy())
     for name, entries in vars(state).items():
         assert entries
+        if isinstance(entries, int):
+            continue
         assert twin[name] is not entries
         for key, entry in entries.items():
             assert twin[name][key] == entry
@@ -170,6 +175,7 @@ def test_a_session_is_as_its_events_say():
                 routing_id="hall",
                 routing_ids=("a", "b"),
                 actor="anna",
+                claimed="ben",
                 name="n",
                 role="server",
                 vocabulary="v",
@@ -186,6 +192,7 @@ def test_a_session_is_as_its_events_say():
             persistent=True,
             routing_ids=("a", "b"),
             actor="anna",
+            claimed="ben",
             name="n",
             role="server",
             vocabulary="v",

@@ -63,6 +63,19 @@ def test_nobody_gets_more_than_the_rate_and_everything_is_accounted_for(calls, r
                 assert last - first + 1 <= burst + float(end - start) * rate + 1e-6
 
 
+@given(st.lists(st.integers(-10_000, 10_000), max_size=50), st.integers(1, 5))
+def test_however_the_clock_is_set_only_time_that_passed_gives_tokens(steps, burst):
+    now, passed, admitted = 0.0, 0.0, 0
+    bucket = Throttle(1.0, burst, lambda: now)
+    for step in steps:
+        now += step
+        passed += max(0, step)
+        had = bucket.admit("a") is not None
+        admitted += had
+        assert had or step < 1
+        assert admitted <= burst + passed
+
+
 def test_keys_do_not_share():
     bucket = Throttle(1.0, 2, lambda: 0.0)
     assert [bucket.admit("a") for _ in range(3)] == [0, 0, None]

@@ -14,7 +14,8 @@ from bussrv.journal import closed
 from bussrv.journal.batch import Rotation
 from bussrv.journal.files import Files
 from bussrv.journal.keys import generate
-from bussrv.journal.manifest import MANIFEST_NAME, read_manifest
+from bussrv.journal.manifest import MANIFEST_NAME
+from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.segment import is_compressed, list_segments
 from bussrv.journal.upkeep import Policy
 from bussrv.journal.verify import verify

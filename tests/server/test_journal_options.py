@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
-from bussrv.errors import ConfigError
 from bussrv.journal.batch import Rotation
 from bussrv.journal.upkeep import Policy
-from bussrv.server import config
 from bussrv.server.journal import JournalConfig
-from bussrv.server.options import Options, StartError, wire_formats
+from bussrv.server.options import Options, StartError
+from tests.server.configs import configured
 
 EVERYTHING: dict[str, Any] = {
     "journal": "there",
@@ -63,43 +62,11 @@ def test_what_the_configuration_file_says(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_what_goes_unsaid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = config.build({}, wire_formats()).journal
-    assert found == JournalConfig(directory=tmp_path / config.DEFAULT_JOURNAL)
+    found = configured({}).journal
+    assert found == JournalConfig(directory=tmp_path / "bussrv-journal")
     assert found.rotation == Rotation(bytes=64 << 20, age=3600.0)
     assert found.policy == Policy(seal_interval=60.0, compress=False, retain_age=None, retain_bytes=None)
     assert (found.sync, found.key, found.pseudonyms, found.salvage) == ("always", None, None, False)
-
-
-@pytest.mark.parametrize("name", ["journal-segment-bytes", "journal-retain-bytes"])
-@pytest.mark.parametrize("value", ["0", "-1", "many", "1.5", 1.5, True])
-def test_bytes_are_a_whole_number_of_1_or_more(name: str, value: Any) -> None:
-    with pytest.raises(ConfigError, match=f"--{name}: .* is not a whole number of 1 or more"):
-        config.build({name: value}, wire_formats())
-
-
-@pytest.mark.parametrize("name", ["journal-segment-age", "journal-seal-interval", "journal-retain-age"])
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [("0", "must be more than 0"), ("-1", "is not a number"), ("soon", "is not a number"), ("inf", "is not a number")],
-)
-def test_an_age_is_a_number_of_seconds_above_0(name: str, value: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=f"--{name}: .*{said}"):
-        config.build({name: value}, wire_formats())
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
-        ("journal-compress", "yes", "'yes' is neither true nor false"),
-        ("journal-salvage", 1, "1 is neither true nor false"),
-        ("journal-key", "", "'' is not a text"),
-        ("journal-pseudonyms", 3, "3 is not a text"),
-        ("journal-sync", "never", "'never' is none of always, interval, off"),
-    ],
-)
-def test_what_makes_no_sense_is_said_with_the_name_of_the_option(name: str, value: Any, said: str) -> None:
-    with pytest.raises(ConfigError, match=f"--{name}: {said}"):
-        config.build({name: value}, wire_formats())
 
 
 def test_a_bad_value_is_one_sentence(capfd: pytest.CaptureFixture[str]) -> None:

@@ -12,8 +12,10 @@ from twisted.internet.protocol import Protocol
 from bussrv import events as ev
 from bussrv.journal.reading import read_journal
 from bussrv.server import config
-from bussrv.server.options import StartError, wire_formats
+from bussrv.server.options import StartError
+from bussrv.server.plugins import wire_formats
 from bussrv.server.service import BusService
+from bussrv.server.sources import of_command_line
 from bussrv.wire.objects import BusObject, ObjectReader, encode
 
 FREE = dict.fromkeys(("objects", "business", "inbus", "spp"), "0")
@@ -46,7 +48,9 @@ class Client(Protocol):
 
 def service(journal: Path | str, **options: str) -> BusService:
     formats = wire_formats()
-    return BusService(config.build({**FREE, "journal": str(journal), **options}, formats), formats, reactor)
+    return BusService(
+        config.build(of_command_line({**FREE, "journal": str(journal), **options}), formats), formats, reactor
+    )
 
 
 @pytest_twisted.ensureDeferred

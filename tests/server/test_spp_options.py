@@ -8,28 +8,29 @@ import pytest
 from bussrv.client.spp import SppClient
 from bussrv.errors import ConfigError
 from bussrv.formats.spp_users import SecretHash
-from bussrv.server import config
 from bussrv.server.options import Options
 from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
+from tests.server.configs import configured
+from tests.tables import each_row
 
 ANN = "ann:" + str(SecretHash(b"salt", bytes(32), 1 << 14, 8, 1).made_of(b"s3cret"))
 
 
 def test_without_them_everybody_may_watch_and_slow_clients_are_disconnected() -> None:
-    settings = config.settings({})
+    settings = configured({}).settings
     assert (settings.spp_users, settings.slow_spp) == (None, "disconnect")
 
 
-@pytest.mark.parametrize("value", ["spp=coalesce", ["spp=coalesce"], ["spp=disconnect", "spp=coalesce"]])
+@each_row("value", ["spp=coalesce", ["spp=coalesce"], ["spp=disconnect", "spp=coalesce"]])
 def test_the_policy_for_slow_clients(value: Any) -> None:
-    assert config.settings({"slow": value}).slow_spp == "coalesce"
+    assert configured({"slow": value}).settings.slow_spp == "coalesce"
 
 
-@pytest.mark.parametrize("value", ["coalesce", "spp", "spp=", "spp=drop", "objects=coalesce", "", 7, ["spp=x"], [7]])
+@each_row("value", ["coalesce", "spp", "spp=", "spp=drop", "objects=coalesce", "", 7, ["spp=x"], [7]])
 def test_policies_that_there_are_not(value: Any) -> None:
     with pytest.raises(ConfigError, match=r"^--slow: "):
-        config.settings({"slow": value})
+        configured({"slow": value})
 
 
 def test_the_command_line(tmp_path: Path) -> None:
@@ -48,12 +49,14 @@ def test_the_configuration_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert (settings.slow_spp, settings.spp_users) == ("coalesce", tmp_path / "users")
 
 
+@pytest.mark.processes
 def test_a_server_does_not_start_with_a_file_that_makes_no_sense(tmp_path: Path) -> None:
     (tmp_path / "users").write_text("ann:s3cret\n")
-    with pytest.raises(RuntimeError, match=r"bussrv: --spp: .*users, line 1: not of the form"):
+    with pytest.raises(RuntimeError, match=r"bussrv: --spp-users: .*users, line 1: not of the form"):
         RunningServer("off", ["--spp-users", str(tmp_path / "users")])
 
 
+@pytest.mark.processes
 def test_a_server_that_asks_who_watches(tmp_path: Path) -> None:
     (tmp_path / "users").write_text(ANN)
     with RunningServer("off", ["--spp-users", str(tmp_path / "users"), "--slow", "spp=coalesce"]) as server:

@@ -7,7 +7,7 @@ from zope.interface.verify import verifyObject
 from bussrv import events as ev
 from bussrv.interfaces import IHostedService, IServiceHost, IServiceObject
 from bussrv.plugin import HostedService
-from bussrv.server.options import hosted_services
+from bussrv.server.plugins import hosted_services
 from bussrv.services.hosting import Host
 from bussrv.wire import spp
 from tests.formats.network import Network

@@ -1,10 +1,10 @@
 """The buffer under every reader, held against plain bytes."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bussrv.wire.buffer import ReceiveBuffer
+from tests.tables import each_row
 
 steps = st.lists(
     st.one_of(
@@ -46,7 +46,7 @@ def test_starts_empty():
     assert buffer.find(b"a", 10) == -1
 
 
-@pytest.mark.parametrize(("limit", "found"), [(0, -1), (2, -1), (3, 2), (100, 2)])
+@each_row(("limit", "found"), [(0, -1), (2, -1), (3, 2), (100, 2)])
 def test_find_looks_no_further_than_its_limit(limit, found):
     buffer = ReceiveBuffer()
     buffer.feed(b"--ab!")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from bussrv.errors import REASONS, RemoteProtocolError
 from bussrv.wire import inbus
 from bussrv.wire.inbus import Datagram
+from tests.tables import each_row
 
 VECTORS = json.loads(Path(__file__).parents[1].joinpath("vectors", "inbus.json").read_text("utf-8"))["vectors"]
 GOOD = [vector for vector in VECTORS if "datagram" in vector]
@@ -190,7 +191,7 @@ def test_any_json_gives_a_datagram_or_a_protocol_error(value):
     assert outcome(inbus.decode, json.dumps(value).encode())[0] in REASONS
 
 
-@pytest.mark.parametrize("opening", ["[", '{"a":', "[[{}],"], ids=["arrays", "objects", "a mixture"])
+@each_row("opening", ["[", '{"a":', "[[{}],"], ids=["arrays", "objects", "a mixture"])
 def test_deep_nesting_is_refused_however_deep_the_stack_is(opening):
     data = (opening * (inbus.MAX_DATAGRAM // len(opening))).encode()
 
@@ -200,7 +201,7 @@ def test_deep_nesting_is_refused_however_deep_the_stack_is(opening):
     assert deeper(0)[0] == deeper(sys.getrecursionlimit() // 2)[0] == "nesting-too-deep"
 
 
-@pytest.mark.parametrize("run", ['"', '\\"', '"\\"', "[]", "{}", '""', "\\", "1", "-", "é"])
+@each_row("run", ['"', '\\"', '"\\"', "[]", "{}", '""', "\\", "1", "-", "é"])
 def test_hostile_datagrams_take_no_time(run):
     text = "[" * 63 + '{"' + run * (inbus.MAX_DATAGRAM // len(run.encode()) - 40)
     assert outcome(inbus.decode, text.encode())[0] in REASONS
@@ -212,7 +213,7 @@ def test_numbers_of_any_length_are_read():
     assert inbus.decode(data % b"9223372036854775807").app_type == (1 << 63) - 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "message"),
     [
         ({"version": 0}, "version is 1 or 2, not 0"),

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from bussrv.errors import REASONS, RemoteProtocolError
 from bussrv.wire import objects
+from bussrv.wire.faults import check_text
+from bussrv.wire.forwarded import with_route
 from bussrv.wire.objects import BadObject, BusObject, ObjectReader, encode, read_head
-from bussrv.wire.onward import with_route
+from tests.tables import each_row
 from tests.wire import chunks as chunked
 from tests.wire.chunks import chunks_of, in_bytes
 
@@ -22,7 +24,7 @@ VECTORS = {
 }
 EVERY = [(name, vector) for name, file in VECTORS.items() for vector in file["vectors"]]
 
-every_vector = pytest.mark.parametrize(
+every_vector = each_row(
     "vector", [vector for _, vector in EVERY], ids=[f"{name}: {vector['name']}" for name, vector in EVERY]
 )
 
@@ -58,8 +60,8 @@ def read(chunks, **limits):
 
 
 @every_vector
-@pytest.mark.parametrize("cut", [lambda data: [data], in_bytes], ids=["whole", "byte by byte"])
-@pytest.mark.parametrize("tail", [b"", TAIL, MALFORMED_TAIL], ids=["alone", "with a tail", "with a malformed tail"])
+@each_row("cut", [lambda data: [data], in_bytes], ids=["whole", "byte by byte"])
+@each_row("tail", [b"", TAIL, MALFORMED_TAIL], ids=["alone", "with a tail", "with a malformed tail"])
 def test_vectors(vector, cut, tail):
     if "not whole" in vector["name"]:
         tail = b""
@@ -348,6 +350,32 @@ def test_every_chunking_of_an_altered_stream_gives_the_same_events_and_error(dat
     assert read(draw.draw(chunks_of(data)), **limits) == whole
 
 
+@given(streams, st.integers(0, 10), st.data())
+def test_a_payload_that_is_not_gathered_changes_nothing_but_itself(data, most, draw):
+    expected, error = read([data])
+    reader = ObjectReader()
+    reader.gather(most)
+    events, _, said = chunked.read(reader, draw.draw(chunks_of(data)))
+    assert (said and said.reason) == (error and error["reason"])
+    for event, whole in zip(chain.from_iterable(events), expected, strict=True):
+        if isinstance(event, BusObject) and event.head.size > most and not event.payload:
+            assert (event.metadata, event.head) == (whole.metadata, whole.head)
+        else:
+            assert event == whole
+
+
+@each_row("metadata", [b'{"size":1000000}', b'{"size":1000000,"to":7}'], ids=["sound", "bad"])
+def test_a_payload_that_is_not_gathered_is_not_held(metadata):
+    reader = ObjectReader()
+    reader.gather(1000)
+    data = metadata + b"\0" + bytes(1_000_000) + TAIL
+    events, held, error = chunked.read(reader, [data[at : at + 7000] for at in range(0, len(data), 7000)])
+    first, last = chain.from_iterable(events)
+    assert (max(held), error) == (0, None)
+    assert isinstance(first, BadObject) or first.payload == b""
+    assert seen(last) == {"fields": {"event": "tail"}, "payload": ""}
+
+
 def test_an_error_is_the_last_event():
     reader = ObjectReader()
     reader.feed(b"[]\0{}\0")
@@ -398,7 +426,7 @@ def test_what_waits_is_bounded(max_metadata, max_payload, data, draw):
     read(draw.draw(chunks_of(data)), max_metadata=max_metadata, max_payload=max_payload)
 
 
-@pytest.mark.parametrize("levels", [1, 2, 5, 64])
+@each_row("levels", [1, 2, 5, 64])
 def test_nesting_has_a_limit(levels):
     deep = b'{"a":' * (levels - 1) + b"{}" + b"}" * (levels - 1)
     assert read_head(deep, levels) == read_head(b"{}")
@@ -408,7 +436,7 @@ def test_nesting_has_a_limit(levels):
         assert (caught.value.reason, caught.value.position) == ("nesting-too-deep", 5 * (levels - 1))
 
 
-@pytest.mark.parametrize("most", [1, 5, 64])
+@each_row("most", [1, 5, 64])
 def test_nesting_has_the_same_limit_however_few_bytes_it_takes(most):
     for levels, arrays in [(each, arrays) for each in (most, most + 1) for arrays in range(each)]:
         objects_ = levels - arrays
@@ -419,12 +447,49 @@ def test_nesting_has_the_same_limit_however_few_bytes_it_takes(most):
         assert (len(events), error and error["reason"]) == ((1, None) if levels == most else (0, "nesting-too-deep"))
 
 
+@given(
+    st.lists(st.sampled_from(["[", "]", "{", "}", '"[]"', '"\\\\"', '"\\"{"', '"', "\\", "a", ","])), st.integers(1, 3)
+)
+def test_nesting_is_the_same_however_it_is_found(tokens, most):
+    text = "".join(tokens).encode()
+    try:
+        check_text(text, most)
+        found = False
+    except RemoteProtocolError:
+        found = True
+    assert found == is_deeper(text, most)
+
+
+def is_deeper(text, most):
+    """Byte by byte."""
+    depth, in_string, is_escaped = 0, False, False
+    for byte in text.decode():
+        if in_string:
+            in_string = is_escaped or byte != '"'
+            is_escaped = byte == "\\" and not is_escaped
+        elif byte == '"':
+            in_string = True
+        else:
+            depth += (byte in "[{") - (byte in "]}")
+            if depth > most:
+                return True
+    return False
+
+
+def test_many_brackets_are_checked_in_no_time():
+    text = b'{"x":[' + b",".join([b"[]"] * 20000) + b"]}"
+    began = time.process_time()
+    for _ in range(20):
+        check_text(text, 64)
+    assert (time.process_time() - began) / 20 < 0.003
+
+
 def test_nesting_is_not_how_many_there_are():
     assert read_head(b'{"a":[' + b"[],{}," * 100 + b"[]]}", 3) == read_head(b"{}")
 
 
-@pytest.mark.parametrize("run", ['"', '\\"', '"\\"', "[]", "{}", '""', "\\", "1", "-", "é", "\\ud800", "[", '{"a":'])
-@pytest.mark.parametrize("opening", ["", "[" * 64 + '{"'], ids=["alone", "behind brackets"])
+@each_row("run", ['"', '\\"', '"\\"', "[]", "{}", '""', "\\", "1", "-", "é", "\\ud800", "[", '{"a":'])
+@each_row("opening", ["", "[" * 64 + '{"'], ids=["alone", "behind brackets"])
 def test_hostile_metadata_takes_no_time(run, opening):
     metadata = (opening + run * (65536 // len(run.encode()))).encode()
     began = time.process_time()
@@ -473,7 +538,7 @@ def test_ordinary_metadata_is_read_the_fast_way(fields):
     assert head.event == fields.get("event")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("metadata", "attribute", "value"),
     [
         ('{"id":"x"}', "id", "x"),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from bussrv.errors import REASONS, RemoteProtocolError
 from bussrv.wire import spp
+from tests.tables import each_row
 from tests.wire import chunks as chunked
 from tests.wire.chunks import chunks_of, in_bytes
 
@@ -19,7 +20,7 @@ SIDES = ("client", "server")
 # Drawn, not parametrized: pytest-twisted wraps a Hypothesis test again for every parameter, and then into itself.
 sides = st.sampled_from(SIDES)
 
-every_vector = pytest.mark.parametrize("vector", VECTORS, ids=[vector["name"] for vector in VECTORS])
+every_vector = each_row("vector", VECTORS, ids=[vector["name"] for vector in VECTORS])
 
 
 def event(fields):
@@ -85,8 +86,8 @@ malformed = st.sampled_from(
 
 
 @every_vector
-@pytest.mark.parametrize("cut", [lambda data: [data], in_bytes], ids=["whole", "byte by byte"])
-@pytest.mark.parametrize("tail", [False, True], ids=["alone", "with a tail"])
+@each_row("cut", [lambda data: [data], in_bytes], ids=["whole", "byte by byte"])
+@each_row("tail", [False, True], ids=["alone", "with a tail"])
 def test_vectors(vector, cut, tail):
     data = bytes.fromhex(vector["hex"])
     events = [event(fields) for fields in vector["events"]]
@@ -105,7 +106,7 @@ def test_vectors_show_every_event_and_every_error():
     assert reasons <= REASONS.keys()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "packet"),
     [
         ("subscribe", spp.subscribe("clock")),
@@ -162,8 +163,8 @@ def test_altered_packets_give_the_same_events_or_protocol_error_however_they_are
     assert read(side, data.draw(chunks_of(bytes(stream))), 1000) == (events, error)
 
 
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("msgtype", [0, 1, 2, 3, 16, 32, 0xFFFFFFFF])
+@each_row("side", SIDES)
+@each_row("msgtype", [0, 1, 2, 3, 16, 32, 0xFFFFFFFF])
 def test_a_length_over_the_limit_is_refused_at_the_header(side, msgtype):
     header = struct.pack(">II", msgtype, 101)
     events, error = read(side, [header[:7]], 100)
@@ -179,7 +180,7 @@ def test_a_packet_of_the_greatest_length_is_read():
     assert read("server", [spp.info("clock", bytes(spp.MAX_PACKET - 12))])[1] == ("packet-too-large", 4)
 
 
-@pytest.mark.parametrize("side", SIDES)
+@each_row("side", SIDES)
 def test_what_is_ignored_is_not_gathered(side):
     reader = spp.SppReader(side)
     reader.feed(struct.pack(">II", 0, spp.MAX_PACKET))
@@ -192,7 +193,7 @@ def test_what_is_ignored_is_not_gathered(side):
     assert drain(reader) == [spp.Other(32, b"x")]
 
 
-@pytest.mark.parametrize("side", SIDES)
+@each_row("side", SIDES)
 def test_an_error_stays(side):
     reader = spp.SppReader(side)
     reader.feed(packed(1, b""))
@@ -205,7 +206,7 @@ def test_an_error_stays(side):
         assert again.value is first.value
 
 
-@pytest.mark.parametrize(
+@each_row(
     "event",
     [
         spp.Subscribe("a"),
@@ -267,7 +268,7 @@ def test_any_credentials_are_read_or_refused(data):
         assert data.startswith(again)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "reason", "position"),
     [
         (b"", "packet-too-short", 8),
@@ -299,19 +300,19 @@ def test_an_authentication_result_without_a_code():
     assert (caught.value.reason, caught.value.position) == ("packet-too-short", 8)
 
 
-@pytest.mark.parametrize("code", [-1, 1 << 32])
+@each_row("code", [-1, 1 << 32])
 def test_a_code_that_is_no_integer(code):
     with pytest.raises(ValueError, match=str(code)):
         spp.auth_result(code)
 
 
-@pytest.mark.parametrize("msgtype", [-1, 0, 1, 16, 31, 1 << 32])
+@each_row("msgtype", [-1, 0, 1, 16, 31, 1 << 32])
 def test_types_of_the_protocol_are_no_other_messages(msgtype):
     with pytest.raises(ValueError, match="types from 32"):
         spp.other(msgtype, b"")
 
 
-@pytest.mark.parametrize("encode", [spp.subscribe, spp.unsubscribe, spp.offer, spp.removed])
+@each_row("encode", [spp.subscribe, spp.unsubscribe, spp.offer, spp.removed])
 def test_names_that_are_no_text_are_refused(encode):
     with pytest.raises(ValueError, match="surrogates not allowed"):
         encode("\ud800")

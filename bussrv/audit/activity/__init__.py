@@ -1,1 +1,1 @@
-"""The tables: who was there, what was provided, and what went wrong. Each function takes records, or other tables."""
+"""The tables of sessions, services, boots, refusals and links. Each function takes records, or other tables."""

@@ -1,4 +1,4 @@
-"""The boots of the servers: tables of what ran, from when until when, and how it ended."""
+"""The tables of servers and their boots: when they ran, and how they ended."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows 
 
 
 def boots(records: DataFrame) -> DataFrame:
-    """Each boot of each server that there are records of.
+    """Each boot of each server.
 
-    ``started`` and ``stopped``: its first and last record, as an orderly server writes them, are there. ``ended``: it
-    stopped, or there is a later boot of that server; ``crashed``: it ended and did not stop. ``down_seconds``: from the
-    last record of the boot before to the first one of this, and not less than 0, wherever the clock was set meanwhile;
-    NULL of the first boot.
+    - ``started``, ``stopped``: its records of the start and the stop are there.
+    - ``ended``: it was stopped, or the server has a later boot.
+    - ``crashed``: it ended without a stop.
+    - ``down_seconds``: from the last record of the boot before to its first record, at least 0; NULL for a first boot.
 
-    :param records: what was given does not count.
+    :param records: those of the baseline do not count.
     """
     in_order = Window.partitionBy("server").orderBy("first_seq", "first_moment", "boot")
     down_micros = F.unix_micros("first_moment") - F.unix_micros(F.lag("last_moment").over(in_order))
@@ -37,7 +37,7 @@ def boots(records: DataFrame) -> DataFrame:
 
 
 def _each_boot(records: DataFrame) -> DataFrame:
-    # Greatest texts are found by sorting, which takes long: so of the few rows that are left by then.
+    # The greatest text is found by sorting, which is slow: so only among the few rows of this stage.
     by_version = (
         records.where(~F.col("given"))
         .groupBy("server", "boot", "version")
@@ -60,7 +60,7 @@ def _each_boot(records: DataFrame) -> DataFrame:
 
 
 def _together() -> list[Column]:
-    """How many records there are in several rows, and the first and last of them."""
+    """The number of records of several rows, and the first and the last of them."""
     return [
         F.sum("records").alias("records"),
         F.min("first_seq").alias("first_seq"),
@@ -71,9 +71,9 @@ def _together() -> list[Column]:
 
 
 def servers(boots: DataFrame) -> DataFrame:
-    """Each server: its records, the first and last of them, its boots, and how many of these crashed.
+    """Each server: its records, the first and the last of them, its boots and crashes.
 
-    :param boots: what :func:`boots` returns.
+    :param boots: the table of :func:`boots`.
     """
     return (
         boots.groupBy("server")

@@ -1,4 +1,4 @@
-"""How many were there at once: the sessions of each protocol that are open, at every moment at which that changes."""
+"""The table of concurrency: the open sessions of each protocol, whenever their number changes."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.activity.sweep import watched
-from bussrv.audit.period import Period
+from bussrv.audit.tables.period import Period
 
 BUCKET = 3_600_000_000
-"""Moments are swept over in portions of so many microseconds, all at once."""
+"""The length of the portions of time that are swept in parallel, in microseconds."""
 
 
 def concurrency(sessions: DataFrame, servers: DataFrame, period: Period) -> DataFrame:
-    """``sessions`` of a ``protocol`` are open from ``moment`` on; ``date`` is that of the moment. Far sessions are left
-    out, and so are those of which neither opening nor closing is known. A session that was open before its server was
-    watched counts from then on; one whose opening is missing was opened as long before its end as that says.
+    """From ``moment`` on, ``sessions`` of a ``protocol`` are open; ``date`` is that of the moment.
 
-    :param sessions: what :func:`bussrv.audit.activity.sessions.sessions` returns.
+    Remote sessions, and those without opening and closing, are left out. A session that was open before its server was
+    observed counts from then on. If its opening is missing, the duration in its closing counts.
+
+    :param sessions: the table of :func:`bussrv.audit.activity.sessions.sessions`.
     """
     bucket = ("server", "protocol", "bucket")
     steps = _steps(sessions.join(watched(servers, period), on="server", how="inner"))
@@ -34,11 +35,11 @@ def concurrency(sessions: DataFrame, servers: DataFrame, period: Period) -> Data
 
 
 def _steps(sessions: DataFrame) -> DataFrame:
-    """One up where a session begins, one down where it ends."""
+    """Plus one where a session begins, minus one where it ends."""
     lasted = F.round(F.col("duration_seconds") * 1_000_000).cast("bigint")
     opened = F.coalesce("opened", F.timestamp_micros(F.unix_micros("closed") - lasted))
     begin = F.greatest(opened, F.col("watch_begin"))
-    # The end of a session that was closed by a clock that was set back is where it began.
+    # If the clock was set back before the closing, the session ends where it began.
     end = F.when(F.col("closed").isNotNull(), F.greatest("closed", begin))
     up, down = (F.struct(at.alias("moment"), F.lit(step).alias("step")) for at, step in ((begin, 1), (end, -1)))
     return (
@@ -50,7 +51,7 @@ def _steps(sessions: DataFrame) -> DataFrame:
 
 
 def _carried(portions: DataFrame) -> DataFrame:
-    """What is open when a portion begins, as one step without a moment."""
+    """The number of open sessions at the begin of each portion, as a step without a moment."""
     sums = portions.groupBy("server", "protocol", "bucket").agg(F.sum("step").alias("step"))
     before = Window.partitionBy("server", "protocol").orderBy("bucket").rowsBetween(Window.unboundedPreceding, -1)
     return sums.select(

@@ -1,4 +1,4 @@
-"""Leases that ran out: Inbus subscribers and publishers that went without a word."""
+"""The table of leases that ran out: Inbus subscribers and publishers that did not renew them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows 
 from pyspark.sql.window import WindowSpec
 
 from bussrv.audit.activity.address import address_of
-from bussrv.audit.period import Period
+from bussrv.audit.tables.period import Period
 
 RAN_OUT = ("lease-expired", "inbus-unreachable")
-"""Why: nothing was heard in time, or its machine said that nobody listens there any more, which shortens the lease."""
+"""The reasons: no renewal in time, or a closed port, which shortens the lease."""
 
 _BEGINS = ("subscription.added", "service.registered")
 _ENDS = ("subscription.removed", "service.unregistered")
@@ -21,9 +21,9 @@ _SERVICES = ("service.registered", "service.unregistered")
 def leases(records: DataFrame, period: Period) -> DataFrame:
     """Each Inbus subscription, and each service of an Inbus publisher, that ended because its lease ran out.
 
-    ``kind`` is ``subscription`` or ``service``. ``added`` is when it began, as far as that is known, ``renewals`` how
-    often it was renewed since, and ``renewed`` when it was last. Only renewals in the journal count, where a server
-    writes four in a lease at the most. That a publisher goes on publishing is not written at all.
+    ``kind`` is ``subscription`` or ``service``. ``added`` is its begin, if that is known, ``renewals`` the number of
+    renewals since then, and ``renewed`` the last one. Only renewals in the journal count: a server writes at most four
+    in a lease, and does not write what a publisher publishes.
     """
     kept = records.where((F.col("protocol") == "inbus") | F.col("given")).where(
         F.col("event").isin(*_BEGINS, *_ENDS, *_RENEWS)
@@ -72,7 +72,7 @@ def _is(events: tuple[str, ...]) -> Column:
 
 
 def _in_order() -> WindowSpec:
-    # The number comes first since it tells two sessions apart at once: the ids of those of a boot begin alike.
+    # The number comes first because it differs between sessions; all ids of a boot begin with the same text.
     key = F.xxhash64("session", "service")
     return Window.partitionBy(key, "server", "session", "kind", "service").orderBy("seq", "moment", "mono", "event")
 

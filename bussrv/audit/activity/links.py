@@ -1,4 +1,4 @@
-"""Links to other servers: how often each stood, for how long, and why it went."""
+"""The table of links to other servers: how often and how long each was up, and why it was lost."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.activity.boots import servers
-from bussrv.audit.period import Period
+from bussrv.audit.tables.period import Period
 
 SERVER_ROLE = "server"
-"""What a session is that is a link."""
+"""Columns of a link session."""
 
 
 def links(records: DataFrame, boots: DataFrame, period: Period) -> DataFrame:
     """Each server that one was linked with. ``neighbour`` is its routing id.
 
-    A link stands from ``link.up`` to ``link.down``, and not longer than the boot: after a crash, ``link.down`` is among
-    the first records of the next boot. ``observed_seconds`` is from when the link is first heard of to the end
-    of the journal, ``availability`` the part of it in which the link stood (0 to 1), ``mtbf_seconds`` the time it stood
-    for each time it was lost; NULL where there is nothing to divide by. ``last_reason`` is that of the last
-    ``link.down``. ``up``: it stands at the end.
+    A link is up from ``link.up`` to ``link.down``, and at most until the end of the boot: after a crash, ``link.down``
+    is among the first records of the next boot.
 
-    :param boots: what :func:`bussrv.audit.activity.boots.boots` returns.
+    - ``observed_seconds``: from the first record of the link to the end of the journal,
+    - ``availability``: the part of that in which it was up, 0 to 1,
+    - ``mtbf_seconds``: the time that it was up, divided by the number of losses; NULL without a loss,
+    - ``last_reason``: that of the last ``link.down``,
+    - ``up``: whether it is up at the end.
+
+    :param boots: the table of :func:`bussrv.audit.activity.boots.boots`.
     """
     extents = servers(boots).select("server", F.col("first_moment").alias("begins"), F.col("last_moment").alias("ends"))
     is_counted = ~F.col("given") & period.holds(F.col("moment"))
@@ -65,9 +68,9 @@ def _micros(begin: Column, end: Column) -> Column:
 
 
 def _steps(records: DataFrame) -> DataFrame:
-    """Every ``link.up`` and ``link.down``, and each link that stood before the first record as one that came up."""
+    """Every ``link.up`` and ``link.down``. A link that was up before the first record counts as one that came up."""
     told = records.where(~F.col("given") & F.col("event").isin("link.up", "link.down"))
-    # The snapshot knows links as sessions: of servers, and not of those that another server told of.
+    # The snapshot has links as sessions of servers that are not remote sessions.
     known = records.where(F.col("given") & F.col("event").isin("session.opened", "session.identified"))
     linked = (
         known.groupBy("server", "session")
@@ -87,7 +90,7 @@ def _steps(records: DataFrame) -> DataFrame:
         .unionByName(
             linked.select(
                 *columns,
-                # The one that the link came up in; the records may begin in a later one.
+                # The boot in which the link came up. The records may begin in a later one.
                 F.substring_index("session", ".", 1).alias("boot"),
                 F.lit(None).cast("string").alias("reason"),
                 F.lit(True).alias("is_up"),
@@ -98,15 +101,16 @@ def _steps(records: DataFrame) -> DataFrame:
 
 
 def _stretches(steps: DataFrame, boots: DataFrame) -> DataFrame:
-    """Each step with its ``end``: the next step of that link in that boot, or else the end of the boot; and whether
-    the link ``stands`` when that is still running.
+    """Each step with its ``end``, the next step of that link in that boot, or else the end of the boot.
+
+    ``stands``: the link is up, and the boot is still running.
     """
     in_order = Window.partitionBy("server", "neighbour").orderBy("seq", "moment", "mono", "is_up")
     each_boot = boots.select("server", "boot", F.col("last_moment").alias("boot_ends"), "ended")
     following = F.when(F.lead("boot").over(in_order) == F.col("boot"), F.lead("moment").over(in_order))
     return steps.join(F.broadcast(each_boot), on=["server", "boot"], how="left").select(
         *steps.columns,
-        # Of a boot without records nothing was observed.
+        # Nothing was observed of a boot without records.
         F.coalesce(following, "boot_ends", "moment").alias("end"),
         (F.col("is_up") & F.coalesce(~F.col("ended"), F.lit(False))).alias("stands"),
     )

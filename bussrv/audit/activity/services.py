@@ -1,7 +1,7 @@
-"""What was provided and wanted: by whom, from when to when, and whether anybody was there for those who waited.
+"""The tables of services: when each was provided and wanted, outages, and subscriptions in vain.
 
-All of it is made from :func:`spans`. A session provides and wants nothing any more once it was closed, whatever records
-of it come behind; after a crash it is closed by the next boot.
+All are made from :func:`spans`. A closed session provides and wants nothing, even if records of it follow. After a
+crash, the next boot closes it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.activity.sweep import in_order, key_of, seconds, union, watched
-from bussrv.audit.period import Period
+from bussrv.audit.tables.period import Period
 
 _BEGINS = ("service.registered", "subscription.added")
 _ENDS = ("service.unregistered", "subscription.removed")
@@ -19,11 +19,11 @@ _PAIR = ("key", "server", "session", "is_provided", "service")
 
 
 def spans(records: DataFrame, servers: DataFrame, period: Period) -> DataFrame:
-    """Each time that a session provided (``is_provided``) or wanted a service: ``server``, ``session``, ``service``,
-    ``protocol`` and ``routing_id`` as the record says that it began with, ``begin``, ``end``, and ``ended``: whether it
-    did; what did not, lasts until the last record of its server.
+    """Each interval in which a session provided (``is_provided``) or wanted a service.
 
-    What begins again while it lasts goes on. All is clipped to the time that the server was watched in the period.
+    Columns: ``server``, ``session``, ``service``, ``protocol`` and ``routing_id`` of the record that began it,
+    ``begin``, ``end``, ``ended``. If it did not end, ``end`` is the last record of its server. A second begin before
+    the end has no effect. Intervals are clipped to the observed time of the server within the period.
     """
     in_pair = Window.partitionBy(*_PAIR).orderBy("seq", "moment", "mono")
     event = F.col("event")
@@ -35,7 +35,7 @@ def spans(records: DataFrame, servers: DataFrame, period: Period) -> DataFrame:
             event.startswith("service").alias("is_provided"),
             event.isin(*_BEGINS).alias("begins"),
         )
-        # Dealt out by session, as the closings are: the join needs no other order.
+        # Partitioned by session, like the closings, so that the join needs no other exchange.
         .repartition("key", "server", "session")
         .withColumn("went_on", F.lag("begins", 1, False).over(in_pair))
         .where("begins <> went_on")
@@ -46,7 +46,7 @@ def spans(records: DataFrame, servers: DataFrame, period: Period) -> DataFrame:
     begin, ended = F.greatest("moment", "watch_begin"), over.isNotNull()
     end = F.when(ended, F.greatest("moment", over["moment"])).otherwise(F.col("watch_end"))
     is_in_time = F.col("closing").isNull() | (in_order() <= F.col("closing"))
-    # What ended before the server was watched is left out, but not what was over at once.
+    # Intervals that ended before the server was observed are left out. Empty ones stay.
     is_watched = (end > F.col("watch_begin")) | (F.col("moment") >= F.col("watch_begin"))
     return (
         changes.join(_closings(records), on=["key", "server", "session"], how="left")
@@ -72,7 +72,7 @@ def uptimes(spans: DataFrame) -> DataFrame:
 
 
 def services(records: DataFrame, spans: DataFrame, uptimes: DataFrame, servers: DataFrame, period: Period) -> DataFrame:
-    """Each service that was provided or wanted, or that a record of the period says so of."""
+    """Each service that was provided or wanted, also if only a record of the period says so."""
     merged = (
         _counted(records, period)
         .join(_held(spans), on=list(_OF), how="full")
@@ -111,7 +111,7 @@ def _count(column: str) -> Column:
 
 
 def _counted(records: DataFrame, period: Period) -> DataFrame:
-    """What the records of the period say of each service."""
+    """The records of the period, counted by service."""
     moment, event = F.col("moment"), F.col("event")
     named = event.isin(*_BEGINS, *_ENDS) & F.col("service").isNotNull()
     registered = event == "service.registered"
@@ -129,7 +129,7 @@ def _counted(records: DataFrame, period: Period) -> DataFrame:
 
 
 def _held(spans: DataFrame) -> DataFrame:
-    """Who provided and wanted each service."""
+    """The providers and subscribers of each service, counted."""
     by_session = spans.groupBy(*_OF, "session", "is_provided").agg(
         F.min("begin").alias("begin"), F.bool_or(~F.col("ended")).alias("lasts")
     )
@@ -142,7 +142,7 @@ def _held(spans: DataFrame) -> DataFrame:
 
 
 def _lengths(intervals: DataFrame) -> DataFrame:
-    """How long intervals of each service are together, and the gaps between them."""
+    """The total length of the intervals of each service, and the gaps between them."""
     gap = seconds("end", F.lead("begin").over(Window.partitionBy(*_OF).orderBy("begin")))
     return (
         intervals.select(*_OF, "begin", "end", gap.alias("gap"))
@@ -158,9 +158,7 @@ def _lengths(intervals: DataFrame) -> DataFrame:
 
 
 def orphans(spans: DataFrame, uptimes: DataFrame) -> DataFrame:
-    """Subscriptions of a service that nobody provided at any time while they lasted; ``waited_seconds`` is how long
-    that was.
-    """
+    """Subscriptions to a service that no client provided while they lasted. ``waited_seconds`` is their length."""
     latest = Window.partitionBy(*_OF).orderBy("begin", "is_wanted").rowsBetween(Window.unboundedPreceding, 0)
     is_alone = F.col("back").isNull() | ((F.col("end") <= F.col("back")) & (F.col("begin") < F.col("back")))
     return (
@@ -177,9 +175,7 @@ def orphans(spans: DataFrame, uptimes: DataFrame) -> DataFrame:
 
 
 def _without(uptimes: DataFrame) -> DataFrame:
-    """Each interval in which nobody provided a service that somebody provided before or later: its ``begin``, and when
-    the service was ``back``.
-    """
+    """Each interval without a provider, of services that have one before or after it: ``begin`` and ``back``."""
     never_before, never_again = F.timestamp_micros(F.lit(-(2**62))), F.timestamp_micros(F.lit(2**62))
     in_order_of_time = Window.partitionBy(*_OF).orderBy("begin")
     behind = F.struct(F.col("end"), F.coalesce(F.lead("begin").over(in_order_of_time), never_again).alias("back"))

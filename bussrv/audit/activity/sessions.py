@@ -1,4 +1,4 @@
-"""Who was there: the table of sessions."""
+"""The table of sessions."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows 
 
 from bussrv.audit.activity.address import address_of
 from bussrv.audit.activity.sweep import key_of
-from bussrv.audit.period import Period
+from bussrv.audit.tables.period import Period
 
 _TELLING = ("session.opened", "session.identified", "auth.succeeded", "session.closed")
-"""The events that say what a session is; the others say what it did."""
+"""The events that describe a session. All others are its actions."""
 
 _COUNTERS = ("objects_in", "objects_out", "bytes_in", "bytes_out")
 
 
 def sessions(records: DataFrame, period: Period) -> DataFrame:
-    """Each session that a record names, unless it was over before the period: who it was, when it came and went, what
-    it provided and wanted. ``date`` is that of its opening, or else of its first record.
+    """Each session with a record, unless it was closed before the period: its names, times, services and traffic.
+
+    ``date`` is that of its opening, or else of its first record.
     """
     known = _known(records)
     is_closed = F.col("closing").isNotNull()
@@ -31,6 +32,7 @@ def sessions(records: DataFrame, period: Period) -> DataFrame:
             "routing_id"
         ),
         F.coalesce("closing.actor", "acting.actor", "opening.actor").alias("actor"),
+        F.coalesce("closing.claimed", "claiming.claimed", "opening.claimed").alias("claimed"),
         F.col("identified.name").alias("name"),
         F.col("identified.role").alias("role"),
         peer.alias("peer"),
@@ -52,16 +54,16 @@ def sessions(records: DataFrame, period: Period) -> DataFrame:
 
 
 def _known(records: DataFrame) -> DataFrame:
-    """What is known of each session: its first opening and closing, its last identification and user, what it did, by
-    name, and what the records say of one whose opening and closing are not there.
+    """One row a session: first opening and closing, last identification, actor and claimed name, counted actions.
 
-    A struct that begins with what orders records is one value to compare, and the same also where two records have
-    the same number.
+    If the opening and the closing are missing, its other records describe it. Values are compared as structs that begin
+    with the order of records, which is definite even if two records have the same number.
     """
     event, service = F.col("event"), F.col("service")
-    opening = ("protocol", "routing_id", "actor", "peer", "persistent", "home")
-    closing = ("protocol", "routing_id", "actor", "peer", "duration", "reason", *_COUNTERS)
+    opening = ("protocol", "routing_id", "actor", "claimed", "peer", "persistent", "home")
+    closing = ("protocol", "routing_id", "actor", "claimed", "peer", "duration", "reason", *_COUNTERS)
     acting = event.isin("session.identified", "auth.succeeded") & F.col("actor").isNotNull()
+    claiming = (event == "session.identified") & F.col("claimed").isNotNull()
     added, telling = event == "subscription.added", event.isin(*_TELLING)
     return (
         records.where(F.col("session").isNotNull())
@@ -72,6 +74,7 @@ def _known(records: DataFrame) -> DataFrame:
             F.min(_where(event == "session.closed", *closing)).alias("closing"),
             F.max(_where(event == "session.identified", "routing_id", "name", "role")).alias("identified"),
             F.max(_where(acting, "actor")).alias("acting"),
+            F.max(_where(claiming, "claimed")).alias("claiming"),
             F.min("moment").alias("first_moment"),
             F.collect_set(F.when(event == "service.registered", service)).alias("provided"),
             F.collect_set(F.when(added, service)).alias("wanted"),

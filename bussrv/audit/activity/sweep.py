@@ -1,7 +1,7 @@
-"""Intervals of time that lie one over the other: when there was at least one of them.
+"""Unions of intervals of time.
 
-An interval lasts from its ``begin`` on, and is over at its ``end``. What the clock of a server made end before it began
-is empty, and so is what ends when it begins.
+An interval includes its ``begin``, and excludes its ``end``. It is empty if it ends when it begins, or before that,
+because the clock of a server was set back.
 """
 
 from __future__ import annotations
@@ -9,23 +9,24 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
-from bussrv.audit.period import Period
+from bussrv.audit.tables.period import Period
 
 
 def in_order() -> Column:
-    """Sorts the records of one server, also those that have the same number."""
+    """The order of the records of one server, also of those with the same number."""
     return F.struct("seq", "moment", "mono")
 
 
 def key_of(*columns: str) -> Column:
-    """A number made from columns that rows are grouped by. Put before them, it makes Spark compare numbers where it
-    sorts the rows; ids that all begin alike take several times as long.
+    """A number made from the columns of a group. As the first sort column it makes Spark compare numbers.
+
+    Comparing ids, which all begin with the same text, takes several times as long.
     """
     return F.xxhash64(*columns)
 
 
 def watched(servers: DataFrame, period: Period) -> DataFrame:
-    """From when to when each server was watched: its records, as far as the period goes. The table is small.
+    """The time in which each server was observed: that of its records, within the period. A small table.
 
     :param servers: ``server``, ``first_moment`` and ``last_moment`` among its columns.
     :returns: ``server``, ``watch_begin``, ``watch_end``.
@@ -40,9 +41,9 @@ def watched(servers: DataFrame, period: Period) -> DataFrame:
 
 
 def union(intervals: DataFrame, *of: str) -> DataFrame:
-    """Every time that at least one interval lasts: the longest intervals that are covered without a gap.
+    """The union of intervals: the longest ones without a gap.
 
-    :param intervals: the columns ``of``, ``begin`` and ``end``; empty ones do not count.
+    :param intervals: ``of``, ``begin`` and ``end``. Empty ones do not count.
     :returns: the same columns; no two intervals of the same ``of`` touch.
     """
     ordered = Window.partitionBy(*of).orderBy("begin", "end")
@@ -60,6 +61,6 @@ def union(intervals: DataFrame, *of: str) -> DataFrame:
 
 
 def seconds(begin: Column | str, end: Column | str) -> Column:
-    """How long something lasted; 0 if the clock went backwards meanwhile, NULL if one of the two is not known."""
+    """The time between two moments: 0 if the clock ran backwards, NULL if one of them is not known."""
     micros = F.unix_micros(end) - F.unix_micros(begin)
     return F.when(micros.isNotNull(), F.greatest(micros, F.lit(0)) / 1_000_000)

@@ -1,6 +1,6 @@
-"""What was written, what was refused, and who came too often: tables of counts.
+"""The tables of events, refusals and reconnect storms.
 
-Each scans the records once, and counts before it moves anything: what is left to be sorted is little.
+Each scans the records once, and counts before it exchanges rows, so there is little to sort.
 """
 
 from __future__ import annotations
@@ -9,21 +9,22 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.activity.address import address_of
-from bussrv.audit.period import Period
+from bussrv.audit.tables.period import Period
 
 REFUSALS = ("service.refused", "subscription.refused", "auth.failed", "limit.reached")
-"""The events of what somebody wanted and did not get."""
+"""The events of refusals, failures and limits."""
 
 STORM = 10
-"""So many sessions that one address opens in a minute are a reconnect storm."""
+"""The sessions in one minute from one address that make a reconnect storm."""
 
 _MINUTE = 60_000_000
 _DAY = 24 * 60 * _MINUTE
 
 
 def events(records: DataFrame, period: Period) -> DataFrame:
-    """How many records of each kind there are, by day, and how many more were left out of the journal because one
-    address caused too many of them (``suppressed``).
+    """The number of records of each event, by day.
+
+    ``suppressed``: those left out of the journal because one address caused too many.
     """
     return (
         _within(records, period)
@@ -34,14 +35,17 @@ def events(records: DataFrame, period: Period) -> DataFrame:
 
 
 def refusals(records: DataFrame, period: Period) -> DataFrame:
-    """What was refused, or failed, by day: to whom, from where, and why; ``limit`` is the option of a limit that was
-    hit. ``suppressed`` is what was left out of the journal before these records: of the same event and address, but not
-    necessarily for the same reason.
+    """Refusals, failed logins and limits by day, client, address and reason.
+
+    - ``claimed``: of a failed login, the user that was tried,
+    - ``limit``: the option of a limit that was reached,
+    - ``suppressed``: records left out of the journal before these, of the same event and address, maybe for another
+      reason.
     """
     return (
         _within(records.where(F.col("event").isin(*REFUSALS)), period)
         .withColumn("address", address_of(F.col("peer")))
-        .groupBy("server", "event", "reason", "limit", "actor", "address", "protocol", _date().alias("date"))
+        .groupBy("server", "event", "reason", "limit", "actor", "claimed", "address", "protocol", _date().alias("date"))
         .agg(*_counts(), F.min("moment").alias("first_moment"), F.max("moment").alias("last_moment"))
         .select(
             "server",
@@ -49,6 +53,7 @@ def refusals(records: DataFrame, period: Period) -> DataFrame:
             "reason",
             "limit",
             "actor",
+            "claimed",
             "address",
             "records",
             "suppressed",
@@ -61,13 +66,14 @@ def refusals(records: DataFrame, period: Period) -> DataFrame:
 
 
 def storms(records: DataFrame, period: Period) -> DataFrame:
-    """Reconnect storms: minutes (of the clock, UTC) in a row in each of which one address opened at least ``STORM``
-    sessions. ``begin`` and ``end`` are the first and the last opening, ``openings`` is how many there were, and
-    ``peak`` the most in one of the minutes. What an opening says was left out before it counts as if it were at that
-    time, too; sessions of other servers do not count.
+    """Reconnect storms: successive minutes (UTC) in each of which one address opened at least ``STORM`` sessions.
+
+    ``begin`` and ``end`` are the first and the last opening, ``openings`` their number, and ``peak`` the most in one
+    minute. Openings that were left out of the journal count at the time of the record that counts them. Remote sessions
+    do not count.
     """
     in_order = Window.partitionBy("server", "protocol", "address").orderBy("minute")
-    # Of minutes in a row, each is one more and comes one later.
+    # In successive minutes, the minute and the row number both grow by one.
     storm = F.col("minute") - F.row_number().over(in_order)
     return (
         _busy_minutes(records, period)
@@ -103,7 +109,7 @@ def _within(records: DataFrame, period: Period) -> DataFrame:
 
 
 def _date() -> Column:
-    """The day in UTC, whatever the time zone of the Spark session is."""
+    """The day in UTC, in any time zone of the Spark session."""
     return F.date_from_unix_date(F.floor(F.unix_micros("moment") / _DAY).cast("int"))
 
 

@@ -1,1 +1,1 @@
-"""What no sound server writes: findings about what records say."""
+"""Findings about records that contradict each other."""

@@ -1,4 +1,4 @@
-"""Boots that did not begin, end or follow each other as the boots of a server do."""
+"""Findings about boots that begin, end or follow each other in an impossible way."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.consistency.known import by_journal, happened, has_settled
-from bussrv.audit.findings import as_findings, words
-from bussrv.audit.period import Period
+from bussrv.audit.tables.findings import as_findings, words
+from bussrv.audit.tables.period import Period
 
 
 def findings(records: DataFrame, boots: DataFrame, period: Period) -> DataFrame:
-    """What is found about boots, each held against the one before it."""
+    """Findings about boots, each compared with the one before it."""
     in_order = Window.partitionBy("server").orderBy("first_seq", "first_moment", "boot")
     earlier = in_order.rowsBetween(Window.unboundedPreceding, -1)
     rows = (
@@ -36,7 +36,7 @@ def findings(records: DataFrame, boots: DataFrame, period: Period) -> DataFrame:
 
 
 def _facts(records: DataFrame) -> DataFrame:
-    """What the checks need to know of each boot, in numbers."""
+    """One row a boot: the numbers that the checks need."""
     started, stopped, recovered = (happened(f"server.{each}") for each in ("started", "stopped", "recovered"))
 
     def where(condition: Column, column: str = "seq") -> Column:
@@ -120,9 +120,9 @@ def _checks() -> list[Column]:
 
 
 def _check(condition: Column, kind: str, place: tuple[str, str | Column, Column], what: Column) -> Column:
-    """What is found about a boot if ``condition`` holds, else NULL.
+    """The finding about a boot if ``condition`` holds, else NULL.
 
-    :param place: the first and the last record that it is about, and when that was.
+    :param place: the first and the last record that it is about, and their time.
     """
     first, last, at = place
     return F.when(

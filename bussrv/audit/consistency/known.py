@@ -1,42 +1,42 @@
-"""What more than one of the consistency checks has to know."""
+"""Conditions and tables that several consistency checks share."""
 
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
-from bussrv.audit.identity import boot_of_session
+from bussrv.audit.tables.schema import boot_of_session
 
 SUSPICION = ("kind", "server_key", "session", "service", "first_seq", "last_seq", "what", "at", "if_known")
-"""What a check of sessions says of one: what is wrong, from which record to which, and when. ``if_known``: it is wrong
-only if the journal must have what the session did before.
+"""The columns of a suspicion: a kind and a message (``what``), the first and last record, and a time.
+
+``if_known``: it is a finding only if the journal must have the earlier records of the session.
 """
 
 LAG_OF_NEWS = 10 * 1_000_000
-"""For so many microseconds after the disk works again, the registry may not have heard yet what was refused."""
+"""Microseconds after the disk works again in which the registry may not know yet which changes were refused."""
 
 
 def key_of(name: str) -> Column:
-    """A number that stands for a text, because numbers are aggregated much faster."""
+    """A number for a text. Numbers are aggregated much faster."""
     return F.xxhash64(name)
 
 
 def happened(*events: str) -> Column:
-    """Whether a record says that one of these happened."""
+    """Whether a record is of one of these events."""
     return F.col("event").isin(*events)
 
 
 def by_journal() -> Column:
-    """Whether it is a record that the journal writes on its own: also before the server started and after it stopped,
-    and stamped by the clock when it is written, so that earlier stamps may follow.
+    """Whether the journal wrote a record on its own, maybe before the start of the server or after its stop.
+
+    Its time is that of writing, so records with earlier times may follow.
     """
     return F.col("event").startswith("journal.")
 
 
 def has_settled() -> Column:
-    """Whether it is a record of what a server does not do before it has started and closed what the boot before it left
-    open.
-    """
+    """Whether a server writes such a record only after it closed the sessions that the boot before it left open."""
     of_start = happened(
         "server.started",
         "server.recovered",
@@ -55,9 +55,9 @@ def with_servers(found: DataFrame, boots: DataFrame) -> DataFrame:
 
 
 def with_is_known(rows: DataFrame, boots: DataFrame) -> DataFrame:
-    """The rows with ``is_known``: whether the journal must have the opening of their session and all that it did later.
+    """The rows with ``is_known``: whether the journal must have all records of their session.
 
-    That is so if the boot of the session begins in the journal, or the server does.
+    It must if it has the begin of the session's boot, or of the server.
 
     :param rows: ``session`` and ``server_key`` among their columns.
     """
@@ -72,10 +72,11 @@ def with_is_known(rows: DataFrame, boots: DataFrame) -> DataFrame:
 
 
 def disk_failures(records: DataFrame) -> DataFrame:
-    """When changes were refused because the disk failed: behind record ``after`` and before record ``before``, if there
-    is one. Where ``until_mono`` is not NULL, the disk works again, and only losses up to then are meant.
+    """The times in which changes were refused because the disk failed.
 
-    A change that was refused may be one that the registry counted on when it wrote how a session ended.
+    They were refused after record ``after`` and before record ``before``, if there is one. If ``until_mono`` is not
+    NULL, the disk works again, and only losses up to then count. When the registry wrote the end of a session, it may
+    have relied on a change that was refused later.
     """
     in_order = Window.partitionBy("server_key").orderBy("seq", "moment", "mono")
     begins, ends = happened("journal.degraded"), happened("journal.restored")
@@ -96,9 +97,8 @@ def disk_failures(records: DataFrame) -> DataFrame:
 def without_disk_failures(rows: DataFrame, failures: DataFrame) -> DataFrame:
     """The rows that no failure of the disk explains.
 
-    :param rows: with ``server_key``, and of the record in question ``seq``, ``mono`` and ``is_loss``: whether nobody
-        asked for what it says.
-    :param failures: what :func:`disk_failures` returns.
+    :param rows: ``server_key``, and ``seq``, ``mono`` and ``is_loss`` of a record: whether no client asked for it.
+    :param failures: the table of :func:`disk_failures`.
     """
     is_behind = (F.col("seq") > F.col("after")) & (F.col("before").isNull() | (F.col("seq") < F.col("before")))
     is_late = F.col("is_loss") & (F.col("mono") <= F.col("until_mono"))

@@ -1,7 +1,7 @@
-"""Do the records agree with each other, and with what the registry allows? Findings about what no sound server writes.
+"""Findings about records that contradict each other, or the rules of the registry.
 
-Everything that a server may write, also while its disk fails and after a crash, is left alone: a false alarm is worse
-than a miss. What is found about which records is written down in ``docs/audit/findings.md``.
+Records that a server may write, also while its disk fails and after a crash, are never a finding: a false alarm is
+worse than a miss. ``docs/reference/audit/findings.md`` describes the findings.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from bussrv.audit.consistency import services as consistency_services
 from bussrv.audit.consistency import sessions as consistency_sessions
 from bussrv.audit.consistency import times as consistency_time
 from bussrv.audit.consistency.known import with_is_known, with_servers
-from bussrv.audit.findings import as_findings, words
-from bussrv.audit.identity import boot_of_session
-from bussrv.audit.period import Period
+from bussrv.audit.tables.findings import as_findings, words
+from bussrv.audit.tables.period import Period
+from bussrv.audit.tables.schema import boot_of_session
 
 
 def findings(records: DataFrame, boots: DataFrame, period: Period) -> list[DataFrame]:
-    """What is wrong with sessions, services, subscriptions, boots and times.
+    """The findings about sessions, services, subscriptions, boots and times.
 
-    :param records: the records of all journals, and what was given before them.
-    :param boots: what :func:`bussrv.audit.activity.boots.boots` returns.
+    :param records: the records of all journals, and the baseline before them.
+    :param boots: the table of :func:`bussrv.audit.activity.boots.boots`.
     :param period: findings about earlier records are left out.
     """
     of_sessions = consistency_sessions.suspicions(records, boots)
@@ -36,7 +36,7 @@ def findings(records: DataFrame, boots: DataFrame, period: Period) -> list[DataF
 
 
 def _confirmed(suspicions: DataFrame, boots: DataFrame, period: Period) -> DataFrame:
-    """Suspicions as findings, but for those that only what is not in the journal could confirm."""
+    """Suspicions as findings, except those that need missing records as a proof."""
     in_time = suspicions.where(period.is_begun(F.col("at")))
     confirmed = with_is_known(in_time, boots).where(F.col("is_known") | ~F.col("if_known"))
     return as_findings(

@@ -1,4 +1,4 @@
-"""Services and subscriptions that were begun or ended when they were not there, or were there already."""
+"""Findings about services and subscriptions that began twice, or ended without a begin."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.consistency.known import SUSPICION, disk_failures, happened, key_of, without_disk_failures
-from bussrv.audit.findings import words
+from bussrv.audit.tables.findings import words
 
 _REGISTERED, _UNREGISTERED, _ADDED, _REMOVED, _RENEWED = range(1, 6)
 _CODES = {
@@ -21,12 +21,13 @@ _LEFT = "service-never-unregistered"
 
 
 def suspicions(records: DataFrame) -> DataFrame:
-    """What is found about services and subscriptions, unless the journal need not have the opening of the session, in
-    the columns of ``SUSPICION``. ``at`` is when it was.
+    """Suspicions about services and subscriptions, of sessions whose opening must be in the journal.
+
+    The columns are those of ``SUSPICION``. ``at`` is the time of the record.
     """
     is_left = F.col("kind") == _LEFT
     is_in_time = F.col("first_closing").isNull() | (F.col("seq") <= F.col("first_closing"))
-    # What a session did once it was closed is found as such.
+    # Records after the closing of a session are another finding.
     in_time = (
         _suspects(records)
         .join(_ends(records), on="session", how="left")
@@ -52,7 +53,7 @@ def suspicions(records: DataFrame) -> DataFrame:
 
 
 def _ends(records: DataFrame) -> DataFrame:
-    """Each session: how often it was opened, and when it was closed."""
+    """One row a session: the number of openings, and the time of the closing."""
     opened, closed = happened("session.opened"), happened("session.closed")
     return (
         records.where(opened | closed)
@@ -79,10 +80,12 @@ def _what(is_left: Column) -> Column:
 
 
 def _suspects(records: DataFrame) -> DataFrame:
-    """The records that begin what is there already, or end or renew what is not; and the last registration of a service
-    if it was not unregistered behind that (``_LEFT``), which is all right as long as the session is open.
+    """The records that begin what has begun, or end or renew what has not.
+
+    Also the last registration of a service that was not unregistered later (``_LEFT``). It is correct while the session
+    is open.
     """
-    # Numbers first, because they sort faster than texts; the services and subscriptions of a session go apart.
+    # Numbers come first: they sort faster than texts. Services and subscriptions of a session are separate.
     same = ("session_key", "session", "is_subscription", "service")
     in_order = Window.partitionBy(*same).orderBy("seq", "moment", "mono")
     code = F.coalesce(*[F.when(happened(event), number) for event, number in _CODES.items()])
@@ -95,7 +98,7 @@ def _suspects(records: DataFrame) -> DataFrame:
         "moment",
         "mono",
         code.alias("code"),
-        # A loss can be noted while the end that was asked for is on its way to the disk.
+        # A loss may be written while the end that the client asked for is on its way to the disk.
         (F.col("reason").isNotNull() & (F.col("reason") != "replaced")).alias("is_loss"),
         "given",
         key_of("server").alias("server_key"),

@@ -1,4 +1,4 @@
-"""Sessions that were not opened once and closed once, did something before or after that, or do not add up."""
+"""Findings about sessions: opened or closed twice or never, records outside of them, numbers that do not add up."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.consistency.known import SUSPICION, happened, has_settled, key_of
-from bussrv.audit.findings import words
-from bussrv.audit.identity import boot_of_session
+from bussrv.audit.tables.findings import words
+from bussrv.audit.tables.schema import boot_of_session
 
 CHANGES = (
     "session.identified",
@@ -19,16 +19,16 @@ CHANGES = (
     "subscription.removed",
     "subscription.renewed",
 )
-"""What only a session that is open can do. What it was refused may be noted later."""
+"""The events that only an open session causes. Its refusals may be written later."""
 
 TOLERANCE = 60 * 1_000_000
-"""Microseconds. A server reads the clock for the duration right before it reads it for the record; a minute is for one
-that is set in between."""
+"""Microseconds. The monotonic clock measures durations, unless the session began in an earlier boot. In older journals
+a duration is the difference of two times of day. If the wall clock was set, one of both still fits."""
 
 _STILL_OPEN = "session-never-closed"
 
 _IF_KNOWN = ("session-closed-unopened", "session-record-before-opening")
-"""Of a session without an opening these are found only if the journal must have it."""
+"""For a session without an opening, these are findings only if the journal must have the opening."""
 
 _OPENED, _CLOSED, _CHANGED = range(3)
 
@@ -38,9 +38,9 @@ _COUNTERS = ("objects_in", "objects_out", "bytes_in", "bytes_out")
 
 
 def histories(records: DataFrame) -> DataFrame:
-    """Each session in numbers: how often it was opened and closed, and where and when the first and last of it stands.
+    """One row a session: the numbers of openings and closings, and the places and times of its first and last records.
 
-    All of them have a fixed width, so that Spark aggregates them without sorting.
+    All columns have a fixed width, so that Spark aggregates them without sorting.
     """
     steps = _steps(records)
 
@@ -60,15 +60,18 @@ def histories(records: DataFrame) -> DataFrame:
         F.max(where(_OPENED, "at")).alias("opened"),
         F.max(where(_CLOSED, "at")).alias("closed"),
         F.max("at").alias("latest"),
+        F.max(where(_OPENED, "mono")).alias("opened_mono"),
+        F.max(where(_CLOSED, "mono")).alias("closed_mono"),
+        (F.max(where(_OPENED, "boot_key")) == F.max(where(_CLOSED, "boot_key"))).alias("is_of_one_boot"),
         F.max("duration").alias("duration"),
         F.bit_or("flags").alias("flags"),
     )
 
 
 def _steps(records: DataFrame) -> DataFrame:
-    """The records of sessions in numbers. What was given counts only as far as it opened a session."""
+    """The records of sessions as numbers. The baseline counts only as openings."""
     count = {name: F.coalesce(F.col(name), F.lit(0)) for name in (*_COUNTERS, "duration")}
-    # What a client sent may be less than an object; what it was sent never is.
+    # A client may send less than a whole object. The server never does.
     uneven = ((count["objects_out"] > 0) != (count["bytes_out"] > 0)) | (
         (count["objects_in"] > 0) & (count["bytes_in"] == 0)
     )
@@ -90,6 +93,9 @@ def _steps(records: DataFrame) -> DataFrame:
         F.when(opened, _OPENED).when(closed, _CLOSED).otherwise(_CHANGED).alias("step"),
         "seq",
         F.unix_micros("moment").alias("at"),
+        "mono",
+        # The baseline does not have the monotonic clock.
+        F.when(~F.col("given"), key_of("boot")).alias("boot_key"),
         "duration",
         F.when(opened, _sum_of(of_opening)).when(closed, _sum_of(of_closing)).otherwise(0).alias("flags"),
     )
@@ -104,8 +110,9 @@ def _has(flag: int) -> Column:
 
 
 def suspicions(records: DataFrame, boots: DataFrame) -> DataFrame:
-    """What is found about sessions, unless the journal need not have their openings, in the columns of
-    ``SUSPICION``. ``at`` is when they were over.
+    """Suspicions about sessions whose opening must be in the journal.
+
+    The columns are those of ``SUSPICION``. ``at`` is the end of the session.
     """
     checks = _checks()
     is_suspect = reduce(Column.__or__, [F.coalesce(condition, F.lit(False)) for condition, *_ in checks])
@@ -122,7 +129,7 @@ def suspicions(records: DataFrame, boots: DataFrame) -> DataFrame:
 
 
 _Check = tuple[Column, str, Column, Column, Column]
-"""When something is found, its kind, the first and the last record that it is about, and what it is."""
+"""A condition, the kind of finding, its first and last record, and its message."""
 
 
 def _found(condition: Column, kind: str, first: Column, last: Column, what: Column) -> Column:
@@ -147,7 +154,8 @@ def _checks() -> list[_Check]:
     earliest = F.least("first_change", "first_closing")
     span = F.col("closed") - F.col("opened")
     lasted = F.when(span < 0, 0).otherwise(span)
-    is_off = (F.col("duration") > lasted + TOLERANCE) | (F.col("duration") < lasted - TOLERANCE)
+    ran = F.when(F.col("is_of_one_boot"), F.col("closed_mono") - F.col("opened_mono"))
+    is_off = _differs(lasted) & F.coalesce(_differs(ran), F.lit(True))
     counted = ~_has(_NEGATIVE)
     again = F.when(_has(_GIVEN), last_opening).otherwise(first_opening)
     return [
@@ -219,14 +227,18 @@ def _checks() -> list[_Check]:
     ]
 
 
+def _differs(lasted: Column) -> Column:
+    return (F.col("duration") > lasted + TOLERANCE) | (F.col("duration") < lasted - TOLERANCE)
+
+
 def _seconds(micros: Column) -> Column:
     return F.round(micros / 1_000_000, 1)
 
 
 def _without_those_still_open(found: DataFrame, records: DataFrame, boots: DataFrame) -> DataFrame:
-    """A session is only missed when its boot stopped, or a later one has closed all that was left open.
+    """Leave out sessions that may still be open: their boot runs, or the next one has not closed them yet.
 
-    What was left open is closed before anything else happens; ``latest`` becomes the end of the boot.
+    The next boot closes them before it does anything else. ``latest`` becomes the end of the boot.
     """
     over = _boots_over(records, boots).select(
         F.col("boot").alias("over"),
@@ -243,7 +255,7 @@ def _without_those_still_open(found: DataFrame, records: DataFrame, boots: DataF
 
 
 def _boots_over(records: DataFrame, boots: DataFrame) -> DataFrame:
-    """The boots that stopped, and those behind which another boot has settled down."""
+    """The boots that were stopped, and those whose successor has closed all that they left open."""
     settled = (
         records.where(has_settled() & ~F.col("given"))
         .groupBy("server")

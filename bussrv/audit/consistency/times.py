@@ -1,7 +1,7 @@
-"""Time that runs backwards from one record to the next.
+"""Findings about time that runs backwards from one record to the next.
 
-Each segment is looked through apart, and then where one segment meets the next. What the journal writes on its own
-(``journal.*``) is stamped when it is written, so earlier stamps may follow; it is left out.
+Each segment is checked on its own, and then the border to the next one. Records that the journal writes on its own
+(``journal.*``) are left out: their time is that of writing, so earlier times may follow.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.consistency.known import by_journal, key_of, with_servers
-from bussrv.audit.findings import as_findings, words
-from bussrv.audit.period import Period
+from bussrv.audit.tables.findings import as_findings, words
+from bussrv.audit.tables.period import Period
 
 STEP_BACK = 5 * 1_000_000
-"""So far a clock may be set back from one record to the next: what keeps it right does that. In microseconds."""
+"""Microseconds that a clock may be set back between two records: time synchronisation does that."""
 
 _STAMP = ("seq", "at", "mono", "boot_key")
 
 
 def findings(records: DataFrame, boots: DataFrame, period: Period) -> DataFrame:
-    """Records that are earlier than the one before them: by the time of day, or by the clock that only goes forward."""
+    """Records that are earlier than the one before them, by the time of day or by the monotonic clock."""
     stamps = records.where(~F.col("given") & ~by_journal()).select(
         key_of("server").alias("server_key"),
         "segment_first",
@@ -31,7 +31,7 @@ def findings(records: DataFrame, boots: DataFrame, period: Period) -> DataFrame:
     )
     inside = Window.partitionBy("server_key", "segment_first").orderBy("seq", "at", "mono")
     between = Window.partitionBy("server_key").orderBy("seq", "at", "mono")
-    # Of a segment its ends are left, and what is wrong in it: few rows.
+    # Only the ends of each segment and its findings are left: few rows.
     is_first, is_last = F.col("seq_before").isNull(), F.col("seq_behind").isNull()
     left = (
         _with_stamp_before(stamps, inside)

@@ -1,1 +1,1 @@
-"""From journals on the disk to records: segments, lines, seals and chains, and what is wrong with them."""
+"""From the files of journals to records, and findings about segments, lines, seals and chains."""

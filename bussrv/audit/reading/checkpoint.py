@@ -1,12 +1,12 @@
-"""What is kept from one audit to the next, so that closed segments are read once.
+"""Lines that are kept from one audit to the next, so that closed segments are read once.
 
 ::
 
     DIR/
-        .bussrv-audit-checkpoint   marks the directory as ours; locked while it is used
+        .bussrv-audit-checkpoint   marks the directory as a checkpoint; locked while it is used
         ledger.json                what is kept: the journals, and each segment with what it is like
         lines/BATCH/               their lines, as Parquet
-        inbox/0/….jsonl            links to segments, in which Spark's stream finds what is new
+        inbox/0/….jsonl            links to segments, in which Spark's stream finds new ones
         stream/                    how far the stream got
 
 Kept are segments that are what their closing seal says. Which ones have to be there is not for the stream to say, but
@@ -26,22 +26,22 @@ from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
-from bussrv.audit.ownership import Ownership
+from bussrv.audit.output import Ownership
 from bussrv.audit.reading.extents import Block, blocks_of
 from bussrv.audit.reading.load import lines_of
 from bussrv.audit.reading.segments import located, read_text
 from bussrv.audit.reading.snapshot import Segment, Snapshot
-from bussrv.audit.reading.wholes import Whole
-from bussrv.audit.store import literal, write_parquet
+from bussrv.audit.spark.store import literal, write_parquet
 from bussrv.errors import BussrvError
-from bussrv.journal.record import SCHEMA_VERSION
+from bussrv.journal.digests import Digests
+from bussrv.journal.versions import SCHEMA_VERSION
 
 MARKER = ".bussrv-audit-checkpoint"
 
 FORMAT = 1
 """The version of what is in the directory; with another one, everything is read again."""
 
-# Spark leaves files out that are older than the newest one by more than that. A restored segment is as old as it was.
+# Spark skips files that are older than the newest one by more than this. A restored segment is as old as it was.
 _NEVER = "36500d"
 
 
@@ -57,14 +57,14 @@ _OURS = Ownership(
 )
 
 
-class Kept(Struct, frozen=True):
+class Kept(Struct, frozen=True, rename={"digests": "whole"}):
     """A segment of which the lines are kept.
 
     :ivar stamp: of the file when it was read.
     """
 
     stamp: str
-    whole: Whole
+    digests: Digests
     blocks: list[Block]
 
 
@@ -99,7 +99,7 @@ class Checkpoint:
     def _read(self) -> _Ledger:
         try:
             text = self._path.read_bytes()
-            # What another version wrote may have any other form.
+            # Another version may have written any other form.
             if msgspec.json.decode(text, type=_Version).format == (FORMAT, SCHEMA_VERSION):
                 ledger = msgspec.json.decode(text, type=_Ledger)
                 self._check(ledger)
@@ -141,17 +141,17 @@ class Checkpoint:
                 found[segment.taken] = kept
         return found
 
-    def recognize(self, segments: Iterable[Segment], wholes: Mapping[str, Whole]) -> dict[str, Kept]:
+    def recognize(self, segments: Iterable[Segment], digests: Mapping[str, Digests]) -> dict[str, Kept]:
         """Those of the segments of which the lines are kept, though the file is another one: compressed meanwhile.
 
-        :param wholes: what each of them is like.
+        :param digests: what each of them is like.
         """
         found = {}
         for segment in segments:
-            kept, whole = self._ledger.segments.get(segment.taken), wholes.get(segment.taken)
-            if kept is None or whole is None or (kept.whole.size, kept.whole.digest) != (whole.size, whole.digest):
+            kept, known = self._ledger.segments.get(segment.taken), digests.get(segment.taken)
+            if kept is None or known is None or (kept.digests.size, kept.digests.digest) != (known.size, known.digest):
                 continue
-            found[segment.taken] = self._ledger.segments[segment.taken] = Kept(segment.stamp, whole, kept.blocks)
+            found[segment.taken] = self._ledger.segments[segment.taken] = Kept(segment.stamp, known, kept.blocks)
         return found
 
     def is_new(self, segment: Segment) -> bool:
@@ -159,7 +159,7 @@ class Checkpoint:
         return segment.taken not in self._ledger.segments
 
     def add(
-        self, spark: SparkSession, snapshot: Snapshot, segments: Sequence[Segment], wholes: Mapping[str, Whole]
+        self, spark: SparkSession, snapshot: Snapshot, segments: Sequence[Segment], digests: Mapping[str, Digests]
     ) -> dict[str, Kept]:
         """Read segments, and keep their lines.
 
@@ -171,7 +171,7 @@ class Checkpoint:
             batches.append(self._batch(spark, snapshot, rest))
             blocks |= self._blocks(spark, batches[-1:])
         self._ledger.batches += batches
-        found = {each.taken: Kept(each.stamp, wholes[each.taken], blocks.get(each.taken, [])) for each in segments}
+        found = {each.taken: Kept(each.stamp, digests[each.taken], blocks.get(each.taken, [])) for each in segments}
         self._ledger.segments |= found
         return found
 
@@ -186,8 +186,8 @@ class Checkpoint:
             link.symlink_to(segment.path_in(snapshot.local).resolve())
         if not segments:
             return []
-        # A batch that an audit began and did not end is read again, of which some links may be gone by now. What else
-        # is missing then is read behind it, or missed.
+        # A batch that an earlier audit did not finish is read again, though some of its links may be gone. Segments
+        # that it lacks are read after it, or are reported as missing.
         written: list[str] = []
 
         def write(text: DataFrame, number: int) -> None:

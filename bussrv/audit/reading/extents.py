@@ -1,15 +1,17 @@
-"""What every segment holds, in one row for each, and whether its lines can be taken as they are.
+"""One row a segment: its extent, and whether all of its lines are sound.
 
-Sound segments are told from others without sorting anything. Each line has a position, consecutive lines consecutive
-ones: in a sound segment the numbers of the records grow with it. And of each line there is the hash, and the one that
-it says the line before it has: in a sound chain these are the same but for both ends, so all of them taken together
-with *exclusive or* come to nothing. The hashes that are compared so have 64 bits, which finds every accident and
-whoever does not make changes fit on purpose; that is what digests and seals are for.
+Sound segments are recognized without sorting:
+
+- Successive lines have successive positions. In a sound segment, the numbers of records grow with the positions.
+- Each line has its hash, and the hash that it states for the line before it. In a sound chain each hash is there twice,
+  except at both ends. So the *exclusive or* of all others is 0.
+
+These hashes have 64 bits. They find every accident, but an attacker can make changes fit. Digests and seals find those.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
@@ -22,7 +24,7 @@ from bussrv.audit.reading.load import HEADER, PART, RECORD
 class Block(Struct, frozen=True):
     """A part of a segment that was read at once; most segments are one.
 
-    :ivar server: a hash of the id of the server; ``None`` when it holds records of several.
+    :ivar server: a hash of the id of the server; ``None`` if lines name several.
     :ivar chain: what is left of the hashes of its lines; 0 in a sound chain.
     :ivar first_back: what its first line says of the line before it, and ``last_link`` what its last line is.
     :ivar first_moment, last_moment: UTC microseconds since 1970.
@@ -57,7 +59,6 @@ class Extent(Struct, frozen=True):
 
     :ivar number: the number in its name.
     :ivar is_sound: whether all lines are sound, the chain holds, and nothing is missing, repeated or out of order.
-    :ivar server: a hash of the id of the server; ``None`` when that is not known, or there are several.
     """
 
     taken: str
@@ -68,18 +69,17 @@ class Extent(Struct, frozen=True):
     last_seq: int | None = None
     first_moment: int | None = None
     last_moment: int | None = None
-    server: int | None = None
 
 
 def blocks_of(lines: DataFrame) -> dict[str, list[Block]]:
-    """What was read at once of each segment, in order.
+    """The blocks of each segment, in order.
 
     :param lines: what :func:`bussrv.audit.reading.load.lines_of` returns.
     """
     is_sound = F.col("problem").isNull()
     is_record, is_header, is_part = (is_sound & (F.col("kind") == kind) for kind in (RECORD, HEADER, PART))
     seq, position = F.when(is_record, F.col("seq")), F.col("position")
-    server, moment = F.when(is_record, F.xxhash64("server")), F.when(is_record, F.unix_micros("moment"))
+    server, moment = F.when(is_record | is_header, F.xxhash64("server")), F.when(is_record, F.unix_micros("moment"))
     offset, part_offset = seq - position, F.when(is_header, 0).when(is_part, F.col("part")) - position
     rows = (
         lines.groupBy("taken", "block")
@@ -116,7 +116,7 @@ def blocks_of(lines: DataFrame) -> dict[str, list[Block]]:
 
 
 def extents_of(blocks: Mapping[str, Sequence[Block]], numbers: Mapping[str, int]) -> dict[str, Extent]:
-    """What each segment holds, by its name in the snapshot.
+    """The extent of each segment, by its name in the snapshot.
 
     :param blocks: by the name of the segment, too.
     :param numbers: the number in the name of each segment.
@@ -128,7 +128,6 @@ def _extent(taken: str, number: int, blocks: Sequence[Block]) -> Extent:
     with_records = [block for block in blocks if block.records]
     if not with_records:
         return Extent(taken, number, _is_sound(number, blocks))
-    servers = {block.server for block in with_records}
     return Extent(
         taken,
         number,
@@ -138,12 +137,14 @@ def _extent(taken: str, number: int, blocks: Sequence[Block]) -> Extent:
         max(block.last_seq for block in with_records if block.last_seq is not None),
         min(block.first_moment for block in with_records if block.first_moment is not None),
         max(block.last_moment for block in with_records if block.last_moment is not None),
-        servers.pop() if len(servers) == 1 else None,
     )
 
 
 def _is_sound(number: int, blocks: Sequence[Block]) -> bool:
     if not blocks or not all(_is_sound_in_itself(block) for block in blocks):
+        return False
+    # All records are of the server that the header names.
+    if len({block.server for block in blocks}) != 1:
         return False
     first = blocks[0]
     if first.headers != 1 or first.lowest_part != first.highest_part:
@@ -165,24 +166,3 @@ def _is_sound_in_itself(block: Block) -> bool:
     if block.problems or block.chain or block.lowest != block.highest:
         return False
     return block.records == 0 or block.server is not None
-
-
-def servers_in_doubt(extents: Iterable[Extent]) -> set[int] | None:
-    """Hashes of the ids of the servers whose records may have numbers that are missing or repeated; ``None``: any.
-
-    Those of the others follow each other within segments and from one to the next, in all journals together.
-    """
-    by_server: dict[int, list[Extent]] = {}
-    for each in extents:
-        if each.records:
-            if each.server is None:
-                return None
-            by_server.setdefault(each.server, []).append(each)
-    return {server for server, found in by_server.items() if not _follow(found)}
-
-
-def _follow(extents: list[Extent]) -> bool:
-    extents.sort(key=lambda extent: extent.number)
-    return all(each.is_sound for each in extents) and all(
-        other.number == (one.last_seq or 0) + 1 for one, other in pairwise(extents)
-    )

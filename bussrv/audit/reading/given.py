@@ -1,7 +1,7 @@
-"""What the registry was before the first record of each server that is read, as rows like those of records.
+"""The baseline: the registry before the first record of each server, as rows like those of records.
 
-Each segment begins with a snapshot of the registry. That of the first one says what older segments, which are removed
-or left out, would have said.
+Each segment begins with a snapshot of the registry. That of the first one stands for older segments, which are removed
+or left out.
 """
 
 from __future__ import annotations
@@ -13,23 +13,24 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 from pyspark.sql.types import DataType
 
-from bussrv.audit.identity import boot_of_session
-from bussrv.audit.reading.load import PART, judged
+from bussrv.audit.reading.load import PART, judged, persons
 from bussrv.audit.reading.segments import number_of, read_text
 from bussrv.audit.reading.snapshot import Snapshot
-from bussrv.audit.small import small_table
+from bussrv.audit.spark.store import small_table
+from bussrv.audit.tables.schema import boot_of_session
 from bussrv.journal.header import Header
 
 _STATE = (
     "sessions array<struct<id string, protocol string, routing_id string, peer string, opened bigint, "
-    "persistent boolean, home string, routing_ids array<string>, actor string, name string, role string, "
-    "vocabulary string>>, "
+    "persistent boolean, home string, routing_ids array<string>, actor string, claimed string, name string, "
+    "role string, vocabulary string>>, "
     "services map<string, map<string, bigint>>, "
     "subscriptions array<struct<session string, service string, interest string, added bigint, renewed bigint, "
     "options string>>"
 )
 
-_ABOUT = ("protocol", "routing_id", "peer", "actor")
+_ABOUT = ("protocol", "routing_id", "peer", "actor", "claimed")
+_IDENTITY = ("routing_ids", "actor", "claimed", "name", "role", "vocabulary")
 
 
 def first_segments(snapshot: Snapshot, headers: Iterable[Mapping[int, Header]]) -> dict[str, Header]:
@@ -49,21 +50,24 @@ def first_segments(snapshot: Snapshot, headers: Iterable[Mapping[int, Header]]) 
 
 
 def given(spark: SparkSession, snapshot: Snapshot, first: Mapping[str, Header], records: DataFrame) -> DataFrame | None:
-    """What was there, or ``None``: nothing; in the columns of ``records``: ``session.opened``, ``session.identified``,
-    ``service.registered``, ``subscription.added`` and ``subscription.renewed``, with the number before that of the
-    first record, and the times at which all that was.
+    """The baseline, or ``None`` if all registries were empty.
 
-    :param first: what :func:`first_segments` returns; those that begin with nothing have no part in it.
+    Its rows are ``session.opened``, ``session.identified``, ``service.registered``, ``subscription.added`` and
+    ``subscription.renewed``, in the columns of ``records``. They have the number before the first record, and the
+    times of the original changes.
+
+    :param first: the headers of :func:`first_segments`. Segments that begin with an empty registry add nothing.
     """
     begun = {taken: header for taken, header in first.items() if header.parts}
     if not begun:
         return None
     state = _states(spark, snapshot, begun)
-    sessions = state.select("server", "segment_first", F.explode("state.sessions").alias("told"))
-    sessions = sessions.select("server", "segment_first", F.col("told.id").alias("session"), "told.*").drop("id")
+    sessions = state.select("server", "segment_first", "v", F.explode("state.sessions").alias("told"))
+    sessions = sessions.select("server", "segment_first", "v", F.col("told.id").alias("session"), "told.*")
+    sessions = sessions.withColumns(persons(F.lit(True))).drop("id", "v")
     about = sessions.select("server", "session", *_ABOUT)
     rows = [
-        _rows(sessions, "session.opened", 0, "opened").drop("routing_ids", "actor", "name", "role", "vocabulary"),
+        _rows(sessions, "session.opened", 0, "opened").drop(*_IDENTITY),
         _rows(sessions.where(_is_identified()), "session.identified", 1, "opened").drop("persistent", "home"),
         _rows(_providers(state), "service.registered", 2, "since").join(about, on=["server", "session"], how="left"),
     ]
@@ -92,12 +96,13 @@ def _states(spark: SparkSession, snapshot: Snapshot, first: Mapping[str, Header]
     return parts.join(F.broadcast(servers), on="taken").select(
         F.col("by").alias("server"),
         number_of(F.col("taken")).alias("segment_first"),
+        "v",
         F.from_json("state", _STATE).alias("state"),
     )
 
 
 def _is_identified() -> Column:
-    told = [F.col(name).isNotNull() for name in ("actor", "name", "role", "vocabulary")]
+    told = [F.col(name).isNotNull() for name in _IDENTITY[1:]]
     found = F.size("routing_ids") > 0
     for each in told:
         found = found | each
@@ -117,8 +122,8 @@ def _subscriptions(state: DataFrame) -> DataFrame:
 def _rows(table: DataFrame, event: str, rank: int, time: str) -> DataFrame:
     """Rows of a table as records of an event.
 
-    :param rank: sorts the events.
-    :param time: the column that says when it was, in microseconds.
+    :param rank: the place of the event among those of one number.
+    :param time: the column with its time, in microseconds.
     """
     return table.select(
         "*",

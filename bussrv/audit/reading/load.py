@@ -1,7 +1,7 @@
-"""From segments to records: every line is read, and one that is not what it should be is told apart, with the reason.
+"""From segments to records. Every line is read and checked; a bad one gets the reason.
 
-Lines are read as text and then parsed by Spark's JSON reader with an explicit schema. On its own that reader is silent
-about blank lines, about whatever stands behind the first value of a line, and about bytes that are not UTF-8.
+Lines are read as text, and then parsed by Spark's JSON reader with an explicit schema. That reader alone accepts blank
+lines, text after the first value of a line, and bytes that are not UTF-8. So these are checked here.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
-from bussrv.audit.findings import words
 from bussrv.audit.reading.segments import number_of
-from bussrv.audit.schema import CORRUPT, LINE_SCHEMA, RECORD_FIELDS, REQUIRED, STAMP
-from bussrv.journal.record import SCHEMA_VERSION
+from bussrv.audit.tables.findings import words
+from bussrv.audit.tables.schema import CORRUPT, LINE_SCHEMA, RECORD_FIELDS, REQUIRED, STAMP
+from bussrv.journal.versions import FIRST_WITH_CLAIMS, PROVING, READ_VERSIONS
 
 OUTCOMES = ("ok", "refused", "failed")
 
 EXCERPT = 160
-"""How many characters of a bad line are shown."""
+"""How many characters of a bad line are quoted."""
 
 _TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$"
 
@@ -37,10 +37,10 @@ _COMMON = (
     *("session.opened", "session.identified", "session.closed", "service.registered", "service.unregistered"),
     *("subscription.added", "subscription.removed", "subscription.renewed", "subscription.refused", "auth.failed"),
 )
-"""Most records are of these events. None of them needs a field that :func:`_is_plain` does not look at."""
+"""Most records are of these events. :func:`_is_plain` checks all fields that they need."""
 
 RECORD, HEADER, PART = "record", "header", "part of a snapshot"
-"""The kinds of lines. What cannot be told to be one of the others counts as a record."""
+"""The kinds of lines. A line that is neither of the others counts as a record."""
 
 _OF_LINES = (
     *("taken", "block", "position", "kind", "parts", "part"),
@@ -59,15 +59,16 @@ _NEEDED_BY = {
 
 
 def lines_of(text: DataFrame) -> DataFrame:
-    """Every line: ``RECORD_FIELDS``, and
+    """One row a line, with ``RECORD_FIELDS`` and
 
-    - ``taken``: the segment; ``block`` and ``position``: sort the lines of one, and consecutive lines of a block have
-      consecutive positions,
+    - ``taken``: the segment,
+    - ``block`` and ``position``: the order of lines in a segment; in a block, positions have no gaps,
     - ``kind``: ``RECORD``, ``HEADER`` or ``PART``; ``parts`` and ``part`` of the latter two,
     - ``moment``: its time as a timestamp,
-    - ``link`` and ``back``: 64-bit hashes of its SHA-256 and of what it says the SHA-256 of the line before it is,
-    - ``problem``: why the line is not what its kind should be; NULL if it is,
-    - ``raw``: the beginning of its text; NULL unless there is a problem.
+    - ``link``: a 64-bit hash of its SHA-256,
+    - ``back``: the same of the SHA-256 that it states for the line before it,
+    - ``problem``: the reason why the line is bad; NULL if it is not,
+    - ``raw``: the beginning of its text; NULL without a problem.
 
     :param text: what :func:`bussrv.audit.reading.segments.read_text` returns.
     """
@@ -87,8 +88,10 @@ def hash_of(line: str) -> Column:
 
 
 def records_of(lines: DataFrame) -> DataFrame:
-    """The lines that are records: ``RECORD_FIELDS``, ``moment``, ``segment_first``: the number in the name of the
-    segment, and ``given``: false.
+    """The lines that are records, with ``RECORD_FIELDS``, ``moment`` and
+
+    - ``segment_first``: the number in the name of the segment,
+    - ``given``: whether it belongs to the baseline, which is false.
 
     :param lines: what :func:`lines_of` returns.
     """
@@ -98,28 +101,42 @@ def records_of(lines: DataFrame) -> DataFrame:
 
 
 def judged(lines: DataFrame) -> DataFrame:
-    """Lines with their fields, their ``kind``, and the ``problem`` if they are not what that should be.
+    """Lines with their fields, their ``kind``, and the ``problem`` of bad ones.
 
     :param lines: ``raw`` and ``taken`` among its columns.
     """
     parsed = lines.withColumn("fields", F.from_json("raw", LINE_SCHEMA, _JSON_OPTIONS))
     values = F.json_array_length(F.concat(F.lit("["), F.col("raw"), F.lit("]")))
     fields = parsed.select(*lines.columns, "fields.*", F.is_valid_utf8("raw").alias("is_utf8"))
-    # Its only closing brace ends the line: what was read as an object is then all that is there. Most lines are like
-    # that, and looking is cheaper than parsing them once more.
+    # If its only closing brace ends the line, the object is the whole line. Most lines are so, and checking that is
+    # cheaper than parsing them again.
     ends_once = F.octet_length(F.substring_index("raw", "}", 1)) + 1 == F.octet_length("raw")
     is_one = F.col(CORRUPT).isNull() & ends_once
     return (
         fields.withColumn("is_one_value", F.when(is_one, F.lit(True)).otherwise(F.coalesce(values, F.lit(0)) == 1))
         .withColumn("moment", F.when(F.col("time").rlike(_TIME), F.col("time").try_cast("timestamp")))
+        .withColumns(persons(F.col("event") != "auth.failed"))
         .withColumn("kind", _kind())
         .withColumn("problem", _problem())
         .drop("is_utf8", "is_one_value")
     )
 
 
+def persons(is_no_attempt: Column) -> dict[str, Column]:
+    """``actor`` and ``claimed`` as today's schema version has them; see :func:`bussrv.journal.versions.of_today`.
+
+    :param is_no_attempt: whether the row is anything except a failed login.
+    """
+    is_older = F.coalesce(F.col("v") < FIRST_WITH_CLAIMS, F.lit(False))
+    is_proved = F.coalesce((F.col("protocol") == PROVING) & is_no_attempt, F.lit(False))
+    return {
+        "actor": F.when(~is_older | is_proved, F.col("actor")),
+        "claimed": F.when(~is_older, F.col("claimed")).when(~is_proved, F.col("actor")),
+    }
+
+
 def _kind() -> Column:
-    # Some events have a field `segment`, too.
+    # Some events have a field `segment` as well.
     is_record = F.col("seq").isNotNull() | F.col("event").isNotNull()
     return (
         F.when(is_record, F.lit(RECORD))
@@ -130,13 +147,13 @@ def _kind() -> Column:
 
 
 def _problem() -> Column:
-    """The first reason, in words, why a line is not what it should be; NULL if there is none."""
+    """The first reason, in words, why a line is bad; NULL if it is not."""
     checks = [
         (F.trim("raw") == "", F.lit("blank")),
         (~F.col("is_utf8"), F.lit("not UTF-8")),
         (~F.col("is_one_value"), F.lit("not one JSON value")),
-        # What another version means by its fields is not known.
-        (F.col("v") != SCHEMA_VERSION, words("schema version ", F.col("v"))),
+        # The fields of another version may mean anything.
+        (~F.col("v").isin(*READ_VERSIONS), words("schema version ", F.col("v"))),
         (F.col(CORRUPT).isNotNull(), F.lit("not a JSON object, or a field of it has the wrong type")),
         *[
             (F.col(name).isNull() & F.col("kind").isin(*kinds), F.lit(f"without {name}"))
@@ -151,14 +168,14 @@ def _problem() -> Column:
 
 
 def _is_plain() -> Column:
-    """Whether a line is a sound record of an event that is common. Of the others, all checks tell."""
+    """Whether a line is a sound record of a common event. All other lines take all checks."""
     needed = [F.col(name).isNotNull() for name in ("prev", "mono", "server", "boot", "moment", "session")]
     is_plain = (
         (F.col("kind") == RECORD)
         & F.col("is_utf8")
         & F.col("is_one_value")
         & F.col(CORRUPT).isNull()
-        & (F.col("v") == SCHEMA_VERSION)
+        & F.col("v").isin(*READ_VERSIONS)
         & (F.col("seq") >= 1)
         & F.col("outcome").isin(*OUTCOMES)
         & F.col("event").isin(*_COMMON)
@@ -171,10 +188,10 @@ def _is_plain() -> Column:
 
 
 def _apart(text: Column) -> Column:
-    """The same, computed apart from the columns beside it.
+    """The same column, computed apart from the others.
 
-    Spark makes one method of Java of all columns of a step, as it can. Java does not compile one this large, and then
-    all of it takes many times as long. Functions of arrays are left out of it.
+    Spark makes one Java method of all columns of a stage, except array functions. Java does not compile a method this
+    large, and the whole stage would take many times as long.
     """
     return F.get(F.transform(F.array(F.lit(0)), lambda _: text), F.lit(0))
 

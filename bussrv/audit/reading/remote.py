@@ -1,7 +1,7 @@
-"""Journals that are somewhere else than on this machine, wherever Spark can read: ``s3a://…``, ``hdfs://…``.
+"""Journals that are not on this machine, at URLs that Spark can read: ``s3a://…``, ``hdfs://…``.
 
-They are read in place and taken for copies that nobody writes to. Only the last segment, which may end in an unfinished
-record, is fetched, so that this can be left out.
+They are read in place, as copies that no server writes to. Only the last segment is fetched, because it may end in an
+unfinished record, which is left out.
 """
 
 from __future__ import annotations
@@ -13,22 +13,23 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
-from bussrv.audit.failure import in_one_line, is_sparks
 from bussrv.audit.reading.snapshot import Journal, Segment, TornTail, cut_torn_tail, taken_as
-from bussrv.audit.store import literal
+from bussrv.audit.spark.failure import in_one_line, is_sparks
+from bussrv.audit.spark.store import literal
 from bussrv.errors import JournalError
 from bussrv.journal.keys import PublicKey
-from bussrv.journal.manifest import MANIFEST_NAME, read_manifest
+from bussrv.journal.manifest import MANIFEST_NAME
+from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.segment import COMPRESSED_SUFFIX, SUFFIX, is_segment_name
 
 LARGEST_FETCHED = 256 << 20
-"""The largest last segment, in bytes, that is fetched. A larger one is read in place, to its last byte."""
+"""The largest last segment, in bytes, that is fetched. A larger one is read in place, as it is."""
 
 
 def take_remote(spark: SparkSession, url: str, index: int, root: Path, trusted: PublicKey | None) -> Journal:
     """Find the segments of a journal, and read its manifest.
 
-    :param root: a directory of this machine, to put the manifest and the last segment in.
+    :param root: a directory on this machine for the manifest and the last segment.
     :raises JournalError: if there is no segment, or it cannot be read.
     """
     if url.endswith((SUFFIX, COMPRESSED_SUFFIX)):
@@ -51,7 +52,7 @@ def take_remote(spark: SparkSession, url: str, index: int, root: Path, trusted: 
 
 
 def _segments(files: DataFrame, url: str, index: int) -> tuple[str, list[Segment]]:
-    """Where segments are, as Spark writes it, and these, in order."""
+    """The URL of the segments' directory, as Spark writes it, and the segments in order."""
     rows = files.select(
         "path",
         F.col("_metadata.file_path").alias("place"),
@@ -64,14 +65,14 @@ def _segments(files: DataFrame, url: str, index: int) -> tuple[str, list[Segment
             number = int(name.partition(".")[0])
             stamp = f"{row['length']} {row['time']}"
             file = f"{url.rstrip('/')}/{name}"
-            # In this order the one that is not compressed comes last, and counts.
+            # If both files exist, the one that is not compressed comes last, and counts.
             found[number] = Segment(file, taken_as(index, number), number, row["length"], stamp, in_place=True)
             place = row["place"].rpartition("/")[0]
     return place, [found[number] for number in sorted(found)]
 
 
 def _fetch_last(files: DataFrame, segments: list[Segment], root: Path) -> Iterator[TornTail]:
-    """Put the last segment into the snapshot, without the unfinished record that it may end in."""
+    """Put the last segment into the snapshot, without an unfinished record at its end."""
     if not segments or segments[-1].is_compressed or segments[-1].bytes > LARGEST_FETCHED:
         return
     last = replace(segments[-1], in_place=False)
@@ -84,6 +85,6 @@ def _fetch_last(files: DataFrame, segments: list[Segment], root: Path) -> Iterat
 
 
 def _fetch(files: DataFrame, name: str, path: Path) -> None:
-    """Copy a file to this machine, if it is there."""
+    """Copy a file to this machine, if it exists."""
     for row in files.where(F.col("path").endswith(f"/{name}")).select("content").collect():
         path.write_bytes(bytes(row["content"]))

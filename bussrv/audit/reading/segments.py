@@ -1,4 +1,4 @@
-"""Segments as Spark reads them, and which file is which segment."""
+"""Segments as text, and the names of their files."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.reading.snapshot import Journal, Snapshot
-from bussrv.audit.store import literal
-from bussrv.journal.segment import COMPRESSED_SUFFIX, SUFFIX
+from bussrv.audit.spark.store import literal
 
 _NAMES = "*.{jsonl,jsonl.gz}"
 
@@ -17,10 +16,11 @@ _NAMES = "*.{jsonl,jsonl.gz}"
 def read_text(
     spark: SparkSession, snapshot: Snapshot, *, whole: bool = False, only: Sequence[str] | None = None
 ) -> DataFrame:
-    """The text of the segments: ``raw``, a line without its newline, or a whole segment; ``taken``: the name of the
-    segment in the snapshot; ``block``: the offset in the file of the part that a task read.
+    """The text of the segments. Data that cannot be decompressed is left out.
 
-    What cannot be decompressed is left out, as far as it cannot.
+    - ``raw``: a line without its newline, or a whole segment,
+    - ``taken``: the name of the segment in the snapshot,
+    - ``block``: the offset in the file of the part that a task read.
 
     :param only: the names in the snapshot of the segments that are read.
     """
@@ -33,20 +33,11 @@ def read_text(
 def located(text: DataFrame, snapshot: Snapshot) -> DataFrame:
     """Text as :func:`read_text` returns it.
 
-    :param text: as Spark reads it from the files of a snapshot, or from others of their names.
+    :param text: lines that Spark read from files with the names of a snapshot.
     """
     return text.select(
         F.col("value").alias("raw"), _taken(snapshot).alias("taken"), F.col("_metadata.file_block_start").alias("block")
     )
-
-
-def file_of(snapshot: Snapshot, taken: Column) -> Column:
-    """Where the segment of that name in the snapshot is."""
-    by_index = {journal.index: journal.location.rstrip("/") for journal in snapshot.journals}
-    locations = F.array(*[F.lit(by_index.get(index)) for index in range(max(by_index) + 1)])
-    compressed = [segment.taken for segment in snapshot.segments if segment.is_compressed]
-    suffix = F.when(taken.isin(compressed), COMPRESSED_SUFFIX).otherwise(SUFFIX)
-    return F.concat(F.get(locations, F.substring_index(taken, "/", 1).cast("int")), F.lit("/"), _digits(taken), suffix)
 
 
 def number_of(taken: Column) -> Column:
@@ -70,7 +61,7 @@ def _paths(snapshot: Snapshot, only: Sequence[str] | None) -> list[str]:
 
 
 def _taken(snapshot: Snapshot) -> Column:
-    # For each line anew: so without regular expressions.
+    # This runs for each line, so it uses no regular expression.
     path = F.col("_metadata.file_path")
     taken = F.substring_index(F.substring_index(path, "/", -2), ".", 1)
     for journal in snapshot.journals:

@@ -1,8 +1,8 @@
-"""What is audited: the segments of journals as they are at one moment. No Spark here.
+"""The segments of journals as they are at one moment. No Spark here.
 
-The last segment of a journal may belong to a running server, so a copy of it is audited, up to its last newline. The
-other segments never change any more and are linked to, unless an unfinished record has to be left out of them too. All
-are put in one directory, where Spark finds them under names that it cannot misread::
+A running server may still write to the last segment of a journal. So a copy of it is audited, up to its last newline.
+The other segments never change, so they are links, unless an unfinished record must be left out of them as well. All
+are in one directory, under names that Spark cannot misread::
 
     0/00000000000000000001.jsonl.gz    the first journal
     0/00000000000000000813.jsonl
@@ -10,10 +10,10 @@ are put in one directory, where Spark finds them under names that it cannot misr
 
 A segment *is taken* as ``0/00000000000000000001``, whether it is compressed or not.
 
-A journal that is somewhere else than in a directory of this machine (``s3a://…``, ``hdfs://…``) is read in place, but
-for its last segment; see :mod:`bussrv.audit.reading.remote`.
+A journal that is not on this machine (``s3a://…``, ``hdfs://…``) is read in place, except its last segment. See
+:mod:`bussrv.audit.reading.remote`.
 
-A running server may compress or remove a segment that is linked to; :meth:`Snapshot.check` tells.
+A running server may compress or remove a linked segment. :meth:`Snapshot.check` finds that.
 """
 
 from __future__ import annotations
@@ -29,28 +29,30 @@ from pathlib import Path
 
 from bussrv.errors import JournalError
 from bussrv.journal.keys import PublicKey
-from bussrv.journal.manifest import MANIFEST_NAME, Manifest, read_manifest
+from bussrv.journal.manifest import MANIFEST_NAME, Manifest
+from bussrv.journal.manifest_file import read_manifest
+from bussrv.journal.regular import read_regular
 from bussrv.journal.segment import COMPRESSED_SUFFIX, DIGITS, SUFFIX, first_seq, list_segments, torn_tail
 
 PATIENCE = 1.0
-"""Seconds that a running server may take to seal what it has just begun or closed."""
+"""Seconds for a running server to seal a segment that it has just begun or closed."""
 
 _POLL = 0.05
 
 Choice = Callable[[Sequence[Path]], Sequence[Path]]
-"""Picks those of the segments of a journal that are audited."""
+"""Chooses the segments of a journal to audit."""
 
 
 @dataclass(frozen=True)
 class Segment:
     """A segment of a journal.
 
-    :ivar file: where it is.
+    :ivar file: its path or URL.
     :ivar taken: its name in the snapshot: the index of the journal, a slash, its number in 20 digits.
     :ivar number: the number in its name.
     :ivar bytes: the size of the file.
-    :ivar stamp: differs when the file is another one, or was written to.
-    :ivar in_place: whether it is read where it is, and so not in the snapshot.
+    :ivar stamp: a text that differs if the file was replaced or written to.
+    :ivar in_place: whether it is read in place, and is not in the snapshot.
     """
 
     file: str
@@ -66,19 +68,19 @@ class Segment:
         return self.file.endswith(COMPRESSED_SUFFIX)
 
     def path_in(self, root: Path) -> Path:
-        """Where it is in the snapshot at ``root``."""
+        """Its path in the snapshot at ``root``."""
         return root / (self.taken + (COMPRESSED_SUFFIX if self.is_compressed else SUFFIX))
 
 
 @dataclass(frozen=True)
 class TornTail:
-    """What a segment ends in instead of a newline: an unfinished record, which the server does not read either.
+    """An unfinished record at the end of a segment, without a newline. The server does not read it either.
 
     :ivar file: the segment.
     :ivar number: the number in its name.
     :ivar line: the number of that line.
     :ivar size: its size in bytes.
-    :ivar last: whether it is the last segment of its journal, which a crash or a running server may leave so.
+    :ivar last: whether the segment is the last of its journal. A crash or a running server may leave it so.
     """
 
     file: str
@@ -92,15 +94,15 @@ class TornTail:
 class Journal:
     """A journal as it was at one moment.
 
-    :ivar index: what the names of its segments begin with.
+    :ivar index: the first part of the names of its segments.
     :ivar location: its directory, as it was named.
     :ivar root: the directory that holds its segments under their names in the snapshot; of a journal that is read in
         place, the URL of its directory, as Spark writes it.
     :ivar segments: those that are audited, in order.
-    :ivar numbers: of all segments that are there, audited or not.
-    :ivar manifest: what is said of them; read before the segments were, so that they hold what is sealed in it.
-    :ivar late: a newer manifest, when a running server had not sealed something yet.
-    :ivar torn_tails: what was left out.
+    :ivar numbers: the numbers of all its segments, audited or not.
+    :ivar manifest: their seals. It was read before the segments, so that they have all that is sealed.
+    :ivar late: a newer manifest, if a running server had not sealed everything yet.
+    :ivar torn_tails: the unfinished records, which were left out.
     """
 
     index: int
@@ -123,7 +125,7 @@ class Snapshot:
     """Journals as they were at one moment.
 
     :ivar journals: one or more.
-    :ivar local: where the snapshot is on this machine.
+    :ivar local: the directory of the snapshot on this machine.
     """
 
     journals: tuple[Journal, ...]
@@ -136,18 +138,18 @@ class Snapshot:
 
     @property
     def torn_tails(self) -> tuple[TornTail, ...]:
-        """All that was left out."""
+        """All unfinished records, which were left out."""
         return tuple(tail for journal in self.journals for tail in journal.torn_tails)
 
     @property
     def size(self) -> int:
-        """How large the segments are together, in bytes, as they are stored."""
+        """The size of the segments in bytes, as they are stored."""
         return sum(segment.bytes for segment in self.segments)
 
     def check(self) -> None:
-        """See that everything is still there; to be asked when all of it was read.
+        """Check that all segments are still there. Call it after reading them.
 
-        :raises JournalError: names what is not.
+        :raises JournalError: if one is not.
         """
         for journal in self.journals:
             for segment in journal.segments:
@@ -160,18 +162,18 @@ class Snapshot:
 
 @contextmanager
 def scratch(parent: Path | None = None) -> Iterator[Path]:
-    """A directory for a snapshot, gone afterwards.
+    """A directory for a snapshot, removed afterwards.
 
-    :param parent: where; with Spark on several machines, a directory that all of them see.
+    :param parent: its parent. If Spark runs on several machines, all of them must see it.
     """
     with tempfile.TemporaryDirectory(prefix="bussrv-audit-", dir=parent) as name:
         yield Path(name)
 
 
 def segments_of(directory: Path) -> list[Path]:
-    """The segments of a journal directory of this machine, oldest first.
+    """The segments of a journal directory on this machine, oldest first.
 
-    :raises JournalError: if it cannot be read, or there is none.
+    :raises JournalError: if it cannot be read, or has no segment.
     """
     paths = list_segments(directory)
     if not paths:
@@ -180,10 +182,10 @@ def segments_of(directory: Path) -> list[Path]:
 
 
 def take_journal(directory: Path, index: int, root: Path, trusted: PublicKey | None, choice: Choice) -> Journal:
-    """Take a journal directory of this machine into the snapshot at ``root``.
+    """Take a journal directory on this machine into the snapshot at ``root``.
 
-    :param choice: picks the segments that are audited.
-    :raises JournalError: if it is no journal, holds no record, or cannot be read.
+    :param choice: chooses the segments to audit.
+    :raises JournalError: if it is not a journal, holds no record, or cannot be read.
     """
     paths = segments_of(directory)
     manifest = read_manifest(directory / MANIFEST_NAME, trusted)
@@ -206,7 +208,7 @@ def take_journal(directory: Path, index: int, root: Path, trusted: PublicKey | N
 
 def _take(path: Path, root: Path, index: int, last: bool) -> Segment:
     """Put a segment into the snapshot."""
-    with path.open("rb") as file:
+    with read_regular(path) as file:
         about = os.fstat(file.fileno())
     number = first_seq(path)
     stamp = f"{about.st_ino} {about.st_size} {about.st_mtime_ns}"
@@ -224,7 +226,7 @@ def taken_as(index: int, number: int) -> str:
 
 
 def cut_torn_tail(segment: Segment, taken: Path, last: bool) -> Iterator[TornTail]:
-    """Leave the unfinished record that a segment may end in out of the snapshot.
+    """Leave an unfinished record at the end of a segment out of the snapshot.
 
     :param taken: the segment in the snapshot.
     :param last: whether it is the last one of its journal.
@@ -242,7 +244,7 @@ def cut_torn_tail(segment: Segment, taken: Path, last: bool) -> Iterator[TornTai
 
 
 def _await_seals(directory: Path, manifest: Manifest, paths: Sequence[Path], trusted: PublicKey | None) -> Manifest:
-    """The manifest with the seals that a running server makes right now, if it does."""
+    """The manifest, also with seals that a running server makes at this moment."""
     late, until = manifest, time.monotonic() + PATIENCE
     while late.entries and not _is_sealed(late, paths) and time.monotonic() < until:
         time.sleep(_POLL)

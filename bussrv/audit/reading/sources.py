@@ -1,4 +1,4 @@
-"""The journals that an audit is told of: directories of this machine, or URLs of what Spark can read."""
+"""The journals of an audit: directories on this machine, or URLs that Spark can read."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 SMALL = 256 << 20
-"""Journals up to this size, in bytes, are read in less time by a Spark that starts quickly."""
+"""Up to this size, in bytes, journals are read faster by a Spark that starts quickly."""
 
 
 def is_url(location: str) -> bool:
-    """Whether a journal is named by a URL, and so not in a directory of this machine."""
+    """Whether a journal is at a URL, and not in a directory on this machine."""
     return "://" in location
 
 
 def size_of(locations: Sequence[str]) -> int | None:
-    """How large journals are together, in bytes, as they are stored; ``None`` if some are not on this machine.
+    """The size of journals in bytes, as they are stored. ``None`` if some are not on this machine.
 
     :raises JournalError: if one of them is no journal, or holds no segment.
     """
@@ -38,7 +38,7 @@ def size_of(locations: Sequence[str]) -> int | None:
 
 
 def are_small(locations: Sequence[str]) -> bool:
-    """Whether a Spark that starts quickly is done with journals in less time.
+    """Whether a Spark that starts quickly reads these journals faster.
 
     :raises JournalError: as :func:`size_of`.
     """
@@ -57,12 +57,12 @@ def take_snapshot(
     parent: Path | None = None,
     index_of: Callable[[str], int] | None = None,
 ) -> Iterator[Snapshot]:
-    """A snapshot of journals; it is gone afterwards. A journal that is named twice is taken once.
+    """A snapshot of journals, removed afterwards. A journal that is named twice is taken once.
 
-    :param trusted: the key that seals have to be led back to.
-    :param since, until: UTC microseconds; segments of which all is before or behind them are left out.
-    :param parent: where to put the snapshot; with Spark on several machines, a directory that all of them see.
-    :param index_of: the index of a journal; ``None``: they are counted.
+    :param trusted: the key that the seals must be traceable to.
+    :param since, until: UTC microseconds. Segments entirely before or after this period are left out.
+    :param parent: the directory of the snapshot. If Spark runs on several machines, all of them must see it.
+    :param index_of: the index of a journal. ``None``: journals are counted.
     :raises JournalError: if one of them is no journal, holds no record, or cannot be read.
     """
     from bussrv.audit.reading.remote import take_remote
@@ -86,11 +86,11 @@ def _distinct(locations: Sequence[str]) -> list[str]:
 
 
 def choose(paths: Sequence[Path], since: int | None, until: int | None) -> Sequence[Path]:
-    """Those of the segments of a journal that may hold something of a period, by when they were begun.
+    """The segments of a journal that may have records of a period, by the times of their headers.
 
-    Each holds what the registry was before it, so nothing before the one in which the period begins is needed.
+    Each segment has the registry before it, so earlier segments than the first of these are not needed.
 
-    :raises JournalError: if all of them were begun behind it.
+    :raises JournalError: if all segments begin after the period.
     """
     end = len(paths)
     while until is not None and end and not _is_begun_before(paths[end - 1], until):
@@ -103,11 +103,11 @@ def choose(paths: Sequence[Path], since: int | None, until: int | None) -> Seque
 
 
 def _is_begun_before(path: Path, moment: int) -> bool:
-    """Whether a segment was begun, or holds a record, from before a moment; also if that cannot be told."""
+    """Whether a segment begins or has a record before a moment. True also if it cannot be read."""
     try:
         if read_header(path).time < moment:
             return True
-        # Records wait until they are written, and so may be older than the segment that was made for them.
+        # Records wait until they are written, so the first may be older than its segment.
         first = next(read_segments([path]), None)
     except JournalError:
         return True

@@ -273,7 +273,11 @@ class Session:
             self.find("session-miscounted", self.latest, self.closed[0].seq, self.closed[-1].seq)
         if not negative and len(self.opened) == 1 and len(self.closed) == 1:
             lasted = max(0, self.closed[0].time - self.opened[0].time)
-            if abs(said[0].duration - lasted) > MINUTE:
+            is_off = abs(said[0].duration - lasted) > MINUTE
+            if self.opened[0].boot == self.closed[0].boot and not self.is_given(self.opened[0]):
+                # The wall clock may have been set meanwhile.
+                is_off = is_off and abs(said[0].duration - (self.closed[0].mono - self.opened[0].mono)) > MINUTE
+            if is_off:
                 self.find("session-duration-wrong", self.latest, self.opened[0].seq, self.closed[0].seq)
 
     def topic(self, service: str | None, records: list[Record]) -> None:

@@ -110,6 +110,7 @@ def in_place(meant: Record | Header | Part | None, segment: Segment, number: int
 def check_chain(segment: Segment, found: Findings) -> None:
     """A line between two that do not fit was changed; where one place does not fit, either of two lines was."""
     hashes = [sha256(text).hexdigest() for text in segment.lines]
+    check_order(segment, found, hashes)
     broken = [at > 0 and meant is not None and meant.prev != hashes[at - 1] for at, meant in enumerate(segment.meant)]
     for at, meant in enumerate(segment.meant):
         before = seq_of(segment.meant[at - 1]) if at else None
@@ -123,6 +124,20 @@ def check_chain(segment: Segment, found: Findings) -> None:
             is_behind = not next_too and before is not None and seq is not None and before < seq
             first = before if is_behind else seq
             found.add("broken-chain", first_seq=first, last_seq=seq, **about, **segment.place(at + 1))
+
+
+def check_order(segment: Segment, found: Findings, hashes: Sequence[str]) -> None:
+    """A record that holds the right hash, but stands after a higher number, and is not there before."""
+    records: list[Record] = []
+    for at, meant in enumerate(segment.meant):
+        if not isinstance(meant, Record):
+            continue
+        follows = at == 0 or meant.prev == hashes[at - 1]
+        is_new = all((each.server, each.seq) != (meant.server, meant.seq) for each in records)
+        if follows and is_new and records and records[-1].server == meant.server and meant.seq < records[-1].seq:
+            about = {"server": meant.server, "boot": meant.boot, "first_seq": meant.seq, "last_seq": meant.seq}
+            found.add("broken-chain", **about, **segment.place(at + 1))
+        records.append(meant)
 
 
 def seq_of(meant: Record | Header | Part | None) -> int | None:

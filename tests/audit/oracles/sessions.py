@@ -28,12 +28,13 @@ def describe(mine: list[Record]) -> dict[str, Any]:
     closing = next((each for each in mine if isinstance(each.event, ev.SessionClosed)), None)
     opened = opening.event if opening else None
     closed = closing.event if closing else None
-    identified, actor = None, None
+    identified, actor, claimed = None, None, None
     services: dict[type, set[str]] = {ev.ServiceRegistered: set(), ev.SubscriptionAdded: set()}
     objects_wanted = False
     for each in mine:
         if isinstance(each.event, ev.SessionIdentified):
             identified = each.event
+            claimed = each.event.claimed or claimed
         if isinstance(each.event, ev.SessionIdentified | ev.AuthSucceeded):
             actor = each.event.actor or actor
         if type(each.event) in services and each.event.service is not None:
@@ -43,6 +44,7 @@ def describe(mine: list[Record]) -> dict[str, Any]:
     row: dict[str, Any] = {
         "routing_id": first_of("routing_id", closed, identified, opened),
         "actor": first_of("actor", closed) or actor or first_of("actor", opened),
+        "claimed": first_of("claimed", closed) or claimed or first_of("claimed", opened),
         "name": identified.name if identified else None,
         "role": identified.role if identified else None,
         "state": "closed" if closing else "open",

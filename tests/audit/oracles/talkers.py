@@ -10,7 +10,7 @@ Rows = list[dict[str, Any]]
 
 
 def talkers(sessions: Rows) -> Rows:
-    names = ("server", "protocol", "routing_id", "actor", "address")
+    names = ("server", "protocol", "routing_id", "actor", "claimed", "address")
     groups: dict[tuple[Any, ...], Rows] = defaultdict(list)
     for each in sessions:
         if each["home"] is None:
@@ -47,6 +47,7 @@ def identities(sessions: Rows) -> Rows:
                     "sessions": len(some),
                     "addresses": sorted({each["address"] for each in some if each["address"] is not None}),
                     "actors": sorted({each["actor"] for each in some if each["actor"] is not None}),
+                    "claimed": sorted({each["claimed"] for each in some if each["claimed"] is not None}),
                     "first_moment": min((each["opened"] for each in some if each["opened"] is not None), default=None),
                     "last_moment": max(moments, default=None),
                     "overlaps": overlaps,

@@ -60,6 +60,7 @@ def refusals(records: list[Record], since: int | None = None, until: int | None 
             "reason": event.reason,
             "limit": event.limit if isinstance(event, ev.LimitReached) else None,
             "actor": event.actor,
+            "claimed": event.claimed,
             "address": address_of(event.peer),
             "date": day_of(each.time),
             "protocol": event.protocol,

@@ -1,1 +1,0 @@
-"""What was there at a moment, and what happened to somebody, and why."""

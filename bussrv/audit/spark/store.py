@@ -1,0 +1,96 @@
+"""Tables kept on disk, and small tables that become a part of a query's plan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
+
+Keep = Callable[[str, DataFrame], DataFrame]
+"""Takes the name of a table and the table. Returns the same table, computed."""
+
+_PATTERN_CHARACTER = re.compile(r"[\\\[\]{}*?]")
+
+# Nearly all values of these columns are distinct. Parquet gives up a dictionary of them, after a third of the time that
+# writing takes.
+_WITHOUT_DICTIONARY = ("session", "routing_id", "peer", "seq", "mono", "moment", "position", "link", "back")
+
+
+SMALL = 8 << 20
+"""Tables up to this size, in bytes, are one partition."""
+
+_LARGER_AS_TEXT = 8
+"""The size of journals divided by the size of the table of their records, about."""
+
+
+class Store:
+    """Keeps each table as Parquet in a directory of its name.
+
+    Unlike a cached table it needs no memory, and queries of it are planned without its history. Planning is most of the
+    work of a small audit.
+
+    :param place: the directory of all tables.
+    """
+
+    def __init__(self, spark: SparkSession, place: Path) -> None:
+        self._spark = spark
+        self._place = place
+
+    def keep(self, name: str, table: DataFrame, partitioned_by: Sequence[str] = ()) -> DataFrame:
+        """Compute a table once.
+
+        :param partitioned_by: columns that get a directory for each of their values.
+        :returns: the same table, read from disk.
+        """
+        path = self._place / name
+        write_parquet(table, path, partitioned_by)
+        kept = self._spark.read.schema(table.schema).parquet(f"file://{literal(str(path))}")
+        return kept.coalesce(1) if _size_of(path) <= SMALL else kept
+
+
+def write_parquet(table: DataFrame, path: Path, partitioned_by: Sequence[str] = ()) -> None:
+    """Write a table to a directory, and replace its content."""
+    writer = table.write.mode("overwrite").partitionBy(*partitioned_by)
+    for column in _WITHOUT_DICTIONARY:
+        writer = writer.option(f"parquet.enable.dictionary#{column}", False)
+    writer.parquet(f"file://{path}")
+
+
+def make_a_small_table(size: int) -> bool:
+    """Whether the table of records of such journals is small.
+
+    :param size: bytes, uncompressed.
+    """
+    return size <= _LARGER_AS_TEXT * SMALL
+
+
+def _size_of(path: Path) -> int:
+    return sum(each.stat().st_size for each in path.rglob("*.parquet"))
+
+
+def literal(path: str) -> str:
+    """A path for Spark to read, escaped: it reads patterns, but writes plain paths."""
+    return _PATTERN_CHARACTER.sub(r"\\\g<0>", path)
+
+
+def small_table(spark: SparkSession, rows: Iterable[Sequence[Any]], schema: str) -> DataFrame:
+    """A table of at most some thousand rows.
+
+    It becomes a part of the plan, as JSON. ``createDataFrame`` would start a Python process for it.
+
+    :param rows: strings, numbers, booleans, lists of these, and times in UTC, in the order of the columns.
+    """
+    names = [column.split()[0] for column in schema.split(", ")]
+    text = msgspec.json.encode([dict(zip(names, row, strict=True)) for row in rows]).decode()
+    table = F.from_json(F.lit(text), f"array<struct<{', '.join(_field(column) for column in schema.split(', '))}>>")
+    return spark.range(1, numPartitions=1).select(F.inline(table))
+
+
+def _field(column: str) -> str:
+    name, kind = column.split()
+    return f"{name}: {kind}"

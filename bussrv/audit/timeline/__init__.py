@@ -1,0 +1,1 @@
+"""The history of one client or service across journals, with causes: ``bussrv timeline``."""

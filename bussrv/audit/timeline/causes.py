@@ -1,0 +1,113 @@
+"""Why something ended: crashes and stops of the server, lost links, replaced sessions; found in nearby records."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
+
+CRASHED, STOPPED, LINK_LOST, REPLACED = "server-crashed", "server-stopped", "link-lost", "replaced"
+"""The reasons that neighbouring records explain."""
+
+_BOOTS = ("server.started", "server.recovered")
+_NAMES = ("session.opened", "session.identified")
+# These may stand between the end of a service and the end of the session that caused it.
+_BETWEEN = ("service.unregistered", "subscription.removed", "link.down")
+
+
+def place() -> Column:
+    """The place of a record among those of its server: also with equal numbers, and after the baseline."""
+    # The records of a baseline stand in another order than their times, if a clock was set back.
+    return F.struct("seq", F.when(~F.col("given"), F.col("moment")).alias("moment"), "mono")
+
+
+def with_neighbours(records: DataFrame) -> DataFrame:
+    """Records with their place ``at`` and the neighbours that explain an end:
+
+    - ``following``: the next record of the session that is not the end of a service (``event, at, reason, session``),
+    - ``down``: the link that was lost last before, in the same boot (``at, link, reason``),
+    - ``taker``: the next session with the routing id. Only closings use it.
+    """
+    of_session = Window.partitionBy("server", "session").orderBy("at")
+    of_boot = Window.partitionBy("server", "boot").orderBy("at")
+    of_name = Window.partitionBy("server", "routing_id").orderBy("at")
+    later = (1, Window.unboundedFollowing)
+    here = F.struct("event", "at", "reason")
+    down = F.struct("at", F.col("routing_id").alias("link"), "reason")
+    is_lost = (F.col("event") == "link.down") & ~F.col("given")
+    return (
+        records.withColumn("at", place())
+        .withColumn("following", _next(here, ~F.col("event").isin(*_BETWEEN)).over(of_session.rowsBetween(*later)))
+        .withColumn("down", F.last(F.when(is_lost, down), ignorenulls=True).over(of_boot))
+        .withColumn("taker", _next(F.col("session"), F.col("event").isin(*_NAMES)).over(of_name.rowsBetween(*later)))
+    )
+
+
+def _next(value: Column, among: Column) -> Column:
+    return F.first(F.when(among, value), ignorenulls=True)
+
+
+def ends_with_session() -> Column:
+    """Whether a service or a subscription ended because its session did. The closing of the session follows."""
+    is_end = F.col("event").isin("service.unregistered", "subscription.removed")
+    same = (F.col("following.event") == "session.closed") & (F.col("following.reason") == F.col("reason"))
+    return F.when(is_end, F.coalesce(same, F.lit(False)))
+
+
+def boots(records: DataFrame) -> DataFrame:
+    """One row a boot: its start ``begun``, and ``silent_since``, the last moment of the boot before it.
+
+    ``silent_since`` is NULL if the boot before it was stopped, or if there was none.
+    """
+    each = (
+        records.where(~F.col("given"))
+        .groupBy("server", "boot")
+        .agg(
+            F.min(place()).alias("first"),
+            F.max_by("moment", place()).alias("last_moment"),
+            F.bool_or(F.col("event") == "server.stopped").alias("is_stopped"),
+        )
+    )
+    before = F.lag(F.struct("last_moment", "is_stopped")).over(Window.partitionBy("server").orderBy("first"))
+    return each.withColumn("before", before).select(
+        "server",
+        "boot",
+        F.when(~F.col("before.is_stopped"), F.col("before.last_moment")).alias("silent_since"),
+        F.col("first.moment").alias("begun"),
+    )
+
+
+def causes(found: DataFrame, near: DataFrame) -> DataFrame:
+    """The records that caused an end: stops, boots after a crash, lost links.
+
+    :param found: the rows of ``near`` that are to be explained.
+    :param near: what :func:`with_neighbours` returns.
+    :returns: ``server`` and ``at`` of each cause.
+    """
+    reasons = found.where(F.col("reason").isin(CRASHED, STOPPED)).select("server", "boot", "reason").distinct()
+    reason = F.when(F.col("event") == "server.stopped", STOPPED).when(F.col("event").isin(*_BOOTS), CRASHED)
+    of_boots = near.select("server", "boot", "at", reason.alias("reason")).join(
+        F.broadcast(reasons), on=["server", "boot", "reason"], how="left_semi"
+    )
+    lost = found.where((F.col("reason") == LINK_LOST) & F.col("down").isNotNull())
+    return of_boots.select("server", "at").unionByName(lost.select("server", F.col("down.at").alias("at"))).distinct()
+
+
+def explanations() -> list[Column]:
+    """The columns that explain an end, made of those of :func:`with_neighbours` and :func:`boots`:
+
+    - ``crashed_after`` and ``back_at``: a crash,
+    - ``link`` and ``link_reason``: a lost link,
+    - ``newcomer``: the session that replaced this one.
+    """
+    by_crash = (F.col("reason") == CRASHED) | F.col("event").isin(*_BOOTS)
+    is_crash = by_crash & F.col("silent_since").isNotNull()
+    by_link, by_other = F.col("reason") == LINK_LOST, F.col("reason") == REPLACED
+    is_named = F.col("routing_id").isNotNull() & (F.col("event") != "subscription.removed")
+    is_other = by_other & is_named & (F.col("taker") != F.col("session"))
+    return [
+        F.when(is_crash, F.col("silent_since")).alias("crashed_after"),
+        F.when(is_crash, F.col("begun")).alias("back_at"),
+        F.when(by_link, F.col("down.link")).alias("link"),
+        F.when(by_link, F.col("down.reason")).alias("link_reason"),
+        F.when(is_other, F.col("taker")).alias("newcomer"),
+    ]

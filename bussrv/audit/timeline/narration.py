@@ -1,0 +1,228 @@
+"""The rows of a timeline as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from bussrv.errors import REASONS
+from bussrv.journal.record import format_time
+
+Row = Mapping[str, Any]
+Word = Callable[[object], str]
+"""Quotes a text that a client wrote, so that it can be part of a sentence."""
+
+
+def sentences(row: Row, word: Word) -> str:
+    """The event of a row and its cause, as far as the journal has them.
+
+    :param row: one of :func:`bussrv.audit.timeline.query.timeline`; its timestamps as UTC microseconds.
+    """
+    return " ".join(_Narration(row, word).sentences())
+
+
+def duration(seconds: float) -> str:
+    """A duration in words, rounded."""
+    if seconds < 59.95:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} days {hours} h" if hours else f"{days} days"
+
+
+def time_text(micros: int) -> str:
+    """A moment in a sentence: UTC, to the second."""
+    return f"{format_time(micros)[:19].replace('T', ' ')}"
+
+
+class _Narration:
+    """One row in words."""
+
+    def __init__(self, row: Row, word: Word) -> None:
+        self._row = row
+        self._word = word
+
+    def sentences(self) -> Iterator[str]:
+        yield f"{self._what()}{self._why()}."
+        if self._row["suppressed"]:
+            yield f"{self._row['suppressed']} more like this were left out of the journal before it."
+        yield from self._availability()
+
+    def _what(self) -> str:
+        event = self._row["event"]
+        say = _WHAT.get(event)
+        return f"{event}: {self._who()}" if say is None else say(self)
+
+    # The client.
+
+    def _who(self) -> str:
+        return self._known(self._row["session"], self._row["who"] or self._row)
+
+    def _known(self, session: str | None, who: Row | None) -> str:
+        """A session by its routing id, with its other names."""
+        about = [] if session is None else [f"session {self._word(session)}"]
+        name = None
+        if who is not None:
+            name = who["routing_id"]
+            about += [] if who["actor"] is None else [f"actor {self._word(who['actor'])}"]
+            about += [] if who["claimed"] is None else [f"claims to be {self._word(who['claimed'])}"]
+            about += [self._word(who["peer"])] if who["peer"] else []
+        if name is None:
+            return ", ".join(about) or "a client"
+        return f"{self._word(name)} ({', '.join(about)})" if about else self._word(name)
+
+    def _service(self) -> str:
+        return "objects" if self._row["service"] is None else self._word(self._row["service"])
+
+    def _field(self, name: str) -> str:
+        value = self._row[name]
+        return "unknown" if value is None else self._word(value)
+
+    # The event.
+
+    def _started(self) -> str:
+        if self._row["crashed_after"] is None:
+            return f"the server {self._field('server')} started"
+        return f"the server {self._field('server')} started after a crash"
+
+    def _stopped(self) -> str:
+        return f"the server {self._field('server')} was stopped"
+
+    def _recovered(self) -> str:
+        count = self._row["sessions_closed"] or 0
+        sessions = "session" if count == 1 else "sessions"
+        return f"the server {self._field('server')} found {count} {sessions} that the crash had left open"
+
+    def _opened(self) -> str:
+        over = "" if self._row["protocol"] is None else f" over {self._field('protocol')}"
+        home = "" if self._row["home"] is None else f" on the linked server {self._field('home')}"
+        return f"{self._who()} opened a session{over}{home}"
+
+    def _identified(self) -> str:
+        words = {"routing_id": "routing id", "claimed": "claimed user", "name": "name", "role": "role"}
+        said = [f"{called} {self._field(name)}" for name, called in words.items() if self._row[name]]
+        return f"{self._who()} stated its names: {', '.join(said) or 'nothing'}"
+
+    def _closed(self) -> str:
+        lasted = self._row["duration"]
+        after = "" if lasted is None else f" after {duration(lasted / 1_000_000)}"
+        return f"the session of {self._who()} ended{after}"
+
+    def _registered(self) -> str:
+        return f"{self._who()} began to provide {self._service()}"
+
+    def _unregistered(self) -> str:
+        return f"{self._who()} stopped providing {self._service()}"
+
+    def _service_refused(self) -> str:
+        return f"{self._who()} was refused to register or unregister {self._service()}"
+
+    def _subscribed(self) -> str:
+        return f"{self._who()} subscribed to {self._service()}"
+
+    def _unsubscribed(self) -> str:
+        return f"the subscription of {self._who()} to {self._service()} ended"
+
+    def _renewed(self) -> str:
+        return f"{self._who()} renewed its subscription to {self._service()}"
+
+    def _subscription_refused(self) -> str:
+        return f"{self._who()} was refused to subscribe to {self._service()}, or to unsubscribe from it"
+
+    def _proved(self) -> str:
+        return f"{self._who()} logged in as {self._field('actor')}"
+
+    def _not_proved(self) -> str:
+        return f"{self._who()} failed to log in as {self._field('claimed')}"
+
+    def _limited(self) -> str:
+        return f"{self._who()} reached the limit {self._field('limit')} of {self._field('value')}"
+
+    def _linked(self) -> str:
+        return f"the link to {self._who()} was established"
+
+    def _unlinked(self) -> str:
+        return f"the link to {self._who()} was lost"
+
+    # The cause.
+
+    def _why(self) -> str:
+        reason = self._row["reason"]
+        if self._row["crashed_after"] is not None:
+            return self._crash()
+        if reason is None:
+            asked = self._row["event"] in {"service.unregistered", "subscription.removed"}
+            return ", because it asked for that" if asked else ""
+        because = ", because its session ended: " if self._row["with_session"] else ": "
+        if self._row["link"] is not None:
+            how = f" ({self._reason(self._row['link_reason'])})" if self._row["link_reason"] else ""
+            return f"{because}the link to {self._field('link')} was lost{how}"
+        other, known_as = self._row["newcomer"], self._row["newcomer_who"]
+        if other is not None:
+            return f"{because}replaced by {self._known(other, known_as)}"
+        return f"{because}{self._reason(reason)}"
+
+    def _crash(self) -> str:
+        silent, back = (time_text(self._row[name]) for name in ("crashed_after", "back_at"))
+        if self._row["event"] in {"server.started", "server.recovered"}:
+            return f"; the last record before it is of {silent}"
+        because = ", because its session ended" if self._row["with_session"] else ""
+        return f"{because}: the server crashed at {silent} or later, and found that when it started again at {back}"
+
+    def _reason(self, code: str) -> str:
+        return REASONS.get(code) or f"{self._word(code)}"
+
+    # The service after that.
+
+    def _availability(self) -> Iterator[str]:
+        row = self._row
+        if row["providers"] is None:
+            return
+        about = self._word(row["about"])
+        begins = row["event"] == "service.registered"
+        if row["missing_since"] is not None:
+            missing = duration((row["moment"] - row["missing_since"]) / 1_000_000)
+            yield f"Nobody had provided {about} for {missing}."
+        elif begins and row["providers"] == 1:
+            yield f"Nobody provided {about} before, as far as the journal goes back."
+        elif row["providers"] > 0:
+            others = row["providers"] - begins
+            sessions = "session" if others == 1 else "sessions"
+            yield f"{others} other {sessions} {'provides' if others == 1 else 'provide'} {about}."
+        elif row["missing_until"] is None:
+            yield f"Nobody has provided {about} since then."
+        else:
+            missing = duration((row["missing_until"] - row["moment"]) / 1_000_000)
+            until = time_text(row["missing_until"])
+            next_one = "it again" if row["next_session"] == row["session"] else self._next()
+            yield f"Nobody provided {about} for {missing}, until {next_one} did at {until}."
+
+    def _next(self) -> str:
+        return self._known(self._row["next_session"], self._row["next_who"])
+
+
+_WHAT: dict[str, Callable[[_Narration], str]] = {
+    "server.started": _Narration._started,
+    "server.stopped": _Narration._stopped,
+    "server.recovered": _Narration._recovered,
+    "session.opened": _Narration._opened,
+    "session.identified": _Narration._identified,
+    "session.closed": _Narration._closed,
+    "service.registered": _Narration._registered,
+    "service.unregistered": _Narration._unregistered,
+    "service.refused": _Narration._service_refused,
+    "subscription.added": _Narration._subscribed,
+    "subscription.removed": _Narration._unsubscribed,
+    "subscription.renewed": _Narration._renewed,
+    "subscription.refused": _Narration._subscription_refused,
+    "auth.succeeded": _Narration._proved,
+    "auth.failed": _Narration._not_proved,
+    "limit.reached": _Narration._limited,
+    "link.up": _Narration._linked,
+    "link.down": _Narration._unlinked,
+}

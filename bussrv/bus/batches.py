@@ -1,0 +1,179 @@
+"""Batches: objects that one session sent at once, for everybody who wants them.
+
+The recipients of an object that has no address, asks nothing and answers nothing depend on two things: its sender, and
+the attributes that interests look at. So they are looked up once for all objects of a batch that are alike in this;
+such objects share a *route plan*. For each object, its frame is made and put on the lists of the plan's groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Set
+
+from msgspec import Struct
+
+from bussrv.bus.delivery import OBJECT_FRAMES, Fanout
+from bussrv.bus.interest import kind_of
+from bussrv.bus.links import Links
+from bussrv.bus.publishing import Publisher
+from bussrv.bus.receivers import Receivers
+from bussrv.bus.recipients import Origin, no_echo
+from bussrv.bus.router import PARTED
+from bussrv.wire.forwarded import PLAIN_ENDING, plain_frame, route_ending, with_marks, with_route
+from bussrv.wire.objects import MAX_METADATA, NUL, BusObject, encode, max_relayed
+
+MOST_NEW_PLANS = 16
+"""Each new plan opens every group. After so many in one batch the sender may have to wait for its next slice."""
+
+MOST_TRIED = 64
+"""For a new kind of object every group is asked what it wants. After so many in one batch the same holds."""
+
+
+class Source(Struct, frozen=True):
+    """The origin of a batch.
+
+    :ivar route: the route of ``origin``, as JSON.
+    :ivar cut: how many bytes metadata ends with that make way for that: more than the brace, where each of them
+        certainly has a route already.
+    """
+
+    origin: Origin
+    route: bytes
+    cut: int = len(PLAIN_ENDING)
+
+
+class RoutePlan(Struct):
+    """The recipients of all objects of a batch that are alike to interests.
+
+    :ivar said: how many attributes all of them have for certain, counting an id, and a route that is cut off.
+    :ivar lists: functions that put a frame on the list of a group.
+    :ivar ends_batch: whether something was sent to make room on a list, so that the sender may be over a limit by now.
+    :ivar service: the service that they are published on, if its subscribers are given batches; see :class:`Publisher`.
+    :ivar marked: marks to add to the route for the groups of some servers, each with the function of its list.
+    """
+
+    said: int
+    lists: tuple[Callable[[bytes], None], ...]
+    ends_batch: bool
+    service: str | None = None
+    marked: tuple[tuple[tuple[str, ...], Callable[[bytes], None]], ...] = ()
+
+
+RoutePlans = dict[tuple[object, ...], RoutePlan]
+
+
+class Batches:
+    """Routes batches. RoutePlans are shared by senders that provide nothing, for as long as nothing is sent.
+
+    :param new_id: as for :func:`bussrv.wire.forwarded.with_route`.
+    :param longest: the most bytes of metadata that a linked server takes.
+    """
+
+    def __init__(
+        self,
+        receivers: Receivers,
+        fanout: Fanout,
+        links: Links,
+        publisher: Publisher,
+        new_id: Callable[[], str],
+        longest: int = max_relayed(MAX_METADATA),
+    ) -> None:
+        self._longest = longest
+        self._receivers = receivers
+        self._fanout = fanout
+        self._links = links
+        self._publisher = publisher
+        self._new_id = new_id
+        self._shared: dict[tuple[bool, frozenset[str]], RoutePlans] = {}
+        self._epoch: int | None = None
+
+    @property
+    def tried(self) -> int:
+        """How many groups were asked so far what they want."""
+        return self._receivers.tried
+
+    def route(self, source: Source, provided: Set[str], batch: Iterator[BusObject]) -> BusObject | None:
+        """Route the objects of a batch, up to the first that has to be routed by itself.
+
+        :param provided: the services that the sender provides.
+        :returns: that object, taken from the batch but not routed; ``None`` at the end of the batch, and after an
+            interruption: then go on with the rest of it, unless the sender is over a limit now.
+        """
+        try:
+            return self._route(source, provided, batch)
+        finally:
+            self._publisher.settle()
+
+    def _route(self, source: Source, provided: Set[str], batch: Iterator[BusObject]) -> BusObject | None:
+        route, cut = source.route, source.cut
+        tail = route_ending(route) + NUL
+        plans = {} if provided else self._shared_plans(source)
+        made, tried, is_long = 0, self._receivers.tried, False
+        for obj in batch:
+            head = obj.head
+            if head.to is not None:
+                return obj
+            key: tuple[object, ...] = (head.event, head.type, head.size > 0)
+            if provided or head.natures:
+                key = (*key, head.sender if provided else None, *(head.natures or ()))
+            plan = plans.get(key)
+            if plan is None:
+                made += 1
+                plan = self._plan(obj, source, provided) if made <= MOST_NEW_PLANS else None
+                if plan is None:
+                    return obj
+                plans[key] = plan
+                is_long = self._receivers.tried - tried > MOST_TRIED
+            frame = plain_frame(obj, plan.said, cut, tail) or encode(with_route(obj, route, self._new_id), obj.payload)
+            if provided:
+                self._publish(obj, frame, plan, provided)
+            for put in plan.lists:
+                put(frame)
+            if plan.marked:
+                self._put_marked(obj, frame, plan, source)
+            if plan.ends_batch or is_long:
+                break
+        return None
+
+    def _put_marked(self, obj: BusObject, frame: bytes, plan: RoutePlan, source: Source) -> None:
+        metadata = frame[: len(frame) - len(obj.payload) - 1]
+        for marks, put in plan.marked:
+            put(encode(with_marks(metadata, source.origin.route, marks, self._longest), obj.payload))
+
+    def _shared_plans(self, source: Source) -> RoutePlans:
+        """The plans that are still right: none, once something was sent or a receiver came or went.
+
+        Senders share them if their objects passed the same of the linked servers.
+        """
+        if self._epoch != self._fanout.epoch:
+            self._epoch = self._fanout.epoch
+            self._shared.clear()
+        passed = self._links.passed(source.origin.route)
+        return self._shared.setdefault((source.cut > 1, passed), {})
+
+    def _plan(self, obj: BusObject, source: Source, provided: Set[str]) -> RoutePlan | None:
+        """The plan of objects like this one; ``None`` if such objects have to be routed by themselves."""
+        head, origin = obj.head, source.origin
+        kind = kind_of(obj)
+        if kind.event in PARTED or (head.size and not head.type):
+            return None
+        taking = self._links.taking(kind, origin.route)
+        groups = [*self._receivers.wanting(kind), *(link.group for link, _ in taking)]
+        if any(group.encoding is not OBJECT_FRAMES for group in groups):
+            return None
+        if origin.sender and any(map(no_echo, groups)):
+            self._epoch = None  # The plans are this sender's alone.
+        sent = [self._fanout.open(group, origin.sender if no_echo(group) else None) for group in groups]
+        said = 1 + (head.event is not None) + (head.type is not None) + (head.size > 0) + bool(head.natures)
+        said += source.cut > 1
+        service = self._publisher.collects(obj, provided) if provided else None
+        marked = {link.group: marks for link, marks in taking if marks}
+        lists = tuple(group.pending.append for group in groups if group not in marked)
+        return RoutePlan(
+            said, lists, any(sent), service, tuple((marks, group.pending.append) for group, marks in marked.items())
+        )
+
+    def _publish(self, obj: BusObject, frame: bytes, plan: RoutePlan, provided: Set[str]) -> None:
+        if plan.service is not None:
+            self._publisher.collect(plan.service, obj.payload)
+        else:
+            self._publisher.publish(obj, frame, provided)

@@ -1,0 +1,43 @@
+"""The names of all services, kept sorted: a question for all of them costs no sorting."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from zope.interface import implementer
+
+from bussrv import events as ev
+from bussrv.journal.record import Stamped
+from bussrv.registry.interfaces import IRegistry, IRegistryObserver
+
+
+@implementer(IRegistryObserver)
+class Directory:
+    """Every name that a session provides, sorted."""
+
+    def __init__(self, registry: IRegistry) -> None:
+        self._services = registry.state.services
+        self._sorted: list[str] = sorted(self._services)
+        self._names: list[str] | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The names, sorted. The list never changes: after a change there is another one."""
+        if self._names is None:
+            self._names = list(self._sorted)
+        return self._names
+
+    def registry_changed(self, stamped: Stamped) -> None:
+        """Add a new name, or drop one without providers; see :class:`IRegistryObserver`."""
+        event = stamped.event
+        if not isinstance(event, (ev.ServiceRegistered, ev.ServiceUnregistered)) or event.service is None:
+            return
+        name, names = event.service, self._sorted
+        place = bisect_left(names, name)
+        is_known = names[place : place + 1] == [name]
+        if is_known and name not in self._services:
+            del names[place]
+            self._names = None
+        elif not is_known and name in self._services:
+            names.insert(place, name)
+            self._names = None

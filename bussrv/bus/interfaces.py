@@ -1,0 +1,225 @@
+"""The interfaces of the bus: what wire formats ask of it, and what it asks of them. For the reactor's thread only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from zope.interface import Attribute, Interface
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from twisted.internet.defer import Deferred
+
+    from bussrv.bus.outgoing import Bundle, Delivery
+    from bussrv.bus.streams import Streams
+    from bussrv.registry.interfaces import IRegistry
+    from bussrv.registry.session import Session
+    from bussrv.settings import Settings
+    from bussrv.slices import Slices
+    from bussrv.values import Interest, Publication, Traffic
+    from bussrv.wire.objects import BusObject
+
+
+class IEncoding(Interface):
+    """Frames of deliveries for one kind of session. Sessions of one encoding and interest get the same bytes."""
+
+    def encode(delivery: Delivery) -> bytes | None:
+        """The bytes of one delivery; ``None`` if this encoding cannot carry it (and has counted that)."""
+
+
+class ISessionLink(Interface):
+    """The way out to one client."""
+
+    def encoding_for(options: dict[str, Any] | None) -> IEncoding:
+        """The encoding for the client.
+
+        :param options: those of its subscription to a service, or ``None`` for a member of the object network.
+        :returns: an :class:`IEncoding`; the same one for sessions that get the same bytes.
+        """
+
+    def send(bundle: Bundle) -> None:
+        """Send frames in order, after everything sent before. Never blocks, never raises.
+
+        Frames that the client does not take are queued up to a limit; beyond it the link ends its session.
+        """
+
+    def close(reason: str) -> None:
+        """End the connection, if there is one, because the server ended the session for ``reason``."""
+
+
+class ISessions(Interface):
+    """Sessions of clients: admitted, opened, closed."""
+
+    def admit(protocol: str, peer: str) -> None:
+        """To be asked before :meth:`open`. :raises bussrv.errors.OverLimit: that is counted and journaled."""
+
+    def open(protocol: str, peer: str, link: ISessionLink, persistent: bool = False) -> Session:
+        """A client is present: open its session, reached by ``link``."""
+
+    def resume(session_id: str, link: ISessionLink) -> None:
+        """A persistent session of an earlier boot is reached by ``link`` from now on."""
+
+    def close(session_id: str, reason: str, traffic: Traffic) -> None:
+        """A session ended."""
+
+
+class IRouting(Interface):
+    """Objects and publications of this server's own clients, on their way to whoever wants them."""
+
+    def route(session_id: str, obj: BusObject) -> int:
+        """Route an object that a member sent. :returns: how many other sessions are given it.
+
+        :raises OverLimit: it is a request, and too many are open.
+        """
+
+    def route_batch(session_id: str, batch: Iterator[BusObject]) -> BusObject | None:
+        """Route objects as :meth:`route` does, up to one that has to be routed by itself. None is a command.
+
+        :returns: that object, taken from ``batch``; ``None``: go on with what is left, if the session is within limits.
+        """
+
+    def publish(session_id: str, publication: Publication) -> None:
+        """Deliver a publication to everybody who wants it, in every format."""
+
+    def last(service: str) -> bytes:
+        """The first payload for a new subscriber: the last one published, or the snapshot of a hosted service."""
+
+
+class IForwarding(Interface):
+    """Objects that a linked server forwards, and its advertisements. Sessions are those of links that are up."""
+
+    def forward(session_id: str, obj: BusObject) -> Deferred[None] | None:
+        """Forward an object, unless it was here before.
+
+        Its sender may be known only from an advertisement before it, so it waits until those are in the registry.
+
+        :returns: fires when it is forwarded; ``None``: it is.
+
+        :raises Refused: ``bad-attribute``: its ``route`` is none.
+        """
+
+    def forward_batch(session_id: str, batch: Iterator[BusObject]) -> BusObject | None:
+        """Forward objects, up to one that is addressed, has to wait, or may be for this server.
+
+        :returns: that object, taken from ``batch``; ``None`` at its end.
+        """
+
+    def hear(session_id: str, obj: BusObject) -> None:
+        """Take an advertisement of a session: an event of :mod:`bussrv.bus.advertisement_fields`.
+
+        :raises Refused: ``bad-attribute``, ``bad-service-name`` or ``link-full``.
+        """
+
+    def route_of(session_id: str, obj: BusObject) -> list[str]:
+        """The servers and the session that an object passed, the server at the other end of the link last.
+
+        :raises Refused: ``bad-attribute``.
+        """
+
+
+class IHosting(Interface):
+    """Services of the server itself, and what it shows of itself."""
+
+    def host(service: str, content_type: str, snapshot: Callable[[], bytes]) -> None:
+        """A service is provided by the server itself.
+
+        :param content_type: of its snapshots and updates.
+        :param snapshot: makes its present state, ``bytes``.
+        """
+
+    def service_names() -> list[str]:
+        """The names of all services, sorted; after a change another list."""
+
+    def hosted_type(service: object) -> str | None:
+        """The content type of a service of the server itself; ``None`` for every other name."""
+
+    def is_watched(service: str) -> bool:
+        """Whether somebody is subscribed to a service."""
+
+    def update(service: str, payload: bytes) -> None:
+        """Give ``payload`` to those who are subscribed to a service of the server itself."""
+
+    def report(name: str, make: Callable[[], object]) -> None:
+        """Show under ``name`` in ``bus/statistics`` what ``make`` returns: anything that JSON has words for."""
+
+    def reports() -> dict[str, object]:
+        """All reports by name, as they are now."""
+
+
+class ISending(Interface):
+    """Messages of the server itself to sessions."""
+
+    def announce(fields: dict[str, Any], vocabulary: str | None, about: str) -> None:
+        """Give an event of the server itself to members with one vocabulary, at the end of the turn.
+
+        :param fields: its metadata, a ``dict``.
+        :param about: the id of a session that is not told.
+        """
+
+    def tell(session_id: str, fields: dict[str, Any], payload: bytes = b"") -> None:
+        """Answer one session: an event of the server itself, whatever its subscription says."""
+
+    def send(session_id: str, frames: Sequence[bytes]) -> None:
+        """Send one session frames of its wire format, after what was collected for it."""
+
+    def flush() -> None:
+        """Send what was routed and published; to be called at the end of each chunk of input."""
+
+    def flush_in_turn(session_id: str, size: int) -> None:
+        """The same for a chunk of ``size`` bytes: once a reactor turn, if several sessions send."""
+
+
+class ILinks(Interface):
+    """The links to other servers that are up."""
+
+    async def admit(server_id: str, peer: str, dialed: bool) -> None:
+        """Make the routing id of a server at ``peer`` that wants to link free for it: an older link to it ends.
+
+        If both servers dialed, both keep the link that was dialed by the one with the lesser routing id.
+        :raises bussrv.errors.Refused: ``duplicate-link``, ``routing-id-taken`` or ``too-many-links``.
+        """
+
+    def unbar(server_id: str) -> None:
+        """The link did not come about."""
+
+    def up(session_id: str, link: ISessionLink, interest: Interest, *, tells_all: bool, dialed: bool) -> None:
+        """A link stands, over ``link``. It is down when its session closes.
+
+        :param interest: what the other server wants.
+        :param tells_all: whether the other server tells of every session that it can reach.
+        """
+
+    def lost(server_id: str) -> Deferred[None]:
+        """:returns: fires when there is no link to that server."""
+
+    def is_server(routing_id: str) -> bool:
+        """Whether that is a server which is known here."""
+
+    def neighbors() -> list[str]:
+        """The routing ids of the servers that this one is linked with."""
+
+    async def finish() -> None:
+        """Wait until sessions of other servers that are gone are gone from the registry, too."""
+
+    def settled() -> Deferred[None] | None:
+        """When everything that was told so far is in the registry; ``None``: it is."""
+
+    def room() -> Deferred[None] | None:
+        """When there is room to be told of more; ``None``: there is."""
+
+
+class IBus(ISessions, IRouting, IForwarding, IHosting, ISending):
+    """Everything that a wire format works with."""
+
+    registry: IRegistry = Attribute("The :class:`IRegistry`.")
+    settings: Settings = Attribute("The :class:`bussrv.settings.Settings`.")
+    counters: Counter[str] = Attribute("``collections.Counter``: what was dropped, refused or odd, by stable code.")
+    server_id: str = Attribute("``str``: the routing id of this server.")
+    links: ILinks = Attribute("The :class:`ILinks`.")
+    slices: Slices = Attribute("The :class:`bussrv.slices.Slices`: whatever may take long is done a slice at a time.")
+    streams: Streams = Attribute("The :class:`bussrv.bus.streams.Streams`: what stream connections share.")
+
+    def utc() -> int:
+        """The present time, UTC microseconds."""

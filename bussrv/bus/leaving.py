@@ -1,0 +1,34 @@
+"""The end of a session that provides services: each of them is told to others, so they end a slice at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+
+from bussrv.registry.interfaces import IRegistry
+from bussrv.slices import Work
+
+MOST_ENDED = 100
+"""The most services of a session that end in one slice."""
+
+
+def after_services(
+    registry: IRegistry, session_id: str, why: str, seconds: Callable[[], float], then: Callable[[], object]
+) -> Work:
+    """Work that ends the services of a session for the reason ``why``, and calls ``then`` when none is left.
+
+    :param seconds: the clock of the reactor.
+    """
+
+    def work(until: float) -> bool:
+        state = registry.state
+        for name in islice(sorted(state.provided_by(session_id)), MOST_ENDED):
+            registry.lose_service(session_id, name, why)
+            if seconds() >= until:
+                break
+        if state.provided_by(session_id):
+            return True
+        then()
+        return False
+
+    return work

@@ -1,0 +1,46 @@
+"""When collected frames are sent: after each chunk of input, or once for all connections read in a reactor turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bussrv.reactor_turn import EndOfReactorTurn
+
+MOST_PUT_OFF = 128 << 10
+"""The most bytes of input before collected frames are sent: they take memory, and receivers wait for them."""
+
+
+class Turns:
+    """Sends at once for a connection that sends alone, and at the end of the reactor turn if several send.
+
+    In the second case a reactor turn is likely to read several connections, and each receiver gets all their frames in
+    one piece.
+
+    :param flush: sends collected frames.
+    :param reactor: calls at the end of the reactor turn.
+    """
+
+    def __init__(self, flush: Callable[[], None], reactor: Any) -> None:
+        self._flush = flush
+        self._end = EndOfReactorTurn(self._send, reactor)
+        self._latest = ""
+        self._size = 0
+
+    def read(self, session_id: str, size: int) -> None:
+        """A chunk of ``size`` bytes of a session was routed; its frames are collected."""
+        is_alone = session_id == self._latest and not self._end.is_awaited
+        self._latest = session_id
+        self._size += size
+        if is_alone or self._size > MOST_PUT_OFF:
+            self._send()
+        else:
+            self._end.wait()
+
+    def wait(self) -> None:
+        """Frames were collected: they are sent at the end of the reactor turn."""
+        self._end.wait()
+
+    def _send(self) -> None:
+        self._size = 0
+        self._flush()

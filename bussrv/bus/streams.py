@@ -1,0 +1,34 @@
+"""Resources that the connections of all stream formats share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection
+from typing import Any
+
+from bussrv.bus.holdings import Holdings
+from bussrv.bus.outflow import Outflow
+from bussrv.settings import Settings
+
+
+class Streams:
+    """Resources that the connections of all stream formats share.
+
+    :ivar outflow: schedules long backlogs.
+    :ivar inbound: memory of unfinished input.
+    :ivar outbound: memory of output that slow clients have not taken.
+    :ivar connections: the connections of each wire format, also closing ones.
+    :ivar most_connections: the most connections that the system has descriptors for.
+    """
+
+    def __init__(self, settings: Settings, reactor: Any) -> None:
+        self.outflow = Outflow(reactor)
+        self.inbound = Holdings(settings.max_inbound_total)
+        self.outbound = Holdings(settings.max_outbound_total)
+        self.connections: list[Collection[object]] = []
+        self.most_connections = sys.maxsize
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether there may be no further connection."""
+        return sum(map(len, self.connections)) >= self.most_connections

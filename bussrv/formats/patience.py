@@ -1,0 +1,71 @@
+"""A time-out that counts only the time in which the server waited for the client.
+
+The server's own time, such as that of a slow disk or a long reactor turn, is not the client's fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class Patience:
+    """Runs out once, after so many seconds that it was not held.
+
+    :param seconds: how long it lasts.
+    :param ran_out: is called then.
+    :param is_unserved: whether something that the client sent is still to be served.
+    :param reactor: calls later.
+    """
+
+    def __init__(
+        self, seconds: float, ran_out: Callable[[], None], is_unserved: Callable[[], bool], reactor: Any
+    ) -> None:
+        self._left = seconds
+        self._ran_out = ran_out
+        self._is_unserved = is_unserved
+        self._reactor = reactor
+        self._holds = 0
+        self._is_ended = False
+        self._since = 0.0
+        self._call: Any = None
+        self._run()
+
+    def _run(self) -> None:
+        self._since = self._reactor.seconds()
+        self._call = self._reactor.callLater(self._left, self._over)
+
+    def hold(self) -> None:
+        """The client waits for the server from now on. May be called several times; each has its :meth:`release`."""
+        self._holds += 1
+        if self._holds == 1 and self._call is not None:
+            self._left = max(0.0, self._left - (self._reactor.seconds() - self._since))
+            self._cancel()
+
+    def release(self) -> None:
+        """The server waits for the client again."""
+        self._holds -= 1
+        if not (self._holds or self._is_ended):
+            self._run()
+
+    def _over(self) -> None:
+        # The reactor calls before it reads: what the client sent in time may not have been read yet.
+        self._left = 0.0
+        self._call = self._reactor.callLater(0, self._really_over)
+
+    def _really_over(self) -> None:
+        self._call = None
+        if self._is_unserved():
+            self._run()
+        else:
+            self._ran_out()
+
+    def end(self) -> None:
+        """It does not run out any more."""
+        self._is_ended = True
+        self._cancel()
+
+    def _cancel(self) -> None:
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None

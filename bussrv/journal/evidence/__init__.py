@@ -1,0 +1,30 @@
+"""The one judge of a journal: whether lines, segments, headers, seals and the manifest are what they should be.
+
+Facts in, findings out. Nothing here opens a file, asks a clock, or imports Twisted or Spark. Three callers use it:
+
+- recovery (:mod:`bussrv.journal.recovery`) stops at the first finding that no crash explains,
+- ``bussrv journal verify`` (:mod:`bussrv.journal.verify`) reports all of them,
+- the audit (:mod:`bussrv.audit.reading`) writes all of them into its table of findings.
+
+| code | found when | judged by |
+|---|---|---|
+| ``bad-line`` | a line is no line of a journal, or does not belong there | :class:`.lines.LineJudge` |
+| ``bad-line`` | a snapshot has not as many parts as its header says | :class:`.lines.LineJudge` |
+| ``broken-chain`` | a line does not hold the hash of the line before it | :class:`.lines.LineJudge` |
+| ``broken-chain`` | a record stands after a record with a higher number | :class:`.lines.LineJudge` |
+| ``broken-link`` | a segment does not begin with a header | :class:`.lines.LineJudge` |
+| ``seq-gap`` | numbers of records are missing | :class:`.numbers.Numbers` |
+| ``seq-duplicate`` | numbers of records are there more than once | :class:`.numbers.Numbers` |
+| ``unreadable-segment`` | a compressed segment cannot be decompressed | :func:`.segments.unreadable` |
+| ``torn-tail`` | the last segment ends in an unfinished line | :func:`.segments.judge_tail` |
+| ``bad-line`` | another segment ends in an unfinished line | :func:`.segments.judge_tail` |
+| ``broken-link`` | a segment is not what the header of the next one says | :func:`.segments.judge_header` |
+| ``journal-salvaged`` | a header says that a new chain begins after damage | :func:`.segments.judge_header` |
+| ``broken-seal`` | a segment is not what its seals say, or is not sealed | :func:`.segments.judge_seals` |
+| ``bad-manifest`` | a line of the manifest is wrong | :class:`.manifest.EntryJudge` |
+| ``bad-manifest`` | an entry that was noted elsewhere is missing | :func:`.segments.judge_manifest` |
+| ``bad-manifest`` | an entry that a header refers to is missing | :func:`.segments.judge_references` |
+| ``segment-missing`` | a sealed segment is not there, nor was it pruned | :func:`.segments.judge_missing` |
+
+A damaged journal is usually found damaged in more than one way. No finding is left out because of another one.
+"""

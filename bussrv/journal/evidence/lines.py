@@ -1,0 +1,242 @@
+"""Lines of a segment: is each what it should be, and does it follow the line before it? Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from bussrv.errors import JournalError
+from bussrv.events import ServiceRegistered, ServiceUnregistered, SessionClosed, SessionIdentified, SessionOpened
+from bussrv.journal.chain import line_hash
+from bussrv.journal.evidence.findings import UNCHAINED, Finding
+from bussrv.journal.evidence.numbers import Numbers
+from bussrv.journal.header import Header, Part, decode_header, decode_part
+from bussrv.journal.record import Record, decode
+
+Line = Header | Part | Record
+
+MOST_FINDINGS = 10_000
+"""How many findings about the lines of one segment are listed. A file of junk has millions of bad lines."""
+
+MOST_QUOTED = 1000
+"""How many bytes of a bad line are kept with the finding."""
+
+_ABOUT_SESSIONS = (SessionOpened, SessionIdentified, SessionClosed, ServiceRegistered, ServiceUnregistered)
+_ABOUT_SERVICES = (ServiceRegistered, ServiceUnregistered)
+
+
+class LineJudge:
+    """Judge the lines of one segment, in order.
+
+    :ivar findings: those made so far, in the order of lines. Those about numbers are made by ``numbers``.
+    :ivar header: the first line, if it is the header of this segment.
+    :ivar lines: how many lines were judged; ``parts`` and ``records``: how many of them are such lines.
+    :ivar first_record, last_record: the first and the last of the lines that are records.
+    :ivar hash: the hash of the last line, if that is known.
+    :ivar numbers: those of the records.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.findings: list[Finding] = []
+        self.header: Header | None = None
+        self.lines = self.parts = self.records = 0
+        self.first_record: Record | None = None
+        self.last_record: Record | None = None
+        self.hash: str | None = None
+        self.numbers = Numbers()
+        self._number = number
+        self._before: Line | None = None
+        self._is_headless = True
+        self._doubt: Finding | None = None
+        self._is_second = False
+
+    def pass_line(self, text: bytes) -> Line | None:
+        """Judge the next line.
+
+        :param text: with or without its newline.
+        :returns: the line, or ``None`` if it is no line of a journal that belongs there.
+        """
+        self.lines += 1
+        try:
+            found = self._in_place(self._decode(text))
+        except JournalError as error:
+            self._pass_bad(str(error), line_hash(text), text[:MOST_QUOTED].removesuffix(b"\n"))
+            return None
+        is_broken = self.hash is not None and found.prev != self.hash
+        if is_broken or self._doubt is not None or self._is_second:
+            self._settle(found if is_broken else None)
+        if isinstance(found, Record):
+            self._check_number(found, is_broken)
+        elif isinstance(found, Header):
+            self.header = found
+        else:
+            self.parts += 1
+        if self.lines == 1:
+            self._is_headless = isinstance(found, Record)
+        self.hash, self._before = line_hash(text), found
+        return found
+
+    def pass_unreadable(self, problem: str) -> None:
+        """The next line cannot be read as a whole, for such a reason."""
+        self.lines += 1
+        self._pass_bad(problem, None, None)
+
+    @property
+    def first(self) -> Finding | None:
+        """The first finding, as far as it is known before the next line comes."""
+        return self.findings[0] if self.findings else self._doubt
+
+    def headless(self) -> Finding:
+        """The first line is missing, or is a record."""
+        return self._finding("broken-link", "the segment does not begin with a header", 1)
+
+    def incomplete(self) -> Finding:
+        """The snapshot has another number of parts than the header says."""
+        there = 0 if self.header is None else self.header.parts
+        message = f"the header says that its snapshot has {there} parts, and {self.parts} are there"
+        return self._finding("bad-line", message, 1, of=self.header)
+
+    def bad(self, problem: str) -> Finding:
+        """The last line is a bad one."""
+        first = self._before.seq + 1 if isinstance(self._before, Record) else None
+        return self._finding("bad-line", problem, self.lines, first)
+
+    def end(self) -> list[Finding]:
+        """No more lines follow. :returns: all findings."""
+        self._settle(None)
+        if self._is_headless:
+            self.findings.insert(0, self.headless())
+        if self.header is not None and self.header.parts != self.parts:
+            self._add(self.incomplete())
+        return self.findings
+
+    def _decode(self, text: bytes) -> Line:
+        expected = self._expected()
+        try:
+            return expected(text)
+        except JournalError:
+            for other in _DECODERS:
+                with suppress(JournalError):
+                    return other(text)
+            raise
+
+    def _expected(self) -> Callable[[bytes], Line]:
+        if self.lines == 1:
+            return decode_header
+        is_in_snapshot = self.header is not None and self.lines <= 1 + self.header.parts
+        return decode_snapshot if is_in_snapshot else decode_record
+
+    def _in_place(self, found: Line) -> Line:
+        if isinstance(found, Record):
+            return found
+        if isinstance(found, Header) and (self.lines, found.segment) != (1, self._number):
+            raise JournalError(f"the header of segment {found.segment} does not belong here")
+        if isinstance(found, Part):
+            is_here = self.header is not None and (found.part, found.snapshot) == (self.lines - 1, self._number)
+            if not is_here:
+                raise JournalError(
+                    f"part {found.part} of the snapshot of segment {found.snapshot} does not belong here"
+                )
+        return found
+
+    def _pass_bad(self, problem: str, hashed: str | None, quote: bytes | None) -> None:
+        self._settle(None)
+        self._add(replace(self.bad(problem), quote=quote))
+        if self.lines == 1:
+            self._is_headless = False
+        self.hash, self._before = hashed, None
+
+    def _settle(self, broken: Line | None) -> None:
+        """Judge the line before, now that the next one is known.
+
+        A line that does not fit the lines on both sides was changed. Where two lines do not fit each other, and both
+        fit the rest, either may have been.
+
+        :param broken: the next line, if it does not hold the hash of the line before.
+        """
+        doubt = self._doubt
+        if doubt is not None and broken is not None:
+            what = f"{_name(self._before)} was changed, or put in: it does not fit the lines before and after it"
+            self._add(replace(doubt, message=what, first_seq=doubt.last_seq))
+        elif doubt is not None and not self._is_second:
+            self._add(doubt)
+        self._is_second = doubt is not None
+        self._doubt = None if broken is None else self._in_doubt(broken)
+
+    def _in_doubt(self, broken: Line) -> Finding:
+        seq = broken.seq if isinstance(broken, Record) else None
+        before = self._before.seq if isinstance(self._before, Record) else None
+        first = before if before is not None and seq is not None and before < seq else seq
+        return self._finding("broken-chain", f"{_name(broken)} {UNCHAINED}", self.lines, first, seq, of=broken)
+
+    def _check_number(self, found: Record, is_broken: bool) -> None:
+        last, server, seq = self.last_record, found.server, found.seq
+        is_earlier = last is not None and last.server == server and seq < last.seq
+        if is_earlier and not is_broken and not self.numbers.contains(server, seq):
+            assert last is not None
+            what = f"record {seq} stands after record {last.seq}"
+            self._add(self._finding("broken-chain", what, self.lines, seq, seq, of=found))
+        self.numbers.add(server, seq, seq, self._number)
+        self.records += 1
+        self.first_record = self.first_record or found
+        self.last_record = found
+
+    def _add(self, finding: Finding) -> None:
+        if len(self.findings) < MOST_FINDINGS:
+            self.findings.append(finding)
+
+    def _finding(
+        self,
+        code: str,
+        message: str,
+        line: int,
+        first: int | None = None,
+        last: int | None = None,
+        *,
+        of: Line | None = None,
+    ) -> Finding:
+        server, boot = (None, None) if of is None or isinstance(of, Part) else (of.server, of.boot)
+        return Finding(
+            code=code, message=message, segment=self._number, line=line, first_seq=first, last_seq=last,
+            server=server, boot=boot,
+        )  # fmt: skip
+
+
+def _name(line: Line | None) -> str:
+    return (
+        f"record {line.seq}"
+        if isinstance(line, Record)
+        else f"part {line.part} of the snapshot"
+        if isinstance(line, Part)
+        else "it"
+    )
+
+
+def decode_record(text: bytes) -> Record:
+    """The record that a line holds, if it says all that its event needs.
+
+    :raises JournalError: if it is none.
+    """
+    found = decode(text)
+    event = found.event
+    if event.session is None and isinstance(event, _ABOUT_SESSIONS):
+        raise JournalError("not a journal record: it names no session")
+    if event.service is None and isinstance(event, _ABOUT_SERVICES):
+        raise JournalError("not a journal record: it names no service")
+    return found
+
+
+def decode_snapshot(text: bytes) -> Part:
+    """The part of a snapshot that a line holds, if its state is an object.
+
+    :raises JournalError: if it is none.
+    """
+    found = decode_part(text)
+    if not bytes(found.state).startswith(b"{"):
+        raise JournalError("not a part of a snapshot: its state is no object")
+    return found
+
+
+_DECODERS: tuple[Callable[[bytes], Line], ...] = (decode_record, decode_header, decode_snapshot)

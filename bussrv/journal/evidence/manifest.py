@@ -1,0 +1,122 @@
+"""Lines of a manifest: is each what it should be, and does it fit those before it? Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bussrv.errors import JournalError
+from bussrv.journal.chain import line_hash
+from bussrv.journal.evidence.findings import UNCHAINED, Finding
+from bussrv.journal.keys import PublicKey, Succession
+from bussrv.journal.manifest import Body, Entry, KeyEntry, Manifest, Pruned, Seal, decode, last_seq
+
+
+class EntryJudge:
+    """Judge the lines of a manifest, in order.
+
+    :ivar found: all that they say, and the findings.
+    :param trusted: a key that must have been in force, and have signed something.
+    """
+
+    def __init__(self, trusted: PublicKey | None = None) -> None:
+        self.found = Manifest()
+        self._keys = Succession(trusted)
+        self._last: Seal | None = None
+        self._lines = 0
+
+    def pass_line(self, line: bytes) -> None:
+        """Judge the next line.
+
+        :param line: without its newline.
+        """
+        found = self.found
+        self._lines += 1
+        try:
+            entry = decode(line)
+        except JournalError as error:
+            found.findings.append(_finding(str(error), self._lines))
+            found.next_number += 1
+        else:
+            found.entries.append(entry)
+            found.findings += [_finding(text, self._lines, entry.body) for text in self._check(line, entry)]
+            found.next_number = entry.number + 1
+        found.last_hash = line_hash(line)
+        found.lines.setdefault(found.last_hash, self._lines)
+
+    def end(self) -> Manifest:
+        """No more lines follow."""
+        self.found.in_force = self._keys.in_force
+        if wrong := self._keys.end_fault():
+            self.found.findings.append(_finding(wrong, None))
+        return self.found
+
+    def _check(self, line: bytes, entry: Entry) -> Iterator[str]:
+        found, body = self.found, entry.body
+        if entry.prev != found.last_hash:
+            yield f"it {UNCHAINED}"
+        if entry.number != found.next_number:
+            yield f"it is entry {entry.number}, but should be entry {found.next_number}"
+        introduced = body.public if isinstance(body, KeyEntry) else None
+        if wrong := self._keys.fault(line, entry.key, introduced):
+            yield wrong
+            return
+        self._keys.pass_line(introduced)
+        if wrong := self._body_fault(body):
+            yield wrong
+        elif isinstance(body, Seal):
+            found.seals[body.segment] = self._last = body
+            found.all_seals.setdefault(body.segment, []).append(body)
+        elif isinstance(body, Pruned):
+            found.pruned[body.segment] = body
+
+    def _body_fault(self, body: Body) -> str | None:
+        if isinstance(body, Seal):
+            return _shape_fault(body) or self._order_fault(body)
+        return self._pruned_fault(body) if isinstance(body, Pruned) else None
+
+    def _order_fault(self, seal: Seal) -> str | None:
+        before, last = self.found.seals.get(seal.segment), self._last
+        if before is not None and before.closed:
+            return f"segment {seal.segment} is sealed again after it was closed"
+        if last is not None and seal.segment != last.segment and seal.segment <= last_seq(last):
+            return f"segment {seal.segment} is sealed after segment {last.segment}, which goes to seq {last_seq(last)}"
+        return None if before is None else _growth_fault(before, seal)
+
+    def _pruned_fault(self, pruned: Pruned) -> str | None:
+        seal = self.found.seals.get(pruned.segment)
+        if pruned.segment in self.found.pruned:
+            return f"segment {pruned.segment} is pruned again"
+        if seal is None or not seal.closed:
+            return f"segment {pruned.segment} is pruned, but was not sealed as closed"
+        if (pruned.digest, pruned.bytes, pruned.last_seq) != (seal.digest, seal.bytes, last_seq(seal)):
+            return f"segment {pruned.segment} is pruned, but its digest, bytes or last seq are not those of its seal"
+        return None
+
+
+def _finding(message: str, line: int | None, body: Body | None = None) -> Finding:
+    seal = body if isinstance(body, Seal) else None
+    return Finding(
+        code="bad-manifest",
+        message=message,
+        segment=body.segment if isinstance(body, (Seal, Pruned)) else None,
+        line=line,
+        first_seq=None if seal is None else seal.first_seq,
+        last_seq=None if seal is None else seal.last_seq,
+    )
+
+
+def _shape_fault(seal: Seal) -> str | None:
+    ends = (seal.first_seq, seal.last_seq, seal.first_time, seal.last_time)
+    if not seal.records or None in ends:
+        return "a seal is of records, and names the first and the last of them"
+    if seal.first_seq != seal.segment or last_seq(seal) != seal.segment + seal.records - 1:
+        return f"segment {seal.segment} cannot have {seal.records} records from {seal.first_seq} to {seal.last_seq}"
+    return None
+
+
+def _growth_fault(before: Seal, seal: Seal) -> str | None:
+    if seal.bytes < before.bytes or seal.records < before.records:
+        return f"segment {seal.segment} has fewer bytes or records than in the seal before"
+    if seal.bytes == before.bytes and (seal.digest, seal.records) != (before.digest, before.records):
+        return f"segment {seal.segment} has as many bytes as in the seal before, but other ones"
+    return None

@@ -1,0 +1,268 @@
+"""Segments: is each what the next header and the manifest say, and are all of them there? Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from bussrv.journal.chain import START
+from bussrv.journal.digests import Digests
+from bussrv.journal.evidence.findings import Finding
+from bussrv.journal.evidence.numbers import out_of_order
+from bussrv.journal.header import Header, Previous
+from bussrv.journal.manifest import Manifest, Seal, last_seq
+from bussrv.journal.record import format_time
+from bussrv.journal.segment import Extent
+
+
+class Segment(Struct, frozen=True, kw_only=True):
+    """A segment as it was found.
+
+    :ivar number: the number in its name.
+    :ivar digests: of its lines, uncompressed; an unfinished line at the end is not one of them.
+    :ivar header: its first line, if that is the header of this segment.
+    :ivar torn: how many bytes the unfinished line at the end has.
+    :ivar lines: how many lines there are, if there is such an end.
+    :ivar extent: how many records there are, and the first and last of them; ``None`` if they were not counted.
+    """
+
+    number: int
+    digests: Digests
+    header: Header | None = None
+    torn: int = 0
+    lines: int = 0
+    extent: Extent | None = None
+
+    @property
+    def records(self) -> int:
+        """How many records there are, as far as they were counted."""
+        return 0 if self.extent is None else self.extent.records
+
+
+def unreadable(number: int, why: object) -> Finding:
+    """A compressed segment cannot be decompressed. Nothing else of it is judged."""
+    return Finding(code="unreadable-segment", message=f"the segment cannot be decompressed: {why}", segment=number)
+
+
+def judge_tail(number: int, torn: int, lines: int, *, is_last: bool) -> Iterator[Finding]:
+    """Judge the unfinished line at the end of a segment: normal in the last one, damage in any other.
+
+    :param torn: its size in bytes.
+    :param lines: how many lines stand before it.
+    """
+    if torn:
+        code, what = (
+            ("torn-tail", f"the journal ends in {torn} bytes of an unfinished record")
+            if is_last
+            else ("bad-line", f"the segment ends in {torn} bytes of an unfinished record, yet it is not the last one")
+        )
+        yield Finding(code=code, message=what, segment=number, line=lines + 1)
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """The surroundings of a segment.
+
+    :ivar before: the number of the segment before, and ``found`` that segment if it could be read.
+    :ivar numbers: of all segments that are there.
+    :ivar is_complete: whether a segment that is missing before the first one is missed though there are no seals.
+    """
+
+    before: int | None
+    found: Segment | None
+    manifest: Manifest
+    numbers: Collection[int]
+    is_complete: bool = True
+
+
+def judge_header(header: Header, place: Place) -> Iterator[Finding]:
+    """Hold the header of a segment against the segment before."""
+    previous, before, found = header.previous, place.before, place.found
+    if header.salvaged is not None:
+        damage = header.salvaged
+        where = f"segment {damage.segment}, line {damage.line}"
+        what = f"a new chain begins here, after damage in {where}: {damage.reason}"
+        yield _of_header("journal-salvaged", header, what, damage.seq, damage.seq)
+    elif previous is None:
+        if before is not None:
+            yield _of_header(
+                "broken-link",
+                header,
+                f"the header says that there is no segment before this one, but there is segment {before}",
+            )
+        elif header.segment != 1 or header.prev != START:
+            yield _of_header(
+                "broken-link",
+                header,
+                f"the header says that there is no segment before this one, yet it begins with record {header.segment}",
+            )
+    elif before != previous.segment:
+        yield from _missing_before(header, previous, place)
+    elif found is not None:
+        yield from _held_against(header, previous, found)
+
+
+def _missing_before(header: Header, previous: Previous, place: Place) -> Iterator[Finding]:
+    """A sealed segment that is missing is found with the seals."""
+    manifest, expected = place.manifest, previous.segment
+    if expected in manifest.pruned or (expected in manifest.seals and expected not in place.numbers):
+        return
+    if place.before is not None:
+        what = f"segment {header.segment} should follow segment {expected}, not segment {place.before}"
+    elif expected not in place.numbers and (manifest.entries or place.is_complete):
+        what = f"segment {header.segment} should follow segment {expected}, which is not there"
+    else:
+        return
+    yield _of_header("broken-link", header, what, expected, max(1, header.segment - 1))
+
+
+def _held_against(header: Header, previous: Previous, found: Segment) -> Iterator[Finding]:
+    digests = found.digests
+    if header.prev != digests.last_hash:
+        yield _last_line_differs(header, found.number)
+    elif (previous.bytes, previous.digest) != (digests.size, digests.digest):
+        what = f"it is not what it was when it was closed, as the header of segment {header.segment} says"
+        yield _of_the_one_before(header, found.number, what)
+
+
+def _last_line_differs(header: Header, before: int) -> Finding:
+    what = f"its last line was changed, cut off or added, or the header of segment {header.segment}"
+    return _of_the_one_before(header, before, what)
+
+
+def _of_the_one_before(header: Header, before: int, message: str) -> Finding:
+    return Finding(
+        code="broken-link", message=message, segment=before, first_seq=before, last_seq=header.segment - 1,
+        server=header.server, boot=header.boot,
+    )  # fmt: skip
+
+
+def judge_end(header: Header, before: int, next_seq: int, last_hash: str) -> Iterator[Finding]:
+    """Hold the header of a segment against the last line of the segment before.
+
+    :param before: the number of that segment.
+    :param next_seq: the number after that of its last record.
+    """
+    if header.salvaged is None:
+        if header.segment != next_seq:
+            yield out_of_order(header.server, next_seq, header.segment, header.segment)
+        if header.prev != last_hash:
+            yield _last_line_differs(header, before)
+
+
+def _of_header(code: str, header: Header, message: str, first: int | None = None, last: int | None = None) -> Finding:
+    return Finding(
+        code=code, message=message, segment=header.segment, line=1, first_seq=first, last_seq=last,
+        server=header.server, boot=header.boot,
+    )  # fmt: skip
+
+
+def judge_seals(
+    segment: Segment, seals: Sequence[Seal], last: Seal, *, may_grow: bool, to_the_end: bool = False
+) -> Iterator[Finding]:
+    """Hold a segment against its seals.
+
+    :param seals: those that were made before the segment was read.
+    :param last: the last seal that is known.
+    :param may_grow: whether the segment need not be sealed as closed.
+    :param to_the_end: whether every record has to be sealed.
+    """
+    for seal in seals:
+        if _is_broken(segment.digests, seal):
+            yield _of_seal(segment, _difference(segment.digests, seal), segment.number, last_seq(seal))
+            return
+    if last.closed and segment.digests.size + segment.torn > last.bytes:
+        what = f"it goes on after its closing seal, at byte {last.bytes}"
+        yield _of_seal(segment, what, last_seq(last) + 1)
+    elif not last.closed and not may_grow:
+        what = f"it is sealed up to record {last.last_seq} only, and not as closed, though another one follows"
+        yield _of_seal(segment, what, last_seq(last) + 1)
+    elif last.closed and segment.extent is not None and not _counts_fit(segment.extent, last):
+        yield _of_seal(segment, "its closing seal gives another number of records, or other first and last ones", None)
+    elif to_the_end and (rest := unsealed_end(segment, last)) is not None:
+        yield rest
+
+
+def is_verified(digests: Digests, seal: Seal) -> bool:
+    """Whether a segment is, to the last byte, what its closing seal says."""
+    return seal.closed and (seal.bytes, seal.digest) == (digests.size, digests.digest)
+
+
+def _is_broken(digests: Digests, seal: Seal) -> bool:
+    if seal.bytes == digests.size:
+        return digests.digest != seal.digest
+    # A beginning whose digest was not asked for is not judged.
+    return digests.size < seal.bytes or digests.beginnings.get(seal.bytes, seal.digest) != seal.digest
+
+
+def _difference(digests: Digests, seal: Seal) -> str:
+    if digests.size < seal.bytes:
+        return f"it was cut: {seal.bytes} bytes, up to record {seal.last_seq}, are sealed, and it has {digests.size}"
+    return f"it is not what was sealed up to record {seal.last_seq}"
+
+
+def _counts_fit(extent: Extent, seal: Seal) -> bool:
+    counts = ("records", "first_seq", "last_seq", *(() if extent.first_time is None else ("first_time", "last_time")))
+    return all(getattr(extent, name) == getattr(seal, name) for name in counts)
+
+
+def unsealed_end(segment: Segment, last: Seal) -> Finding | None:
+    """The records of a segment that no seal is about yet."""
+    end = None if segment.extent is None else segment.extent.last_seq
+    if end is None or end <= last_seq(last):
+        return None
+    since = "" if last.last_time is None else f" of {format_time(last.last_time)}"
+    what = f"records {last_seq(last) + 1} to {end}, after record {last_seq(last)}{since}, are not sealed"
+    return _of_seal(segment, what, last_seq(last) + 1, end)
+
+
+def unsealed(segment: Segment) -> Finding | None:
+    """A segment has records and no seal, where there should be one."""
+    if not segment.records:
+        return None
+    what = "nothing of it is sealed, though a server seals the first records of a segment at once"
+    return _of_seal(segment, what, segment.number)
+
+
+def _of_seal(segment: Segment, message: str, first: int | None, last: int | None = None) -> Finding:
+    server = None if segment.header is None else segment.header.server
+    return Finding(
+        code="broken-seal", message=message, segment=segment.number, first_seq=first, last_seq=last, server=server
+    )
+
+
+def judge_missing(manifest: Manifest, numbers: Collection[int]) -> Iterator[Finding]:
+    """Each sealed segment that is neither there nor removed by retention.
+
+    :param numbers: of the segments that are there.
+    """
+    for number, seal in manifest.seals.items():
+        if number not in numbers and number not in manifest.pruned:
+            what = f"the segment is missing, with the records {seal.first_seq} to {seal.last_seq}"
+            yield Finding(
+                code="segment-missing", message=what, segment=number, first_seq=seal.first_seq, last_seq=seal.last_seq
+            )
+
+
+def judge_manifest(manifest: Manifest, noted: Iterable[str] = ()) -> Iterator[Finding]:
+    """Each line of a manifest that is wrong, and entries that are missing.
+
+    :param noted: hashes of entries, kept elsewhere, that have to be there.
+    """
+    yield from manifest.findings
+    for each in noted:
+        if not manifest.contains(each):
+            yield Finding(code="bad-manifest", message=f"entry {each} is not there: it was cut off or replaced")
+
+
+def judge_references(manifest: Manifest, headers: Mapping[int, Header]) -> Iterator[Finding]:
+    """Entries of a manifest that headers refer to, and that are not there.
+
+    :param headers: by the numbers of their segments, in order.
+    """
+    missing = [number for number, each in headers.items() if each.seal and not manifest.contains(each.seal)]
+    if missing:
+        number, others = missing[0], len(missing) - 1
+        more = f", nor are those that {others} later segments refer to" if others else ""
+        what = f"entry {headers[number].seal} is not there, which segment {number} refers to{more}"
+        yield Finding(code="bad-manifest", message=f"{what}: it was cut off or replaced", segment=number)

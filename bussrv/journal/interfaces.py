@@ -1,0 +1,41 @@
+"""The requests that others may make of a journal. Everything belongs to the reactor's thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from zope.interface import Attribute, Interface
+
+if TYPE_CHECKING:
+    from twisted.internet.defer import Deferred
+
+    from bussrv.errors import JournalUnavailable
+    from bussrv.journal.record import Record, Stamped
+
+
+class IJournal(Interface):
+    """The registry events in order, numbered without gaps."""
+
+    taken: int = Attribute("``int``: how many bytes of records it was given so far, whether or not they are written.")
+    unavailable: JournalUnavailable | None = Attribute(
+        "A ``JournalUnavailable``, if changes would be refused or too much waits already."
+    )
+
+    def append(stamped: Sequence[Stamped]) -> Deferred[list[Record]]:
+        """Write ``Stamped`` events in a row, all or none. :returns: a Deferred of their records, once they are durable.
+
+        They fire in the order of the calls. When one fails with ``JournalUnavailable``, so do all until that is known.
+        """
+
+    def note(stamped: Stamped) -> None:
+        """Write an event that has happened already. Never fails: kept until it can be written."""
+
+    def refuse() -> None:
+        """A change was refused because it is unavailable."""
+
+    def follow(follower: Callable[[list[Record]], None]) -> None:
+        """Call ``follower`` with what is durable from now on: in order, once, before anybody who waits is told."""
+
+    def close() -> Deferred[None]:
+        """Write what is queued and close. :returns: a Deferred that fires when that is done."""

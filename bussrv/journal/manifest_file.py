@@ -1,0 +1,139 @@
+"""The file of a manifest: read as a whole, and added to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from bussrv.errors import JournalError
+from bussrv.journal.chain import line_hash
+from bussrv.journal.evidence.manifest import EntryJudge
+from bussrv.journal.files import FILES, Files
+from bussrv.journal.keys import PrivateKey, PublicKey
+from bussrv.journal.manifest import Body, KeyEntry, Manifest, Pruned, Seal, encode
+from bussrv.journal.regular import read_whole
+
+
+def read_manifest(path: Path, trusted: PublicKey | None = None) -> Manifest:
+    """Read a manifest and check everything in it that can be checked without the segments.
+
+    A manifest that is missing is empty. Reading goes on after a line that is wrong; see ``findings``.
+
+    :param trusted: a key that must have been in force, and have signed something.
+    :raises JournalError: if the file cannot be read.
+    """
+    try:
+        text = read_whole(path)
+    except FileNotFoundError:
+        text = b""
+    except OSError as error:
+        raise JournalError(f"cannot read the manifest {path}: {error.strerror}") from error
+    *lines, rest = text.split(b"\n")
+    judge = EntryJudge(trusted)
+    for line in lines:
+        judge.pass_line(line)
+    found = judge.end()
+    found.size, found.torn = len(text) - len(rest), len(rest)
+    return found
+
+
+class ManifestFile:
+    """A manifest that entries are added to. When :meth:`append` returns, they are on the disk.
+
+    :ivar last_hash: of the last entry.
+    :param manifest: the result of :func:`read_manifest`; nobody else may have written to it since.
+    :param key: the key in force; none when there is none.
+    :raises JournalError: if it is another one.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest, key: PrivateKey | None = None, *, files: Files = FILES) -> None:
+        self.last_hash = manifest.last_hash
+        self._path = path
+        self._key = key
+        self._files = files
+        self._in_force = manifest.in_force
+        self._number = manifest.next_number
+        self._size = manifest.size
+        self._is_named = manifest.size > 0
+        self._has_rest = manifest.torn > 0
+        self._check_key(self._key, self._in_force)
+
+    def append(self, bodies: Sequence[Seal | Pruned]) -> list[str]:
+        """Add entries, with one write and one sync.
+
+        :returns: their hashes.
+        :raises OSError: if the disk fails, or if the file is not as long as it was left. Nothing was added; the same
+            entries may be added again later.
+        :raises JournalError: if the key in force is not the one that was given.
+        """
+        self._check_key(self._key, self._in_force)
+        return self._append(bodies, self._key)
+
+    def introduce(self, new: PublicKey, signer: PrivateKey, *, time: int, server: str) -> str:
+        """Say that what follows is signed with ``new``; it is added by this object only if ``signer`` is ``new``.
+
+        :param signer: the key in force, which so hands over; the private half of ``new`` when there is none.
+        :returns: the hash of the entry.
+        :raises OSError, JournalError: as :meth:`append`.
+        """
+        self._check_key(signer, self._in_force or new)
+        (entry_hash,) = self._append([KeyEntry(time, server, new.text)], signer)
+        self._key, self._in_force = (signer if signer.public == new else None), new
+        return entry_hash
+
+    def _check_key(self, given: PrivateKey | None, needed: PublicKey | None) -> None:
+        if (given and given.public) != needed:
+            has, needs = _key_words(None if given is None else given.public), _key_words(needed)
+            raise JournalError(
+                f"{self._path} is signed with {needs}, so it cannot go on with {has}: "
+                "give that key, or let it hand over to a new one (bussrv journal keygen --replaces)"
+            )
+
+    def _append(self, bodies: Sequence[Body], key: PrivateKey | None) -> list[str]:
+        lines: list[bytes] = []
+        hashes = [self.last_hash]
+        for number, body in enumerate(bodies, self._number):
+            lines.append(encode(body, number, hashes[-1], key))
+            hashes.append(line_hash(lines[-1]))
+        if lines:
+            self._write(b"".join(lines))
+            self.last_hash = hashes[-1]
+            self._number += len(lines)
+        return hashes[1:]
+
+    def _write(self, data: bytes) -> None:
+        self._check_size()
+        descriptor = self._files.open(self._path)
+        try:
+            self._cut(descriptor)
+            self._has_rest = True
+            self._files.write(descriptor, data)
+            self._files.sync(descriptor)
+            if not self._is_named:
+                self._files.sync_directory(self._path.parent)
+        except OSError:
+            with suppress(OSError):
+                self._cut(descriptor)
+            raise
+        finally:
+            with suppress(OSError):
+                self._files.close(descriptor)
+        self._is_named, self._has_rest = True, False
+        self._size += len(data)
+
+    def _check_size(self) -> None:
+        size = self._path.stat().st_size if self._path.exists() else 0
+        if size < self._size or (size > self._size and not self._has_rest):
+            raise OSError(f"{self._path} has {size} bytes, not the {self._size} that it was left with")
+
+    def _cut(self, descriptor: int) -> None:
+        """Synced: what is cut off must not come back after a crash, when something else was told of meanwhile."""
+        if self._has_rest:
+            self._files.truncate(descriptor, self._size)
+            self._files.sync(descriptor)
+            self._has_rest = False
+
+
+def _key_words(key: PublicKey | None) -> str:
+    return "no key" if key is None else f"the key {key.fingerprint}"

@@ -1,0 +1,102 @@
+"""The interfaces of the registry. All of them belong to the reactor's thread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zope.interface import Attribute, Interface
+
+if TYPE_CHECKING:
+    from twisted.internet.defer import Deferred
+
+    from bussrv.events import Event
+    from bussrv.journal.record import Stamped
+    from bussrv.registry.claims import Claims
+    from bussrv.registry.session import Session
+    from bussrv.registry.spending import Spending
+    from bussrv.registry.state import RegistryState
+    from bussrv.values import Interest, Traffic
+
+
+class IRegistryObserver(Interface):
+    """Is told of every change of the registry, after it is durable and applied."""
+
+    def registry_changed(stamped: Stamped) -> None:
+        """A change was applied: a :class:`bussrv.journal.record.Stamped`, its event and its time. Must not raise."""
+
+
+class IRegistry(Interface):
+    """Every session, service and subscription.
+
+    Invariant: the registry equals the fold of the journal, except for deferred openings. A change that is asked for
+    waits for the journal's budget, is checked, written, durable, applied, and only then answered and announced. The
+    methods that return a Deferred are such changes: it fires with ``None`` when the change may be answered, and fails
+    with :class:`bussrv.errors.Refused` when it was not made. Losing a session is applied at once.
+    """
+
+    state: RegistryState = Attribute(
+        "The :class:`bussrv.registry.state.RegistryState` that others see. To be read only."
+    )
+    spending: Spending = Attribute("The :class:`bussrv.registry.spending.Spending`: whether changes have to wait.")
+
+    def open_session(protocol: str, peer: str, persistent: bool = False) -> Session:
+        """Open a session for a client. :returns: its :class:`ISession`, with a fresh routing id."""
+
+    def close_session(session_id: str, reason: str, traffic: Traffic) -> None:
+        """End a session with its services and subscriptions. Later calls for the same session do nothing.
+
+        :param traffic: a :class:`bussrv.values.Traffic`.
+        """
+
+    def open_remote(home: str, protocol: str, routing_id: str, peer: str) -> tuple[str, Deferred[None]]:
+        """Open a remote session. :returns: its id on this server, and a Deferred that fires when it is open."""
+
+    def is_free(routing_id: str) -> bool:
+        """Whether no session has that routing id of its own."""
+
+    def identify(claims: Claims, interest: Interest | None) -> Deferred[Session]:
+        """Replace the claims and the interest of a session.
+
+        :param claims: a :class:`bussrv.registry.claims.Claims`.
+        :param interest: ``None`` for a remote session: its own server applies it.
+        :returns: fires with the session. If the routing id that it asks for is taken, the session keeps its own.
+        """
+
+    def register_service(session_id: str, service: Any, *, hosted: bool = False) -> Deferred[None]:
+        """Register a service of a session; does nothing if it provides the service already.
+
+        :param hosted: whether the server itself provides it, so that reserved names are allowed.
+        """
+
+    def unregister_service(session_id: str, service: Any) -> Deferred[None]:
+        """Unregister a service of a session."""
+
+    def unregister_services(session_id: str) -> Deferred[None]:
+        """Unregister all services of a session."""
+
+    def subscribe(session_id: str, service: str, options: dict[str, Any] | None = None) -> Deferred[None]:
+        """Subscribe a session to a service, or renew its subscription."""
+
+    def unsubscribe(session_id: str, service: str) -> Deferred[None]:
+        """End the subscription of a session to a service."""
+
+    def lose_service(session_id: str, service: str, reason: str) -> None:
+        """End a service of a session at once, for example because its lease ran out."""
+
+    def lose_subscription(session_id: str, service: str, reason: str) -> None:
+        """End a subscription at once, for example because its lease ran out."""
+
+    def refuse_subscription(session_id: str, service: str, reason: str) -> None:
+        """Record that a wire format refused a subscription."""
+
+    def note(event: Event) -> None:
+        """Journal an event that changes nothing in the registry, such as the start of the server."""
+
+    def note_from_stranger(event: Event, times: int = 1) -> None:
+        """Journal a refusal, or a limit that a client reached, at a limited rate per address.
+
+        :param times: how often it happened.
+        """
+
+    def observe(observer: IRegistryObserver) -> None:
+        """Tell ``observer``, an :class:`IRegistryObserver`, of every change from now on."""

@@ -1,0 +1,270 @@
+"""The one table of options: those of the server, those of :class:`Settings`, and one for each wire format.
+
+The first two are declared as fields. Wire formats and hosted services are plugins, so their part joins the table when
+the server starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, get_args
+
+from bussrv.errors import BadValue
+from bussrv.interfaces import IHostedService, IWireFormat
+from bussrv.journal.batch import Rotation, SyncMode
+from bussrv.journal.upkeep import Policy
+from bussrv.options import (
+    BYTES,
+    FILE,
+    FLAG,
+    SECONDS,
+    Choice,
+    Group,
+    Kind,
+    ListOf,
+    Option,
+    Text,
+    Whole,
+    rows,
+)
+from bussrv.settings import Settings
+from bussrv.values import shown
+
+OFF = "off"
+ALL = "all"
+MAX_SERVER_ID = 255
+MAX_PORT = 0xFFFF
+
+_MAX_DIGITS = 20
+"""Python refuses to make numbers of very many digits."""
+
+
+class Endpoint(Kind["str | None"]):
+    """The endpoint of a wire format. The setting is an endpoint description of Twisted, or ``None``: off.
+
+    :param default: the endpoint description if no source sets one. A bare port has its transport.
+    """
+
+    takes = "an endpoint description, a port or `off`"
+
+    def __init__(self, default: str) -> None:
+        self._default = default
+
+    def check(self, value: object) -> str | None:
+        """The endpoint description. A bare port means the loopback interface."""
+        if isinstance(value, int) and not isinstance(value, bool):
+            return self._of_port(value)
+        text = Text().check(value)
+        if text == OFF:
+            return None
+        if text.isdecimal():
+            return self._of_port(int(text) if len(text) <= _MAX_DIGITS else MAX_PORT + 1, text)
+        if ":" not in text:
+            raise BadValue(f"{shown(text)} is no endpoint, such as {self._default}")
+        return text
+
+    def _of_port(self, port: int, text: str = "") -> str:
+        if not 0 <= port <= MAX_PORT:
+            raise BadValue(f"{shown(text or port, str)} is no port: ports are 0 to {MAX_PORT}")
+        transport = self._default.partition(":")[0]
+        return f"{'tcp' if transport == OFF else transport}:{port}:interface=127.0.0.1"
+
+    def plain(self, setting: Any) -> Any:
+        """The endpoint description, or ``off``."""
+        return OFF if setting is None else setting
+
+
+class JournalDirectory(Kind["Path | None"]):
+    """The directory of the journal; ``None``: off."""
+
+    takes = "a directory, or `off`"
+
+    def check(self, value: object) -> Path | None:
+        """The absolute path."""
+        return None if value == OFF else FILE.check(value)
+
+    def plain(self, setting: Any) -> Any:
+        """The path, or ``off``."""
+        return OFF if setting is None else str(setting)
+
+
+class ServiceNames(Kind["tuple[str, ...] | None"]):
+    """Which services of its own the server provides; ``None``: all that are installed.
+
+    :param installed: the names of those.
+    """
+
+    takes = "`all`, `off`, or names with commas between them"
+
+    def __init__(self, installed: Iterable[str] = ()) -> None:
+        self._installed = sorted(installed)
+
+    def check(self, value: object) -> tuple[str, ...] | None:
+        """The names, each once."""
+        names = value.split(",") if isinstance(value, str) else value
+        if names in ([ALL], [OFF]):
+            return None if names == [ALL] else ()
+        for name in names if isinstance(names, list) else [value]:
+            if name not in self._installed:
+                raise BadValue(f"{shown(name)} is none of {', '.join([ALL, OFF, *self._installed])}")
+        return tuple(dict.fromkeys(names)) if isinstance(names, list) else ()
+
+    def plain(self, setting: Any) -> Any:
+        """A list, or one of the two words."""
+        return ALL if setting is None else list(setting) or OFF
+
+
+class ServerId(Kind[str]):
+    """A routing id of a server."""
+
+    takes = f"text, at most {MAX_SERVER_ID} bytes"
+
+    def check(self, value: object) -> str:
+        """The text."""
+        text = Text().check(value)
+        if not text.isprintable():
+            raise BadValue(f"{shown(text)} has characters that cannot be printed")
+        size = len(text.encode())
+        if size > MAX_SERVER_ID:
+            raise BadValue(f"{shown(text)} has {size} bytes, the most is {MAX_SERVER_ID}")
+        return text
+
+
+ENDPOINTS = Group("endpoints", "Endpoints of wire formats")
+SERVER = Group("server", "The server")
+JOURNAL = Group("journal", "The journal")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions:
+    """The settings of the server as a whole, each declared as a row of the table of options."""
+
+    config: Path | None = SERVER.option(
+        FILE,
+        None,
+        "A TOML file of options. Environment variables override it, and the command line overrides both.",
+        unset="none",
+        reloadable=False,
+        in_file=False,
+    )
+    server_id: str | None = SERVER.option(
+        ServerId(),
+        None,
+        "The routing id of this server. No other server of the network may have it.",
+        unset="the one in the journal, or a new one",
+        example="hall",
+        reloadable=False,
+    )
+    services: tuple[str, ...] | None = SERVER.option(
+        ServiceNames(),
+        None,
+        "Services of its own that the server provides.",
+        reloadable=False,
+    )
+    link: tuple[str, ...] = SERVER.option(
+        ListOf(Text(), "client endpoint descriptions"),
+        (),
+        "Dial the server at this endpoint, such as tcp:hall.example:7890, and keep the link up. May be repeated.",
+        unset="none",
+    )
+    journal: Path | None = JOURNAL.option(
+        JournalDirectory(),
+        Path("bussrv-journal"),
+        "The directory of the journal. With `off` nothing is written, and the other options of the journal have no "
+        "effect.",
+        reloadable=False,
+    )
+    journal_sync: SyncMode = JOURNAL.option(
+        Choice(get_args(SyncMode)),
+        "always",
+        "The moment at which a change is durable, so that its client is answered. `always`: when it is on the disk. "
+        "`interval`: when it is written; it is on the disk at most a second later. `off`: when it is written.",
+        reloadable=False,
+    )
+    journal_segment_bytes: int = JOURNAL.size(
+        Rotation().bytes,
+        "Bytes of a segment. A segment that has reached this size ends, and the next record begins another one.",
+    )
+    journal_segment_age: float = JOURNAL.time(
+        Rotation().age,
+        "Seconds after which a segment that has records ends. The next record begins another one.",
+    )
+    journal_seal_interval: float = JOURNAL.time(
+        Policy().seal_interval,
+        "Seconds between two seals of a growing segment. Records after the last seal are not sealed yet.",
+    )
+    journal_key: Path | None = JOURNAL.option(
+        FILE,
+        None,
+        "The file of the private key that seals are signed with. `bussrv journal keygen` makes it.",
+        unset="unsigned",
+        example="/etc/bussrv/hall.key",
+        reloadable=False,
+    )
+    journal_min_free: int | None = JOURNAL.option(
+        Whole("bytes", least=0),
+        None,
+        "Bytes that stay free on the volume of the journal. With less, changes are refused, `journal-unavailable`, "
+        "until there is room again. 0: none stay free.",
+        unset="the smaller of 1 GiB and 5 %",
+        example=1 << 30,
+    )
+    journal_compress: bool = JOURNAL.option(
+        FLAG,
+        Policy().compress,
+        "Compress closed segments.",
+    )
+    journal_retain_age: float | None = JOURNAL.option(
+        SECONDS,
+        Policy().retain_age,
+        "Seconds after its last record at which a closed segment is removed.",
+        unset="never",
+        example=31_536_000.0,
+    )
+    journal_retain_bytes: int | None = JOURNAL.option(
+        BYTES,
+        Policy().retain_bytes,
+        "Bytes of all segments, as they are stored. Beyond it the oldest closed segments are removed.",
+        unset="never",
+        example=10 << 30,
+    )
+    journal_pseudonyms: Path | None = JOURNAL.option(
+        FILE,
+        None,
+        "A file of keys. With it users and addresses are journaled as pseudonyms; the server makes the file.",
+        unset="as they are",
+        example="/etc/bussrv/pseudonyms",
+        reloadable=False,
+    )
+    journal_salvage: bool = JOURNAL.option(
+        FLAG,
+        False,
+        "Start with a damaged journal all the same, and begin a new chain after the damage. Use it once only.",
+        reloadable=False,
+    )
+
+
+OWN = (*rows(ServerOptions), *rows(Settings))
+"""The rows that do not depend on plugins."""
+
+
+def table(formats: Iterable[IWireFormat], services: Iterable[IHostedService]) -> tuple[Option, ...]:
+    """Every row, with what the installed plugins bring."""
+    names = ServiceNames(each.name for each in services)
+    own = (replace(each, kind=names) if each.sets == "services" else each for each in OWN)
+    return (*map(_format_row, formats), *own)
+
+
+def _format_row(wire_format: IWireFormat) -> Option:
+    return Option(
+        name=wire_format.name,
+        sets=wire_format.name,
+        kind=Endpoint(wire_format.default_endpoint),
+        help=f"Where {wire_format.name} listens ({wire_format.summary}): an endpoint description of Twisted, a bare "
+        "port for the loopback interface, or `off`.",
+        group=ENDPOINTS,
+        default=wire_format.default_endpoint,
+        reloadable=False,
+    )

@@ -1,0 +1,72 @@
+"""The ports of a server. A fault of one is a sentence that begins with the place of its option."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from twisted.internet.error import CannotListenError
+from twisted.logger import Logger
+
+from bussrv.addresses import is_local, parse_host
+from bussrv.bus.interfaces import IBus
+from bussrv.errors import ConfigError
+from bussrv.interfaces import IListener, IWireFormat
+from bussrv.server.config import Config
+
+log = Logger()
+
+
+def open_ports(
+    formats: Iterable[IWireFormat], config: Config, bus: IBus, reactor: Any, opened: dict[str, IListener]
+) -> None:
+    """Listen for every wire format. A bad plugin, which fails for another reason than its endpoint, is left out.
+
+    :param opened: gets the listeners, by name; also those that were opened before an error.
+    :raises ConfigError: has a sentence for each option that is wrong.
+    """
+    faults: list[str] = []
+    for each in formats:
+        name = each.name
+        try:
+            listener = each.listen(bus, config.endpoints[name], reactor)
+            listener.startService()
+        except ConfigError as error:
+            faults.append(f"{config.place(error.option or name)}: {error}")
+        except CannotListenError as error:
+            faults.append(f"{config.place(name)}: {cannot_listen(error)}")
+        except Exception as error:
+            log.error("--{name}: not served: {kind}: {error}", name=name, kind=type(error).__name__, error=error)
+        else:
+            opened[name] = listener
+    if faults:
+        raise ConfigError(*faults)
+    if not opened:
+        raise ConfigError("no wire format can be served")
+
+
+def cannot_listen(error: CannotListenError) -> str:
+    """The reason why a port cannot be opened, in one sentence."""
+    what = getattr(error.socketError, "strerror", None) or error.socketError
+    if isinstance(error.port, int):
+        where = f"{error.interface or 'any interface'}, port {error.port}"
+    else:
+        where = os.fsdecode(error.port)
+    return f"cannot listen on {where}: {what}"
+
+
+def warn_of_exposed(listeners: dict[str, IListener]) -> None:
+    """Say which wire formats can be reached from other machines."""
+    for name, listener in listeners.items():
+        address = listener.address.rpartition(" ")[2]
+        host = parse_host(address)
+        if host is None or is_local(address):
+            continue
+        log.warn(
+            "WARNING: {name} listens on {where}: other machines can reach it. A bare port means this machine only: "
+            "--{name} {port}",
+            name=name,
+            where="every interface" if host.is_unspecified else str(host),
+            port=address.rpartition(":")[2],
+        )

@@ -1,0 +1,98 @@
+"""Signals: stop the server in an orderly way, or re-open its log file."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from twisted.internet.error import ReactorNotRunning
+from twisted.logger import Logger, globalLogPublisher
+from twisted.python.logfile import BaseLogFile
+
+log = Logger()
+
+
+def obey_signals(reactor: Any) -> None:
+    """Stop on SIGINT and SIGTERM; re-open the log file on SIGHUP and SIGUSR1.
+
+    With a controlling terminal, SIGHUP says that the terminal is gone: the server stops. Under ``nohup`` it does not.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    hangup = _Hangup(reactor)
+    # At once: a start may take a while, and both would end it.
+    _call_on(signal.SIGHUP, hangup.happened, reactor)
+    _call_on(signal.SIGUSR1, reopen_log_files, reactor)
+    reactor.callWhenRunning(hangup.look)
+    # Not before: the reactor sets its own, with which twistd would end with the signal instead of status 0.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        reactor.callWhenRunning(_call_on, number, partial(_stop, reactor), reactor)
+
+
+def _call_on(number: int, call: Callable[[], None], reactor: Any) -> None:
+    signal.signal(number, lambda *_: reactor.callFromThread(call))
+
+
+def _stop(reactor: Any) -> None:
+    # Being told again while it stops changes nothing.
+    with suppress(ReactorNotRunning):
+        reactor.stop()
+
+
+class _Hangup:
+    """The meaning of SIGHUP, found before it comes: later, a vanished terminal could not be told from none."""
+
+    def __init__(self, reactor: Any) -> None:
+        self._reactor = reactor
+        self._ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+        self.look()
+
+    def look(self) -> None:
+        """See whether there is a terminal now; a daemon has let go of it."""
+        self._stops = not self._ignored and _has_terminal()
+
+    def happened(self) -> None:
+        """SIGHUP came."""
+        if self._stops:
+            _stop(self._reactor)
+        else:
+            reopen_log_files()
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
+def reopen_log_files() -> None:
+    """Go on in the file that is at the path of the log now: another program may have moved the old one away."""
+    for file in _log_files():
+        _reopen(file)
+
+
+def _reopen(file: Any) -> None:
+    old = file._file
+    try:
+        # Not with reopen(): a file that cannot be opened would leave none to write to.
+        file._openFile()
+    except OSError as error:
+        log.error("cannot re-open the log file {path}: {why}", path=file.path, why=error.strerror)
+    else:
+        old.close()
+        log.info("re-opened the log file {path}", path=file.path)
+
+
+def _log_files() -> Iterator[Any]:
+    """The files that the log is written to; ``twistd`` keeps them to itself."""
+    for observer in tuple(globalLogPublisher._observers):
+        file = getattr(observer, "_outFile", None)
+        if isinstance(file, BaseLogFile):
+            yield file

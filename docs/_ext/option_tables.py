@@ -1,0 +1,52 @@
+"""Write the tables of options in the pages, from the one table in the code: ``python docs/_ext/option_tables.py``.
+
+A table stands between ``<!-- options: GROUP -->`` and ``<!-- end of options -->``. The endpoints are
+those of the wire formats that are installed.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from bussrv.options import Option
+from bussrv.server.option_table import table
+from bussrv.server.plugins import wire_formats
+
+DOCS = Path(__file__).parents[1]
+
+_MARKED = re.compile(r"(?<=<!-- options: )(\w+)( -->\n).*?(?=<!-- end of options -->)", re.DOTALL)
+_HEAD = "| option | default | value | meaning |\n|---|---|---|---|\n"
+
+
+def with_tables(page: str) -> str:
+    """A page with its tables made anew."""
+    rows = table(wire_formats(), ())
+
+    def made(marked: re.Match[str]) -> str:
+        lines = "".join(_row(each) for each in rows if each.group.name == marked[1])
+        return f"{marked[1]}{marked[2]}\n{_HEAD}{lines}\n"
+
+    return _MARKED.sub(made, page)
+
+
+def groups(page: str) -> list[str]:
+    """The groups whose tables a page has."""
+    return [found[1] for found in _MARKED.finditer(page)]
+
+
+def _row(option: Option) -> str:
+    default = option.shown_default if option.unset else f"`{option.shown_default}`"
+    return f"| `--{option.name}` | {default} | {option.kind.takes} | {option.help} |\n"
+
+
+def main() -> None:
+    """Write every page whose tables are not current."""
+    for path in sorted(DOCS.rglob("*.md")):
+        page = path.read_text()
+        if with_tables(page) != page:
+            path.write_text(with_tables(page))
+
+
+if __name__ == "__main__":
+    main()

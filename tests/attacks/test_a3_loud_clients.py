@@ -1,0 +1,112 @@
+"""One client sends as fast as it can: it is served in turns with the others."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bussrv.client.objects import ObjectsClient
+from bussrv.testing.server import RunningServer
+from bussrv.wire import spp
+from bussrv.wire.objects import encode
+from tests.attacks.bystanders import Bystanders, Waits
+from tests.hosts import HOSTS, listening_on, needs_host
+from tests.size import FULL, sized
+
+SECONDS = 1.0
+MOST_LOOKS = 6
+"""Other programs on the machine make bystanders wait, too, but not all the time. A server that does, does it always."""
+
+FLOOR = 0.02
+"""The p99 that bystanders may have in any case, in seconds."""
+
+LOUD = """
+import socket, sys, threading
+connection = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+first, chunk = bytes.fromhex(sys.argv[3]), bytes.fromhex(sys.argv[4])
+
+def read():
+    while connection.recv(1 << 20):
+        pass
+
+threading.Thread(target=read, daemon=True).start()
+connection.sendall(first)
+chunk *= (64 << 10) // len(chunk) + 1
+print("loud", flush=True)
+while True:
+    connection.sendall(chunk)
+"""
+
+
+@contextlib.contextmanager
+def loud(address: tuple[str, int], first: bytes, again: bytes) -> Iterator[None]:
+    """A client in a process of its own that says ``first`` once, and ``again`` for ever."""
+    command = [sys.executable, "-c", LOUD, *map(str, address), first.hex(), again.hex()]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == b"loud\n"
+        yield
+        client.kill()
+
+
+SUBSCRIBE = encode({"event": "routing/subscribe", "receive_mode": "no_echo"})
+RICH = {f"attribute {number}": "a value that says nothing" for number in range(40)}
+
+
+LOUD_CLIENTS = {
+    "pings": ("objects", SUBSCRIBE, encode({"event": "ping", "id": "1"})),
+    "objects": ("objects", SUBSCRIBE, encode({"type": "a/b", "id": "1"}, b"16 bytes of load")),
+    "rich metadata": ("objects", SUBSCRIBE, encode({"type": "a/b", "id": "1", **RICH})),
+    "refusals": ("objects", SUBSCRIBE, encode({"event": "services/register", "id": "1"})),
+    "lists": ("business", encode({"event": "client/register"}), encode({"event": "services/list"})),
+    "spp": ("spp", spp.subscribe("bus/statistics"), spp.subscribe("bus/statistics")),
+    "spp refusals": ("spp", b"", spp.subscribe("nothing of this name")),
+}
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("name", LOUD_CLIENTS)
+def test_others_are_served_while_one_is_loud(tmp_path: Path, name: str, host: str) -> None:
+    if host != HOSTS[0] and name not in ("pings", "spp") and not FULL:
+        pytest.skip("IPv6 is tried with two of them; with all under make test-full")
+    wire_format, first, again = LOUD_CLIENTS[name]
+    options = listening_on(needs_host(host))
+    with RunningServer(tmp_path / "journal", options) as server, Bystanders(server) as bystanders:
+        idle = bystanders.watch(SECONDS / 2)
+        seen = []
+        with loud(server.addresses[wire_format], first, again):
+            while not any(nobody_waits(each, idle) for each in seen) and len(seen) < MOST_LOOKS:
+                seen.append(bystanders.watch(SECONDS))
+    assert nobody_waits(seen[-1], idle), f"idle {idle}; then {'; '.join(map(str, seen))}"
+
+
+def nobody_waits(waits: Waits, idle: Waits) -> bool:
+    return all(waits.p99(name) < max(FLOOR, 3 * idle.p99(name)) for name in ("objects", "business", "spp"))
+
+
+def test_a_client_with_thousands_of_services_goes(tmp_path: Path) -> None:
+    """Each service that goes is told to every SPP client."""
+    with RunningServer(tmp_path / "journal") as server, contextlib.ExitStack() as stack:
+        for _ in range(20):
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port("spp"))))
+        bystanders = stack.enter_context(Bystanders(server))
+        idle = bystanders.watch(SECONDS / 2)
+        seen = []
+        while not any(each.worst() < max(0.1, 3 * idle.worst()) for each in seen) and len(seen) < 3:
+            with ObjectsClient(port=server.port("objects"), timeout=60) as provider:
+                provider.subscribe(receive_mode="no_echo", types="none")
+                for number in range(sized(5_000)):
+                    provider.send({"event": "services/register", "name": f"service {number}"})
+                provider.register("the last one")
+            with bystanders.during() as waits, ObjectsClient(port=server.port("objects")) as asker:
+                asker.subscribe(receive_mode="no_echo", types="none")
+                while asker.discover("the last one"):
+                    pass
+            seen.append(waits)
+    assert seen[-1].worst() < max(0.1, 3 * idle.worst()), f"idle {idle}; then {'; '.join(map(str, seen))}"

@@ -1,0 +1,108 @@
+"""Attack A9: whoever guesses keeps nobody out."""
+
+import itertools
+import resource
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bussrv.formats.spp_users import user_line
+from bussrv.testing.server import RunningServer
+from bussrv.wire import spp
+from tests.size import sized
+
+GUESSING = sized(300)
+RIGHT = sized(1000)
+USERS = ("ann", "bob", "eve", "joe")
+ACCEPTED, REFUSED = (spp.auth_result(code) for code in (0, 1))
+
+BAR = 30.0
+"""Seconds in which all have to be in, with scrypt as ``bussrv spp-user`` sets it up."""
+
+
+@pytest.fixture
+def many_descriptors() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 8192)), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+class Guessers:
+    """Connections that guess, all the time; they come back when they are closed. A context manager."""
+
+    def __init__(self, server: RunningServer, source: str) -> None:
+        self._place = server.addresses["spp"]
+        self._source = source
+        self._numbers = itertools.count()
+        self._selector = selectors.DefaultSelector()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> "Guessers":
+        for _ in range(GUESSING):
+            self._connect()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        for key in tuple(self._selector.get_map().values()):
+            key.fileobj.close()  # type: ignore[union-attr]
+
+    def _connect(self) -> None:
+        connection = socket.create_connection(self._place, source_address=(self._source, 0))
+        self._selector.register(connection, selectors.EVENT_READ)
+        self._guess(connection)
+
+    def _guess(self, connection: socket.socket) -> None:
+        number = next(self._numbers)
+        connection.sendall(spp.authenticate(USERS[number % len(USERS)], f"guess{number}"))
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            for key, _ in self._selector.select(0.1):
+                connection: socket.socket = key.fileobj  # type: ignore[assignment]
+                try:
+                    if connection.recv(1 << 16):
+                        self._guess(connection)
+                        continue
+                except OSError:
+                    pass
+                self._selector.unregister(connection)
+                connection.close()
+                self._connect()
+
+
+def log_in_all(server: RunningServer, source: str) -> float:
+    """A thousand clients log in at once. :returns: after how many seconds the last one is in."""
+    began = time.monotonic()
+    connections = [socket.create_connection(server.addresses["spp"], source_address=(source, 0)) for _ in range(RIGHT)]
+    for connection, user in zip(connections, itertools.cycle(USERS), strict=False):
+        connection.sendall(spp.authenticate(user, f"secret of {user}"))
+    for connection in connections:
+        connection.settimeout(max(0.1, began + BAR - time.monotonic()))
+        assert connection.recv(len(ACCEPTED), socket.MSG_WAITALL) == ACCEPTED
+    took = time.monotonic() - began
+    for connection in connections:
+        connection.close()
+    return took
+
+
+@pytest.mark.usefixtures("many_descriptors")
+@pytest.mark.parametrize("source", ["127.0.0.1", "127.0.0.2"], ids=["same address", "another address"])
+def test_guesses_do_not_keep_right_secrets_out(tmp_path: Path, source: str) -> None:
+    users = tmp_path / "users"
+    users.write_text("".join(user_line(user, f"secret of {user}".encode()) + "\n" for user in USERS))
+    with (
+        RunningServer(tmp_path / "journal", ["--spp-users", str(users)]) as server,
+        Guessers(server, "127.0.0.2"),
+    ):
+        log_in_all(server, source)
+        assert log_in_all(server, source) < BAR / 3

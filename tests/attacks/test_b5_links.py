@@ -1,0 +1,108 @@
+"""Attack: a program links in that nobody allowed; a server that links floods with sessions, and goes."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from bussrv.client.objects import ObjectsClient
+from bussrv.testing.server import RunningServer
+from bussrv.wire import spp
+from bussrv.wire.objects import encode
+from tests.attacks.bystanders import Bystanders, nobody_waits
+from tests.attacks.watchers import Watchers
+from tests.end_to_end.foreign import ForeignServer
+from tests.size import sized
+
+FLOOD = sized(6000)
+SERVICES = 5000
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_no_program_of_this_machine_may_link_unless_that_is_allowed(tmp_path: Path, host: str) -> None:
+    endpoint = f"tcp:0:interface={host}".replace("::1", r"\:\:1")
+    with RunningServer(tmp_path / "journal", ["--objects", endpoint]) as server:
+        with socket.create_connection((host, server.port("objects")), 10) as connection:
+            connection.sendall(
+                b'{"event":"routing/subscribe","role":"server","routing-id":"evil","subscriptions":["*"]}\0'
+            )
+            answer = b""
+            while data := connection.recv(1 << 16):
+                answer += data
+        assert json.loads(answer.rstrip(b"\0"))["reason"] == "link-not-allowed"
+        assert server.stop() == 0
+
+
+def test_a_flood_of_sessions_over_a_link_makes_nobody_wait(tmp_path: Path) -> None:
+    with (
+        RunningServer(tmp_path / "journal", ["--link-allow", "127.0.0.1"]) as server,
+        ForeignServer("foreign", ["*"]) as foreign,
+        Bystanders(server) as bystanders,
+        ObjectsClient(port=server.port("objects")) as member,
+    ):
+        member.subscribe()
+        idle = bystanders.watch(0.5)
+        foreign.dial(server.port("objects"))
+        told = b"".join(
+            json.dumps(
+                {"event": "routing/subscribe/notification", "routing-id": f"far-{number}", "route": ["foreign"]}
+            ).encode()
+            + b"\0"
+            for number in range(FLOOD)
+        )
+        with bystanders.during() as waits:
+            foreign.send_bytes(told)
+            member.wait_for(lambda each: each.metadata.get("routing-id") == f"far-{FLOOD - 1}", timeout=60)
+            foreign.hang_up()
+            gone = 0
+            while gone < FLOOD + 1:
+                member.wait_for(lambda each: each.metadata.get("event") == "routing/disconnect", timeout=60)
+                gone += 1
+        assert waits.worst() < max(0.1, 10 * idle.worst())
+        assert server.stop() == 0
+
+
+def test_the_end_of_a_session_with_thousands_of_services_makes_nobody_wait(tmp_path: Path) -> None:
+    """Each service that ends is told to every SPP client."""
+    names = [f"service {number:04}" for number in range(SERVICES)]
+    comes: list[dict[str, object]] = [{"event": "routing/subscribe/notification", "routing-id": "far"}]
+    comes += [{"event": "services/register", "routing-id": "far", "name": name} for name in names]
+    with (
+        RunningServer(tmp_path / "journal", ["--link-allow", "127.0.0.1"]) as server,
+        ForeignServer("foreign", ["*"]) as foreign,
+        Watchers(server, 20) as watchers,
+    ):
+        foreign.dial(server.port("objects"))
+
+        def come_and_go() -> None:
+            foreign.send_bytes(b"".join(encode({**each, "route": ["foreign"]}) for each in comes))
+            watchers.wait(spp.offer(names[-1]))
+            foreign.send({"event": "routing/disconnect", "routing-id": "far", "route": ["foreign"]})
+            watchers.wait(spp.removed(names[-1]))
+
+        nobody_waits(server, come_and_go)
+        assert server.stop() == 0
+
+
+def test_a_server_that_links_is_told_of_thousands_of_sessions_and_nobody_waits(tmp_path: Path) -> None:
+    options = ["--link-allow", "127.0.0.1", "--max-sessions", "20000"]
+    with (
+        RunningServer(tmp_path / "journal", options) as server,
+        ForeignServer("first", ["*"]) as first,
+        ForeignServer("second", ["*"]) as second,
+        Bystanders(server) as bystanders,
+    ):
+        first.dial(server.port("objects"))
+        for number in range(FLOOD):
+            first.send({"event": "routing/subscribe/notification", "routing-id": f"far-{number}", "route": ["first"]})
+        first.send({"event": "ping", "id": "end", "route": ["first"]})
+        first.hear(lambda each: each.get("in-reply-to") == "end")
+        idle = bystanders.watch(0.5)
+        with bystanders.during() as waits:
+            second.dial(server.port("objects"))
+            second.hear(lambda each: each.get("routing-id") == f"far-{FLOOD - 1}")
+        assert waits.worst() < max(0.1, 10 * idle.worst())
+        assert server.stop() == 0

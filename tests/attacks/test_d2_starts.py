@@ -1,0 +1,140 @@
+"""What endpoints, options and plugins could break at the start: TLS, and plugins that fail."""
+
+import re
+import socket
+import ssl
+import subprocess
+from pathlib import Path
+
+from bussrv.client.objects import ObjectsClient
+from bussrv.testing.server import FREE_PORTS, TWISTD, RunningServer
+from bussrv.wire import spp
+from bussrv.wire.objects import BusObject, ObjectReader, encode
+from tests.certificates import self_signed
+
+ROOT = Path(__file__).parents[2]
+
+BAD_MODULE = "raise RuntimeError('it is broken')\n"
+
+BAD_PLUGINS = """
+from twisted.plugin import IPlugin
+from zope.interface import implementer
+
+from bussrv.interfaces import IHostedService, IWireFormat
+from bussrv.plugin import HostedService, WireFormat
+
+
+@implementer(IPlugin, IWireFormat)
+class NothingAtAll:
+    pass
+
+
+@implementer(IPlugin, IHostedService)
+class Raises:
+    summary = content_type = "text/plain"
+
+    @property
+    def name(self):
+        raise RuntimeError("no name today")
+
+    def make(self, host):
+        pass
+
+
+nothing = NothingAtAll()
+raises = Raises()
+shadow = WireFormat("journal", module="bussrv.formats.spp", default_endpoint="off", summary="takes an option")
+absent = WireFormat("absent", module="no.such.module", default_endpoint="tcp:0:interface=127.0.0.1", summary="absent")
+broken = WireFormat("broken", module="broken", default_endpoint="tcp:0:interface=127.0.0.1", summary="broken")
+hosted = HostedService("hosted", module="broken", content_type="text/plain", summary="broken")
+"""
+
+
+def secure(server: RunningServer, name: str, certificate: Path) -> ssl.SSLSocket:
+    context = ssl.create_default_context(cafile=certificate)
+    plain = socket.create_connection(server.addresses[name], 10)
+    return context.wrap_socket(plain, server_hostname="localhost")
+
+
+def receive(client: socket.socket, reader: ObjectReader) -> BusObject:
+    while (event := reader.next_event()) is None:
+        data = client.recv(1 << 16)
+        assert data, "the server hung up"
+        reader.feed(data)
+    assert isinstance(event, BusObject)
+    return event
+
+
+def test_formats_are_served_over_tls(tmp_path: Path) -> None:
+    key, certificate = self_signed(tmp_path / "server")
+    endpoint = f"ssl:0:privateKey={key}:certKey={certificate}:interface=127.0.0.1"
+    payload = bytes(range(256)) * 8192
+    with RunningServer(tmp_path / "journal", ["--objects", endpoint, "--spp", endpoint]) as server:
+        with secure(server, "objects", certificate) as client, secure(server, "spp", certificate) as watcher:
+            reader = ObjectReader()
+            reader.expect_server()
+            for fields in ({"event": "routing/subscribe"}, {"event": "services/register", "name": "tv"}):
+                client.sendall(encode(fields))
+                assert receive(client, reader).fields()["event"] == f"{fields['event']}/reply"
+            offers = spp.SppReader("server")
+            while (offer := offers.next_event()) != spp.Offer("tv"):
+                if offer is None:
+                    offers.feed(watcher.recv(4096))
+            client.sendall(encode({"type": "video/x", "size": len(payload)}, payload))
+            assert receive(client, reader).payload == payload
+        # Whoever does not speak TLS is no reason for a traceback, nor for an exit.
+        with socket.create_connection(server.addresses["objects"], 10) as plain:
+            plain.sendall(encode({"event": "routing/subscribe"}))
+            plain.settimeout(10)
+            while plain.recv(4096):
+                pass
+        assert server.stop() == 0
+    assert not any("Traceback" in line for line in server.lines)
+
+
+def with_plugins(directory: Path) -> dict[str, str]:
+    """:returns: the environment in which the bad plugins are installed."""
+    plugins = directory / "twisted" / "plugins"
+    plugins.mkdir(parents=True)
+    (plugins / "bad_module_plugin.py").write_text(BAD_MODULE)
+    (plugins / "bad_plugins_plugin.py").write_text(BAD_PLUGINS)
+    (directory / "broken.py").write_text(BAD_MODULE)
+    return {"PYTHONPATH": f"{directory}:{ROOT}"}
+
+
+def test_bad_plugins_are_left_out_and_named_and_the_others_are_served(tmp_path: Path) -> None:
+    with RunningServer(tmp_path / "journal", ["--services", "all"], with_plugins(tmp_path / "path")) as server:
+        with ObjectsClient(port=server.port("objects")) as client:
+            client.subscribe()
+            client.register("tv")
+            assert {each["name"] for each in client.discover()} == {"tv", "bus/clock", "bus/registry", "bus/statistics"}
+        assert server.stop() == 0
+    assert sorted(server.addresses) == ["business", "inbus", "objects", "spp"]
+    errors = [line for line in server.lines if "#error]" in line]
+    for said in (
+        r"a plugin is left out: RuntimeError: it is broken \(.*bad_module_plugin.py, line 1\)",
+        r"the plugin twisted\.plugins\.bad_plugins_plugin\.NothingAtAll is left out: it has no default_endpoint,",
+        r"the plugin twisted\.plugins\.bad_plugins_plugin\.Raises is left out: RuntimeError: no name today",
+        r"the plugin 'journal' \(bussrv\.plugin\.WireFormat\) is left out: its name 'journal' cannot be an option",
+        r"--absent: not served: .*no\.such\.module",
+        r"--broken: not served: RuntimeError: it is broken",
+        r"--services: hosted is not provided: RuntimeError: it is broken",
+    ):
+        assert sum(bool(re.search(said, line)) for line in errors) == 1, said
+    assert len(errors) == 7
+    # twistd itself says so with a traceback, before anything of bussrv runs; nothing else does.
+    assert all(
+        "RuntimeError: it is broken" in line for line in server.lines if "Error: " in line and line not in errors
+    )
+
+
+def test_why_an_option_of_a_bad_plugin_is_unknown_is_said(tmp_path: Path) -> None:
+    environment = with_plugins(tmp_path)
+    command = [*TWISTD, "-n", "--pidfile=", "bussrv", *FREE_PORTS, "--nothing", "0"]
+    ran = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, cwd=tmp_path, env=environment, check=False
+    )
+    assert ran.returncode == 1
+    *_, left_out, refused = [line for line in ran.stderr.splitlines() if line.startswith("bussrv: ")]
+    assert "is left out: " in left_out
+    assert refused == "bussrv: option --nothing not recognized (see twistd bussrv --help)"

@@ -1,0 +1,38 @@
+"""Ports that other machines can reach, and ports that are taken: the start says which option they come from."""
+
+from pathlib import Path
+
+import pytest
+
+from bussrv.testing.server import RunningServer
+
+
+@pytest.mark.parametrize(
+    ("option", "endpoint", "where"),
+    [
+        ("objects", "tcp:0", "every interface"),
+        ("business", "tcp6:0", "every interface"),
+        ("spp", r"tcp:0:interface=\:\:", "every interface"),
+        ("inbus", "udp:0", "every interface"),
+        ("inbus", "udp:0:interface=::", "every interface"),
+        ("objects", "tcp:0:interface=127.0.0.2", None),
+        ("spp", r"tcp:0:interface=\:\:1", None),
+        ("inbus", "udp:0:interface=::1", None),
+        ("business", "unix:SOCKET", None),
+    ],
+)
+def test_what_other_machines_can_reach_is_named_in_a_warning(
+    tmp_path: Path, option: str, endpoint: str, where: str | None
+) -> None:
+    options = [f"--{option}", endpoint.replace("SOCKET", str(tmp_path / "socket"))]
+    with RunningServer("off", options) as server:
+        assert server.stop() == 0
+    warnings = [line for line in server.lines if "WARNING" in line]
+    if where is None:
+        assert warnings == []
+    else:
+        (warning,) = warnings
+        assert "#warn]" in warning
+        assert f"WARNING: {option} listens on {where}: other machines can reach it." in warning
+        assert f"--{option} {server.port(option)}" in warning
+    assert not any("interface=0.0.0.0" in line for line in server.lines)

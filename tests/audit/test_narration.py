@@ -1,0 +1,150 @@
+"""The sentences of a timeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bussrv.audit.timeline.narration import _WHAT, duration, sentences
+from bussrv.audit.timeline.query import _SHOWN
+from bussrv.events import EVENTS_BY_NAME
+from bussrv.inspection.words import word
+from bussrv.journal.record import parse_time
+from tests.tables import each_row
+
+AT = parse_time("2026-11-21T14:02:07.000000Z")
+SECOND = 1_000_000
+
+TV = {"routing_id": "tv-3", "actor": None, "claimed": None, "peer": "192.0.2.7:4711"}
+OTHER = {"routing_id": "tv-4", "actor": "ann", "claimed": "bob", "peer": "192.0.2.8:4711"}
+
+_EXPLAINED = (
+    *("who", "about", "providers", "missing_since", "missing_until", "next_session", "next_who", "with_session"),
+    *("crashed_after", "back_at", "link", "link_reason", "newcomer", "newcomer_who", "concern"),
+)
+
+
+def say(event: str, **fields: Any) -> str:
+    row = dict.fromkeys((*_SHOWN, *_EXPLAINED))
+    row |= {"event": event, "moment": AT, "server": "hall", "session": "b1.3", "who": TV}
+    return sentences({**row, **fields}, word)
+
+
+def gone(**fields: Any) -> str:
+    return say("service.unregistered", service="tv/hall", about="tv/hall", **fields)
+
+
+WHO = "tv-3 (session b1.3, 192.0.2.7:4711)"
+
+
+@each_row(
+    ("said", "wanted"),
+    [
+        (
+            gone(reason="lease-expired", with_session=True, providers=0),
+            (
+                f"{WHO} stopped providing tv/hall, because its session ended: nothing was heard within the "
+                "lease. Nobody has provided tv/hall since then."
+            ),
+        ),
+        (
+            gone(providers=0, missing_until=AT + 12_500_000, next_session="b1.9", next_who=OTHER),
+            (
+                f"{WHO} stopped providing tv/hall, because it asked for that. Nobody provided tv/hall for 12.5 "
+                "s, until tv-4 (session b1.9, actor ann, claims to be bob, 192.0.2.8:4711) did at 2026-11-21 14:02:19."
+            ),
+        ),
+        (
+            gone(
+                reason="server-crashed",
+                with_session=True,
+                crashed_after=AT - 60 * SECOND,
+                back_at=AT - SECOND,
+                providers=2,
+            ),
+            (
+                f"{WHO} stopped providing tv/hall, because its session ended: the server crashed at 2026-11-21 "
+                "14:01:07 or later, and found that when it started again at 2026-11-21 14:02:06. 2 other sessions "
+                "provide tv/hall."
+            ),
+        ),
+        (
+            gone(reason="link-lost", with_session=True, link="attic", link_reason="connection-lost", providers=1),
+            (
+                f"{WHO} stopped providing tv/hall, because its session ended: the link to attic was lost (the "
+                "connection broke). 1 other session provides tv/hall."
+            ),
+        ),
+        (
+            say("session.closed", reason="replaced", newcomer="b1.9", newcomer_who=OTHER, duration=90 * SECOND),
+            (
+                f"the session of {WHO} ended after 1 min 30 s: replaced by tv-4 (session b1.9, actor ann, claims to be "
+                "bob, 192.0.2.8:4711)."
+            ),
+        ),
+        (
+            say(
+                "service.registered", service="tv/hall", about="tv/hall", providers=1, missing_since=AT - 7200 * SECOND
+            ),
+            f"{WHO} began to provide tv/hall. Nobody had provided tv/hall for 2 h.",
+        ),
+        (
+            say("service.registered", service="tv/hall", about="tv/hall", providers=1),
+            f"{WHO} began to provide tv/hall. Nobody provided tv/hall before, as far as the journal goes back.",
+        ),
+        (
+            say("service.refused", service="bus/x", reason="reserved-name", suppressed=12),
+            (
+                f"{WHO} was refused to register or unregister bus/x: names that read as bus/… belong to "
+                "the server. 12 more like this were left out of the journal before it."
+            ),
+        ),
+        (
+            say("server.recovered", session=None, who=None, sessions_closed=1, crashed_after=AT, back_at=AT),
+            (
+                "the server hall found 1 session that the crash had left open; the last record "
+                "before it is of 2026-11-21 14:02:07."
+            ),
+        ),
+        (say("auth.succeeded", actor="ann"), f"{WHO} logged in as ann."),
+        (say("auth.failed", claimed="ann"), f"{WHO} failed to log in as ann."),
+        (say("session.identified", claimed="ann", name="tv"), f"{WHO} stated its names: claimed user ann, name tv."),
+        (say("subscription.added"), f"{WHO} subscribed to objects."),
+        (
+            say("session.opened", session="\x1b[2J", who={**TV, "routing_id": "a b"}, protocol="spp", home="attic"),
+            '"a b" (session "\\u001b[2J", 192.0.2.7:4711) opened a session over spp on the linked server attic.',
+        ),
+        (
+            gone(reason="some-new-code", providers=0),
+            f"{WHO} stopped providing tv/hall: some-new-code. Nobody has provided tv/hall since then.",
+        ),
+        (
+            say("limit.reached", session=None, who=None, peer="192.0.2.9", limit="max-sessions", value=3),
+            "192.0.2.9 reached the limit max-sessions of 3.",
+        ),
+    ],
+)
+def test_a_sentence(said: str, wanted: str) -> None:
+    assert said == wanted
+
+
+def test_every_event_that_can_be_about_somebody_has_words() -> None:
+    journal_facts = {"config.reloaded", *(name for name in EVENTS_BY_NAME if name.startswith("journal."))}
+    assert _WHAT.keys() == EVENTS_BY_NAME.keys() - journal_facts
+    for event in EVENTS_BY_NAME:
+        assert say(event, service="tv").endswith(".")
+
+
+@each_row(
+    ("seconds", "wanted"),
+    [
+        (0.0125, "0.0125 s"),
+        (59.94, "59.9 s"),
+        (59.99, "1 min"),
+        (61.0, "1 min 1 s"),
+        (3599.9, "1 h"),
+        (172_800.0, "2 days"),
+        (180_000.0, "2 days 2 h"),
+    ],
+)
+def test_a_duration(seconds: float, wanted: str) -> None:
+    assert duration(seconds) == wanted

@@ -1,0 +1,66 @@
+"""Journals of schema version 2, and one that was begun with it and continued in version 3, are audited like others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from bussrv.audit.job import Verdict, audit
+from bussrv.audit.timeline.source import open_source
+from bussrv.journal.manifest import MANIFEST_NAME
+from bussrv.journal.segment import list_segments, segment_name
+from tests.audit.conftest import without_report
+from tests.docs.golden import OLDER, UPGRADED
+
+pytestmark = pytest.mark.timeout(600)
+
+Rows = list[dict[str, Any]]
+V2 = OLDER / "v2" / "whole"
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("versions") / "out"
+
+
+@pytest.fixture(scope="module")
+def verdict(spark: SparkSession, out: Path) -> Verdict:
+    with without_report():
+        return audit(spark, [V2, UPGRADED], out)
+
+
+def test_they_are_clean(verdict: Verdict) -> None:
+    assert verdict.is_clean, verdict.text
+
+
+def test_what_was_proved_and_what_was_claimed_is_told_apart(
+    verdict: Verdict, out: Path, read_table: Callable[[Path, str], Rows]
+) -> None:
+    sessions = {each["session"]: (each["actor"], each["claimed"]) for each in read_table(out, "sessions")}
+    assert sessions["5f1c2ab94e07.1"] == (None, "anna")
+    assert sessions["8f63b05d2a71.2"] == ("ben", None)
+    assert sessions["77c0d1e2f3a4.1"] == sessions["a1d20b3c4e5f.1"] == (None, "anna")
+    assert sessions["77c0d1e2f3a4.3"] == sessions["a1d20b3c4e5f.2"] == ("ben", None)
+    failed = [each for each in read_table(out, "refusals") if each["event"] == "auth.failed"]
+    tried = [(each["server"], each["actor"], each["claimed"]) for each in failed]
+    strange = 'a "quoted" \\ name \a 🔒'
+    assert sorted(tried, key=repr) == [("attic", None, "ben"), ("attic", None, None), ("hall", None, strange)]
+
+
+def test_the_baseline_of_a_segment_of_version_2_tells_a_claim_from_a_proof(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its snapshot has only one field for both. Without the first segment nothing else says it."""
+    first, *later = list_segments(UPGRADED)
+    assert first.name == segment_name(1)
+    for path in (*later, UPGRADED / MANIFEST_NAME):
+        (tmp_path / path.name).symlink_to(path)
+    monkeypatch.setattr("bussrv.audit.spark.session.spark_session", lambda **_: nullcontext(spark))
+    with open_source([str(tmp_path)]) as source:
+        baseline = source.records.where("given AND event = 'session.identified'").collect()
+        assert [(row.routing_id, row.actor, row.claimed) for row in baseline] == [("hall-door", None, "anna")]

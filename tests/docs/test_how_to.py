@@ -1,0 +1,113 @@
+"""The how-to pages: their commands are run as written, one after the other; commands that start a server are parsed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from twisted.scripts.twistd import ServerOptions
+
+from bussrv.audit import job
+from bussrv.formats.spp_users import read_users
+from bussrv.journal.reading import NO_FOLD
+from bussrv.journal.recovery import Damaged, recover
+from bussrv.journal.segment import segment_name
+from tests.docs.commands import prepare, says
+from tests.docs.pages import PAGES, ROOT, blocks
+
+HOW_TO = [str(path.relative_to(ROOT)) for path in PAGES if path.parent.name == "how-to"]
+ENVIRONMENT = {
+    **os.environ,
+    "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    "PYTHONPATH": str(ROOT),
+}
+
+
+def commands(block: str) -> list[tuple[str, str]]:
+    """Every command of a block, and what it prints."""
+    return re.findall(r"^\$ (.*)\n((?:[^$].*\n)*)", block, re.MULTILINE)
+
+
+def starts() -> list[str]:
+    found = [command for page in HOW_TO for block in blocks(page, "console") for command, _ in commands(block)]
+    return [command for command in found if command.startswith("twistd ")]
+
+
+def run(command: str, place: Path, said_to_it: str = "") -> str:
+    ran = subprocess.run(
+        ["sh", "-c", command],
+        cwd=place,
+        env=ENVIRONMENT,
+        input=said_to_it,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return ran.stdout
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    "block",
+    [
+        block
+        for name in ("disaster", "journal-keys")
+        for block in blocks(f"docs/how-to/{name}.md", "console")
+        if not block.startswith("$ twistd")
+    ],
+)
+def test_commands_about_journals(block: str, tmp_path: Path) -> None:
+    prepare(tmp_path)
+    for command, wanted in commands(block):
+        said = run(command, tmp_path)
+        assert says(said, wanted), said
+
+
+@pytest.mark.processes
+def test_the_sentence_of_a_start_that_is_refused(tmp_path: Path) -> None:
+    (block,) = [each for each in blocks("docs/how-to/disaster.md", "console") if each.startswith("$ twistd")]
+    ((_, wanted),) = commands(block)
+    prepare(tmp_path)
+    path = tmp_path / "bussrv-journal" / segment_name(32)
+    changed = path.read_bytes().replace(b'"reason":"connection-lost"', b'"reason":"connection-left"')
+    path.write_bytes(changed)
+    with pytest.raises(Damaged) as refused:
+        recover(path.parent, NO_FOLD)
+    assert f"bussrv: {refused.value}\n".replace(str(path.parent), "/var/lib/bussrv/journal") == wanted
+
+
+@pytest.mark.processes
+def test_the_file_of_users(tmp_path: Path) -> None:
+    block, _ = blocks("docs/how-to/spp-users.md", "console")
+    for command, _ in commands(block):
+        run(command, tmp_path, "secret\n")
+    assert (tmp_path / "spp-users").stat().st_mode & 0o777 == 0o600
+    assert read_users(tmp_path / "spp-users").keys() == {"ann"}
+
+
+@pytest.mark.parametrize("command", starts())
+def test_every_start_is_understood(command: str, tmp_path: Path) -> None:
+    """By ``twistd`` up to the word ``bussrv``, and by bussrv after it."""
+    (tmp_path / "bussrv.toml").write_text("".join(blocks("docs/how-to/lan.md", "toml")))
+    options = ServerOptions()
+    options.parseOptions(command.replace("/etc/bussrv/bussrv.toml", str(tmp_path / "bussrv.toml")).split()[1:])
+    assert options.subCommand == "bussrv"
+
+
+def test_audits_are_understood() -> None:
+    """To run them takes Spark, which the tests of the audit start."""
+    parser = argparse.ArgumentParser()
+    job.add_arguments(parser)
+    found = [command for block in blocks("docs/how-to/audit.md", "console") for command, _ in commands(block)]
+    for command in found:
+        words = shlex.split(command)
+        begin = 2 if words[:2] == ["bussrv", "audit"] else words.index(words[-1])
+        assert parser.parse_args(words[begin:]).journals == ["./bussrv-journal"]
+    assert len(found) == 4

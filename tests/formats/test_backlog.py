@@ -1,0 +1,61 @@
+"""What waits for a slow client: in order, shared with others, and counted while it is held."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bussrv.bus.holdings import Holdings
+from bussrv.bus.outgoing import Bundle
+from bussrv.formats.backlog import MOST_PIECES, Backlog
+
+sizes = st.lists(st.integers(1, 50), min_size=1, max_size=4)
+steps = st.lists(st.one_of(sizes, st.integers(1, 60)), max_size=30)
+
+
+def bundle(sizes: list[int], number: int) -> Bundle:
+    return Bundle([bytes([number]) * size for size in sizes])
+
+
+@given(steps, st.integers(0, 10))
+def test_what_is_sent_is_what_was_put_whole_and_in_order(history: list[list[int] | int], already: int) -> None:
+    holdings = Holdings(1 << 20)
+    backlog = Backlog()
+    backlog.holding = holdings.open("a", backlog.clear)
+    put, sent = b"", b""
+    for number, step in enumerate(history):
+        if isinstance(step, int):
+            data = b"".join(backlog.pieces(step))
+            assert data == put[len(sent) : len(sent) + step]
+            taken = len(data) - number % 2 if data else 0
+            backlog.sent(taken)
+            sent += data[:taken]
+        else:
+            added = bundle(step, number)
+            put += added.joined
+            if backlog:
+                backlog.put(added)
+            else:
+                before = min(already, added.size - 1)
+                backlog.begin(added, before)
+                sent += added.joined[:before]
+        assert (backlog.size, bool(backlog)) == (len(put) - len(sent), len(put) > len(sent))
+        assert bool(holdings.total) == bool(backlog)
+        assert len(holdings.sharers) <= len(backlog)
+    backlog.clear()
+    assert (backlog.size, len(backlog), backlog.pieces(10), holdings.total) == (0, 0, [], 0)
+
+
+def test_a_chunk_is_never_copied() -> None:
+    shared = bundle([100_000], 1)
+    first, second = Backlog(), Backlog()
+    for backlog, sent in ((first, 10), (second, 99_000)):
+        backlog.begin(shared, sent)
+        (piece,) = backlog.pieces(1000)
+        assert isinstance(piece, memoryview)
+        assert piece.obj is shared.joined
+
+
+def test_many_small_chunks_go_together() -> None:
+    backlog = Backlog()
+    for number in range(2 * MOST_PIECES):
+        backlog.put(bundle([1], number % 256))
+    assert len(backlog.pieces(1 << 20)) == MOST_PIECES

@@ -1,0 +1,148 @@
+"""One judge: recovery stops at a finding of verify, and verify reports all that the judge finds."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bussrv.journal import evidence
+from bussrv.journal import verify as module
+from bussrv.journal.evidence.findings import Finding
+from bussrv.journal.reading import NO_FOLD
+from bussrv.journal.recovery import Damaged, recover
+from bussrv.journal.scan import scan
+from bussrv.journal.upkeep import Policy
+from bussrv.journal.verify import verify
+from tests import tampering
+from tests.inspection.journals import KEY, House, small_snapshots
+from tests.tampering import Copy, changed
+
+LINE_MUTATIONS: tuple[Callable[[Copy, int, int], None], ...] = (
+    tampering.drop,
+    tampering.repeat,
+    tampering.repeat_later,
+    tampering.swap,
+    tampering.move_to_the_end,
+    tampering.move_to_another,
+    tampering.put_in_junk,
+    tampering.put_in_nothing,
+    tampering.put_in_one_that_fits,
+    tampering.overwrite,
+    tampering.join,
+    tampering.part,
+    lambda copy, number, index: copy.forge(number, index, changed),
+)
+
+SEGMENT_MUTATIONS: tuple[Callable[[Copy, int, int], object], ...] = (
+    lambda copy, number, index: copy.segments.pop(number),
+    lambda copy, number, index: copy.segments[number].clear(),
+    lambda copy, number, index: copy.segments[number].__delitem__(slice(index, None)),
+    lambda copy, number, index: copy.segments[number].append(b'{"v":3'),
+    lambda copy, number, index: copy.manifest.clear(),
+    lambda copy, number, index: copy.manifest.insert(index % (len(copy.manifest) + 1), b"junk\n"),
+    lambda copy, number, index: copy.manifest.__delitem__(slice(index % (len(copy.manifest) + 1), None)),
+    lambda copy, number, index: copy.manifest.__delitem__(slice(index % 3, index % 3 + 1)),
+)
+
+REMAKES: tuple[Callable[[Copy, int], object], ...] = (
+    lambda copy, number: None,
+    lambda copy, number: copy.chain(number),
+    lambda copy, number: copy.chain_from(number),
+    lambda copy, number: (copy.without_seals(), copy.chain_from(copy.numbers[0]), copy.seal_anew(None)),
+)
+"""What an attacker makes anew afterwards, so that the change fits."""
+
+KINDS = ("signed", "growing", "chain")
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Journals of three segments, each with a snapshot."""
+    base = tmp_path_factory.mktemp("journals")
+    for kind in KINDS:
+        house = House(
+            base / kind,
+            key=KEY if kind == "signed" else None,
+            seals=kind != "chain",
+            policy=Policy(seal_interval=2.0),
+            seed=7,
+        )
+        with small_snapshots(300):
+            for _ in range(3):
+                house.boot()
+                house.go_on(5)
+                house.stop() if kind != "growing" else house.close()
+        for path in house.directory.iterdir():
+            path.chmod(0o640)
+    return {kind: base / kind for kind in KINDS}
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PATIENCE", 0.0)
+
+
+DRAWN = st.tuples(
+    st.sampled_from(KINDS),
+    st.integers(0, 2),
+    st.integers(0, 30),
+    st.sampled_from([*LINE_MUTATIONS, *SEGMENT_MUTATIONS]),
+    st.sampled_from(REMAKES),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(drawn=DRAWN)
+def test_recovery_and_verify_agree(originals: dict[str, Path], tmp_path: Path, drawn: tuple) -> None:  # type: ignore[type-arg]
+    kind, which, index, mutate, remake = drawn
+    place = tmp_path / "journal"
+    shutil.rmtree(place, ignore_errors=True)
+    copy = Copy(shutil.copytree(originals[kind], place))
+    number = copy.numbers[which]
+    tamper(copy, number, index, mutate, remake)
+    copy.save()
+    faults = {(each.code, each.segment) for each in verify(place).faults}
+    scans = [scan(path) for path in copy.paths.values() if path.exists()]
+    assert {(each.code, each.segment) for found in scans for each in found.findings} <= faults
+    stopped_at = first_finding(place)
+    # Recovery knows the numbers of one segment only, and verify those of the whole journal.
+    of_numbers = [each for found in scans for each in found.numbers.findings()]
+    assert stopped_at is None or (stopped_at.code, stopped_at.segment) in faults or stopped_at in of_numbers
+    assert faults or stopped_at is None
+
+
+def tamper(copy: Copy, number: int, index: int, mutate: Callable[..., object], remake: Callable[..., object]) -> None:
+    lines = copy.segments[number]
+    if mutate in SEGMENT_MUTATIONS:
+        mutate(copy, number, index % len(lines))
+        return
+    # A record: these functions know what stands beside one.
+    begin = copy.begin(number)
+    mutate(copy, number, begin + index % (len(lines) - begin))
+    remake(copy, number)
+
+
+def first_finding(directory: Path) -> Finding | None:
+    """The finding at which recovery stops."""
+    try:
+        recover(directory, NO_FOLD)
+    except Damaged as error:
+        return error.finding
+    return None
+
+
+def test_the_judge_is_pure() -> None:
+    """It opens nothing and asks no clock: it imports neither what does, nor Twisted, nor Spark."""
+    (place,) = evidence.__path__
+    impure = {"os", "io", "time", "pathlib", "gzip", "shutil", "twisted", "pyspark"}
+    for path in Path(place).glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert impure.isdisjoint(name.partition(".")[0] for name in names), path
