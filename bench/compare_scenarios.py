@@ -67,8 +67,8 @@ def _rich(publishers: int, subscribers: int) -> list[Lane]:
     return [ours, *_peers(publishers, subscribers, {"extra": "100:2048"})]
 
 
-def _watched(subscribers: int) -> list[Lane]:
-    """A service that SPP clients watch, and the same number of subscribers of each peer."""
+def _subscribed(subscribers: int) -> list[Lane]:
+    """A service with SPP subscribers, and the same number of subscribers of each peer."""
     ours = Lane(BUSSRV, ["pub:{objects-service}:1", f"sub:{{spp}}:{subscribers}"], _few(subscribers))
     return [ours, *_peers(1, subscribers, _few(subscribers))]
 
@@ -145,11 +145,11 @@ SCENARIOS = (
     Scenario("f", "1,000 publications a second to 10 subscribers, 16 B", _broadcast(1, 10, rate=1000), quick=True),
     Scenario("g", "requests to 4 providers, and replies: two deliveries each", _requests()),
     Scenario("h", "10 groups of 5 subscribers with different interests, 16 B", _groups()),
-    Scenario("i", "a service with 50 SPP watchers, 16 B", _watched(50), quick=True),
-    Scenario("i-1000", "a service with 1,000 SPP watchers, 16 B", _watched(1000)),
+    Scenario("i", "a service with 50 SPP subscribers, 16 B", _subscribed(50), quick=True),
+    Scenario("i-1000", "a service with 1,000 SPP subscribers, 16 B", _subscribed(1000)),
     Scenario("j", "Inbus, 1 publisher, 50 subscribers, 16 B", _inbus(), quick=True),
     Scenario("j-mixed", "the same, each of another size than the one before, up to 256 B", _inbus(extra="1:240")),
-    Scenario("k", "1 Inbus publisher, 50 objects clients and 50 SPP watchers, 16 B", _across()),
+    Scenario("k", "1 Inbus publisher, 50 objects clients and 50 SPP subscribers, 16 B", _across()),
     Scenario("l", "three linked servers, 50 subscribers on all of them, 16 B", _linked(), quick=True, fresh=True),
     Scenario("m", "5,000 idle sessions", _idle(), quick=True, fresh=True, idle=5000),
     Scenario("m-announced", "5,000 idle sessions, told of each other", _announced(), fresh=True, idle=5000),

@@ -56,15 +56,15 @@ def tour(server: RunningServer, clients: ExitStack) -> None:
     service.subscribe(receive_mode="no_echo")
     service.register(TV)
     say(f"A service of the Object System registered as {TV!r}. It is on the disk, so the others are told:")
-    watcher = clients.enter_context(SppClient(port=server.port("spp")))
-    watcher.wait_for(lambda event: event == spp.Offer(TV))
+    screen = clients.enter_context(SppClient(port=server.port("spp")))
+    screen.wait_for(lambda event: event == spp.Offer(TV))
     tell("spp", f"is offered {TV!r}")
     office = clients.enter_context(BusinessClient(port=server.port("business")))
     office.register(receive="no_echo", name="office", user="ann")
     tell("business", f"lists the services {office.services()}")
 
-    watcher.subscribe(TV)
-    show_info(watcher, TV)
+    screen.subscribe(TV)
+    show_info(screen, TV)
     device = clients.enter_context(InbusSubscriber(TV, server.addresses["inbus"]))
     gauge = clients.enter_context(InbusSubscriber(THERMOMETER, server.addresses["inbus"]))
     # Datagrams are not answered; but the server took these two long before what the next client asks for is answered.
@@ -72,12 +72,12 @@ def tour(server: RunningServer, clients: ExitStack) -> None:
 
     say(f"The service publishes its new state on {TV!r}, once; everybody sees it:")
     service.send({"type": "text/plain", "sender": TV}, b"channel 5")
-    show_info(watcher, TV)
+    show_info(screen, TV)
     show_object("business", office.wait_for(lambda each: each.metadata.get("sender") == TV))
     tell("inbus", f"received {device.receive(PATIENCE).payload.decode()!r} on {TV!r}")
     say(f"An Inbus device publishes on {THERMOMETER!r}, which becomes a service by that:")
     inbus.publish(THERMOMETER, b"21.5 C", app_type=7, server=server.addresses["inbus"])
-    watcher.wait_for(lambda event: event == spp.Offer(THERMOMETER))
+    screen.wait_for(lambda event: event == spp.Offer(THERMOMETER))
     tell("spp", f"is offered {THERMOMETER!r}")
     tell("inbus", f"received {gauge.receive(PATIENCE).payload.decode()!r} on {THERMOMETER!r}")
     show_object("objects", service.wait_for(lambda each: each.metadata.get("sender") == THERMOMETER))
@@ -107,9 +107,9 @@ def count_events(journal: Path) -> Counter[str]:
     return Counter(event_name(record.event) for record in read_journal(journal))
 
 
-def show_info(watcher: SppClient, service: str) -> None:
+def show_info(screen: SppClient, service: str) -> None:
     """Show the next message of a service to an SPP client."""
-    info = watcher.wait_for(lambda event: isinstance(event, spp.Info) and event.service == service)
+    info = screen.wait_for(lambda event: isinstance(event, spp.Info) and event.service == service)
     assert isinstance(info, spp.Info)
     tell("spp", f"received {info.message.decode()!r} from {service!r}")
 

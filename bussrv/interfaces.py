@@ -82,11 +82,11 @@ class IServiceObject(Interface):
     def snapshot() -> bytes:
         """The present state. No update lies between it and the next call of ``publish``. :returns: ``bytes``."""
 
-    def watched() -> None:
-        """The first subscriber came: updates are wanted from now on. The snapshot is asked for right after this."""
+    def first_subscriber_came() -> None:
+        """Publish updates from now on. The server calls ``snapshot`` right after this."""
 
-    def unwatched() -> None:
-        """The last subscriber left, or the server stops: no updates are wanted."""
+    def last_subscriber_left() -> None:
+        """Publish no more updates. The server also calls this when it stops."""
 
 
 class IAuthenticator(Interface):

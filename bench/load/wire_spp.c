@@ -1,4 +1,4 @@
-/* The Service providing protocol, as those who watch speak it: they subscribe to what is offered. */
+/* The Service providing protocol, as its clients speak it: they subscribe to the services that are offered. */
 #include "load.h"
 
 #include <string.h>

@@ -129,7 +129,7 @@ class Bus:
         self._receivers.seat(session_id, link)
         for subscription in self.registry.state.subscriptions.get(session_id, {}).values():
             if subscription.service is not None:
-                self._receivers.watch(session_id, subscription.service, subscription.options)
+                self._receivers.subscribe(session_id, subscription.service, subscription.options)
 
     def close(self, session_id: str, reason: str, traffic: Traffic) -> None:
         """A session ended."""
@@ -148,7 +148,7 @@ class Bus:
             self._renewed(session_id, event)
         elif isinstance(event, ev.SubscriptionRemoved):
             if event.service is not None:
-                self._receivers.unwatch(session_id, event.service)
+                self._receivers.unsubscribe(session_id, event.service)
         elif isinstance(event, ev.SessionIdentified):
             self._sources.pop(session_id, None)
         elif isinstance(event, ev.ServiceUnregistered):
@@ -161,7 +161,7 @@ class Bus:
 
     def _subscribed(self, session_id: str, event: ev.SubscriptionAdded) -> None:
         if event.service is not None:
-            self._receivers.watch(session_id, event.service, event.options)
+            self._receivers.subscribe(session_id, event.service, event.options)
         elif event.interest is not None:
             # It may be closed by now: observers are told in order, even when one of them closes a session.
             session = self.registry.state.sessions.get(session_id)
@@ -170,8 +170,8 @@ class Bus:
 
     def _renewed(self, session_id: str, event: ev.SubscriptionRenewed) -> None:
         if event.service is not None and event.options is not None:
-            self._receivers.unwatch(session_id, event.service)
-            self._receivers.watch(session_id, event.service, event.options)
+            self._receivers.unsubscribe(session_id, event.service)
+            self._receivers.subscribe(session_id, event.service, event.options)
 
     def _forget_service(self, service: str | None) -> None:
         if service is not None and service not in self.registry.state.services:
@@ -231,9 +231,10 @@ class Bus:
         return self._relay.route_of(session_id, obj).route
 
     def _deliver(self, origin: Origin, obj: BusObject, metadata: bytes, provided: Set[str]) -> int:
-        """Give an object to those it is for, and as a publication to watchers of one of the services ``provided``.
+        """Give an object to its recipients, and as a publication to the subscribers of its service.
 
-        :param metadata: as it goes on.
+        :param metadata: as it is forwarded.
+        :param provided: the services of its sender. Only on these does it publish.
         :returns: as :meth:`route` does.
         """
         publication = as_publication(obj, provided)
@@ -301,9 +302,9 @@ class Bus:
         """All reports by name, as they are now."""
         return {name: make() for name, make in self._reports.items()}
 
-    def is_watched(self, service: str) -> bool:
+    def has_subscribers(self, service: str) -> bool:
         """Whether somebody is subscribed to a service."""
-        return any(group.links for group in self._receivers.watching(service))
+        return any(group.links for group in self._receivers.subscribed_to(service))
 
     def update(self, service: str, payload: bytes) -> None:
         """Give ``payload`` to those who are subscribed to a service of the server itself."""
@@ -314,7 +315,7 @@ class Bus:
         self._give_subscribers(publication.service, delivery)
 
     def _give_subscribers(self, service: str, delivery: Delivery) -> None:
-        for group in self._receivers.watching(service):
+        for group in self._receivers.subscribed_to(service):
             self._fanout.add(group, delivery)
 
     # The server's own words.

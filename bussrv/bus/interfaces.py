@@ -135,7 +135,7 @@ class IHosting(Interface):
     def hosted_type(service: object) -> str | None:
         """The content type of a service of the server itself; ``None`` for every other name."""
 
-    def is_watched(service: str) -> bool:
+    def has_subscribers(service: str) -> bool:
         """Whether somebody is subscribed to a service."""
 
     def update(service: str, payload: bytes) -> None:

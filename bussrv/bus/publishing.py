@@ -23,7 +23,7 @@ class BatchEncoding(Protocol):
 
 
 class Publisher:
-    """Gives watchers what a batch publishes.
+    """Gives the publications of a batch to the subscribers.
 
     :param to_subscribers: gives one publication to those who subscribed to its service.
     """
@@ -43,24 +43,24 @@ class Publisher:
         self._payloads: list[bytes] = []
 
     def collects(self, obj: BusObject, provided: Set[str]) -> str | None:
-        """The service that objects like ``obj`` are published on, if all of its watchers can be given batches."""
+        """The service that objects like ``obj`` are published on, if all of its subscribers can be given batches."""
         publication = as_publication(obj, provided)
         if publication is None:
             return None
-        groups = self._receivers.watching(publication.service)
+        groups = self._receivers.subscribed_to(publication.service)
         return publication.service if all(isinstance(group.encoding, BatchEncoding) for group in groups) else None
 
     def collect(self, service: str, payload: bytes) -> None:
-        """Something is published on a service that :meth:`collects` named."""
+        """Collect a publication on a service that :meth:`collects` named."""
         if service != self._service:
             self.settle()
             self._service = service
         self._payloads.append(payload)
 
     def publish(self, obj: BusObject, frame: bytes, provided: Set[str]) -> None:
-        """Give watchers one object by itself, behind what was collected, if it is a publication.
+        """Give subscribers one object by itself, after the collected ones, if it is a publication.
 
-        :param frame: its bytes, as it goes on.
+        :param frame: its bytes, as it is forwarded.
         """
         publication = as_publication(obj, provided)
         if publication is not None:
@@ -69,12 +69,12 @@ class Publisher:
             self._to_subscribers(Delivery(metadata, obj.payload, publication), publication)
 
     def settle(self) -> None:
-        """Give watchers what was collected: at the end of a batch."""
+        """Give subscribers the collected publications, at the end of a batch."""
         if not self._payloads:
             return
         payloads, self._payloads = self._payloads, []
         self._last_values.put_batch(self._service, payloads)
-        for group in self._receivers.watching(self._service):
+        for group in self._receivers.subscribed_to(self._service):
             encoding = group.encoding
             assert isinstance(encoding, BatchEncoding)
             frames = encoding.encode_batch(self._service, payloads)

@@ -61,9 +61,9 @@ class Receivers:
         self._fanout = fanout
         self.joins = 0
         self._seats: dict[str, Seat] = {}
-        self._members: dict[_InterestKey, Group] = {}
-        self._watchers: dict[str, dict[IEncoding, Group]] = {}
-        self._watched: dict[str, set[str]] = {}
+        self._member_groups: dict[_InterestKey, Group] = {}
+        self._subscriber_groups: dict[str, dict[IEncoding, Group]] = {}
+        self._services_of: dict[str, set[str]] = {}
         self.tried = 0
         self._changes = 0
         self._came: dict[Group, int] = {}
@@ -101,30 +101,30 @@ class Receivers:
         self._leave_group(session_id, seat)
         encoding = seat.link.encoding_for(None)
         key = (encoding, interest, vocabulary)
-        group = self._members.get(key)
+        group = self._member_groups.get(key)
         if group is None:
-            group = self._members[key] = Group(encoding, interest, vocabulary)
+            group = self._member_groups[key] = Group(encoding, interest, vocabulary)
             self._changes += 1
             self._came[group] = self._changes
         self._fanout.join(group, session_id, seat.link)
         seat.group = group
 
-    def watch(self, session_id: str, service: str, options: dict[str, Any] | None) -> None:
+    def subscribe(self, session_id: str, service: str, options: dict[str, Any] | None) -> None:
         """A session gets the publications on ``service`` from now on, encoded as ``options`` ask for."""
         seat = self._seats.get(session_id)
         if seat is None:
             return
-        groups = self._watchers.setdefault(service, {})
+        groups = self._subscriber_groups.setdefault(service, {})
         encoding = seat.link.encoding_for(options)
         group = groups.get(encoding)
         if group is None:
             group = groups[encoding] = Group(encoding)
         self._fanout.join(group, session_id, seat.link)
-        self._watched.setdefault(session_id, set()).add(service)
+        self._services_of.setdefault(session_id, set()).add(service)
 
-    def unwatch(self, session_id: str, service: str) -> None:
+    def unsubscribe(self, session_id: str, service: str) -> None:
         """A session no longer gets the publications on ``service``."""
-        groups = self._watchers.get(service, {})
+        groups = self._subscriber_groups.get(service, {})
         for encoding, group in tuple(groups.items()):
             if session_id not in group.links:
                 continue
@@ -132,16 +132,16 @@ class Receivers:
             if not group.links:
                 del groups[encoding]
         if not groups:
-            self._watchers.pop(service, None)
-        self._watched.get(session_id, set()).discard(service)
+            self._subscriber_groups.pop(service, None)
+        self._services_of.get(session_id, set()).discard(service)
 
     def catch_up(self, session_id: str) -> None:
         """Send a session its collected frames."""
         group = self.group_of(session_id)
         if group is not None:
             self._fanout.send_one(group, session_id)
-        for service in self._watched.get(session_id, ()):
-            for group in self.watching(service):
+        for service in self._services_of.get(session_id, ()):
+            for group in self.subscribed_to(service):
                 self._fanout.send_one(group, session_id)
 
     def leave(self, session_id: str) -> None:
@@ -149,9 +149,9 @@ class Receivers:
         seat = self._seats.pop(session_id, None)
         if seat is not None:
             self._leave_group(session_id, seat)
-        for service in tuple(self._watched.get(session_id, ())):
-            self.unwatch(session_id, service)
-        self._watched.pop(session_id, None)
+        for service in tuple(self._services_of.get(session_id, ())):
+            self.unsubscribe(session_id, service)
+        self._services_of.pop(session_id, None)
 
     def _leave_group(self, session_id: str, seat: Seat) -> None:
         group, seat.group = seat.group, None
@@ -159,7 +159,7 @@ class Receivers:
             return
         self._fanout.leave(group, session_id)
         if not group.links and group.interest is not None:
-            del self._members[(group.encoding, group.interest, group.vocabulary)]
+            del self._member_groups[(group.encoding, group.interest, group.vocabulary)]
             del self._came[group]
             self._changes += 1
             self._gone += 1
@@ -203,6 +203,6 @@ class Receivers:
         self._by_kind.clear()
         self._remembered = self._gone = 0
 
-    def watching(self, service: str) -> Iterable[Group]:
+    def subscribed_to(self, service: str) -> Iterable[Group]:
         """The groups of sessions that subscribed to a service."""
-        return self._watchers[service].values() if service in self._watchers else ()
+        return self._subscriber_groups[service].values() if service in self._subscriber_groups else ()

@@ -1,4 +1,4 @@
-"""``bussrv spp-user``: a line for the file of those who may watch over SPP."""
+"""``bussrv spp-user``: makes a line for the file of users allowed to subscribe via SPP."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from bussrv.wire import spp
 
 
 class SppClient(StreamClient[spp.Event]):
-    """Watches services: blocking, for one thread, a context manager.
+    """Subscribes to services: blocking, for one thread, a context manager.
 
     The server offers what it has right after connecting. Events that are not taken are kept.
 

@@ -1,12 +1,12 @@
-"""The Service providing protocol: clients that watch services. Source: seed 003; the packets are in
+"""The Service providing protocol: clients that subscribe to services. Source: seed 003; the packets are in
 :mod:`bussrv.wire.spp`.
 
 A client is offered every service when it connects, and each one that appears or goes later. Subscribing brings a
 *snapshot*, the service's state, and then every update; both are info packets. The protocol has no errors: subscribing
 to what is not offered is ignored on the wire and journaled as refused.
 
-When there is an authenticator, a client is offered nothing and may watch nothing until it is *admitted*: until a packet
-of type 32 said who it is.
+If there is an authenticator, a client is *admitted* when a packet of type 32 proves who it is. Before that it is
+offered nothing, and may not subscribe.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ REFUSED = 1
 
 
 class SppProtocol(StreamProtocol):
-    """One connection of a client that watches services.
+    """One connection of a client.
 
-    :ivar is_admitted: whether it may watch.
+    :ivar is_admitted: whether it may subscribe: no login is needed, or its login succeeded.
     """
 
     FORMAT = "spp"
@@ -84,7 +84,7 @@ class SppProtocol(StreamProtocol):
         return SppLink(self.factory.offers, self, self.encoding(), settings.max_outbound, backlog, outflow)
 
     def opened(self) -> None:
-        """A client that needs no login may watch at once."""
+        """A client that needs no login may subscribe at once."""
         self._be_silent()
         if self.factory.authenticator is None:
             self._admit()
@@ -217,7 +217,7 @@ class SppProtocol(StreamProtocol):
 class SppFactory(StreamFactory):
     """The connections, and what all of them are told when a service appears or goes.
 
-    :ivar authenticator: decides who may watch; ``None``: everybody may.
+    :ivar authenticator: decides who may subscribe; ``None``: everybody may.
     :ivar silent: those that never subscribed.
     """
 

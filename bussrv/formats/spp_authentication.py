@@ -181,7 +181,7 @@ def _patiently(function: Callable[..., bool], *arguments: Any) -> bool:
 
 
 def make_authenticator(settings: Settings, reactor: Any) -> IAuthenticator | None:
-    """The authenticator; ``None``: everybody may watch.
+    """The authenticator; ``None``: everybody may subscribe.
 
     :raises ConfigError: the file of the users makes no sense.
     """

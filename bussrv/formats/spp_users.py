@@ -137,7 +137,7 @@ def user_line(user: str, secret: bytes) -> str:
 
 
 def _check_owner(path: Path, status: os.stat_result) -> None:
-    """Check the permissions of the file: its writers decide who may watch."""
+    """Check the permissions of the file: its writers decide who may subscribe."""
     if status.st_uid not in (os.geteuid(), 0):
         raise ConfigError(f"the users in {path} belong to another user: chown the file to the user of the server")
     if status.st_mode & 0o022:

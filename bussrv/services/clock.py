@@ -25,11 +25,11 @@ class ClockService:
         """The time now."""
         return format_time(self._host.bus.utc()).encode()
 
-    def watched(self) -> None:
+    def first_subscriber_came(self) -> None:
         """Publish the time every second from now on."""
         self._ticking.start(INTERVAL, now=False)
 
-    def unwatched(self) -> None:
+    def last_subscriber_left(self) -> None:
         """Publish no longer."""
         self._ticking.stop()
 

@@ -75,7 +75,7 @@ class HostedServices:
         self._bus = bus
         self._plugins = list(plugins)
         self._services: dict[str, IServiceObject] = {}
-        self._watched: set[str] = set()
+        self._with_subscribers: set[str] = set()
         self._complaints = Throttle(LOG_RATE, LOG_BURST, reactor.seconds)
         for plugin in self._plugins:
             try:
@@ -101,8 +101,8 @@ class HostedServices:
 
     def stop(self) -> None:
         """End the services, because the server stops."""
-        for name in tuple(self._watched):
-            self._tell(name, self._services[name].unwatched)
+        for name in tuple(self._with_subscribers):
+            self._tell(name, self._services[name].last_subscriber_left)
         if self._services:
             self._bus.close(self._session_id, "server-stopped", Traffic())
 
@@ -112,17 +112,17 @@ class HostedServices:
         if isinstance(event, (ev.SubscriptionAdded, ev.SubscriptionRemoved)) and event.service in self._services:
             self._look(event.service)
         elif isinstance(event, ev.SessionClosed):
-            for name in tuple(self._watched):
+            for name in tuple(self._with_subscribers):
                 self._look(name)
 
     def _look(self, name: str) -> None:
-        is_watched = self._bus.is_watched(name)
-        if is_watched and name not in self._watched:
-            self._watched.add(name)
-            self._tell(name, self._services[name].watched)
-        elif not is_watched and name in self._watched:
-            self._watched.remove(name)
-            self._tell(name, self._services[name].unwatched)
+        has_subscribers = self._bus.has_subscribers(name)
+        if has_subscribers and name not in self._with_subscribers:
+            self._with_subscribers.add(name)
+            self._tell(name, self._services[name].first_subscriber_came)
+        elif not has_subscribers and name in self._with_subscribers:
+            self._with_subscribers.remove(name)
+            self._tell(name, self._services[name].last_subscriber_left)
 
     def _tell(self, name: str, tell: Callable[[], None]) -> None:
         """Call a method of a service. Exceptions are logged here, since the registry is in the middle of a change."""

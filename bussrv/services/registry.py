@@ -27,26 +27,26 @@ class RegistryService:
         self._host = host
         self._registry = LiveSnapshot(host.bus.registry.state.copy())
         self._seq = 0
-        self._is_watched = False
+        self._has_subscribers = False
         host.journal.follow(self._written)
 
     def snapshot(self) -> bytes:
         """Every session, service and subscription."""
         return self._registry.encode(self._seq)
 
-    def watched(self) -> None:
+    def first_subscriber_came(self) -> None:
         """Publish every record from now on."""
-        self._is_watched = True
+        self._has_subscribers = True
 
-    def unwatched(self) -> None:
+    def last_subscriber_left(self) -> None:
         """Publish no longer."""
-        self._is_watched = False
+        self._has_subscribers = False
 
     def _written(self, records: list[Record]) -> None:
         for each in records:
             self._seq = each.seq
             self._registry.apply(each.event, each.time)
-            if self._is_watched:
+            if self._has_subscribers:
                 self._host.publish(record.encode(each).rstrip(b"\n"))
 
 

@@ -51,12 +51,12 @@ class StatisticsService:
             self._latest = _encode(self._look())
         return self._latest
 
-    def watched(self) -> None:
+    def first_subscriber_came(self) -> None:
         """Publish changes every second from now on."""
         self._told = self._look()
         self._telling.start(INTERVAL, now=False)
 
-    def unwatched(self) -> None:
+    def last_subscriber_left(self) -> None:
         """Publish no longer."""
         self._telling.stop()
 

@@ -231,7 +231,7 @@ class World:
     # Clients.
 
     def _arrive(self) -> None:
-        kinds = (self._member, self._member, self._member, self._business, self._watcher, self._device)
+        kinds = (self._member, self._member, self._member, self._business, self._spp_client, self._device)
         self._random.choice(kinds)()
         rate = DAILY / _EVENTS_PER_CLIENT / (24 * HOUR) * self._busyness()
         self.after(self._random.expovariate(rate), self._arrive)
@@ -270,15 +270,15 @@ class World:
             if flaps:
                 self.after(self._lasting(20 * SECOND), partial(self._provide, session_id, service))
 
-    def _watcher(self) -> None:
+    def _spp_client(self) -> None:
         session = self.registry.open_session("spp", self._peer())
         user = self._users[len(self.state.sessions) % len(self._users)]
         self.registry.note(ev.AuthSucceeded(**{**session.about(), "actor": user}, method="password"))
         for service in self._random.sample(self._services, self._random.randrange(1, 5)):
-            self.after(self._soon(), partial(self._watch, session.id, service))
+            self.after(self._soon(), partial(self._subscribe, session.id, service))
         self.after(self._lasting(25 * MINUTE), partial(self.leave, session.id, "client-closed"))
 
-    def _watch(self, session_id: str, service: str) -> None:
+    def _subscribe(self, session_id: str, service: str) -> None:
         if session_id not in self.state.sessions:
             return
         if service in self.state.services:

@@ -49,7 +49,7 @@ PATIENCE = 60.0
 SERVICE = "bystanders"
 ECHO = "application/x-bystander"
 IDLE = 0.3
-"""For how long bystanders are watched before an attack, in seconds."""
+"""For how long bystanders are measured before an attack, in seconds."""
 
 
 class Sample(Struct, frozen=True):

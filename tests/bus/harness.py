@@ -126,10 +126,10 @@ class Handle:
         spoken = vocabulary or ("rules" if "subscriptions" in subscription else "objects")
         return self._registry.identify(Claims(session_id=self.id, vocabulary=spoken, **claims), interest)
 
-    def watch(self, service, version=None):
+    def subscribe(self, service, version=None):
         return self._registry.subscribe(self.id, service, None if version is None else {"version": version})
 
-    def unwatch(self, service):
+    def unsubscribe(self, service):
         return self._registry.unsubscribe(self.id, service)
 
     def register(self, service):

@@ -109,7 +109,7 @@ def inbus_publish(service, app_type, payload, version):
 
 @dataclass
 class Session:
-    """``subscription`` holds the attributes that a member subscribed with, ``watched`` a version for each service.
+    """``subscription`` holds the attributes that a member subscribed with, ``subscribed`` a version for each service.
 
     ``server`` is the routing id of the linked server that it is; ``tells_all``: that one tells of all its members.
     """
@@ -120,7 +120,7 @@ class Session:
     routing_ids: tuple = ()
     subscription: dict | None = None
     vocabulary: str | None = None
-    watched: dict = field(default_factory=dict)
+    subscribed: dict = field(default_factory=dict)
     got: list = field(default_factory=list)
     server: str | None = None
     tells_all: bool = False
@@ -199,11 +199,11 @@ class ReferenceBus:
             if other.id != session_id and other.vocabulary == vocabulary and wants(other.subscription, fields):
                 other.got.append(frame(fields))
 
-    def watch(self, session_id, service, version):
-        self.sessions[session_id].watched[service] = version
+    def subscribe_to(self, session_id, service, version):
+        self.sessions[session_id].subscribed[service] = version
 
-    def unwatch(self, session_id, service):
-        self.sessions[session_id].watched.pop(service)
+    def unsubscribe_from(self, session_id, service):
+        self.sessions[session_id].subscribed.pop(service)
 
     def register(self, session_id, service):
         self.providers.setdefault(service, []).append(session_id)
@@ -451,10 +451,10 @@ class ReferenceBus:
     def to_subscribers(self, service, app_type, payload):
         self.last[service] = payload
         for each in self.sessions.values():
-            if service in each.watched and each.kind == "spp":
+            if service in each.subscribed and each.kind == "spp":
                 each.got.append(spp_info(service, payload))
-            elif service in each.watched:
-                each.got.append(inbus_publish(service, app_type, payload, each.watched[service]))
+            elif service in each.subscribed:
+                each.got.append(inbus_publish(service, app_type, payload, each.subscribed[service]))
 
 
 def held(session):

@@ -76,26 +76,26 @@ def test_a_new_interest_begins_behind_what_was_sent(harness):
     assert len(changing.got) == 1
 
 
-def test_watchers_join_and_leave_between_publications(harness):
+def test_subscribers_join_and_leave_between_publications(harness):
     sender, first, second = member(harness), harness.open("spp"), harness.open("spp")
     sender.register("tv")
-    first.watch("tv")
+    first.subscribe("tv")
     sender.send(TEXT, b"1")
-    second.watch("tv")
+    second.subscribe("tv")
     sender.send(TEXT, b"2")
-    first.unwatch("tv")
+    first.unsubscribe("tv")
     sender.send(TEXT, b"3")
     harness.bus.flush()
     assert first.got == [spp_info("tv", b"1"), spp_info("tv", b"2")]
     assert second.got == [spp_info("tv", b"2"), spp_info("tv", b"3")]
 
 
-def test_a_watcher_of_several_services_gets_them_in_the_order_they_were_published(harness):
+def test_a_subscriber_of_several_services_gets_them_in_the_order_they_were_published(harness):
     sender, both, one = member(harness), harness.open("spp"), harness.open("spp")
     for service in ("tv", "lamp"):
         sender.register(service)
-        both.watch(service)
-    one.watch("tv")
+        both.subscribe(service)
+    one.subscribe("tv")
     for service in ("tv", "lamp", "lamp", "tv"):
         sender.send({**TEXT, "sender": service}, service.encode())
     harness.bus.flush()
@@ -103,11 +103,11 @@ def test_a_watcher_of_several_services_gets_them_in_the_order_they_were_publishe
     assert one.got == [spp_info("tv", b"tv")] * 2
 
 
-def test_services_whose_watchers_are_different_wait_for_nobody(harness):
+def test_services_whose_subscribers_are_different_wait_for_nobody(harness):
     sender, first, second = member(harness), harness.open("spp"), harness.open("spp")
-    for service, watcher in (("tv", first), ("lamp", second)):
+    for service, subscriber in (("tv", first), ("lamp", second)):
         sender.register(service)
-        watcher.watch(service)
+        subscriber.subscribe(service)
     for service in ("tv", "lamp", "tv", "lamp"):
         sender.send({**TEXT, "sender": service}, b"x")
     assert (first.got, second.got) == ([], [])
@@ -174,13 +174,13 @@ def test_who_is_no_member_is_routed_nothing_from(harness):
 
 
 def test_a_closed_session_publishes_nothing(harness):
-    publisher, watcher = harness.open("inbus"), harness.open("spp")
+    publisher, subscriber = harness.open("inbus"), harness.open("spp")
     publisher.register("tv")
-    watcher.watch("tv")
+    subscriber.subscribe("tv")
     publisher.close()
     publisher.publish("tv", b"x")
     harness.bus.flush()
-    assert watcher.got == []
+    assert subscriber.got == []
     assert harness.bus.last("tv") == b""
 
 
@@ -194,7 +194,7 @@ def test_an_unknown_recipient_is_counted(harness):
 
 
 def test_groups_go_with_their_last_member(harness):
-    groups = harness.bus._receivers._members.values
+    groups = harness.bus._receivers._member_groups.values
     first, second = member(harness), member(harness)
     third = member(harness, NO_ECHO)
     assert len(list(groups())) == 2
@@ -203,11 +203,11 @@ def test_groups_go_with_their_last_member(harness):
     assert len(list(groups())) == 1
     second.close()
     assert list(groups()) == []
-    watcher = harness.open("spp")
-    watcher.watch("tv")
-    assert list(harness.bus._receivers.watching("tv")) != []
-    watcher.close()
-    assert list(harness.bus._receivers.watching("tv")) == []
+    subscriber = harness.open("spp")
+    subscriber.subscribe("tv")
+    assert list(harness.bus._receivers.subscribed_to("tv")) != []
+    subscriber.close()
+    assert list(harness.bus._receivers.subscribed_to("tv")) == []
 
 
 def test_a_new_interest_gets_kinds_that_were_sent_before(harness):
@@ -347,9 +347,9 @@ def test_a_payload_without_a_type_is_a_publication_of_bytes(harness):
 
 
 def test_sessions_of_an_earlier_boot_are_given_what_they_subscribed_to(harness):
-    watcher = harness.open("inbus")
-    watcher.watch("tv", 2)
-    watcher.watch("lamp", 1)
+    subscriber = harness.open("inbus")
+    subscriber.subscribe("tv", 2)
+    subscriber.subscribe("lamp", 1)
     again = Registry(
         harness.journal, harness.clock, harness.new_id, server_id=SERVER, boot="c", state=harness.registry.state
     )
@@ -357,18 +357,18 @@ def test_sessions_of_an_earlier_boot_are_given_what_they_subscribed_to(harness):
     publisher = bus.open("inbus", "10.0.0.2", RecordingLink(harness.encodings["inbus"]))
     bus.publish(publisher.id, Publication("tv", "text/plain", b"too early"))
     link = RecordingLink(harness.encodings["inbus"])
-    bus.resume(watcher.id, link)
+    bus.resume(subscriber.id, link)
     for service in ("tv", "lamp", "radio"):
         bus.publish(publisher.id, Publication(service, "text/plain", b"x", 7))
     bus.flush()
     assert link.got == [inbus_publish("tv", 7, b"x", 2), inbus_publish("lamp", 7, b"x", 1)]
-    bus.close(watcher.id, "unsubscribed", Traffic())
+    bus.close(subscriber.id, "unsubscribed", Traffic())
     bus.publish(publisher.id, Publication("tv", "text/plain", b"y"))
     bus.flush()
     assert len(link.got) == 2
 
 
-def test_resuming_a_member_does_not_make_it_a_watcher_of_nothing(harness):
+def test_resuming_a_member_does_not_make_it_a_subscriber_of_nothing(harness):
     listener = member(harness)
     harness.bus.resume(listener.id, listener.link)
     assert listener.send(TEXT) == 0
@@ -418,7 +418,7 @@ def test_those_who_never_joined_or_left_already_are_not_announced():
     harness = BusHarness("members")
     listener = member(harness)
     harness.open().close()
-    harness.open("spp").watch("tv")
+    harness.open("spp").subscribe("tv")
     assert listener.got == []
 
 

@@ -28,11 +28,11 @@ class Fanout(RuleBasedStateMachine):
     @initialize(
         announce=st.sampled_from(["members", "off"]),
         first=st.lists(subscriptions, min_size=4, max_size=4),
-        watched=st.lists(st.sampled_from(SERVICES), min_size=4, max_size=4),
+        subscribed=st.lists(st.sampled_from(SERVICES), min_size=4, max_size=4),
         provided=st.lists(st.sampled_from(SERVICES), min_size=3, max_size=3),
     )
-    def begin(self, announce, first, watched, provided):
-        """Four members, two watchers and somebody who publishes: what follows has something to work with."""
+    def begin(self, announce, first, subscribed, provided):
+        """Four members, two subscribers and somebody who publishes: what follows has something to work with."""
         self.real = BusHarness(announce)
         self.model = ReferenceBus(SERVER)
         if announce == "off":
@@ -46,8 +46,8 @@ class Fanout(RuleBasedStateMachine):
             self.opens(kind)
         for number, subscription in enumerate(first):
             self.joins(number, subscription, False, set(), None)
-        for number, service in enumerate(watched):
-            self.watches(number % 2, service, 1 + number // 2)
+        for number, service in enumerate(subscribed):
+            self.subscribes(number % 2, service, 1 + number // 2)
         for number, service in enumerate(provided):
             self.registers(number, service)
         self.registers(5, provided[0])
@@ -106,18 +106,20 @@ class Fanout(RuleBasedStateMachine):
         )
 
     @rule(number=index, service=st.sampled_from(SERVICES), version=st.sampled_from([1, 2]))
-    def watches(self, number, service, version):
+    def subscribes(self, number, service, version):
         handle = self.pick(number, "spp", "inbus")
         if handle is None:
             return
         version = version if self.model.sessions[handle.id].kind == "inbus" else None
-        self.when_done(handle.watch(service, version), lambda _: self.model.watch(handle.id, service, version))
+        self.when_done(
+            handle.subscribe(service, version), lambda _: self.model.subscribe_to(handle.id, service, version)
+        )
 
     @rule(number=index, service=st.sampled_from(SERVICES))
-    def unwatches(self, number, service):
+    def unsubscribes(self, number, service):
         handle = self.pick(number, "spp", "inbus")
         if handle is not None:
-            self.when_done(handle.unwatch(service), lambda _: self.model.unwatch(handle.id, service))
+            self.when_done(handle.unsubscribe(service), lambda _: self.model.unsubscribe_from(handle.id, service))
 
     @rule(number=index, service=st.sampled_from(SERVICES))
     def registers(self, number, service):

@@ -54,12 +54,12 @@ class Changes(RuleBasedStateMachine):
 
     @rule(kind=st.sampled_from(KINDS))
     def ask(self, kind):
-        expected = [group for group in self.receivers._members.values() if group.wants(kind)]
+        expected = [group for group in self.receivers._member_groups.values() if group.wants(kind)]
         assert list(self.receivers.wanting(kind)) == expected
 
     @invariant()
     def groups_have_members(self):
-        assert all(group.links for group in self.receivers._members.values())
+        assert all(group.links for group in self.receivers._member_groups.values())
 
 
 TestChanges = Changes.TestCase

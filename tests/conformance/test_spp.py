@@ -153,7 +153,7 @@ def test_subscribing_again_sends_the_snapshot_again() -> None:
     assert len([each for each in network.events(ev.SubscriptionAdded) if each.service == "tv"]) == 1
 
 
-def test_several_services_are_watched_over_one_connection() -> None:
+def test_several_services_are_subscribed_to_over_one_connection() -> None:
     """Each update says which service it is of."""
     network = Network()
     member, watcher = provider(network, "tv", "door"), subscribed(network, "tv", "door")

@@ -211,7 +211,7 @@ def test_a_client_of_a_foreign_server_asks_a_service_here(
     assert sum(fields.get("in-reply-to") == "ask-door" for fields, _ in foreign.heard) == 1
 
 
-def test_services_that_a_foreign_server_tells_of_are_offered_and_watched(
+def test_services_that_a_foreign_server_tells_of_are_offered_and_subscribed_to(
     server: RunningServer, foreign: ForeignServer
 ) -> None:
     foreign.send({"event": "routing/subscribe/notification", "routing-id": "camera", "route": ["foreign"]})

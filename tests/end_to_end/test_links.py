@@ -155,7 +155,7 @@ def test_discovery_finds_services_of_every_format_of_another_server(network: Lin
     assert asker.discover("ledger") == []
 
 
-def test_what_a_device_publishes_is_watched_on_every_server_in_every_format(network: LinkedServers) -> None:
+def test_what_a_device_publishes_reaches_subscribers_on_every_server_in_every_format(network: LinkedServers) -> None:
     far = farthest(network)
     key = f"meter-{far}"
     inbus.publish(key, b"0", server=network[far].addresses["inbus"])
@@ -181,7 +181,7 @@ def test_what_a_device_publishes_is_watched_on_every_server_in_every_format(netw
                 assert info == spp.Info(key, b"\xff%d" % number)
 
 
-def test_what_a_member_publishes_on_its_service_is_watched_on_every_server(network: LinkedServers) -> None:
+def test_what_a_member_publishes_on_its_service_reaches_subscribers_on_every_server(network: LinkedServers) -> None:
     publisher = network.join(farthest(network))
     publisher.client.register("tv")
     network.wait_for_service("tv")

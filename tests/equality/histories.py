@@ -104,9 +104,9 @@ from_members = st.one_of(mixed, mixed, mixed, rejoining)
 FAR_SERVICES = ["radio", "news"]
 """What only sessions of other servers provide."""
 
-watchable = st.one_of(services, services, st.sampled_from(FAR_SERVICES))
-subscribing = st.builds(lambda service: ("bytes", packet(1, service)), watchable)
-unsubscribing = st.builds(lambda service: ("bytes", packet(2, service)), watchable)
+subscribable = st.one_of(services, services, st.sampled_from(FAR_SERVICES))
+subscribing = st.builds(lambda service: ("bytes", packet(1, service)), subscribable)
+unsubscribing = st.builds(lambda service: ("bytes", packet(2, service)), subscribable)
 strange_packets = st.tuples(
     st.just("bytes"),
     st.sampled_from(
@@ -123,7 +123,7 @@ strange_packets = st.tuples(
         ]
     ),
 )
-from_watchers: st.SearchStrategy[list[Item]] = st.lists(
+from_spp_clients: st.SearchStrategy[list[Item]] = st.lists(
     st.one_of(*[subscribing] * 6, *[unsubscribing] * 3, strange_packets), min_size=1, max_size=4
 )
 

@@ -123,7 +123,7 @@ class ReferenceServer(ReferenceBus):
                 self.tell(client.id, {"event": "error", "reason": said.reason, "message": "…"})
             self.end(client)
         elif isinstance(said, Packet):
-            self.serve_watcher(client, said)
+            self.serve_spp_client(client, said)
         elif isinstance(said, Published):
             self.serve_publisher(client, said)
         else:
@@ -283,39 +283,39 @@ class ReferenceServer(ReferenceBus):
         is_new = service not in self.providers
         super().register(session_id, service)
         if is_new:
-            self.tell_watchers(packet(1, service))
+            self.tell_spp_clients(packet(1, service))
 
     def unregister(self, session_id: str, service: str) -> None:
         was_there = service in self.providers
         super().unregister(session_id, service)
         if was_there and service not in self.providers:
-            self.tell_watchers(packet(2, service))
+            self.tell_spp_clients(packet(2, service))
 
-    def tell_watchers(self, data: bytes) -> None:
+    def tell_spp_clients(self, data: bytes) -> None:
         for session in self.sessions.values():
             if session.kind == "spp":
                 session.got.append(data)
 
-    def serve_watcher(self, client: Client, said: Packet) -> None:
+    def serve_spp_client(self, client: Client, said: Packet) -> None:
         service = said.service
         if said.name == "ignored":
             return
         if said.name == "unsubscribe":
-            if service in client.session.watched:
-                self.change(client, lambda: self.unwatch(client.id, service))
+            if service in client.session.subscribed:
+                self.change(client, lambda: self.unsubscribe_from(client.id, service))
             else:
                 self.counters["no-such-subscription"] += 1
         elif service not in self.providers:
             self.counters["no-such-service"] += 1
-        elif service in client.session.watched:
+        elif service in client.session.subscribed:
             self.show(client, service)
         else:
-            self.change(client, lambda: self.watched(client, service))
+            self.change(client, lambda: self.subscribed(client, service))
 
-    def watched(self, client: Client, service: str) -> None:
+    def subscribed(self, client: Client, service: str) -> None:
         """A subscription is written down; the service may be gone by now."""
         if service in self.providers:
-            self.watch(client.id, service, None)
+            self.subscribe_to(client.id, service, None)
             self.show(client, service)
         else:
             self.counters["no-such-service"] += 1
@@ -351,10 +351,10 @@ class ReferenceServer(ReferenceBus):
             self.counters["no-such-subscription"] += 1
         elif version is None:
             client.wanted.discard(app_key)
-            self.change(client, lambda: self.unwatch(client.id, app_key))
+            self.change(client, lambda: self.unsubscribe_from(client.id, app_key))
         elif app_key not in client.wanted:
             client.wanted.add(app_key)
-            self.change(client, lambda: self.watch(client.id, app_key, version))
+            self.change(client, lambda: self.subscribe_to(client.id, app_key, version))
 
     def inbus_publish(self, host: str, app_key: str, app_type: int, text: str, version: int) -> None:
         """On a service that is new once that is written down; what the same machine publishes later comes behind it."""

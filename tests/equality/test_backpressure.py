@@ -154,13 +154,13 @@ def test_a_device_is_sent_no_more_than_it_may_be_and_others_are_sent_everything(
     """Nothing waits for a device: what is over the rate is dropped and counted."""
     arena = Arena(inbus_max_rate=50)
     arena.udp.subscribe("tv", port=5000)
-    watcher = arena.pipe("spp")
+    client = arena.pipe("spp")
     arena.udp.publish("tv", b"first")
-    watcher.protocol.dataReceived(packet(1, "tv"))
+    client.protocol.dataReceived(packet(1, "tv"))
     for number in range(1000):
         arena.udp.publish("tv", b"%d" % number)
-        arena.end_turn([watcher])
+        arena.end_turn([client])
     assert len(arena.udp.sent) == 50
     assert arena.bus.counters["inbus-rate"] == 951
-    packets, _ = everything(from_server, watcher.delivered)
+    packets, _ = everything(from_server, client.delivered)
     assert len(packets) == 2 + 1000

@@ -27,12 +27,12 @@ from tests.equality.histories import (
     devices,
     from_members,
     from_servers,
-    from_watchers,
+    from_spp_clients,
     joins,
     served_from_members,
     served_from_servers,
     services,
-    watchable,
+    subscribable,
 )
 from tests.equality.judging import Ids
 from tests.equality.linked import LinkedReference
@@ -101,7 +101,7 @@ class Delivery(RuleBasedStateMachine):
         slow_spp=st.sampled_from(["disconnect", "coalesce"]),
         in_turns=st.booleans(),
         first=st.lists(joins, min_size=5, max_size=5),
-        watched=st.lists(watchable, min_size=4, max_size=4),
+        subscribed=st.lists(subscribable, min_size=4, max_size=4),
         provided=st.lists(services, min_size=3, max_size=3),
         max_seen=st.sampled_from([3, 1000]),
         linked=st.sampled_from([[], [0], [0, 1], [1, 0]]),
@@ -112,12 +112,12 @@ class Delivery(RuleBasedStateMachine):
         slow_spp: Any,
         in_turns: bool,
         first: list[Item],
-        watched: list[str],
+        subscribed: list[str],
         provided: list[str],
         max_seen: int,
         linked: list[int],
     ) -> None:
-        """Members, watchers and devices: what follows has something to work with."""
+        """Members, SPP clients and devices, so that later steps have something to work with."""
         limits = {"max_outbound": MAX_OUTBOUND, "max_seen": max_seen}
         self.real = Arena(announce=announce, slow_spp=slow_spp, link_allow=(ip_network("10.0.0.0/8"),), **limits)
         for kind in ("objects", "business", "spp"):
@@ -133,7 +133,7 @@ class Delivery(RuleBasedStateMachine):
         self.turn_ends()
         for number in linked:
             self.a_server_links(number, tells_all=True)
-        for number, service in enumerate(watched):
+        for number, service in enumerate(subscribed):
             self.packets_come(number, [("bytes", self.subscription(service))], 9999)
             self.subscribes_by_datagram("10.0.0.2", 5000 + number % 2, service)
         self.turn_ends()
@@ -166,7 +166,7 @@ class Delivery(RuleBasedStateMachine):
         self.objects_come(other, others, 9999)
         self.goes_on(number, 9999)
 
-    @rule(number=some, items=from_watchers, size=sizes)
+    @rule(number=some, items=from_spp_clients, size=sizes)
     def packets_come(self, number: int, items: list[Item], size: int) -> None:
         self.chunk_comes(self.pick(number, lambda peer: peer.kind == "spp" and peer.talks), items, size)
 
@@ -242,12 +242,12 @@ class Delivery(RuleBasedStateMachine):
 
     # Devices.
 
-    @rule(host=devices, port=st.sampled_from([5000, 5001]), service=watchable)
+    @rule(host=devices, port=st.sampled_from([5000, 5001]), service=subscribable)
     def subscribes_by_datagram(self, host: str, port: int, service: str) -> None:
         """Each address speaks one version."""
         self.datagram_comes(host, port - 4999, 1, (service, 0), (host, port), "")
 
-    @rule(host=devices, port=st.sampled_from([5000, 5001]), service=watchable)
+    @rule(host=devices, port=st.sampled_from([5000, 5001]), service=subscribable)
     def unsubscribes_by_datagram(self, host: str, port: int, service: str) -> None:
         self.datagram_comes(host, port - 4999, 2, (service, 0), (host, port), "")
 
@@ -306,14 +306,14 @@ class Delivery(RuleBasedStateMachine):
             peer.stalled = False
 
     @precondition(lambda self: not self.model.held)
-    @rule(number=some, watching=st.booleans(), of_a_device=st.booleans(), size=st.sampled_from(FLOODS), times=few)
-    def falls_behind(self, number: int, watching: bool, of_a_device: bool, size: int, times: int) -> None:
+    @rule(number=some, subscribed=st.booleans(), of_a_device=st.booleans(), size=st.sampled_from(FLOODS), times=few)
+    def falls_behind(self, number: int, subscribed: bool, of_a_device: bool, size: int, times: int) -> None:
         """Somebody reads no more while there is much to read, perhaps more than the server keeps for it."""
-        slow = self.pick(number, lambda peer: peer.may_stall and bool(peer.client.session.watched) == watching)
+        slow = self.pick(number, lambda peer: peer.may_stall and bool(peer.client.session.subscribed) == subscribed)
         if slow is None:
             return
         slow.stalled = True
-        service = min(slow.client.session.watched, default="tv")
+        service = min(slow.client.session.subscribed, default="tv")
         for _ in range(times):
             self.turn_ends()
             if of_a_device:
@@ -408,7 +408,7 @@ def test_a_server_that_a_request_passed_before_cannot_answer_it(route: list[str]
     """It takes everything else, so the other server may answer unless the request passed it, too."""
     state = Delivery()
     join = {"subscription": {"receive": "all"}, "wanted": None, "shared": [], "spelling": 0}
-    nothing: Any = {"watched": [], "provided": [], "linked": [0, 1], "max_seen": 3}
+    nothing: Any = {"subscribed": [], "provided": [], "linked": [0, 1], "max_seen": 3}
     state.begin(announce="off", slow_spp="disconnect", in_turns=False, first=[("join", join)], **nothing)
     servers = [peer for peer in state.peers if peer.kind == "server"]
     way = {"payload": b"", "has_own_id": False, "written": "last"}

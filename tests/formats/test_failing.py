@@ -152,10 +152,10 @@ class BadService:
     def snapshot(self) -> bytes:
         raise ZeroDivisionError
 
-    def watched(self) -> None:
+    def first_subscriber_came(self) -> None:
         raise ZeroDivisionError
 
-    def unwatched(self) -> None:
+    def last_subscriber_left(self) -> None:
         raise ZeroDivisionError
 
 
@@ -172,7 +172,7 @@ def test_a_service_of_a_plugin_that_raises() -> None:
         asker.send({"event": "services/request", "name": "bad", "id": "1"})
         network.reactor.advance(0)
     assert [closed.reason for closed in network.events(ev.SessionClosed)] == ["internal-error"] * 2
-    # Being watched, the snapshot, being watched no longer, and the snapshot for the asker.
+    # The first subscriber, its snapshot, the last subscriber, and the snapshot for the asker.
     assert network.bus.counters["internal-error"] == 4
     assert all(event["log_failure"].type is ZeroDivisionError for event in logged if "log_failure" in event)
     assert network.registry.state.subscriptions.get(watcher.connection.protocol.session_id) is None

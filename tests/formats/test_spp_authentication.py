@@ -386,11 +386,11 @@ async def test_secrets_are_checked_in_threads(tmp_path: Path, monkeypatch: pytes
     threads: list[threading.Thread] = []
     matches = SecretHash.matches
 
-    def watched(known: SecretHash, secret: bytes) -> bool:
+    def recorded(known: SecretHash, secret: bytes) -> bool:
         threads.append(threading.current_thread())
         return matches(known, secret)
 
-    monkeypatch.setattr(SecretHash, "matches", watched)
+    monkeypatch.setattr(SecretHash, "matches", recorded)
     (tmp_path / "users").write_text(f"ann:{USERS['ann']}\n")
     authenticator = make_authenticator(Settings(spp_users=tmp_path / "users"), reactor)
     assert authenticator is not None

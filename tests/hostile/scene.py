@@ -41,7 +41,7 @@ class Intruder(Member):
     def __init__(self, network: Network, vocabulary: Vocabulary) -> None:
         super().__init__(network.connect(vocabulary.name))
         self.vocabulary = vocabulary
-        self.watched = weakref.ref(self.connection.protocol)
+        self.protocol_reference = weakref.ref(self.connection.protocol)
 
     def join(self) -> None:
         self.send({**self.vocabulary.join(), "id": "join"})
@@ -212,7 +212,7 @@ class Scene:
         assert len(self.network.reactor.getDelayedCalls()) == self._calls
         intruder.disappear()
         gc.collect()
-        assert intruder.watched() is None
+        assert intruder.protocol_reference() is None
 
     def expect_ended_for(self, reason: str) -> None:
         """What the journal says of the last session that was closed."""

@@ -125,7 +125,7 @@ class Scene:
         assert self.network.registry.state == self._before
         assert len(self.network.reactor.getDelayedCalls()) == self._calls
         gc.collect()
-        assert intruder.watched() is None
+        assert intruder.protocol_reference() is None
 
 
 class Intruder:
@@ -133,7 +133,7 @@ class Intruder:
 
     def __init__(self, network: Network) -> None:
         self.connection = network.connect("spp")
-        self.watched = weakref.ref(self.connection.protocol)
+        self.protocol_reference = weakref.ref(self.connection.protocol)
 
     def send_pieces(self, pieces: Iterable[bytes]) -> None:
         for piece in pieces:

@@ -153,7 +153,7 @@ class Foe(Intruder):
     def __init__(self, network: Network) -> None:
         Member.__init__(self, network.connect("objects", "127.0.0.1"))
         self.vocabulary = OBJECTS
-        self.watched = weakref.ref(self.connection.protocol)
+        self.protocol_reference = weakref.ref(self.connection.protocol)
         self.send({"event": SUBSCRIBE, "role": "server", "routing-id": FOE})
         assert self.names()[:2] == ["routing/subscribe/reply", SUBSCRIBE]
 

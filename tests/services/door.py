@@ -13,11 +13,11 @@ class Door:
     def snapshot(self) -> bytes:
         return b"closed"
 
-    def watched(self) -> None:
-        self.calls.append("watched")
+    def first_subscriber_came(self) -> None:
+        self.calls.append("first_subscriber_came")
 
-    def unwatched(self) -> None:
-        self.calls.append("unwatched")
+    def last_subscriber_left(self) -> None:
+        self.calls.append("last_subscriber_left")
 
 
 def make(host: IServiceHost) -> Door:

@@ -1,4 +1,4 @@
-"""Services of the server itself: found, offered, asked and watched like all others."""
+"""Services of the server itself: found, offered, requested and subscribed to like all others."""
 
 import json
 
@@ -82,15 +82,15 @@ def test_they_go_with_the_server_and_the_journal_says_so() -> None:
     assert [event.reason for event in network.events(ev.SessionClosed)] == ["server-stopped"]
 
 
-def test_a_service_is_told_when_somebody_begins_to_watch_and_when_nobody_does_any_more() -> None:
+def test_a_service_is_told_of_its_first_subscriber_and_after_its_last() -> None:
     network = Hosting(HostedService("door", module="tests.services.door", content_type="text/plain", summary="a door"))
     first, second = network.watching("door"), network.watching("door")
     assert first.messages() == second.messages() == [b"closed"]
     door = network.hosted._services["door"]
-    assert door.calls == ["watched"]
+    assert door.calls == ["first_subscriber_came"]
     first.unsubscribe("door")
-    assert door.calls == ["watched"]
+    assert door.calls == ["first_subscriber_came"]
     second.connection.close()
-    assert door.calls == ["watched", "unwatched"]
+    assert door.calls == ["first_subscriber_came", "last_subscriber_left"]
     network.watching("door")
-    assert door.calls == ["watched", "unwatched", "watched"]
+    assert door.calls == ["first_subscriber_came", "last_subscriber_left", "first_subscriber_came"]

@@ -36,7 +36,7 @@ spp = WireFormat(
     "spp",
     module="bussrv.formats.spp",
     default_endpoint="tcp:3002:interface=127.0.0.1",
-    summary="Service providing protocol: clients that watch services",
+    summary="Service providing protocol: clients that subscribe to services",
 )
 
 registry_service = HostedService(
