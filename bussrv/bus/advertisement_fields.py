@@ -40,28 +40,30 @@ ADVERTISEMENTS = (*NOTIFY, DISCONNECT, REGISTER, UNREGISTER)
 """Events that are advertisements if a server sends them to a server."""
 
 
-def tell(
-    before: RemoteSession | None, now: RemoteSession | None, notify: str, *, is_over: bool = False
+def events_between(
+    before: RemoteSession | None, now: RemoteSession | None, notify: str, *, has_ended: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """The advertisements that bring a server from ``before`` to ``now``.
+    """The advertisements of a session that has changed from ``before`` to ``now``.
 
+    :param before: ``None``: it was not advertised yet.
+    :param now: ``None``: it can no longer be reached from here.
     :param notify: the event for a member: one of ``NOTIFY``.
-    :param is_over: whether the session of ``before`` has ended; otherwise it may be reached over another link.
+    :param has_ended: whether the session of ``before`` has ended; otherwise it may be reached over another link.
     """
     if now is None:
         if before is not None:
-            yield from ({**event, **_LEFT} if is_over else event for event in _gone(before))
+            yield from ({**event, **_LEFT} if has_ended else event for event in _gone(before))
         return
     if before is not None and before.is_member and not now.is_member:
         yield from _gone(before)
         before = None
     moved = before is None or (before.path, before.protocol) != (now.path, now.protocol)
-    told = before.services if before is not None else frozenset()
+    advertised = before.services if before is not None else frozenset()
     if now.is_member and (moved or before is None or replace(before, services=now.services) != now):
         yield _member(now, notify)
-    for name in sorted(told - now.services):
+    for name in sorted(advertised - now.services):
         yield _service(UNREGISTER, now, name)
-    for name in sorted(now.services if moved else now.services - told):
+    for name in sorted(now.services if moved else now.services - advertised):
         yield _service(REGISTER, now, name)
 
 

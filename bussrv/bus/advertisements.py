@@ -1,4 +1,7 @@
-"""Advertising: linked servers are told of the sessions that can be reached from here."""
+"""Advertising: this server tells linked servers which sessions can be reached from here.
+
+Each link remembers what was advertised over it (``Link.advertised``). After a change, only the difference is sent.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from bussrv.bus.advertisement_fields import tell
+from bussrv.bus.advertisement_fields import events_between
 from bussrv.bus.delivery import Fanout
 from bussrv.bus.jobs import Jobs
 from bussrv.bus.link import Link
@@ -19,9 +22,11 @@ from bussrv.wire import objects as wire
 
 
 class Advertisements:
-    """Advertises sessions to every linked server, when they come and whenever they change.
+    """Advertises sessions to every linked server: all of them when a link comes up, later each one that changes.
 
+    :param new_id: makes an object id.
     :param links: the links that are up, by session id.
+    :param jobs: advertise all sessions, a few in each slice.
     """
 
     def __init__(
@@ -45,44 +50,49 @@ class Advertisements:
         self._jobs = jobs
 
     def begin(self, link: Link) -> None:
-        """A link is up: advertise every session to the other server, and the new neighbour to all servers."""
-        self._jobs.add(self._tell_everything(link))
+        """A link is up: advertise every session to the other server, then the new neighbour to all linked servers."""
+        self._jobs.add(self._advertise_all(link))
 
-    def _tell_everything(self, link: Link) -> Iterator[None]:
+    def _advertise_all(self, link: Link) -> Iterator[None]:
         own = (each.routing_id for each in self._registry.state.sessions.values() if each.home is None)
         for routing_id in [*own, *self._paths]:
             if link.session_id not in self._links:
                 return
-            self._say(link, self._advertisements(link, routing_id))
+            self._send(link, self._changes(link, routing_id))
             yield
         self.announce_neighbors()
 
-    def tell_all(self, routing_id: str, over: str | None = None) -> None:
-        """Advertise a session again, as it may have changed.
+    def advertise(self, routing_id: str, ended_session: str | None = None) -> None:
+        """Advertise a session to every linked server, if it has changed.
 
-        :param over: the id of the session that has ended.
+        :param routing_id: its routing id.
+        :param ended_session: the id of the session that had this routing id, if it has ended. ``None``: it may still be
+            reached over another link.
         """
         for link in self._links.values():
-            self._say(link, self._advertisements(link, routing_id, over))
+            self._send(link, self._changes(link, routing_id, ended_session))
 
-    def _advertisements(self, link: Link, routing_id: str, over: str | None = None) -> list[dict[str, Any]]:
-        """The advertisements for changes of a session since the last ones.
+    def _changes(self, link: Link, routing_id: str, ended_session: str | None = None) -> list[dict[str, Any]]:
+        """The advertisements of what changed in a session since it was last advertised over a link.
 
-        :param over: the id of the session that has ended.
+        :param ended_session: as :meth:`advertise` has it.
         """
-        before, now = link.told.get(routing_id), self._for(link, routing_id)
+        before, now = link.advertised.get(routing_id), self._as_seen_over(link, routing_id)
         if before == now:
             return []
         if now is None:
-            del link.told[routing_id]
+            del link.advertised[routing_id]
         else:
-            link.told[routing_id] = now
-        is_over = over is not None and before is not None and before.session == over
-        return list(tell(before, now, link.notify, is_over=is_over))
+            link.advertised[routing_id] = now
+        has_ended = ended_session is not None and before is not None and before.session == ended_session
+        return list(events_between(before, now, link.notify, has_ended=has_ended))
 
-    def _for(self, link: Link, routing_id: str) -> RemoteSession | None:
-        """A session as one server is told of it; ``None`` for a server that is on the way to it."""
-        remote = self._own(routing_id)
+    def _as_seen_over(self, link: Link, routing_id: str) -> RemoteSession | None:
+        """A session as the server at the other end can reach it through this one.
+
+        ``None`` if it cannot: the session is not known here, that server is on the path to it, or the path is too long.
+        """
+        remote = self._own_session(routing_id)
         if remote is None:
             best = self._paths.best(routing_id)
             if best is None or self._paths.link_to(routing_id) == link.session_id:
@@ -90,7 +100,8 @@ class Advertisements:
             remote = replace(best, path=(*best.path, self._server_id))
         return None if link.server_id in remote.path or len(remote.path) >= MAX_HOPS else remote
 
-    def _own(self, routing_id: str) -> RemoteSession | None:
+    def _own_session(self, routing_id: str) -> RemoteSession | None:
+        """A session of this server; ``None`` if it is not advertised: no member, and no provider of a service."""
         state = self._registry.state
         session = state.sessions.get(state.owner(routing_id) or "")
         if session is None or session.home is not None or session.is_link:
@@ -110,13 +121,14 @@ class Advertisements:
         )
 
     def announce_neighbors(self) -> None:
-        """Tell every linked server the neighbours of this one."""
+        """Send every linked server the list of all linked servers."""
         neighbors = sorted(link.server_id for link in self._links.values())
         for link in self._links.values():
             fields = {"event": "routing/announcement/neighbors", "neighbors": neighbors}
-            self._say(link, [{**fields, "route": [self._server_id]}])
+            self._send(link, [{**fields, "route": [self._server_id]}])
 
-    def _say(self, link: Link, events: Iterable[dict[str, Any]]) -> None:
+    def _send(self, link: Link, events: Iterable[dict[str, Any]]) -> None:
+        """Send events over a link, unless the other server wants none."""
         interest = link.group.interest
         if isinstance(interest, ModeInterest) and interest.receive == "none":
             return

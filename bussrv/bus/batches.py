@@ -22,10 +22,12 @@ from bussrv.wire.forwarded import PLAIN_ENDING, plain_frame, route_ending, with_
 from bussrv.wire.objects import MAX_METADATA, NUL, BusObject, encode, max_relayed
 
 MOST_NEW_PLANS = 16
-"""Each new plan opens every group. After so many in one batch the sender may have to wait for its next slice."""
+"""A new plan takes a step for each group. After this many in one batch, the sender may have to wait for its next
+slice."""
 
-MOST_TRIED = 64
-"""For a new kind of object every group is asked what it wants. After so many in one batch the same holds."""
+MOST_GROUPS_ASKED = 64
+"""Groups are asked whether they want a new kind of object. After more answers than this in one batch, the sender may
+have to wait for its next slice."""
 
 
 class Source(Struct, frozen=True):
@@ -87,9 +89,9 @@ class Batches:
         self._epoch: int | None = None
 
     @property
-    def tried(self) -> int:
-        """How many groups were asked so far what they want."""
-        return self._receivers.tried
+    def groups_asked(self) -> int:
+        """How many times a group was asked so far whether it wants a kind of object."""
+        return self._receivers.groups_asked
 
     def route(self, source: Source, provided: Set[str], batch: Iterator[BusObject]) -> BusObject | None:
         """Route the objects of a batch, up to the first that has to be routed by itself.
@@ -107,7 +109,7 @@ class Batches:
         route, cut = source.route, source.cut
         tail = route_ending(route) + NUL
         plans = {} if provided else self._shared_plans(source)
-        made, tried, is_long = 0, self._receivers.tried, False
+        made, asked_before, is_long = 0, self._receivers.groups_asked, False
         for obj in batch:
             head = obj.head
             if head.to is not None:
@@ -122,7 +124,7 @@ class Batches:
                 if plan is None:
                     return obj
                 plans[key] = plan
-                is_long = self._receivers.tried - tried > MOST_TRIED
+                is_long = self._receivers.groups_asked - asked_before > MOST_GROUPS_ASKED
             frame = plain_frame(obj, plan.said, cut, tail) or encode(with_route(obj, route, self._new_id), obj.payload)
             if provided:
                 self._publish(obj, frame, plan, provided)

@@ -121,12 +121,12 @@ class Bus:
     def open(self, protocol: str, peer: str, link: ISessionLink, persistent: bool = False) -> Session:
         """A client is present: open its session, reached by ``link``."""
         session = self.registry.open_session(protocol, peer, persistent)
-        self._receivers.seat(session.id, link)
+        self._receivers.add(session.id, link)
         return session
 
     def resume(self, session_id: str, link: ISessionLink) -> None:
         """A persistent session of an earlier boot, with its subscriptions, is reached by ``link`` from now on."""
-        self._receivers.seat(session_id, link)
+        self._receivers.add(session_id, link)
         for subscription in self.registry.state.subscriptions.get(session_id, {}).values():
             if subscription.service is not None:
                 self._receivers.subscribe(session_id, subscription.service, subscription.options)
@@ -154,7 +154,7 @@ class Bus:
         elif isinstance(event, ev.ServiceUnregistered):
             self._forget_service(event.service)
         elif isinstance(event, ev.SessionClosed):
-            self._receivers.leave(session_id)
+            self._receivers.remove(session_id)
             self._relay.forget(session_id)
             self._router.forget_requests(session_id)
             self._sources.pop(session_id, None)

@@ -195,19 +195,19 @@ class ILinks(Interface):
         """:returns: fires when there is no link to that server."""
 
     def is_server(routing_id: str) -> bool:
-        """Whether that is a server which is known here."""
+        """Whether a known server has that routing id."""
 
     def neighbors() -> list[str]:
         """The routing ids of the servers that this one is linked with."""
 
     async def finish() -> None:
-        """Wait until sessions of other servers that are gone are gone from the registry, too."""
+        """Wait until remote sessions that ended have left the registry, too."""
 
     def settled() -> Deferred[None] | None:
-        """When everything that was told so far is in the registry; ``None``: it is."""
+        """Fires when all advertisements so far are in the registry; ``None``: they are."""
 
     def room() -> Deferred[None] | None:
-        """When there is room to be told of more; ``None``: there is."""
+        """Fires when there is room for further advertisements; ``None``: there is."""
 
 
 class IBus(ISessions, IRouting, IForwarding, IHosting, ISending):

@@ -11,14 +11,16 @@ from bussrv.bus.paths import RemoteSession
 class Link(Struct, eq=False):
     """A link that is up.
 
-    :ivar session_id: the session of the other server.
+    :ivar session_id: the session of the other server, in the registry.
     :ivar server_id: the routing id of the other server.
     :ivar dialed: whether this server dialed the other one.
-    :ivar group: a group of that session alone.
-    :ivar notify: the event that advertises members to it.
+    :ivar peer: the address of the other server.
+    :ivar group: a group of that session alone. It has the objects and advertisements that wait to be sent.
+    :ivar notify: the event that advertises members to the other server; it depends on the dialect.
     :ivar tells_all: whether the other server advertises every session that it can reach, and remembers the
-        objects that it forwarded. A server that does not can only go by ``route``.
-    :ivar told: the sessions as they were advertised to it, by routing id.
+        objects that it forwarded. One that does not is a route-only server: only ``route`` says which servers have an
+        object.
+    :ivar advertised: the sessions as they were advertised to the other server, by routing id.
     """
 
     session_id: str
@@ -28,5 +30,5 @@ class Link(Struct, eq=False):
     group: Group
     notify: str
     tells_all: bool = False
-    told: dict[str, RemoteSession] = {}
+    advertised: dict[str, RemoteSession] = {}
     is_full: bool = False

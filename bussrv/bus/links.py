@@ -145,7 +145,7 @@ class Links:
         self._paths.hear(session_id, server)
         self._note(link, "up")
         self._advertisements.begin(link)
-        self._advertisements.tell_all(link.server_id)
+        self._advertisements.advertise(link.server_id)
 
     def _note(self, link: Link, what: str) -> None:
         """Log that a link came or went, unless the same server does so too often."""
@@ -176,7 +176,7 @@ class Links:
             waiting.callback(None)
 
     def _forget_all(self, session_id: str) -> Iterator[None]:
-        for routing_id in self._paths.told_over(session_id):
+        for routing_id in self._paths.advertised_over(session_id):
             self._forget(session_id, routing_id)
             yield
         self._paths.drop(session_id)
@@ -223,15 +223,15 @@ class Links:
         routing_id = subject(fields, route, link.server_id)
         if routing_id in (self._server_id, link.server_id):
             return
-        over = ended(fields)
-        if over is not None:
-            if self._paths.finish(routing_id, over):
-                self._changed(routing_id, "unreachable", over)
+        ended_session = ended(fields)
+        if ended_session is not None:
+            if self._paths.finish(routing_id, ended_session):
+                self._changed(routing_id, "unreachable", ended_session)
             return
         before = self._paths.heard(session_id, routing_id)
         path = path_of(fields, route, routing_id, link.server_id)
         remote = learn(before, fields, routing_id, path, self._settings.max_routing_ids)
-        if remote is None or leads_nowhere or len(remote.path) > MAX_HOPS or self._paths.is_over(remote):
+        if remote is None or leads_nowhere or len(remote.path) > MAX_HOPS or self._paths.has_ended(remote):
             changed = self._paths.forget(session_id, routing_id)
         else:
             self._check_room(link, remote.size() - (before.size() if before is not None else 0))
@@ -270,9 +270,9 @@ class Links:
         """Fires when there is room for further advertisements; ``None``: there is."""
         return self._remote.settled() if self._remote.is_crowded() else None
 
-    def _changed(self, routing_id: str, reason: str, over: str | None = None) -> None:
+    def _changed(self, routing_id: str, reason: str, ended_session: str | None = None) -> None:
         self._remote.update(routing_id, reason)
-        self._advertisements.tell_all(routing_id, over)
+        self._advertisements.advertise(routing_id, ended_session)
 
     # Advertisements of this server.
 
@@ -289,16 +289,16 @@ class Links:
             if former != session.routing_id:
                 self._give_up(former)
             if isinstance(event, (ev.SubscriptionAdded, ev.ServiceRegistered, ev.ServiceUnregistered)):
-                self._advertisements.tell_all(session.routing_id)
+                self._advertisements.advertise(session.routing_id)
 
-    def _give_up(self, routing_id: str | None, over: str | None = None) -> None:
+    def _give_up(self, routing_id: str | None, ended_session: str | None = None) -> None:
         """A session of this server no longer has that routing id.
 
-        :param over: the id of the session, if it has ended.
+        :param ended_session: the id of the session, if it has ended.
         """
         if routing_id is not None:
             self._remote.freed(routing_id)
-            self._advertisements.tell_all(routing_id, over)
+            self._advertisements.advertise(routing_id, ended_session)
 
     # Objects over links.
 
@@ -372,11 +372,11 @@ class Links:
         return self._paths.services_of(route[0], route[1:])
 
     def stop(self) -> None:
-        """The server stops: nobody is entered any more."""
+        """The server stops: no further remote session is entered in the registry."""
         self._remote.stop()
 
     async def finish(self) -> None:
-        """Wait until whoever is gone is gone from the registry, too."""
+        """Wait until remote sessions that ended have left the registry, too."""
         await (self._jobs.done() or succeed(None))
         await (self._remote.settled() or succeed(None))
 

@@ -17,7 +17,6 @@ from bussrv.registry.session import SERVER_ROLE
 MAX_HOPS = 16
 """The most servers that an object or an advertisement may pass."""
 
-
 MAX_REMEMBERED = 10_000
 """How many ended sessions are remembered, so that late advertisements of them are recognized."""
 
@@ -60,88 +59,90 @@ class Paths:
     """The advertised sessions of each link, and the best path to each. Links are named by their session ids."""
 
     def __init__(self) -> None:
-        self._told: dict[str, dict[str, RemoteSession]] = {}
-        self._over: dict[str, dict[str, RemoteSession]] = {}
+        self._by_link: dict[str, dict[str, RemoteSession]] = {}
+        self._by_routing_id: dict[str, dict[str, RemoteSession]] = {}
         self._best: dict[str, str] = {}
         self._sizes: Counter[str] = Counter()
-        self._over_for_good: OrderedDict[str, None] = OrderedDict()
+        self._ended: OrderedDict[str, None] = OrderedDict()
 
     def hear(self, link: str, remote: RemoteSession) -> bool:
         """Take an advertisement of a session, which replaces the one before over the same ``link``.
 
         :returns: whether the best path to the session, or what is known of it, changed.
         """
-        before = self._told.setdefault(link, {}).get(remote.routing_id)
+        before = self._by_link.setdefault(link, {}).get(remote.routing_id)
         self._sizes[link] += remote.size() - (before.size() if before is not None else 0)
-        self._told[link][remote.routing_id] = remote
-        self._over.setdefault(remote.routing_id, {})[link] = remote
+        self._by_link[link][remote.routing_id] = remote
+        self._by_routing_id.setdefault(remote.routing_id, {})[link] = remote
         return self._choose(remote.routing_id, before if self._best.get(remote.routing_id) == link else None)
 
     def forget(self, link: str, routing_id: str) -> bool:
         """A session can no longer be reached over ``link``. :returns: as :meth:`hear` does."""
-        before = self._told.get(link, {}).pop(routing_id, None)
+        before = self._by_link.get(link, {}).pop(routing_id, None)
         if before is None:
             return False
         self._sizes[link] -= before.size()
-        over = self._over[routing_id]
-        del over[link]
-        if not over:
-            del self._over[routing_id]
+        remotes = self._by_routing_id[routing_id]
+        del remotes[link]
+        if not remotes:
+            del self._by_routing_id[routing_id]
         return self._choose(routing_id, before if self._best.get(routing_id) == link else None)
 
     def finish(self, routing_id: str, session: str) -> bool:
         """A session has ended, says its home: no link leads to it any more.
 
-        Later advertisements of it were sent by servers that did not know yet: see :meth:`is_over`.
+        Later advertisements of it were sent by servers that did not know yet: see :meth:`has_ended`.
 
         :returns: as :meth:`hear` does.
         """
-        self._over_for_good[session] = None
-        if len(self._over_for_good) > MAX_REMEMBERED:
-            self._over_for_good.popitem(last=False)
-        links = [link for link, remote in self._over.get(routing_id, {}).items() if remote.session == session]
+        self._ended[session] = None
+        if len(self._ended) > MAX_REMEMBERED:
+            self._ended.popitem(last=False)
+        links = [link for link, remote in self._by_routing_id.get(routing_id, {}).items() if remote.session == session]
         changed = [self.forget(link, routing_id) for link in links]
         return any(changed)
 
-    def is_over(self, remote: RemoteSession) -> bool:
+    def has_ended(self, remote: RemoteSession) -> bool:
         """Whether the session has ended, says its home."""
-        return remote.session in self._over_for_good
+        return remote.session in self._ended
 
     def services_of(self, routing_id: str, servers: Container[str]) -> frozenset[str]:
         """The services of a session whose home is one of ``servers``, advertised over any link."""
-        told = self._over.get(routing_id, {}).values()
-        return frozenset().union(*[remote.services for remote in told if remote.services and remote.home in servers])
+        advertised = self._by_routing_id.get(routing_id, {}).values()
+        return frozenset().union(
+            *[remote.services for remote in advertised if remote.services and remote.home in servers]
+        )
 
-    def told_over(self, link: str) -> list[str]:
+    def advertised_over(self, link: str) -> list[str]:
         """The routing ids of the sessions advertised over a link."""
-        return list(self._told.get(link, ()))
+        return list(self._by_link.get(link, ()))
 
     def drop(self, link: str) -> list[str]:
         """The link is gone. :returns: the routing ids of the sessions whose best path changed."""
-        changed = [routing_id for routing_id in tuple(self._told.get(link, ())) if self.forget(link, routing_id)]
-        self._told.pop(link, None)
+        changed = [routing_id for routing_id in tuple(self._by_link.get(link, ())) if self.forget(link, routing_id)]
+        self._by_link.pop(link, None)
         self._sizes.pop(link, None)
         return changed
 
     def _choose(self, routing_id: str, replaced: RemoteSession | None) -> bool:
         """Choose the best path anew; ``replaced`` was the best and has changed; ``None``: another one was the best."""
         before = self._best.get(routing_id)
-        over = self._over.get(routing_id)
-        if over is None:
+        remotes = self._by_routing_id.get(routing_id)
+        if remotes is None:
             self._best.pop(routing_id, None)
             return before is not None
-        best = min(over, key=lambda link: (len(over[link].path), over[link].path, link))
+        best = min(remotes, key=lambda link: (len(remotes[link].path), remotes[link].path, link))
         self._best[routing_id] = best
-        return best != before or (replaced is not None and replaced != over[best])
+        return best != before or (replaced is not None and replaced != remotes[best])
 
     def heard(self, link: str, routing_id: str) -> RemoteSession | None:
         """A session as advertised over one link."""
-        return self._told.get(link, {}).get(routing_id)
+        return self._by_link.get(link, {}).get(routing_id)
 
     def best(self, routing_id: str) -> RemoteSession | None:
         """A session as advertised with the best path."""
         link = self._best.get(routing_id)
-        return self._told[link][routing_id] if link is not None else None
+        return self._by_link[link][routing_id] if link is not None else None
 
     def link_to(self, routing_id: str) -> str | None:
         """The link of the best path to a session."""
@@ -155,7 +156,7 @@ class Paths:
         """Whether a session over a link may answer a request that no registered service answers."""
         return any(
             remote.may_take_requests
-            for remote in self._told.get(link, {}).values()
+            for remote in self._by_link.get(link, {}).values()
             if self._best[remote.routing_id] == link
         )
 

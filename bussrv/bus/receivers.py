@@ -1,4 +1,12 @@
-"""Receivers: every session that objects or publications can be sent to, in groups, in step with the registry."""
+"""Receivers: every session that objects or publications can be sent to, in groups.
+
+A *group* (:class:`bussrv.bus.delivery.Group`) is made of members with equal interest, or of subscribers of one service,
+that get the same bytes. To find the receivers of an object, each group would have to be asked whether it wants objects
+of its *kind* (:class:`bussrv.bus.interest.Kind`). So the answers are remembered for each kind. When groups come, only
+these are asked.
+
+:class:`bussrv.bus.bus.Bus` observes the registry and calls the methods here, so receivers and registry agree.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +21,26 @@ from bussrv.bus.interfaces import IEncoding, ISessionLink
 from bussrv.values import Interest
 
 MAX_REMEMBERED = 1 << 20
-"""How many groups are remembered as those that want a kind, all kinds together, before all of that is forgotten."""
+"""The most answers that are remembered, counted in groups over all kinds. Beyond it all are forgotten."""
 
 KIND_COSTS = 64
-"""A kind takes as much memory as so many groups, beside the groups that want it."""
+"""A remembered kind counts as this many groups, in addition to the groups that want it."""
 
 MOST_GONE = 64
-"""So many groups more than there are may be remembered after they are gone."""
+"""Answers keep groups alive that have no members left. All answers are forgotten when the number of such groups exceeds
+the number of groups with members by more than this."""
 
 MAX_KIND_LENGTH = 1024
-"""The most characters of a kind that is remembered: what it looks at comes from clients."""
+"""The most characters of a kind that is remembered. Clients choose its length."""
 
 _InterestKey = tuple[IEncoding, Interest, str | None]
 
 
-class Seat(Struct, eq=False):
-    """The link of one session, and its group once it is a member of the object network.
+class Receiver(Struct, eq=False):
+    """One session.
 
-    :ivar joined: how many sessions had joined the network when it did, counting itself.
+    :ivar group: its group, once it is a member of the object network.
+    :ivar joined: its number in the order in which sessions became members, from 1; 0: it is no member.
     """
 
     link: ISessionLink
@@ -38,10 +48,10 @@ class Seat(Struct, eq=False):
     joined: int = 0
 
 
-class Wanting(Struct):
+class KindGroups(Struct):
     """The groups that want objects of one kind.
 
-    :ivar changes: how often groups had come and gone when this was last right.
+    :ivar changes: the value of ``Receivers._changes`` when they were found. Later changes are not in ``groups`` yet.
     """
 
     groups: tuple[Group, ...]
@@ -51,75 +61,79 @@ class Wanting(Struct):
 class Receivers:
     """Finds the receivers of an object or a publication.
 
-    :param fanout: told who joins a group or leaves it, so that nobody gets what was sent before it joined, or misses
-        what was sent before it left.
-    :ivar joins: how many sessions have joined the network so far.
-    :ivar tried: how many groups were asked so far whether they want a kind.
+    :param fanout: is told when a session joins or leaves a group. So a session gets nothing that was sent before it
+        joined, and misses nothing that was sent before it left.
+    :ivar joins: how many sessions have become members so far.
+    :ivar groups_asked: how many times a group was asked so far whether it wants a kind.
     """
 
     def __init__(self, fanout: Fanout) -> None:
         self._fanout = fanout
         self.joins = 0
-        self._seats: dict[str, Seat] = {}
+        self._receivers: dict[str, Receiver] = {}
         self._member_groups: dict[_InterestKey, Group] = {}
         self._subscriber_groups: dict[str, dict[IEncoding, Group]] = {}
         self._services_of: dict[str, set[str]] = {}
-        self.tried = 0
+        self.groups_asked = 0
+        # Changes are numbered: a group of members came, or went because its last member left.
         self._changes = 0
-        self._came: dict[Group, int] = {}
-        self._gone = 0
-        self._by_kind: dict[Kind, Wanting] = {}
+        self._came_at: dict[Group, int] = {}
+        self._gone_since_forgetting = 0
+        self._by_kind: dict[Kind, KindGroups] = {}
         self._remembered = 0
 
-    def seat(self, session_id: str, link: ISessionLink) -> None:
-        """A session can be reached by ``link``."""
-        self._seats[session_id] = Seat(link)
+    def add(self, session_id: str, link: ISessionLink) -> None:
+        """A session can be reached by ``link``. It receives nothing until :meth:`join` or :meth:`subscribe`."""
+        self._receivers[session_id] = Receiver(link)
 
     def link(self, session_id: str) -> ISessionLink | None:
         """The link to a session's client."""
-        seat = self._seats.get(session_id)
-        return seat.link if seat is not None else None
+        receiver = self._receivers.get(session_id)
+        return receiver.link if receiver is not None else None
 
     def group_of(self, session_id: str) -> Group | None:
         """The group of a member of the object network; ``None`` for every other session."""
-        seat = self._seats.get(session_id)
-        return seat.group if seat is not None else None
+        receiver = self._receivers.get(session_id)
+        return receiver.group if receiver is not None else None
 
     def had_joined(self, session_id: str, joins: int) -> bool:
-        """Whether a session was among the first ``joins`` that joined the network."""
-        seat = self._seats.get(session_id)
-        return seat is not None and 0 < seat.joined <= joins
+        """Whether a session was a member already when ``joins`` sessions had become members."""
+        receiver = self._receivers.get(session_id)
+        return receiver is not None and 0 < receiver.joined <= joins
 
     def join(self, session_id: str, interest: Interest, vocabulary: str | None) -> None:
-        """A session is a member of the object network from now on, or has another interest."""
-        seat = self._seats.get(session_id)
-        if seat is None:
+        """A session becomes a member of the object network, or a member changes its interest."""
+        receiver = self._receivers.get(session_id)
+        if receiver is None:
             return
-        if not seat.joined:
+        if not receiver.joined:
             self.joins += 1
-            seat.joined = self.joins
-        self._leave_group(session_id, seat)
-        encoding = seat.link.encoding_for(None)
+            receiver.joined = self.joins
+        self._leave_group(session_id, receiver)
+        encoding = receiver.link.encoding_for(None)
         key = (encoding, interest, vocabulary)
         group = self._member_groups.get(key)
         if group is None:
             group = self._member_groups[key] = Group(encoding, interest, vocabulary)
             self._changes += 1
-            self._came[group] = self._changes
-        self._fanout.join(group, session_id, seat.link)
-        seat.group = group
+            self._came_at[group] = self._changes
+        self._fanout.join(group, session_id, receiver.link)
+        receiver.group = group
 
     def subscribe(self, session_id: str, service: str, options: dict[str, Any] | None) -> None:
-        """A session gets the publications on ``service`` from now on, encoded as ``options`` ask for."""
-        seat = self._seats.get(session_id)
-        if seat is None:
+        """A session gets the publications on ``service`` from now on.
+
+        :param options: those of its subscription, such as the version of Inbus. They determine the encoding.
+        """
+        receiver = self._receivers.get(session_id)
+        if receiver is None:
             return
         groups = self._subscriber_groups.setdefault(service, {})
-        encoding = seat.link.encoding_for(options)
+        encoding = receiver.link.encoding_for(options)
         group = groups.get(encoding)
         if group is None:
             group = groups[encoding] = Group(encoding)
-        self._fanout.join(group, session_id, seat.link)
+        self._fanout.join(group, session_id, receiver.link)
         self._services_of.setdefault(session_id, set()).add(service)
 
     def unsubscribe(self, session_id: str, service: str) -> None:
@@ -136,7 +150,7 @@ class Receivers:
         self._services_of.get(session_id, set()).discard(service)
 
     def catch_up(self, session_id: str) -> None:
-        """Send a session its collected frames."""
+        """Send a session its collected frames now, so that an answer can be sent after them."""
         group = self.group_of(session_id)
         if group is not None:
             self._fanout.send_one(group, session_id)
@@ -144,47 +158,47 @@ class Receivers:
             for group in self.subscribed_to(service):
                 self._fanout.send_one(group, session_id)
 
-    def leave(self, session_id: str) -> None:
-        """A session is gone."""
-        seat = self._seats.pop(session_id, None)
-        if seat is not None:
-            self._leave_group(session_id, seat)
+    def remove(self, session_id: str) -> None:
+        """A session is closed. It is sent its collected frames."""
+        receiver = self._receivers.pop(session_id, None)
+        if receiver is not None:
+            self._leave_group(session_id, receiver)
         for service in tuple(self._services_of.get(session_id, ())):
             self.unsubscribe(session_id, service)
         self._services_of.pop(session_id, None)
 
-    def _leave_group(self, session_id: str, seat: Seat) -> None:
-        group, seat.group = seat.group, None
+    def _leave_group(self, session_id: str, receiver: Receiver) -> None:
+        group, receiver.group = receiver.group, None
         if group is None:
             return
         self._fanout.leave(group, session_id)
         if not group.links and group.interest is not None:
             del self._member_groups[(group.encoding, group.interest, group.vocabulary)]
-            del self._came[group]
+            del self._came_at[group]
             self._changes += 1
-            self._gone += 1
-            if self._gone > len(self._came) + MOST_GONE:
+            self._gone_since_forgetting += 1
+            if self._gone_since_forgetting > len(self._came_at) + MOST_GONE:
                 self._forget_kinds()
 
     def wanting(self, kind: Kind) -> tuple[Group, ...]:
-        """The groups of members that want objects of that kind."""
-        wanting = self._by_kind.get(kind)
-        if wanting is not None and wanting.changes == self._changes:
-            return wanting.groups
-        if wanting is None:
-            groups = self._newer(0, kind)
+        """The groups of members that want objects of that kind, in the order in which the groups came."""
+        known = self._by_kind.get(kind)
+        if known is not None and known.changes == self._changes:
+            return known.groups
+        if known is None:
+            groups = self._came_after(0, kind)
         else:
-            groups = (*(group for group in wanting.groups if group.links), *self._newer(wanting.changes, kind))
+            groups = (*(group for group in known.groups if group.links), *self._came_after(known.changes, kind))
         self._remember(kind, groups)
         return groups
 
-    def _newer(self, changes: int, kind: Kind) -> tuple[Group, ...]:
-        """The groups that want objects of a kind, of those that came after so many changes."""
+    def _came_after(self, change: int, kind: Kind) -> tuple[Group, ...]:
+        """Of the groups that came after the change with this number, those that want objects of a kind."""
         newer: list[Group] = []
-        for group in reversed(self._came):
-            if self._came[group] <= changes:
+        for group in reversed(self._came_at):
+            if self._came_at[group] <= change:
                 break
-            self.tried += 1
+            self.groups_asked += 1
             if group.wants(kind):
                 newer.append(group)
         return tuple(reversed(newer))
@@ -197,12 +211,12 @@ class Receivers:
         if self._remembered > MAX_REMEMBERED:
             self._forget_kinds()
             self._remembered = KIND_COSTS + len(groups)
-        self._by_kind[kind] = Wanting(groups, self._changes)
+        self._by_kind[kind] = KindGroups(groups, self._changes)
 
     def _forget_kinds(self) -> None:
         self._by_kind.clear()
-        self._remembered = self._gone = 0
+        self._remembered = self._gone_since_forgetting = 0
 
     def subscribed_to(self, service: str) -> Iterable[Group]:
-        """The groups of sessions that subscribed to a service."""
+        """The groups of the subscribers of a service, one for each encoding."""
         return self._subscriber_groups[service].values() if service in self._subscriber_groups else ()

@@ -9,7 +9,7 @@ from operator import length_hint
 
 from msgspec import UNSET
 
-from bussrv.bus.batches import MOST_NEW_PLANS, MOST_TRIED, Batches
+from bussrv.bus.batches import MOST_GROUPS_ASKED, MOST_NEW_PLANS, Batches
 from bussrv.bus.links import Links
 from bussrv.bus.recipients import Origin
 from bussrv.bus.route_cache import RouteCache, RouteFacts
@@ -99,7 +99,7 @@ class Relay:
         """
         routes = self._cache_of(session_id)
         came = new = 0
-        tried = self._batches.tried
+        asked_before = self._batches.groups_asked
         obj = next(batch, None)
         while obj is not None:
             try:
@@ -116,7 +116,7 @@ class Relay:
             else:
                 self.one(facts, obj)
                 obj = next(batch, None)
-            if self._batches.tried - tried > MOST_TRIED:
+            if self._batches.groups_asked - asked_before > MOST_GROUPS_ASKED:
                 break
         self._count(came, came - new)
         return obj

@@ -11,10 +11,10 @@ from bussrv.bus.advertisement_fields import (
     NOTIFY,
     REGISTER,
     UNREGISTER,
+    events_between,
     learn,
     path_of,
     subject,
-    tell,
 )
 from bussrv.bus.paths import RemoteSession
 from bussrv.errors import Refused
@@ -74,14 +74,14 @@ def is_provider_of_another_protocol(before, now):
 @given(known, known, words)
 def test_what_is_told_is_what_is_learned(before, now, notify):
     assume(not is_provider_of_another_protocol(before, now))
-    assert hear(before, tell(before, now, notify)) == now
+    assert hear(before, events_between(before, now, notify)) == now
 
 
 @each_row("path", [(NEIGHBOUR,), ("attic", NEIGHBOUR)])
 def test_another_protocol_of_a_provider_is_learned(path):
     before = RemoteSession(routing_id="ann", path=(NEIGHBOUR,), protocol="spp", services=frozenset(["tv"]))
     now = RemoteSession(routing_id="ann", path=path, protocol="inbus", services=frozenset(["tv"]))
-    assert hear(before, tell(before, now, NOTIFY[0])) == now
+    assert hear(before, events_between(before, now, NOTIFY[0])) == now
 
 
 def test_a_service_of_a_server_itself_is_learned_with_the_home_of_that_server():
@@ -89,19 +89,19 @@ def test_a_service_of_a_server_itself_is_learned_with_the_home_of_that_server():
     now = RemoteSession(
         routing_id="ann", path=("ann", NEIGHBOUR), is_member=True, role="server", services=frozenset(["tv"])
     )
-    (said,) = tell(before, now, NOTIFY[0])
+    (said,) = events_between(before, now, NOTIFY[0])
     assert said["route"] == ["ann", NEIGHBOUR]
     assert hear(before, [said]) == now
 
 
 @given(known, words)
 def test_nothing_is_told_of_what_is_known(remote, notify):
-    assert list(tell(remote, remote, notify)) == []
+    assert list(events_between(remote, remote, notify)) == []
 
 
 @given(members, words)
 def test_members_are_told_of_with_the_word_that_was_asked_for(remote, notify):
-    first, *others = tell(None, remote, notify)
+    first, *others = events_between(None, remote, notify)
     assert first["event"] == notify
     assert {each["event"] for each in others} <= {REGISTER}
     assert [each["name"] for each in others] == sorted(remote.services)
@@ -109,7 +109,7 @@ def test_members_are_told_of_with_the_word_that_was_asked_for(remote, notify):
 
 def test_attributes_without_a_value_are_left_out():
     remote = RemoteSession(routing_id="ann", path=("attic", NEIGHBOUR), is_member=True)
-    (said,) = tell(None, remote, NOTIFY[1])
+    (said,) = events_between(None, remote, NOTIFY[1])
     assert said == {
         "event": "routing/subscribe/notification",
         "routing-id": "ann",
@@ -120,7 +120,9 @@ def test_attributes_without_a_value_are_left_out():
 
 
 def test_the_route_of_a_service_begins_with_its_provider():
-    (said,) = tell(None, RemoteSession(routing_id="ann", path=(NEIGHBOUR,), services=frozenset(["tv"])), NOTIFY[0])
+    (said,) = events_between(
+        None, RemoteSession(routing_id="ann", path=(NEIGHBOUR,), services=frozenset(["tv"])), NOTIFY[0]
+    )
     assert said == {
         "event": REGISTER,
         "name": "tv",
@@ -132,9 +134,13 @@ def test_the_route_of_a_service_begins_with_its_provider():
 
 def test_a_member_is_gone_with_a_disconnect_and_a_provider_with_an_unregister_of_all():
     member = RemoteSession(routing_id="ann", path=(NEIGHBOUR,), is_member=True, services=frozenset(["tv", "radio"]))
-    assert [(each["event"], "name" in each) for each in tell(member, None, NOTIFY[0])] == [(DISCONNECT, False)]
+    assert [(each["event"], "name" in each) for each in events_between(member, None, NOTIFY[0])] == [
+        (DISCONNECT, False)
+    ]
     provider = RemoteSession(routing_id="ann", path=(NEIGHBOUR,), services=frozenset(["tv", "radio"]))
-    assert [(each["event"], "name" in each) for each in tell(provider, None, NOTIFY[0])] == [(UNREGISTER, False)]
+    assert [(each["event"], "name" in each) for each in events_between(provider, None, NOTIFY[0])] == [
+        (UNREGISTER, False)
+    ]
 
 
 # Odd and foreign forms.

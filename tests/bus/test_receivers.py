@@ -38,7 +38,7 @@ class Changes(RuleBasedStateMachine):
     @rule(interest=st.sampled_from(INTERESTS))
     def join(self, interest):
         session_id = f"s{next(self.numbers)}"
-        self.receivers.seat(session_id, RecordingLink({None: OBJECT_FRAMES}))
+        self.receivers.add(session_id, RecordingLink({None: OBJECT_FRAMES}))
         self.receivers.join(session_id, interest, "objects")
         self.sessions.append(session_id)
 
@@ -50,7 +50,7 @@ class Changes(RuleBasedStateMachine):
     @rule(data=st.data())
     def leave(self, data):
         if self.sessions:
-            self.receivers.leave(self.sessions.pop(data.draw(st.integers(0, len(self.sessions) - 1))))
+            self.receivers.remove(self.sessions.pop(data.draw(st.integers(0, len(self.sessions) - 1))))
 
     @rule(kind=st.sampled_from(KINDS))
     def ask(self, kind):
@@ -67,7 +67,7 @@ TestChanges.settings = settings(stateful_step_count=40)
 
 
 def member(receivers, number):
-    receivers.seat(f"s{number}", RecordingLink({None: OBJECT_FRAMES}))
+    receivers.add(f"s{number}", RecordingLink({None: OBJECT_FRAMES}))
     receivers.join(f"s{number}", mode_interest("all", [f"text/{number}"], LIMITS), "objects")
 
 
@@ -77,13 +77,13 @@ def test_a_change_makes_only_new_groups_be_asked():
         member(receivers, number)
     kind = Kind(None, "text/7")
     assert len(receivers.wanting(kind)) == 1
-    asked = receivers.tried
-    receivers.leave("s8")
+    asked = receivers.groups_asked
+    receivers.remove("s8")
     member(receivers, 100)
     assert len(receivers.wanting(kind)) == 1
-    receivers.leave("s7")
+    receivers.remove("s7")
     assert receivers.wanting(kind) == ()
-    assert receivers.tried - asked == 1
+    assert receivers.groups_asked - asked == 1
 
 
 def test_groups_that_are_gone_are_not_remembered_for_long():
@@ -91,6 +91,6 @@ def test_groups_that_are_gone_are_not_remembered_for_long():
     for number in range(1000):
         member(receivers, number)
         receivers.wanting(Kind(None, f"text/{number}"))
-        receivers.leave(f"s{number}")
+        receivers.remove(f"s{number}")
     remembered = {group for wanting in receivers._by_kind.values() for group in wanting.groups}
     assert len(remembered) <= module.MOST_GONE + 2

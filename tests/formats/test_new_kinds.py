@@ -23,11 +23,11 @@ def test_a_batch_ends_after_many_groups_were_asked(ending, is_linked, monkeypatc
     is_over = sender.connection.protocol.slice_is_over
 
     def looked():
-        asked.append(network.bus._receivers.tried)
+        asked.append(network.bus._receivers.groups_asked)
         return is_over()
 
     monkeypatch.setattr(sender.connection.protocol, "slice_is_over", looked)
-    before = network.bus._receivers.tried
+    before = network.bus._receivers.groups_asked
     texts = [f'{{"type":"new/{number}","id":"{number}"{route}{ending}\0' for number in range(OBJECTS)]
     sender.connection.send_bytes("".join(texts).encode())
     assert [head["type"] for head in receiver.heads()] == [f"new/{number}" for number in range(OBJECTS)]
