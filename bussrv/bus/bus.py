@@ -213,18 +213,18 @@ class Bus:
         facts = self._relay.route_of(session_id, obj)
         settled = self.links.settled()
         if settled is None:
-            self._relay.one(facts, obj)
+            self._relay.forward(facts, obj)
             return None
-        return settled.addCallback(lambda _: self._relay.one(facts, obj))
+        return settled.addCallback(lambda _: self._relay.forward(facts, obj))
 
     def forward_batch(self, session_id: str, batch: Iterator[BusObject]) -> BusObject | None:
         """Forward objects of a linked server, up to one that may be for this server; see :class:`IForwarding`."""
-        return self._relay.batch(session_id, batch) if self.links.settled() is None else next(batch, None)
+        return self._relay.forward_batch(session_id, batch) if self.links.settled() is None else next(batch, None)
 
     def hear(self, session_id: str, obj: BusObject) -> None:
         """Take an advertisement of a linked server; see :class:`IForwarding`."""
         facts = self._relay.route_of(session_id, obj)
-        self.links.hear(session_id, obj.fields(), facts.route, leads_nowhere=facts.leads_nowhere)
+        self.links.hear(session_id, obj.fields(), facts.route, is_unusable=facts.is_unusable)
 
     def route_of(self, session_id: str, obj: BusObject) -> list[str]:
         """The route of an object of a linked server; see :class:`IForwarding`."""

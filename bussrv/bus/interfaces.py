@@ -97,7 +97,7 @@ class IForwarding(Interface):
 
         :returns: fires when it is forwarded; ``None``: it is.
 
-        :raises Refused: ``bad-attribute``: its ``route`` is none.
+        :raises Refused: ``bad-attribute``: its ``route`` is not an array of strings.
         """
 
     def forward_batch(session_id: str, batch: Iterator[BusObject]) -> BusObject | None:

@@ -213,10 +213,11 @@ class Links:
 
     # Advertisements of other servers.
 
-    def hear(self, session_id: str, fields: dict[str, Any], route: list[str], *, leads_nowhere: bool = False) -> None:
+    def hear(self, session_id: str, fields: dict[str, Any], route: list[str], *, is_unusable: bool = False) -> None:
         """Take an advertisement of a session that another server can reach.
 
-        :param leads_nowhere: see :class:`bussrv.bus.route_cache.RouteFacts`.
+        :param is_unusable: whether the path that the route says is of no use; see
+            :class:`bussrv.bus.route_cache.RouteFacts`.
         :raises Refused: ``bad-attribute``, ``bad-service-name`` or ``link-full``.
         """
         link = self._links[session_id]
@@ -231,7 +232,7 @@ class Links:
         before = self._paths.heard(session_id, routing_id)
         path = path_of(fields, route, routing_id, link.server_id)
         remote = learn(before, fields, routing_id, path, self._settings.max_routing_ids)
-        if remote is None or leads_nowhere or len(remote.path) > MAX_HOPS or self._paths.has_ended(remote):
+        if remote is None or is_unusable or len(remote.path) > MAX_HOPS or self._paths.has_ended(remote):
             changed = self._paths.forget(session_id, routing_id)
         else:
             self._check_room(link, remote.size() - (before.size() if before is not None else 0))
@@ -323,7 +324,7 @@ class Links:
     def passed(self, route: Sequence[str]) -> frozenset[str]:
         """The part of a route that :meth:`taking` depends on: the servers in it that this one is linked with.
 
-        If one of them goes by the route alone, the home of the sender counts, too.
+        If one of the linked servers is route-only, the home of the sender counts, too.
         """
         passed = self._servers.intersection(route)
         return passed if self._all_tell_all else passed | {f"home {each}" for each in route[1:2]}

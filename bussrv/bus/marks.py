@@ -1,16 +1,15 @@
-"""Keeps copies from doubling at servers that go by ``route`` alone. Pure.
+"""Marks: ids in a ``route`` that keep route-only servers from doubling objects. Pure.
 
-Servers of the field do not remember what they passed on. They give an object to every server that is not in its
-``route``; before that, some of them add the ids of all servers that get it in the same flood. bussrv helps them in two
-ways:
+A route-only server does not remember the objects that it forwarded. It gives an object to every linked server that is
+not in its ``route``. Some of these servers first add the ids of all servers that they give the object to. bussrv keeps
+them from doubling objects in two ways:
 
-1. *Marks.* Behind its own id it adds the ids of such servers that it gives the object to, in the copies of all others.
-   To the copies for such servers it adds the ids of all others that get the object.
-2. *One server serves.* If several linked servers are linked with the same such server, one of them gives it the object:
-   the home of the sender if that is one of them, otherwise the one with the least id. They know of each other from what
-   they tell each other of sessions. If two of them are not linked with each other, each serves it.
-
-Marks are promises: whoever adds the id of a server makes sure that it is given the object.
+1. *Marks.* bussrv adds further ids after its own one. In copies for route-only servers it adds the ids of all other
+   servers that get the object. In all other copies it adds the ids of the route-only servers that it gives the object
+   to. A server that adds the id of another one makes sure that the other one is given the object.
+2. *One server serves.* Several linked bussrv servers may be linked with the same route-only server. Then one of them
+   gives it the object: the home of the sender if that is one of them, otherwise the one with the least id. They know
+   this from each other's advertisements. If two of them are not linked with each other, each serves it.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Flood(NamedTuple):
     """The recipients of an object among linked servers.
 
     :ivar given: the servers that this one gives it to.
-    :ivar left: those that another server gives it to.
+    :ivar left: the route-only servers that another server gives it to.
     """
 
     given: list[Given]
@@ -47,9 +46,10 @@ class Flood(NamedTuple):
 def flood(able: list[Link], links: Iterable[Link], paths: Paths, route: Sequence[str], server_id: str) -> Flood:
     """Give an object to all servers that may not have it yet.
 
-    :param able: those that are not in its route, and want it.
+    :param able: the links to servers that are not in its route, and want it.
     :param links: every link.
-    :param route: its route, in which this server stands.
+    :param route: its route, this server included.
+    :param server_id: the routing id of this server.
     """
     bus = [link for link in able if link.tells_all]
     if len(bus) == len(able):
@@ -68,9 +68,9 @@ def flood(able: list[Link], links: Iterable[Link], paths: Paths, route: Sequence
 
 
 def _serves(link: Link, reached: list[Link], paths: Paths, route: Sequence[str], server_id: str) -> bool:
-    """Whether it is this server that gives an object to one that goes by the route alone.
+    """Whether this server gives an object to a route-only server, or another one does.
 
-    :param reached: the links to servers of the same make that have the object, or are given it now.
+    :param reached: the links to bussrv servers that have the object, or are given it now.
     """
     if route[1:2] == [server_id]:
         return True
@@ -87,7 +87,7 @@ def _are_linked(neighbour: Link, server_id: str, paths: Paths) -> bool:
 
 
 def directed(able: list[Link], others: Iterable[Link]) -> list[Given]:
-    """Give an object to some servers. One that goes by the route alone is not to pass it on to ``others``."""
+    """Give an object to some servers. A route-only server must not forward it to ``others``."""
     if all(link.tells_all for link in able):
         return [Given(link) for link in able]
     served = tuple(link.server_id for link in able if not link.tells_all)

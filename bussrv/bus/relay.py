@@ -1,4 +1,7 @@
-"""Forwarding: an object of a linked server is given to its recipients and to the servers that may not have it, once."""
+"""Forwarding: objects that a linked server sent are given to their recipients here, and to further servers.
+
+An object may arrive over several links. It is forwarded once: :class:`bussrv.bus.seen.Seen` finds the duplicates.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,16 @@ from bussrv.wire.forwarded import with_route
 from bussrv.wire.objects import BusObject
 
 Deliver = Callable[[Origin, BusObject, bytes, Set[str]], int]
-"""Delivers an object: its origin, the object, its metadata as it is forwarded, and the services of its sender."""
+"""Delivers an object, given its origin, the object, the metadata to forward, and the services of its sender."""
 
 
 class Relay:
-    """Forwards objects of linked servers, in batches as far as they have the same route and are plain.
+    """Forwards objects of linked servers. Objects with the same route are forwarded as one batch where possible.
 
+    :param deliver: forwards a single object.
+    :param server_id: the routing id of this server.
     :param max_metadata: the most bytes of metadata that are forwarded.
-    :param new_id: as for :func:`bussrv.wire.forwarded.with_route`.
+    :param new_id: makes an object id; see :func:`bussrv.wire.forwarded.with_route`.
     """
 
     def __init__(
@@ -51,9 +56,10 @@ class Relay:
         self._caches: dict[str, RouteCache] = {}
 
     def route_of(self, session_id: str, obj: BusObject) -> RouteFacts:
-        """The route of an object that came over a link.
+        """The facts of the route of an object that came over a link.
 
-        :raises Refused: ``bad-attribute``: its ``route`` is none.
+        :param session_id: the session of the server at the other end.
+        :raises Refused: ``bad-attribute``: its ``route`` is not an array of strings.
         """
         return self._cache_of(session_id).of(obj.head.route)
 
@@ -70,20 +76,23 @@ class Relay:
         return cache
 
     def forget(self, session_id: str) -> None:
-        """A session is closed; if it was a link, its routes are of no use any more."""
+        """A session is closed. If it was a link, forget the routes of that link."""
         self._caches.pop(session_id, None)
 
-    def one(self, facts: RouteFacts, obj: BusObject) -> None:
-        """Forward an object, unless it was here before."""
+    def forward(self, facts: RouteFacts, obj: BusObject) -> None:
+        """Forward an object, unless its route forbids it or it is a duplicate. These are counted.
+
+        :param facts: those of its route.
+        """
         self._counters["link-objects"] += 1
         if facts.refusal is not None:
             self._counters[facts.refusal] += 1
-        elif obj.head.id not in (None, UNSET) and not self._seen.add(facts.sender, obj.head.id):
+        elif obj.head.id not in (None, UNSET) and not self._seen.add(facts.origin_key, obj.head.id):
             self._counters["link-duplicate"] += 1
         else:
-            self._forward(facts, obj)
+            self._forward_new(facts, obj)
 
-    def _forward(self, facts: RouteFacts, obj: BusObject) -> None:
+    def _forward_new(self, facts: RouteFacts, obj: BusObject) -> None:
         origin = facts.source.origin
         metadata = with_route(obj, facts.source.route, self._new_id)
         if len(metadata) > self._max_metadata:
@@ -91,14 +100,18 @@ class Relay:
             return
         self._deliver(origin, obj, metadata, self._links.provided(origin.route))
 
-    def batch(self, session_id: str, batch: Iterator[BusObject]) -> BusObject | None:
-        """Forward the objects of a batch, up to one that is addressed or may be for this server.
+    def forward_batch(self, session_id: str, batch: Iterator[BusObject]) -> BusObject | None:
+        """Forward the objects of a batch, up to one that has to be handled by itself.
 
-        :returns: that object, taken from the batch. After many groups had to be asked what they want, any object, or
-            ``None``: go on with the rest of the batch in the next slice. Otherwise ``None`` at the end of the batch.
+        An object has to be handled by itself if it has a ``to``, a bad route, or the neighbour itself as its sender.
+        The batch also ends early if many groups had to be asked whether they want a new kind of object: the rest waits
+        for the next slice.
+
+        :param session_id: the session of the server at the other end.
+        :returns: an object that was taken from the batch and not forwarded: handle it next. ``None``: there is none.
         """
         routes = self._cache_of(session_id)
-        came = new = 0
+        received = new = 0
         asked_before = self._batches.groups_asked
         obj = next(batch, None)
         while obj is not None:
@@ -106,56 +119,62 @@ class Relay:
                 facts = routes.of(obj.head.route)
             except Refused:
                 break
-            if facts.is_own or obj.head.to is not None:
+            if facts.is_from_neighbour or obj.head.to is not None:
                 break
-            plain, after = self._plain(facts, obj, batch) if facts.refusal is None else ([], obj)
-            if plain:
-                came += len(plain)
-                new += self._all(facts, plain)
+            alike, after = self._take_alike(facts, obj, batch) if facts.refusal is None else ([], obj)
+            if alike:
+                received += len(alike)
+                new += self._forward_alike(facts, alike)
                 obj = after
             else:
-                self.one(facts, obj)
+                self.forward(facts, obj)
                 obj = next(batch, None)
             if self._batches.groups_asked - asked_before > MOST_GROUPS_ASKED:
                 break
-        self._count(came, came - new)
+        self._count(received, received - new)
         return obj
 
-    def _count(self, came: int, again: int) -> None:
-        if came:
-            self._counters["link-objects"] += came
-        if again:
-            self._counters["link-duplicate"] += again
+    def _count(self, received: int, duplicates: int) -> None:
+        if received:
+            self._counters["link-objects"] += received
+        if duplicates:
+            self._counters["link-duplicate"] += duplicates
 
-    def _plain(
+    def _take_alike(
         self, facts: RouteFacts, first: BusObject, batch: Iterator[BusObject]
     ) -> tuple[list[BusObject], BusObject | None]:
-        """The objects from ``first`` on that are routed together: they have one route. And the one taken after them."""
+        """Take objects that can be routed together: they have the same route, an id, and no ``to``.
+
+        No more are taken after ``MOST_NEW_PLANS`` changes of kind, because each kind may need a new route plan.
+
+        :param facts: those of the route of ``first``.
+        :returns: these objects, and the one that was taken from the batch after them, if any.
+        """
         ending, longest, unset = facts.ending, facts.longest, UNSET
-        plain: list[BusObject] = []
+        alike: list[BusObject] = []
         kinds, last = 0, first.head
         for obj in chain((first,), batch):
             head, metadata = obj.head, obj.metadata
             if head.type != last.type or head.event != last.event or head.natures:
                 kinds += 1
                 if kinds > MOST_NEW_PLANS:
-                    return plain, obj
+                    return alike, obj
             last = head
             if not metadata.endswith(ending) or len(metadata) > longest or head.id is None or head.id is unset:
-                return plain, obj
+                return alike, obj
             if head.to is not None:
-                return plain, obj
-            plain.append(obj)
-        return plain, None
+                return alike, obj
+            alike.append(obj)
+        return alike, None
 
-    def _all(self, facts: RouteFacts, objs: list[BusObject]) -> int:
-        """Forward the objects that were not here before. :returns: their number."""
-        new = self._seen.new_of(facts.sender, objs)
+    def _forward_alike(self, facts: RouteFacts, objs: list[BusObject]) -> int:
+        """Forward objects of one route, except duplicates. :returns: how many were forwarded."""
+        new = self._seen.new_of(facts.origin_key, objs)
         if new:
             provided = self._links.provided(facts.source.origin.route)
             batch = iter(new)
             while length_hint(batch):
                 obj = self._batches.route(facts.source, provided, batch)
                 if obj is not None:
-                    self._forward(facts, obj)
+                    self._forward_new(facts, obj)
         return len(new)

@@ -420,7 +420,7 @@ class ReferenceBus:
         return sum(each is not sender and not each.tells_all for each in taking)
 
     def marks(self, server, taking, route, *, alone=False):
-        """Who else gets what a linked server is given, where one of the two goes by the route alone."""
+        """Who else gets what a linked server is given, if one of the two is route-only."""
         if server.server is None:
             return []
         others = [each for each in taking if each.server is not None and each is not server]

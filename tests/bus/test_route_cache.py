@@ -1,4 +1,4 @@
-"""What follows from the route that an object of a linked server came with."""
+"""Facts that follow from the route of an object that a linked server forwarded."""
 
 import pytest
 from msgspec import Raw
@@ -14,20 +14,20 @@ def routes():
     return RouteCache("s1", "cellar", "hall", 1000)
 
 
-def way(routes, *route):
+def facts_of(routes, *route):
     return routes.of(Raw(encode_json(list(route))))
 
 
 def test_this_server_is_added_to_the_route(routes):
-    found = way(routes, "ann", "cellar")
+    found = facts_of(routes, "ann", "cellar")
     assert found.route == ["ann", "cellar"]
     assert (found.source.origin.route, found.source.origin.link) == (["ann", "cellar", "hall"], "s1")
     assert found.source.route == b'["ann","cellar","hall"]'
     assert (found.ending, found.source.cut) == (b',"route":["ann","cellar"]}', 26)
 
 
-def test_a_route_ends_with_who_passed_the_object_on(routes):
-    assert way(routes, "ann").route == ["ann", "cellar"]
+def test_a_route_ends_with_the_neighbour(routes):
+    assert facts_of(routes, "ann").route == ["ann", "cellar"]
     assert routes.of(Raw(b"")).route == ["cellar"]
 
 
@@ -36,13 +36,13 @@ def test_a_route_ends_with_who_passed_the_object_on(routes):
     [["ann", "cellar", "attic"], ["ann", "cellar", "attic", "cellar"], ["ann", "cellar", "cellar"], ["cellar"] * 2],
 )
 def test_no_server_stands_in_a_route_twice(routes, route):
-    onward = way(routes, *route).source.origin.route
-    assert len(set(onward)) == len(onward)
-    assert {*route, "cellar", "hall"} == set(onward)
+    forwarded = facts_of(routes, *route).source.origin.route
+    assert len(set(forwarded)) == len(forwarded)
+    assert {*route, "cellar", "hall"} == set(forwarded)
 
 
-def test_what_a_server_says_itself_is_told_from_what_it_passes_on(routes):
-    assert [way(routes, *route).is_own for route in ([], ["cellar"], ["ann"], ["ann", "cellar"])] == [
+def test_objects_of_the_neighbour_itself_are_recognized(routes):
+    assert [facts_of(routes, *route).is_from_neighbour for route in ([], ["cellar"], ["ann"], ["ann", "cellar"])] == [
         True,
         True,
         False,
@@ -50,46 +50,49 @@ def test_what_a_server_says_itself_is_told_from_what_it_passes_on(routes):
     ]
 
 
-def test_loops_and_long_ways_end(routes):
+def test_loops_and_long_routes_are_refused(routes):
     most = [f"s{number}" for number in range(MAX_HOPS - 1)]
-    assert way(routes, *most, "cellar").refusal is None
-    assert way(routes, *most, "s", "cellar").refusal == "link-too-far"
-    assert way(routes, "hall", "cellar").refusal == "link-loop"
-    assert way(routes, "hall", *most, "s", "cellar").refusal == "link-loop"
+    assert facts_of(routes, *most, "cellar").refusal is None
+    assert facts_of(routes, *most, "s", "cellar").refusal == "link-too-far"
+    assert facts_of(routes, "hall", "cellar").refusal == "link-loop"
+    assert facts_of(routes, "hall", *most, "s", "cellar").refusal == "link-loop"
 
 
 def test_objects_come_from_one_place_by_different_ways(routes):
-    assert way(routes, "ann", "attic", "cellar").sender == way(routes, "ann", "attic", "barn", "cellar").sender
-    assert way(routes, "ann", "attic", "cellar").sender != way(routes, "ann", "cellar").sender
-    assert way(routes, "ann").sender == way(routes, "ann", "cellar").sender
+    assert (
+        facts_of(routes, "ann", "attic", "cellar").origin_key
+        == facts_of(routes, "ann", "attic", "barn", "cellar").origin_key
+    )
+    assert facts_of(routes, "ann", "attic", "cellar").origin_key != facts_of(routes, "ann", "cellar").origin_key
+    assert facts_of(routes, "ann").origin_key == facts_of(routes, "ann", "cellar").origin_key
 
 
 @pytest.fixture
 def exact():
-    return RouteCache("s1", "cellar", "hall", 1000, is_exact=True)
+    return RouteCache("s1", "cellar", "hall", 1000, keeps_marks=True)
 
 
 def test_ids_behind_the_server_that_passed_an_object_on_are_marks_and_stay_behind(routes, exact):
     for each in (routes, exact):
-        found = way(each, "ann", "attic", "cellar", "barn", "shed")
+        found = facts_of(each, "ann", "attic", "cellar", "barn", "shed")
         assert found.route == ["ann", "attic", "cellar"]
         assert found.source.origin.route == ["ann", "attic", "cellar", "hall", "barn", "shed"]
         assert found.source.origin.is_marked
-    assert not way(exact, "ann", "attic", "barn", "cellar").source.origin.is_marked
+    assert not facts_of(exact, "ann", "attic", "barn", "cellar").source.origin.is_marked
 
 
 def test_marks_are_no_hops(routes, exact):
     marks = [f"m{number}" for number in range(64)]
-    assert way(routes, "ann", "cellar", *marks).refusal is None
-    assert way(exact, "ann", *(f"s{number}" for number in range(14)), "cellar", *marks).refusal is None
-    assert way(exact, "ann", *(f"s{number}" for number in range(15)), "cellar", *marks).refusal == "link-too-far"
+    assert facts_of(routes, "ann", "cellar", *marks).refusal is None
+    assert facts_of(exact, "ann", *(f"s{number}" for number in range(14)), "cellar", *marks).refusal is None
+    assert facts_of(exact, "ann", *(f"s{number}" for number in range(15)), "cellar", *marks).refusal == "link-too-far"
 
 
 def test_what_a_route_only_server_leaves_unclear_stands_where_marks_do(routes, exact):
-    assert way(routes, "ann", "attic", "barn", "shed", "cellar", "byre").source.origin.route == [
+    assert facts_of(routes, "ann", "attic", "barn", "shed", "cellar", "byre").source.origin.route == [
         *("ann", "attic", "cellar", "hall", "barn", "shed", "byre")
     ]
-    assert way(exact, "ann", "attic", "barn", "cellar").source.origin.route == [
+    assert facts_of(exact, "ann", "attic", "barn", "cellar").source.origin.route == [
         "ann",
         "attic",
         "barn",
@@ -102,13 +105,13 @@ def test_servers_that_are_known_do_not_count_where_they_may_be_marks():
     known = set()
     routes = RouteCache("s1", "cellar", "hall", 1000, is_server=known.__contains__)
     unclear = [f"m{number}" for number in range(30)]
-    assert way(routes, "ann", "attic", *unclear, "cellar").refusal == "link-too-far"
+    assert facts_of(routes, "ann", "attic", *unclear, "cellar").refusal == "link-too-far"
     known.update(unclear)
-    assert way(routes, "ann", "attic", *unclear, "cellar").refusal is None
+    assert facts_of(routes, "ann", "attic", *unclear, "cellar").refusal is None
 
 
 def test_there_is_room_for_the_name_of_this_server(routes):
-    assert way(routes, "ann", "cellar").longest == 1000 - len(',"hall"')
+    assert facts_of(routes, "ann", "cellar").longest == 1000 - len(',"hall"')
 
 
 @pytest.mark.parametrize("route", [b"7", b"null", b'"cellar"', b"[7]", b'{"cellar":1}', b"[null]"])
@@ -120,15 +123,15 @@ def test_a_route_is_an_array_of_strings(routes, route):
 
 
 def test_a_route_is_looked_at_once(routes):
-    assert way(routes, "ann", "cellar") is way(routes, "ann", "cellar")
+    assert facts_of(routes, "ann", "cellar") is facts_of(routes, "ann", "cellar")
 
 
 def test_what_is_remembered_is_bounded(routes):
-    first = way(routes, "first")
+    first = facts_of(routes, "first")
     for number in range(MAX_ROUTES - 1):
-        way(routes, str(number))
-    assert way(routes, "first") is first
-    way(routes, "one more")
-    assert way(routes, "first") is not first
+        facts_of(routes, str(number))
+    assert facts_of(routes, "first") is first
+    facts_of(routes, "one more")
+    assert facts_of(routes, "first") is not first
     long = "x" * MAX_REMEMBERED_ROUTE
-    assert way(routes, long) is not way(routes, long)
+    assert facts_of(routes, long) is not facts_of(routes, long)
