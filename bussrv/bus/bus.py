@@ -101,7 +101,7 @@ class Bus:
         self._turns = Turns(self._fanout.flush, reactor)
         self._directory = Directory(registry)
         self._admission = Admission(registry, settings, reactor.seconds)
-        registry.spending.pace(reactor.callLater, self.counters)
+        registry.spending.enforce(reactor.callLater, self.counters)
         registry.observe(self._directory)
         registry.observe(self._admission)
         registry.observe(self)

@@ -55,7 +55,7 @@ class Publishers:
         if message.app_type == 0:
             self._bus.counters["reserved-app-type"] += 1
         if is_new:
-            self._bus.registry.spending.require(publisher.session_id if publisher is not None else None, host)
+            self._bus.registry.spending.require_budget(publisher.session_id if publisher is not None else None, host)
         if publisher is None:
             self._bus.admit(FORMAT, host)
             link = SilentLink(self._outlet)

@@ -185,7 +185,7 @@ class Subscribers:
         """The subscriber at an address, which asks for an app-key."""
         subscriber = self._by_address.get(address)
         if subscriber is None or app_key not in subscriber.asked:
-            self._bus.registry.spending.require(
+            self._bus.registry.spending.require_budget(
                 subscriber.session_id if subscriber is not None else None, format_address(*address)
             )
         subscriber = subscriber or self._open(address, is_foreign)

@@ -31,8 +31,8 @@ class EventFold(ABC):
         """The id of the session whose own routing id that is."""
 
     @abstractmethod
-    def is_shared(self, routing_id: str, beside: str | None = None) -> bool:
-        """Whether a session, other than the one with the id ``beside``, has that as a further routing id."""
+    def is_shared(self, routing_id: str, other_than: str | None = None) -> bool:
+        """Whether a session, other than the one with the id ``other_than``, has that as a further routing id."""
 
     @abstractmethod
     def provides(self, session_id: str, service: str) -> bool:

@@ -17,28 +17,29 @@ _SUBSCRIPTION_CHANGES = (ev.SubscriptionAdded, ev.SubscriptionRenewed, ev.Subscr
 class Pending(Struct, eq=False):
     """A change on its way to the disk.
 
-    :ivar overtaken: the refusal to deliver if a loss superseded this change.
+    :ivar stamped: its events, each with its time.
+    :ivar refusal: the refusal that its client gets if a loss superseded this change; otherwise ``None``.
     """
 
     session_id: str
     stamped: list[Stamped]
-    overtaken: Refused | None = None
+    refusal: Refused | None = None
 
 
-def overtake_service(pending: Iterable[Pending], session_id: str, service: str) -> None:
+def supersede_service(pending: Iterable[Pending], session_id: str, service: str) -> None:
     """Supersede the pending changes of a service that a session lost."""
-    _overtake(pending, session_id, service, _SERVICE_CHANGES, "not-registered")
+    _supersede(pending, session_id, service, _SERVICE_CHANGES, "not-registered")
 
 
-def overtake_subscription(pending: Iterable[Pending], session_id: str, service: str) -> None:
+def supersede_subscription(pending: Iterable[Pending], session_id: str, service: str) -> None:
     """Supersede the pending changes of a subscription that a session lost."""
-    _overtake(pending, session_id, service, _SUBSCRIPTION_CHANGES, "no-such-subscription")
+    _supersede(pending, session_id, service, _SUBSCRIPTION_CHANGES, "no-such-subscription")
 
 
-def _overtake(
+def _supersede(
     pending: Iterable[Pending], session_id: str, service: str, kinds: tuple[type[ev.Event], ...], reason: str
 ) -> None:
     for each in pending:
         events = [stamped.event for stamped in each.stamped]
         if each.session_id == session_id and any(isinstance(e, kinds) and e.service == service for e in events):
-            each.overtaken = Refused(reason, f"{service!r} ended while a change of it was being written")
+            each.refusal = Refused(reason, f"{service!r} ended while a change of it was being written")

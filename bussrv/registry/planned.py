@@ -1,8 +1,12 @@
-"""The planned registry: the state with every change that is on its way to the disk.
+"""The planned state: the registry as it will be when every pending change is durable.
 
-A new change is checked against it, so no two pending changes contradict each other. It is not a copy of the registry:
-it holds only the entries that pending changes are about, and reads everything else from the state. So neither a change
-nor a failing disk costs more in a larger registry.
+A change is *pending* while it is on its way to the disk. The *state*, a :class:`bussrv.registry.state.RegistryState`,
+does not have it yet. A new change is checked against the planned state, so no two pending changes contradict each
+other.
+
+The planned state is not a copy of the registry. It holds only the entries that pending changes are about, and reads
+everything else from the state. So the cost of a change, or of a failing disk, does not depend on the size of the
+registry.
 """
 
 from __future__ import annotations
@@ -21,43 +25,50 @@ Entry = TypeVar("Entry")
 
 
 class _Entries(Struct, Generic[Entry], eq=False, gc=False):
-    """Services or subscriptions of a session that has pending changes.
+    """The services, or the subscriptions, of one session with pending changes.
 
-    :ivar count: how many it will have in all.
-    :ivar changed: those that the changes are about, by service; ``None``: there will be none.
+    :ivar count: how many the session will have in all.
+    :ivar changed: the entries that pending changes are about, by service (``None`` for the interest in objects). The
+        value is ``None`` if the entry will be gone. Of a service it is the time of registering, UTC microseconds.
     """
 
     count: int
     changed: dict[str | None, Entry | None]
 
 
-class Planned(EventFold):
+class PlannedState(EventFold):
     """The state after all pending changes.
 
-    :meth:`plan` begins a pending change; :meth:`settle` or :meth:`discard` ends it, in the same order. A session
-    without pending changes will be as it is in the state.
+    :meth:`plan` begins a pending change. :meth:`apply_durable` or :meth:`discard` ends it; changes end in the order in
+    which they began. A *fact*, such as the end of a session, is applied at once: see :meth:`apply_fact`.
 
-    :ivar state: changed by this class only.
+    :ivar state: the registry without pending changes. Only this class changes it.
     """
 
     def __init__(self, state: RegistryState) -> None:
         self.state = state
+        # How many pending changes each session has. The next three have entries for these sessions only.
         self._pending: dict[str, int] = {}
         self._sessions: dict[str, Session | None] = {}
         self._services: dict[str, _Entries[int]] = {}
         self._subscriptions: dict[str, _Entries[Subscription]] = {}
+        # The sessions in `_sessions`, by their own routing id and by further ones.
         self._owners: dict[str, str] = {}
         self._sharing: dict[str, set[str]] = {}
+        # By how much `own_services` will be larger than that of the state.
         self._more_own_services = 0
 
     def plan(self, session_id: str, stamped: Sequence[Stamped]) -> None:
-        """Add a change of a session that is on its way to the disk."""
+        """A change of a session is on its way to the disk.
+
+        :param stamped: its events, each with its time.
+        """
         self._pending[session_id] = self._pending.get(session_id, 0) + 1
         for each in stamped:
             self.apply(each.event, each.time)
 
-    def settle(self, session_id: str, stamped: Sequence[Stamped]) -> None:
-        """Apply a planned change to the state: it is durable."""
+    def apply_durable(self, session_id: str, stamped: Sequence[Stamped]) -> None:
+        """A pending change is durable: apply it to the state."""
         before = self.state.own_services
         for each in stamped:
             self.state.apply(each.event, each.time)
@@ -65,7 +76,7 @@ class Planned(EventFold):
         self.discard(session_id)
 
     def discard(self, session_id: str) -> None:
-        """Drop a planned change: it is durable, but a loss came first."""
+        """End a pending change without applying it, because a fact superseded it while it was written."""
         pending = self._pending[session_id]
         if pending > 1:
             self._pending[session_id] = pending - 1
@@ -77,14 +88,14 @@ class Planned(EventFold):
             self._forget_addresses(self._sessions.pop(session_id))
 
     def discard_all(self) -> None:
-        """Drop all planned changes: none of them will be written."""
+        """End all pending changes without applying them: none of them will be written."""
         for entries in vars(self).values():
             if isinstance(entries, dict):
                 entries.clear()
         self._more_own_services = 0
 
-    def happened(self, stamped: Stamped) -> None:
-        """Apply a fact, such as the end of a session, to the state at once."""
+    def apply_fact(self, stamped: Stamped) -> None:
+        """Apply a fact to the state at once, before it is durable."""
         if stamped.event.session not in self._pending:
             self.state.apply(stamped.event, stamped.time)
             return
@@ -99,7 +110,7 @@ class Planned(EventFold):
             super().opened_at(session_id, time)
         self.state.opened_at(session_id, time)
 
-    # The planned entries.
+    # The planned state, read.
 
     def session(self, session_id: str) -> Session | None:
         """See :class:`EventFold`."""
@@ -116,11 +127,11 @@ class Planned(EventFold):
                 return None
         return owner
 
-    def is_shared(self, routing_id: str, beside: str | None = None) -> bool:
+    def is_shared(self, routing_id: str, other_than: str | None = None) -> bool:
         """See :class:`EventFold`."""
-        if any(each != beside for each in self._sharing.get(routing_id, ())):
+        if any(each != other_than for each in self._sharing.get(routing_id, ())):
             return True
-        return any(each != beside and each not in self._sessions for each in self.state.sharing(routing_id))
+        return any(each != other_than and each not in self._sessions for each in self.state.sharing(routing_id))
 
     def provides(self, session_id: str, service: str) -> bool:
         """See :class:`EventFold`."""
@@ -130,7 +141,7 @@ class Planned(EventFold):
         return self.state.provides(session_id, service)
 
     def provided_by(self, session_id: str) -> Set[str]:
-        """The names of the services that a session will provide; a view, not to be kept."""
+        """The names of the services that a session will provide. Do not keep the set: it may change."""
         services = self._services.get(session_id)
         if services is None:
             return self.state.provided_by(session_id)
@@ -145,7 +156,7 @@ class Planned(EventFold):
 
     @property
     def own_services(self) -> int:
-        """The same of all sessions together, as :class:`RegistryState` counts them."""
+        """How many services all sessions of this server will provide, as :class:`RegistryState` counts them."""
         return self.state.own_services + self._more_own_services
 
     def subscription(self, session_id: str, service: str | None) -> Subscription | None:
@@ -160,7 +171,7 @@ class Planned(EventFold):
         subscriptions = self._subscriptions.get(session_id)
         return len(self.state.subscriptions.get(session_id, ())) if subscriptions is None else subscriptions.count
 
-    # The changes of events.
+    # How events change it.
 
     def _put_session(self, session: Session) -> None:
         self._forget_addresses(self._sessions.get(session.id))
@@ -194,7 +205,7 @@ class Planned(EventFold):
         if is_own(session, service):
             self._more_own_services += change
 
-    def _held(self, session_id: str) -> _Entries[Subscription]:
+    def _planned_subscriptions(self, session_id: str) -> _Entries[Subscription]:
         subscriptions = self._subscriptions.get(session_id)
         if subscriptions is None:
             count = len(self.state.subscriptions.get(session_id, ()))
@@ -202,11 +213,11 @@ class Planned(EventFold):
         return subscriptions
 
     def _put_subscription(self, subscription: Subscription) -> None:
-        held = self._held(subscription.session)
+        held = self._planned_subscriptions(subscription.session)
         held.count += self.subscription(subscription.session, subscription.service) is None
         held.changed[subscription.service] = subscription
 
     def _remove_subscription(self, subscription: Subscription) -> None:
-        held = self._held(subscription.session)
+        held = self._planned_subscriptions(subscription.session)
         held.count -= 1
         held.changed[subscription.service] = None

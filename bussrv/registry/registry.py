@@ -27,8 +27,8 @@ from bussrv.registry.holds import HeldIds
 from bussrv.registry.interfaces import IRegistry, IRegistryObserver
 from bussrv.registry.lifetimes import Lifetimes
 from bussrv.registry.observers import Observers
-from bussrv.registry.pending import Pending, overtake_service, overtake_subscription
-from bussrv.registry.planned import Planned
+from bussrv.registry.pending import Pending, supersede_service, supersede_subscription
+from bussrv.registry.planned import PlannedState
 from bussrv.registry.session import SERVER_ROLE, Session
 from bussrv.registry.spending import Spending, within_budget
 from bussrv.registry.state import RegistryState
@@ -69,7 +69,7 @@ class Registry:
         self._settings = Settings() if settings is None else settings
         self._boot = boot
         self._opened = 0
-        self._planned = Planned(self.state)
+        self._planned = PlannedState(self.state)
         self._pending: dict[Pending, None] = {}
         self._observers = Observers(self._seconds)
         rate, total_rate = self._settings.stranger_rate, self._settings.stranger_total_rate
@@ -88,7 +88,7 @@ class Registry:
         self._introduce(event.session)
         stamped = self._stamp(event)
         if isinstance(event, ev.AuthSucceeded):
-            self._happened([stamped])
+            self._apply_facts([stamped])
             self._observers.tell([stamped])
         else:
             self._journal.note(stamped)
@@ -111,7 +111,7 @@ class Registry:
         written = self._deferred_openings.arrived(opened, self._journal.unavailable is None)
         stamped = self._stamp(written or opened)
         before = self._journal.taken
-        self._happened([stamped], is_written=written is not None)
+        self._apply_facts([stamped], is_written=written is not None)
         self._lifetimes.begin(session_id, stamped.mono)
         session = self.state.sessions[session_id]
         self.spending.opened(session, self._journal.taken - before)
@@ -162,8 +162,8 @@ class Registry:
         )
         # A service that is being unregistered has a record on its way. Observers were never told of a service that
         # is being registered, nor of a link that is coming up.
-        happened = [*(ended[name] for name in ended if name in planned), *link_down, closed]
-        self._happened(happened, is_written=not self._deferred_openings.left(session_id))
+        facts = [*(ended[name] for name in ended if name in planned), *link_down, closed]
+        self._apply_facts(facts, is_written=not self._deferred_openings.left(session_id))
         self.spending.closed(session_id)
         told_down = link_down if session.is_link else ()
         self._held_ids.ended(session)
@@ -173,18 +173,18 @@ class Registry:
         """End a service of a session at once."""
         session = self.state.sessions.get(session_id)
         if session is not None and session_id in self.state.services.get(service, ()):
-            overtake_service(self._pending, session_id, service)
+            supersede_service(self._pending, session_id, service)
             lost = self._stamp(ev.ServiceUnregistered(service=service, reason=reason, **session.about()))
-            self._happened([lost])
+            self._apply_facts([lost])
             self._observers.tell([lost])
 
     def lose_subscription(self, session_id: str, service: str, reason: str) -> None:
         """End a subscription at once."""
         session = self.state.sessions.get(session_id)
         if session is not None and self.state.subscription(session_id, service) is not None:
-            overtake_subscription(self._pending, session_id, service)
+            supersede_subscription(self._pending, session_id, service)
             lost = self._stamp(ev.SubscriptionRemoved(service=service, reason=reason, **session.about()))
-            self._happened([lost])
+            self._apply_facts([lost])
             self._observers.tell([lost])
 
     # Changes that clients ask for.
@@ -196,26 +196,26 @@ class Registry:
         :param interest: ``None`` for a remote session: its own server applies it.
         """
         try:
-            plan = self._planned
-            session = rules.open_session(plan, claims.session_id)
+            planned = self._planned
+            session = rules.open_session(planned, claims.session_id)
         except Refused as refusal:
             return fail(refusal)
         is_kept = self._held_ids.is_kept_from
-        routing_id = rules.grant_routing_id(plan, session, claims.routing_id, is_kept, claims.role)
+        routing_id = rules.grant_routing_id(planned, session, claims.routing_id, is_kept, claims.role)
         if claims.role == SERVER_ROLE and routing_id != claims.routing_id:
             return fail(Refused("duplicate-link", f"there is a server {claims.routing_id} already"))
         self._held_ids.granted(session, claims.routing_id, routing_id)
         about = {**session.about(), "routing_id": routing_id, "claimed": claims.claimed}
         changes: list[ev.Event] = [
             ev.SessionIdentified(
-                routing_ids=rules.grant_routing_ids(plan, session, claims.routing_ids, is_kept),
+                routing_ids=rules.grant_routing_ids(planned, session, claims.routing_ids, is_kept),
                 name=claims.name,
                 role=claims.role,
                 vocabulary=claims.vocabulary,
                 **about,
             )
         ]
-        if plan.subscription(session.id, None) is not None:
+        if planned.subscription(session.id, None) is not None:
             changes.append(ev.SubscriptionRemoved(reason="replaced", **about))
         changes.append(ev.SubscriptionAdded(interest=interest, **about))
         if claims.role == SERVER_ROLE and session.home is None and not session.is_link:
@@ -230,16 +230,16 @@ class Registry:
         :param hosted: whether the server itself provides it, so that reserved names are allowed.
         """
         try:
-            plan = self._planned
-            session = rules.open_session(plan, session_id)
-            is_new = not isinstance(service, str) or not plan.provides(session_id, service)
+            planned = self._planned
+            session = rules.open_session(planned, session_id)
+            is_new = not isinstance(service, str) or not planned.provides(session_id, service)
             if is_new:
                 rules.may_register(service, hosted=hosted)
             if is_new and session.home is None:
-                count, most = plan.service_count(session_id), self._settings.max_services
+                count, most = planned.service_count(session_id), self._settings.max_services
                 rules.may_have_more(count, most, "too-many-services", "services", "max-services")
                 if not hosted:
-                    rules.may_be_more_services(plan.own_services, self._settings.max_services_total)
+                    rules.may_be_more_services(planned.own_services, self._settings.max_services_total)
         except Refused as refusal:
             return self._refuse(ev.ServiceRefused, session_id, service, refusal)
         if is_new:
@@ -254,10 +254,10 @@ class Registry:
     def unregister_service(self, session_id: str, service: str) -> Deferred[None]:
         """Unregister a service of a session."""
         try:
-            plan = self._planned
-            session = rules.open_session(plan, session_id)
+            planned = self._planned
+            session = rules.open_session(planned, session_id)
             rules.may_be_named(service, self.state.services)
-            rules.may_unregister(plan, session_id, service)
+            rules.may_unregister(planned, session_id, service)
         except Refused as refusal:
             return self._refuse(ev.ServiceRefused, session_id, service, refusal)
         return self._change(session_id, [ev.ServiceUnregistered(service=service, **session.about())])
@@ -266,27 +266,27 @@ class Registry:
     def unregister_services(self, session_id: str) -> Deferred[None]:
         """Unregister all services of a session."""
         try:
-            plan = self._planned
-            about = rules.open_session(plan, session_id).about()
+            planned = self._planned
+            about = rules.open_session(planned, session_id).about()
         except Refused as refusal:
             return fail(refusal)
-        names = sorted(plan.provided_by(session_id))
+        names = sorted(planned.provided_by(session_id))
         return self._change(session_id, [ev.ServiceUnregistered(service=name, **about) for name in names])
 
     @within_budget(lambda registry, *about, **__: rules.renews_lease(registry.state, *about[:2]))
     def subscribe(self, session_id: str, service: str, options: dict[str, Any] | None = None) -> Deferred[None]:
         """Subscribe a session to a service, or renew its subscription."""
         try:
-            plan = self._planned
-            session = rules.open_session(plan, session_id)
+            planned = self._planned
+            session = rules.open_session(planned, session_id)
             rules.may_be_named(service, self.state.subscriptions.get(session_id, {}), self.state.services)
-            if plan.subscription(session_id, service) is None:
-                count, most = plan.subscription_count(session_id), self._settings.max_subscriptions
+            if planned.subscription(session_id, service) is None:
+                count, most = planned.subscription_count(session_id), self._settings.max_subscriptions
                 rules.may_have_more(count, most, "too-many-subscriptions", "subscriptions", "max-subscriptions")
         except Refused as refusal:
             return self._refuse(ev.SubscriptionRefused, session_id, service, refusal)
         about = session.about()
-        if plan.subscription(session_id, service) is not None:
+        if planned.subscription(session_id, service) is not None:
             return self._change(session_id, [ev.SubscriptionRenewed(service=service, options=options, **about)])
         return self._change(session_id, [ev.SubscriptionAdded(service=service, options=options, **about)])
 
@@ -294,10 +294,10 @@ class Registry:
     def unsubscribe(self, session_id: str, service: str) -> Deferred[None]:
         """End the subscription of a session to a service."""
         try:
-            plan = self._planned
-            session = rules.open_session(plan, session_id)
+            planned = self._planned
+            session = rules.open_session(planned, session_id)
             rules.may_be_named(service, self.state.subscriptions.get(session_id, {}))
-            rules.may_unsubscribe(plan, session_id, service)
+            rules.may_unsubscribe(planned, session_id, service)
         except Refused as refusal:
             return self._refuse(ev.SubscriptionRefused, session_id, service, refusal)
         return self._change(session_id, [ev.SubscriptionRemoved(service=service, **session.about())])
@@ -330,12 +330,12 @@ class Registry:
         if not opens and pending.session_id not in self.state.sessions:
             self._planned.discard(pending.session_id)
             raise Refused("session-closed", "the session closed while its change was being written")
-        if pending.overtaken is not None:
+        if pending.refusal is not None:
             self._planned.discard(pending.session_id)
-            raise pending.overtaken
+            raise pending.refusal
         if opens:
             self._lifetimes.begin(pending.session_id, pending.stamped[0].mono)
-        self._planned.settle(pending.session_id, pending.stamped)
+        self._planned.apply_durable(pending.session_id, pending.stamped)
         self._observers.tell(pending.stamped)
 
     def _not_written(self, pending: Pending, failure: Failure) -> Failure:
@@ -356,12 +356,12 @@ class Registry:
             self._lifetimes.begin(session_id or "", stamped.mono)
             self._planned.opened_at(session_id or "", stamped.time)
 
-    def _happened(self, stamped: Sequence[Stamped], *, is_written: bool = True) -> None:
+    def _apply_facts(self, stamped: Sequence[Stamped], *, is_written: bool = True) -> None:
         """Apply facts, and journal them."""
         for each in stamped:
             if is_written:
                 self._journal.note(each)
-            self._planned.happened(each)
+            self._planned.apply_fact(each)
 
     # Refusals.
 

@@ -1,10 +1,18 @@
-"""Charging sessions for the journal bytes of their changes, so that nobody can fill the journal with allowed changes.
+"""Spending: sessions pay for the journal bytes of their changes, so that nobody can fill the journal with them.
 
-A session pays for each change, and in advance for the end of whatever the change begins. So ends never wait. A change
-over the budget waits before it is checked or written, and the later input of its session waits with it. No change is
-refused for that reason. A change that a datagram asks for cannot wait: see :meth:`Spending.require`.
+:mod:`bussrv.registry.budget` says how many bytes each session and address may spend. This module charges the bytes, and
+lets changes wait:
 
-These are not charged: renewals of leases, remote sessions (a link has a limit of its own), and the server itself.
+1. A session pays for each change when it is written.
+2. It also pays in advance for the end of what the change begins: an opening pays for the closing, a registration for
+   its end. So ends are *prepaid*, and never wait for the budget.
+3. A change over the budget waits before it is checked or written. The later input of its session waits, too. No change
+   is refused for that reason.
+4. A change that a datagram asks for cannot wait: see :meth:`Spending.require_budget`.
+5. Renewals of leases cost nothing, nor do remote sessions: a link has a limit of its own.
+
+The waiting sessions of one address are a *queue*. When the address may spend again, one change is begun. Then the next
+session of the queue has its turn.
 """
 
 from __future__ import annotations
@@ -30,43 +38,47 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 CLOSING = 150
-"""Bytes by which the end of a session is larger than its opening."""
+"""By how many bytes the record of a session's end is larger than that of its opening."""
 
 MOST_END = 1024
-"""The most bytes that the end of a service or a subscription takes."""
+"""The most bytes that the record of the end of a service or subscription takes."""
 
 MOST_AT_ONCE = 100
-"""How many waiting changes are begun in one reactor turn."""
+"""The most waiting changes that are begun in one reactor turn."""
 
-LOOK = 1.0
-"""The most seconds until a waiting address is tried again: the wait changes with what others spend."""
+MAX_CHECK_INTERVAL = 1.0
+"""The most seconds until an address with waiting sessions is checked again. It may have to wait for a shorter time than
+was computed, because that depends on what others spend."""
 
-TRIED = 32
-"""How many sessions of an address are tried at a time, to find one that has not used up its own budget."""
+MOST_CHECKED = 32
+"""The most sessions of an address that are checked at a time, to find one that has not used up its own budget."""
 
-_PAID_BEFORE: frozenset[type[ev.Event]] = frozenset({ev.ServiceUnregistered, ev.SubscriptionRemoved})
+_PREPAID: frozenset[type[ev.Event]] = frozenset({ev.ServiceUnregistered, ev.SubscriptionRemoved})
 
-Begin = Callable[[], Deferred[Any]]
+Change = Callable[[], Deferred[Any]]
+"""Begins a change of the registry; the Deferred fires when the change is done or refused."""
 
 
 class _Waiting(Struct, eq=False):
-    """Waiting changes of one session, in order."""
+    """Waiting changes of one session, in order, each with the Deferred that its caller was given."""
 
     payer: Payer
-    changes: deque[tuple[Begin, Deferred[Any]]]
+    changes: deque[tuple[Change, Deferred[Any]]]
 
 
-class _Line(OrderedDict[str, _Waiting]):
-    """The waiting sessions of one address, round-robin.
+class _Queue(OrderedDict[str, _Waiting]):
+    """The waiting sessions of one address, by session id, round-robin.
 
-    :ivar look: the number of its next look; looks with other numbers are out of date.
+    :ivar check: the number of its next check. Scheduled checks of the address with other numbers are out of date.
     """
 
-    look = 0
+    check = 0
 
 
 class Spending:
     """Charges sessions for their changes, and lets changes over the budget wait.
+
+    Sizes are bytes of journal.
 
     :param seconds: a monotonic clock, in seconds.
     """
@@ -84,35 +96,44 @@ class Spending:
         )
         self._later: Callable[..., Any] | None = None
         self._counters: Counter[str] = Counter()
-        self._lines: dict[str, _Line] = {}
+        self._queues: dict[str, _Queue] = {}
         self._address_of: dict[str, str] = {}
-        self._due: list[tuple[float, int, str]] = []
-        self._looks = 0
+        # A heap of scheduled checks: the time in seconds, the number of the check, the address.
+        self._checks: list[tuple[float, int, str]] = []
+        self._last_check = 0
+        # The time of the scheduled call, in seconds, and the call.
         self._call: Any = None
 
-    def pace(self, later: Callable[..., Any], counters: Counter[str]) -> None:
-        """Let changes over the budget wait from now on; before, they are only charged.
+    def enforce(self, later: Callable[..., Any], counters: Counter[str]) -> None:
+        """Let changes over the budget wait from now on. Before this call, changes are charged but never wait.
 
-        :param later: calls a function after some seconds, and returns what cancels that.
+        :param later: calls a function after some seconds, as ``reactor.callLater`` does.
+        :param counters: counts waiting changes as ``journal-paused``.
         """
         self._later = later
         self._counters = counters
 
     @property
     def waiting(self) -> int:
-        """How many sessions wait."""
+        """How many sessions have changes that wait."""
         return len(self._address_of)
 
     # Charging.
 
     def opened(self, session: Session, size: int) -> None:
-        """Charge for the opening of a session, of ``size`` bytes (0: deferred), and for its end, of about as many."""
+        """Charge for the opening of a session, and in advance for its end.
+
+        :param size: bytes of the record; 0 if the opening is deferred: it is charged when it is written.
+        """
         if size and session.home is None:
             self._budget.charge(_payer(session), 2 * size + CLOSING)
 
     def changed(self, session: Session | None, changes: Sequence[ev.Event], size: int) -> None:
-        """Charge a session for changes of ``size`` bytes that it asked for."""
-        if session is None or session.home is not None or _is_paid_before(session, changes):
+        """Charge a session for changes that it asked for, and in advance for the end of what they begin.
+
+        :param size: bytes of the records.
+        """
+        if session is None or session.home is not None or _is_prepaid(session, changes):
             return
         self._budget.charge(_payer(session), size + min(size, MOST_END))
 
@@ -122,100 +143,108 @@ class Spending:
         address = self._address_of.pop(session_id, None)
         if address is None:
             return
-        line = self._lines[address]
-        waiting = line.pop(session_id)
-        if not line:
-            del self._lines[address]
-        for begin, done in waiting.changes:
-            maybeDeferred(begin).chainDeferred(done)
+        queue = self._queues[address]
+        waiting = queue.pop(session_id)
+        if not queue:
+            del self._queues[address]
+        for change, done in waiting.changes:
+            maybeDeferred(change).chainDeferred(done)
 
     # Waiting.
 
-    def require(self, session_id: str | None, peer: str) -> None:
-        """Check that a change that a datagram from ``peer`` asks for, and that cannot wait, may begin now.
+    def require_budget(self, session_id: str | None, peer: str) -> None:
+        """Check that a change may begin now. For changes that datagrams ask for: they cannot wait.
 
         :param session_id: ``None`` if a session would be opened for it.
-        :raises Refused: ``journal-budget``.
+        :param peer: the address of the session.
+        :raises Refused: ``journal-budget``: it may not.
         """
         payer = Payer(session_id, address_key(peer))
-        if self._later is not None and (payer.address in self._lines or self._budget.wait(payer, can_wait=False)):
+        if self._later is not None and (payer.address in self._queues or self._budget.wait(payer, can_wait=False)):
             raise Refused("journal-budget", "the address has used up the journal's budget for it, or all have")
 
     def ready(self, session: Session | None) -> Deferred[None]:
-        """:returns: fires when the session may cause journal bytes without a change of the registry."""
+        """Wait before the server journals a login of a session.
+
+        :returns: fires when the session may spend.
+        """
         return self.begin(session, lambda: succeed(None), False)
 
-    def begin(self, session: Session | None, change: Callable[[], Deferred[T]], is_paid: bool) -> Deferred[T]:
-        """Begin ``change`` when the budget has room for it, and after the earlier changes of its session.
+    def begin(self, session: Session | None, change: Callable[[], Deferred[T]], is_prepaid: bool) -> Deferred[T]:
+        """Begin ``change`` when its session may spend, and after the earlier changes of the session.
 
-        :param is_paid: whether it was paid for before, so that it waits only for these.
+        :param session: ``None``: the change has no open session, and begins at once.
+        :param is_prepaid: whether it is paid for already, so that it waits only for the earlier changes.
+        :returns: fires as the Deferred of ``change``.
         """
         if session is None or session.home is not None or self._later is None:
             return change()
         payer = _payer(session)
-        line = self._lines.get(payer.address)
-        waits = line is not None and (session.id in line or not is_paid)
-        if not waits and (is_paid or not self._budget.wait(payer)):
+        queue = self._queues.get(payer.address)
+        waits = queue is not None and (session.id in queue or not is_prepaid)
+        if not waits and (is_prepaid or not self._budget.wait(payer)):
             return change()
         return self._wait(payer, session.id, change)
 
-    def _wait(self, payer: Payer, session_id: str, change: Begin) -> Deferred[Any]:
+    def _wait(self, payer: Payer, session_id: str, change: Change) -> Deferred[Any]:
         self._counters["journal-paused"] += 1
         done: Deferred[Any] = Deferred()
-        line = self._lines.get(payer.address)
-        if line is None:
-            line = self._lines[payer.address] = _Line()
-            self._look_after(payer.address, line, self._budget.wait(payer))
-        line.setdefault(session_id, _Waiting(payer, deque())).changes.append((change, done))
+        queue = self._queues.get(payer.address)
+        if queue is None:
+            queue = self._queues[payer.address] = _Queue()
+            self._check_later(payer.address, queue, self._budget.wait(payer))
+        queue.setdefault(session_id, _Waiting(payer, deque())).changes.append((change, done))
         self._address_of[session_id] = payer.address
         return done
 
-    def _look_after(self, address: str, line: _Line, wait: float) -> None:
-        self._looks = line.look = self._looks + 1
-        heapq.heappush(self._due, (self._seconds() + min(wait, LOOK), self._looks, address))
+    def _check_later(self, address: str, queue: _Queue, wait: float) -> None:
+        """Schedule the next check of an address, ``wait`` seconds from now or sooner."""
+        self._last_check = queue.check = self._last_check + 1
+        heapq.heappush(self._checks, (self._seconds() + min(wait, MAX_CHECK_INTERVAL), self._last_check, address))
         self._schedule()
 
     def _schedule(self) -> None:
-        """Schedule the look at the address that is due first."""
-        if self._later is None or not self._due or (self._call is not None and self._call[0] <= self._due[0][0]):
+        """Schedule a call at the time of the earliest check."""
+        if self._later is None or not self._checks or (self._call is not None and self._call[0] <= self._checks[0][0]):
             return
         if self._call is not None:
             self._call[1].cancel()
-        due = self._due[0][0]
-        self._call = due, self._later(max(0.0, due - self._seconds()), self._look)
+        due = self._checks[0][0]
+        self._call = due, self._later(max(0.0, due - self._seconds()), self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
+        """Begin changes of the addresses whose check is due."""
         self._call = None
         for _ in range(MOST_AT_ONCE):
-            if not self._due or self._due[0][0] > self._seconds():
+            if not self._checks or self._checks[0][0] > self._seconds():
                 break
-            _, look, address = heapq.heappop(self._due)
-            line = self._lines.get(address)
-            if line is None or line.look != look:
+            _, number, address = heapq.heappop(self._checks)
+            queue = self._queues.get(address)
+            if queue is None or queue.check != number:
                 continue
-            wait = self._begin_one(line)
-            if line:
-                self._look_after(address, line, wait)
-            elif self._lines.get(address) is line:
-                del self._lines[address]
+            wait = self._begin_one(queue)
+            if queue:
+                self._check_later(address, queue, wait)
+            elif self._queues.get(address) is queue:
+                del self._queues[address]
         self._schedule()
 
-    def _begin_one(self, line: _Line) -> float:
-        """Begin a change of the first session that may. :returns: seconds until the next look."""
+    def _begin_one(self, queue: _Queue) -> float:
+        """Begin a change of the first session that may spend. :returns: seconds until the next check of the address."""
         waits = []
-        for _ in range(min(TRIED, len(line))):
-            session_id, waiting = next(iter(line.items()))
+        for _ in range(min(MOST_CHECKED, len(queue))):
+            session_id, waiting = next(iter(queue.items()))
             wait = self._budget.wait(waiting.payer)
             if wait:
                 waits.append(wait)
-                line.move_to_end(session_id)
+                queue.move_to_end(session_id)
                 continue
-            begin, done = waiting.changes.popleft()
+            change, done = waiting.changes.popleft()
             if waiting.changes:
-                line.move_to_end(session_id)
+                queue.move_to_end(session_id)
             else:
-                del line[session_id], self._address_of[session_id]
-            maybeDeferred(begin).chainDeferred(done)
+                del queue[session_id], self._address_of[session_id]
+            maybeDeferred(change).chainDeferred(done)
             return 0.0
         return min(waits, default=0.0)
 
@@ -224,13 +253,13 @@ def _payer(session: Session) -> Payer:
     return Payer(session.id, address_key(session.peer), is_authenticated=session.actor is not None)
 
 
-def _is_paid_before(session: Session, changes: Sequence[ev.Event]) -> bool:
+def _is_prepaid(session: Session, changes: Sequence[ev.Event]) -> bool:
     kinds = set(map(type, changes))
-    return kinds <= _PAID_BEFORE or (session.persistent and kinds == {ev.SubscriptionRenewed})
+    return kinds <= _PREPAID or (session.persistent and kinds == {ev.SubscriptionRenewed})
 
 
 class _Spends(Protocol):
-    """The part of a registry that charging needs."""
+    """The part of the registry that :func:`within_budget` needs."""
 
     spending: Spending
     state: RegistryState
@@ -240,24 +269,26 @@ S = TypeVar("S", bound=_Spends)
 
 
 def within_budget(
-    is_paid: Callable[..., bool] = lambda *_, **__: False,
+    is_prepaid: Callable[..., bool] = lambda *_, **__: False,
 ) -> Callable[
     [Callable[Concatenate[S, Any, P], Deferred[T]]],
     Callable[Concatenate[S, Any, P], Deferred[T]],
 ]:
-    """Make a method of the registry a change that the session named by its first argument pays for.
+    """Decorate a method of the registry: it waits until the session that it changes may spend.
 
-    :param is_paid: says, given the arguments, whether the change was paid for before.
+    The first argument of the method is the session id, or an object with a ``session_id``.
+
+    :param is_prepaid: says, given the arguments of the method, whether the change is paid for already.
     """
 
     def decorate(
         change: Callable[Concatenate[S, Any, P], Deferred[T]],
     ) -> Callable[Concatenate[S, Any, P], Deferred[T]]:
         @wraps(change)
-        def begin(self: S, who: Any, /, *args: P.args, **kwargs: P.kwargs) -> Deferred[T]:
-            session = self.state.sessions.get(who if isinstance(who, str) else who.session_id)
+        def begin(self: S, whose: Any, /, *args: P.args, **kwargs: P.kwargs) -> Deferred[T]:
+            session = self.state.sessions.get(whose if isinstance(whose, str) else whose.session_id)
             return self.spending.begin(
-                session, lambda: change(self, who, *args, **kwargs), is_paid(self, who, *args, **kwargs)
+                session, lambda: change(self, whose, *args, **kwargs), is_prepaid(self, whose, *args, **kwargs)
             )
 
         return begin

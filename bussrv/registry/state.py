@@ -64,7 +64,7 @@ class RegistryState(EventFold):
         return service in self._provided.get(session_id, _NONE)
 
     def provided_by(self, session_id: str) -> Set[str]:
-        """The names of the services that a session provides; a view, not to be kept."""
+        """The names of the services that a session provides; do not keep the set: it may change."""
         return self._provided.get(session_id, _NONE)
 
     def owner(self, routing_id: str) -> str | None:
@@ -72,12 +72,12 @@ class RegistryState(EventFold):
         return self._by_routing_id.get(routing_id)
 
     def sharing(self, routing_id: str) -> Set[str]:
-        """The ids of the sessions that have that as a further routing id; a view, not to be kept."""
+        """The ids of the sessions that have that as a further routing id; do not keep the set: it may change."""
         return self._sharing.get(routing_id, _NONE)
 
-    def is_shared(self, routing_id: str, beside: str | None = None) -> bool:
+    def is_shared(self, routing_id: str, other_than: str | None = None) -> bool:
         """See :class:`EventFold`."""
-        return any(each != beside for each in self.sharing(routing_id))
+        return any(each != other_than for each in self.sharing(routing_id))
 
     def sessions_at(self, routing_id: str) -> set[str]:
         """The ids of the sessions that objects sent to ``routing_id`` are for."""

@@ -90,7 +90,7 @@ def test_a_session_that_ends_while_it_waits_leaves_nothing_behind() -> None:
     assert len(network.events(ev.ServiceRegistered)) == len(network.events(ev.ServiceUnregistered)) == begun
     assert len(network.events(ev.SessionClosed)) == 1
     assert network.registry.spending.waiting == 0
-    assert not network.registry.spending._due
+    assert not network.registry.spending._checks
     assert network.registry.spending._call is None
     assert not network.registry.state.sessions
 
@@ -160,7 +160,7 @@ def test_who_waits_and_leaves_again_and_again_leaves_nothing_behind() -> None:
     last.send({"event": "routing/subscribe"})
     assert last.names() == []
     network.reactor.advance(1.0)
-    assert len(network.registry.spending._due) == 1
+    assert len(network.registry.spending._checks) == 1
     # What was deferred and never written costs nothing.
     network.reactor.pump([1.0] * 75)
     assert last.names()[0] == "routing/subscribe/reply"

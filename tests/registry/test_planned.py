@@ -6,7 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from bussrv import events as ev
 from bussrv.journal.record import Stamped
-from bussrv.registry.planned import Planned
+from bussrv.registry.planned import PlannedState
 from bussrv.registry.state import RegistryState
 from tests.registry.test_state import INTERESTS, ROUTING_IDS, SESSIONS
 
@@ -23,7 +23,7 @@ class PlannedMachine(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.planned = Planned(RegistryState())
+        self.planned = PlannedState(RegistryState())
         self.state, self.expected = RegistryState(), RegistryState()
         self.pending = []
         self.time = 0
@@ -90,7 +90,7 @@ class PlannedMachine(RuleBasedStateMachine):
         if stamped is None:
             self.planned.discard(session)
             return
-        self.planned.settle(session, stamped)
+        self.planned.apply_durable(session, stamped)
         for each in stamped:
             self.state.apply(each.event, each.time)
 
@@ -105,7 +105,7 @@ class PlannedMachine(RuleBasedStateMachine):
 
     def happens(self, event, is_overtaken):
         stamped = self.stamp(event)
-        self.planned.happened(stamped)
+        self.planned.apply_fact(stamped)
         for state in (self.state, self.expected):
             state.apply(event, stamped.time)
         for each in self.pending:
@@ -164,8 +164,8 @@ class PlannedMachine(RuleBasedStateMachine):
         assert found.own_services == expected.own_services
         for routing_id in ROUTING_IDS:
             assert found.owner(routing_id) == expected.owner(routing_id)
-            for beside in (None, *SESSIONS):
-                assert found.is_shared(routing_id, beside) == expected.is_shared(routing_id, beside)
+            for other_than in (None, *SESSIONS):
+                assert found.is_shared(routing_id, other_than) == expected.is_shared(routing_id, other_than)
         for session in SESSIONS:
             assert found.session(session) == expected.session(session)
             assert found.provided_by(session) == expected.provided_by(session)
