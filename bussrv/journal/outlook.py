@@ -95,7 +95,7 @@ class Growth:
 
     :param space: how much room there is, and how much was written.
     :param closed: the seals of the segments that are closed.
-    :param retain_age: as in :class:`bussrv.journal.upkeep.Policy`; so is ``retain_bytes``.
+    :param retain_age: as in :class:`bussrv.journal.upkeep.UpkeepPolicy`; so is ``retain_bytes``.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Retention: which segments of a journal are removed, and in which steps.
 
-A removal is said in the manifest, then in the journal, and is done when both are on the disk: oldest first, and the
-next one only when the one before is gone, so that what is left has no gap. A crash in between is made good by the next
-boot, which then says it in the journal a second time.
+A removal takes three steps: a line in the manifest, a ``journal.pruned`` record in the journal, and, when both are on the
+disk, the removal of the file. Segments are removed in order, the oldest first, so the journal never has a gap. If the
+server crashes between the steps, the next boot repeats the record and finishes the removal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Saying in the manifest of a journal how far its segments go."""
+"""Sealing: adds digests of segments, and removals, to the manifest of a journal."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Sealer:
         return True
 
     def seal(self, extents: Sequence[Extent], *, closed: bool) -> list[tuple[Seal, str]]:
-        """Seal segments as far as they go.
+        """Seal segments up to their present ends.
 
         :param closed: whether nothing more will be written to them.
         :returns: the seals, each with the hash of its line.

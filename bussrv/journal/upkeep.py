@@ -1,10 +1,13 @@
-"""The upkeep of a journal: seals, the end of segments that are due, compression, retention.
+"""The upkeep of a journal: work on its segments besides writing records.
 
-The writer thread looks after it between two batches. What takes long (compressing, removing) is done by a thread of its
-own, one after the other.
+1. A segment ends when it is due, or when somebody asks for it.
+2. A segment is sealed when it has its first records, again every ``seal_interval`` seconds while records come, and for
+   the last time when it has ended. It is *closed* then: nothing is written to it any more.
+3. A closed segment is made read-only, and compressed if the operator wants that.
+4. Retention removes the oldest closed segments.
 
-A segment is sealed when its first records are in it, again every ``seal_interval`` seconds while records come, and for
-the last time when it is closed. Only what is sealed as closed is compressed or removed.
+The writer thread does this between two batches of records. Compressing and removing take long: a background thread does
+them, one after the other.
 """
 
 from __future__ import annotations
@@ -30,13 +33,14 @@ from bussrv.journal.segment import Extent, first_seq, is_compressed, is_there, l
 log = Logger()
 
 
-class Policy(Struct, frozen=True, kw_only=True):
-    """The options for segments.
+class UpkeepPolicy(Struct, frozen=True, kw_only=True):
+    """The options for the upkeep of segments.
 
     :ivar seal_interval: seconds between two seals of a segment that grows.
     :ivar compress: whether closed segments are compressed.
-    :ivar retain_age: how many seconds after its last record a segment may be removed; ``None``: never.
-    :ivar retain_bytes: how large the journal may be before its oldest segments are removed; ``None``: any size.
+    :ivar retain_age: seconds after its last record at which a closed segment is removed; ``None``: never.
+    :ivar retain_bytes: bytes of all segments on the disk. Beyond it the oldest closed segments are removed; ``None``:
+        any size.
     """
 
     seal_interval: float = 60.0
@@ -46,11 +50,12 @@ class Policy(Struct, frozen=True, kw_only=True):
 
 
 class Upkeep:
-    """Looks after a journal directory that is open for writing.
+    """The upkeep of a journal directory that is open for writing.
 
-    :param manifest: what was there when the directory was opened.
-    :param unsealed: segments that an earlier boot did not come to seal as closed.
-    :param later: runs a function in the background, one after the other.
+    :param sealer: adds seals to the manifest.
+    :param manifest: the manifest as it was when the directory was opened.
+    :param unsealed: segments that have ended, but that an earlier boot did not seal as closed.
+    :param later: runs functions in the background, one after the other.
     """
 
     def __init__(
@@ -60,7 +65,7 @@ class Upkeep:
         *,
         manifest: Manifest,
         unsealed: Iterable[Extent],
-        policy: Policy,
+        policy: UpkeepPolicy,
         clock: Clock,
         later: Later,
         files: Files = FILES,
@@ -81,46 +86,50 @@ class Upkeep:
             later=later,
             files=files,
         )
+        # The last seal of each closed segment, by the number of the segment.
         self._closed = {seal.segment: seal for seal in manifest.closed()}
+        # Segments that have ended, and are not sealed as closed yet.
         self._ended = list(unsealed)
+        # The part of the growing segment that is sealed; ``None``: nothing is.
         self._sealed: Extent | None = None
-        self._next_look = 0
+        # Times of the monotonic clock, in microseconds.
+        self._next_work = 0
         self._seal_due = 0
         self._is_failing = False
         self._is_stopped = False
-        self._looking = threading.Lock()
+        self._working = threading.Lock()
 
     def begin(self) -> None:
-        """Do what an earlier boot left undone with segments that are closed.
+        """Make closed segments read-only, and compress them, if an earlier boot did not come to do so.
 
         :raises JournalError: if the directory cannot be read.
         """
         paths = {first_seq(path): path for path in list_segments(self._directory)}
         for number, seal in self._closed.items():
             if number in paths and not is_compressed(paths[number]):
-                self._later(partial(self._put_away, seal, compress=self._policy.compress))
+                self._later(partial(self._finish, seal, compress=self._policy.compress))
 
-    def look(self, writer: BatchWriter, *, at_end: bool = False) -> None:
-        """Do everything that is due. A failure is logged, and the work is tried again.
+    def do_due_work(self, writer: BatchWriter, *, at_end: bool = False) -> None:
+        """End, seal and remove segments if that is due. A failure is logged, and the work is tried again later.
 
-        :param at_end: nothing more will be written.
+        :param at_end: whether the server stops: nothing more will be written. Slow work is left to the next boot.
         """
-        with self._looking:
-            if not self._is_stopped and (at_end or self._is_time(writer)):
-                self._look(writer, at_end)
+        with self._working:
+            if not self._is_stopped and (at_end or self._is_work_due(writer)):
+                self._do_due_work(writer, at_end)
 
     def stop(self) -> None:
-        """Do nothing any more. When this returns, nothing is under way but what runs in the background."""
-        with self._looking:
+        """Do no more work. When this returns, the writer thread does none; work in the background may still run."""
+        with self._working:
             self._is_stopped = True
 
-    def _is_time(self, writer: BatchWriter) -> bool:
-        if self._clock.mono() >= self._next_look:
+    def _is_work_due(self, writer: BatchWriter) -> bool:
+        if self._clock.mono() >= self._next_work:
             return True
         return not self._is_failing and (bool(writer.closed) or self._is_unsealed(writer))
 
-    def _look(self, writer: BatchWriter, at_end: bool) -> None:
-        self._next_look = self._clock.mono() + int(PULSE * 1_000_000)
+    def _do_due_work(self, writer: BatchWriter, at_end: bool) -> None:
+        self._next_work = self._clock.mono() + int(PULSE * 1_000_000)
         try:
             is_asked = self._end_segment(writer)
             self._seal(writer, at_end)
@@ -130,7 +139,7 @@ class Upkeep:
             if not at_end:
                 self._retention.look(writer, self._closed)
         except Exception as error:
-            # Changes of the registry go on after any failure.
+            # Records are written after any failure of the upkeep.
             if not self._is_failing:
                 log.error("journal: upkeep failed, it is tried again: {error}", error=error)
             self._is_failing = True
@@ -140,13 +149,13 @@ class Upkeep:
             self._is_failing = False
 
     def _is_unsealed(self, writer: BatchWriter) -> bool:
-        """Whether nothing of the segment that is being written is sealed yet."""
+        """Whether no part of the growing segment is sealed yet."""
         if writer.segment is None:
             return False
         return self._sealed is None or self._sealed.segment != writer.segment
 
     def _end_segment(self, writer: BatchWriter) -> bool:
-        """End the segment if it is due. :returns: whether somebody asked for it."""
+        """End the growing segment if it is due. :returns: whether somebody asked for it, by a file named ``MARKER``."""
         is_asked = (self._directory / MARKER).exists()
         try:
             if is_asked:
@@ -163,7 +172,7 @@ class Upkeep:
             log.critical(
                 "journal: somebody removed the manifest of {directory}; a new one is begun", directory=self._directory
             )
-            # Nothing is sealed any more, and a segment that is gone as well cannot be.
+            # No segment is sealed in the new manifest. A segment that was removed with the old one cannot be sealed.
             self._ended = [each for each in self._ended if is_there(self._directory, each.segment)]
             self._closed = {}
             self._sealed = None
@@ -174,16 +183,16 @@ class Upkeep:
 
     def _seal_closed(self, at_end: bool) -> None:
         for extent in self._ended:
-            # That may have failed when it ended, or never have come to pass in an earlier boot.
+            # A sync may have failed when the segment ended, or an earlier boot crashed before it.
             closed.sync(self._directory / segment_name(extent.segment), self._files)
         for seal, seal_hash in self._sealer.seal(self._ended, closed=True):
-            _tell(seal, seal_hash)
+            _log_seal(seal, seal_hash)
             self._closed[seal.segment] = seal
             if at_end:
                 # Slow work is left to the next boot.
-                self._put_away(seal, compress=False)
+                self._finish(seal, compress=False)
             else:
-                self._later(partial(self._put_away, seal, compress=self._policy.compress))
+                self._later(partial(self._finish, seal, compress=self._policy.compress))
         self._ended = []
 
     def _seal_growing(self, writer: BatchWriter) -> None:
@@ -191,11 +200,12 @@ class Upkeep:
         extent = writer.extent()
         if extent is not None and extent != self._sealed:
             ((seal, seal_hash),) = self._sealer.seal([extent], closed=False)
-            _tell(seal, seal_hash)
+            _log_seal(seal, seal_hash)
             self._sealed = extent
         self._seal_due = self._clock.mono() + int(self._policy.seal_interval * 1_000_000)
 
-    def _put_away(self, seal: Seal, *, compress: bool) -> None:
+    def _finish(self, seal: Seal, *, compress: bool) -> None:
+        """Make a closed segment read-only, and compress it if ``compress``. Does nothing if it is gone already."""
         path = self._directory / segment_name(seal.segment)
         try:
             closed.make_read_only(path, self._files)
@@ -204,9 +214,9 @@ class Upkeep:
         except FileNotFoundError:
             return
         except (OSError, JournalError) as error:
-            log.error("journal: {path} cannot be put away: {error}", path=path, error=error)
+            log.error("journal: {path} cannot be made read-only or compressed: {error}", path=path, error=error)
 
 
-def _tell(seal: Seal, seal_hash: str) -> None:
-    """An auditor with the hash of a seal, such as from the log, notices when the journal is cut off before it."""
+def _log_seal(seal: Seal, seal_hash: str) -> None:
+    """Log the hash of a seal. An auditor who has it notices if the journal was cut off before that seal."""
     log.info("journal: sealed {what}: {hash}", what=in_words(seal), hash=seal_hash)

@@ -155,13 +155,13 @@ class FileJournal:
                 open_ = False
             self._commit([entry for entry in entries if entry is not None])
             if self._upkeep is not None:
-                self._upkeep.look(self._writer)
+                self._upkeep.do_due_work(self._writer)
         try:
             self._writer.close()
         except OSError as error:
             log.error("journal: closing failed: {error}", error=error)
         if self._upkeep is not None:
-            self._upkeep.look(self._writer, at_end=True)
+            self._upkeep.do_due_work(self._writer, at_end=True)
         self._reactor.callFromThread(self._tell_closed)
 
     def _next_batch(self) -> list[Entry | None]:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from bussrv.errors import BadValue, ConfigError
 from bussrv.interfaces import IHostedService, IWireFormat
 from bussrv.journal.batch import Rotation
-from bussrv.journal.upkeep import Policy
+from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.options import Option, rows
 from bussrv.server.journal import JournalConfig
 from bussrv.server.option_table import JOURNAL, ServerOptions, table
@@ -111,7 +111,7 @@ def _journal(own: ServerOptions, directory: Path) -> JournalConfig:
         directory=directory,
         sync=own.journal_sync,
         rotation=Rotation(bytes=own.journal_segment_bytes, age=own.journal_segment_age),
-        policy=Policy(
+        policy=UpkeepPolicy(
             seal_interval=own.journal_seal_interval,
             compress=own.journal_compress,
             retain_age=own.journal_retain_age,

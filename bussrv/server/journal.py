@@ -28,7 +28,7 @@ from bussrv.journal.recovery import Damaged, Recovered, recover
 from bussrv.journal.salvage import salvage
 from bussrv.journal.sealing import Sealer
 from bussrv.journal.space import Space
-from bussrv.journal.upkeep import Policy, Upkeep
+from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
 from bussrv.journal.writer import FileJournal
 from bussrv.registry.fold import RegistryFold
 from bussrv.registry.state import RegistryState
@@ -49,7 +49,7 @@ class JournalConfig(Struct, frozen=True, kw_only=True):
     directory: Path
     sync: SyncMode = "always"
     rotation: Rotation = Rotation()
-    policy: Policy = Policy()
+    policy: UpkeepPolicy = UpkeepPolicy()
     key: Path | None = None
     pseudonyms: Path | None = None
     salvage: bool = False

@@ -14,7 +14,7 @@ from typing import Any, get_args
 from bussrv.errors import BadValue
 from bussrv.interfaces import IHostedService, IWireFormat
 from bussrv.journal.batch import Rotation, SyncMode
-from bussrv.journal.upkeep import Policy
+from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.options import (
     BYTES,
     FILE,
@@ -192,7 +192,7 @@ class ServerOptions:
         "Seconds after which a segment that has records ends. The next record begins another one.",
     )
     journal_seal_interval: float = JOURNAL.time(
-        Policy().seal_interval,
+        UpkeepPolicy().seal_interval,
         "Seconds between two seals of a growing segment. Records after the last seal are not sealed yet.",
     )
     journal_key: Path | None = JOURNAL.option(
@@ -213,19 +213,19 @@ class ServerOptions:
     )
     journal_compress: bool = JOURNAL.option(
         FLAG,
-        Policy().compress,
+        UpkeepPolicy().compress,
         "Compress closed segments.",
     )
     journal_retain_age: float | None = JOURNAL.option(
         SECONDS,
-        Policy().retain_age,
+        UpkeepPolicy().retain_age,
         "Seconds after its last record at which a closed segment is removed.",
         unset="never",
         example=31_536_000.0,
     )
     journal_retain_bytes: int | None = JOURNAL.option(
         BYTES,
-        Policy().retain_bytes,
+        UpkeepPolicy().retain_bytes,
         "Bytes of all segments, as they are stored. Beyond it the oldest closed segments are removed.",
         unset="never",
         example=10 << 30,

@@ -13,7 +13,7 @@ from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.record import Stamped
 from bussrv.journal.recovery import recover
 from bussrv.journal.sealing import Sealer
-from bussrv.journal.upkeep import Policy, Upkeep
+from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
 from bussrv.registry.fold import RegistryFold
 from bussrv.synth.attacker import Attack
 from bussrv.synth.faults import Distortion, Fault
@@ -66,7 +66,7 @@ def write_journal(
     :raises OSError: if it cannot be written.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    keeper = _Keeper(directory, key, Policy(compress=compress), rotation or Rotation())
+    keeper = _Keeper(directory, key, UpkeepPolicy(compress=compress), rotation or Rotation())
     distortion = Distortion(faults, EACH, events, seed, keeper.write)
     keeper.world = World(server, seed, begin, distortion.write, uptime, attacks)
     made = keeper.world.run(events)
@@ -83,7 +83,7 @@ class _Keeper:
         self,
         directory: Path,
         key: PrivateKey | None,
-        policy: Policy,
+        policy: UpkeepPolicy,
         rotation: Rotation,
     ) -> None:
         self._directory = directory
@@ -108,14 +108,14 @@ class _Keeper:
         self._commit()
         if self._writer is not None and self._upkeep is not None:
             self._writer.close()
-            self._upkeep.look(self._writer, at_end=True)
+            self._upkeep.do_due_work(self._writer, at_end=True)
 
     def _commit(self) -> None:
         if self._writer is None or self._upkeep is None:
             return
         self._writer.commit(self._entries)
         self._entries = []
-        self._upkeep.look(self._writer)
+        self._upkeep.do_due_work(self._writer)
 
     def _begin_boot(self) -> None:
         """After a crash, go by what is on the disk."""

@@ -16,7 +16,7 @@ from bussrv.journal.batch import Rotation
 from bussrv.journal.keys import PrivateKey
 from bussrv.journal.record import Stamped
 from bussrv.journal.segment import compressed_path, is_compressed, list_segments, segment_name
-from bussrv.journal.upkeep import Policy
+from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.synth.journal import BEGIN
 from bussrv.synth.world import HOUR, MINUTE, SECOND, World
 from tests.inspection.journals import KEY, NEXT_KEY, House, small_snapshots
@@ -50,7 +50,7 @@ class Shape:
     key: PrivateKey | None = KEY
     next_key: PrivateKey | None = None
     seals: bool = True
-    policy: Policy = Policy(seal_interval=2.0)  # noqa: RUF009 - frozen
+    policy: UpkeepPolicy = UpkeepPolicy(seal_interval=2.0)  # noqa: RUF009 - frozen
     rotation: Rotation = Rotation()  # noqa: RUF009 - frozen
     segment: int | None = None
     part: int = 1000
@@ -142,7 +142,7 @@ def clean_shape(seed: int) -> Shape:
         key=key,
         next_key=NEXT_KEY if key is KEY and uptime < MINUTE and choose.random() < 0.5 else None,
         seals=key is not None or choose.random() < 0.6,
-        policy=Policy(
+        policy=UpkeepPolicy(
             seal_interval=choose.choice((0.5, 2.0, 60.0)),
             compress=choose.random() < 0.4,
             retain_age=15.0 if retention == 1 else None,

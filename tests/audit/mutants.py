@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bussrv.journal.chain import line_hash
-from bussrv.journal.upkeep import Policy
+from bussrv.journal.upkeep import UpkeepPolicy
 from tests import tampering
 from tests.audit.days import RUNNING, Shape, write_days
 from tests.tampering import Copy, flipped
@@ -29,10 +29,10 @@ INTEGRITY = frozenset(
 
 SHAPES = {
     "signed": Shape(segment=25),
-    "compressed": Shape(segment=25, policy=Policy(seal_interval=2.0, compress=True)),
+    "compressed": Shape(segment=25, policy=UpkeepPolicy(seal_interval=2.0, compress=True)),
     "unsigned": Shape(segment=25, key=None),
     # Of the last segment, only the first records are sealed.
-    "growing": Shape(segment=30, batch=3, end=RUNNING, policy=Policy(seal_interval=600.0)),
+    "growing": Shape(segment=30, batch=3, end=RUNNING, policy=UpkeepPolicy(seal_interval=600.0)),
     # No manifest at all.
     "chain": Shape(segment=25, key=None, seals=False),
 }

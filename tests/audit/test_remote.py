@@ -12,7 +12,7 @@ from bussrv.audit.reading.sources import size_of, take_snapshot
 from bussrv.errors import JournalError
 from bussrv.journal.batch import Rotation
 from bussrv.journal.segment import is_compressed, list_segments
-from bussrv.journal.upkeep import Policy
+from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.synth.journal import write_journal
 from tests.audit.days import Shape, write_days
 from tests.audit.ingested import ingested
@@ -30,7 +30,7 @@ def test_urls_give_what_directories_give(spark: SparkSession, tmp_path: Path) ->
     """Signed, compressed, damaged, with a segment missing, with a record that a crash left unfinished, and under names
     that Spark would take for patterns; one journal by its directory, as before."""
     hall = write_days(
-        tmp_path / "the hall [1] {a,b} ä%20", Shape(events=160, segment=40, policy=Policy(compress=True)), "hall"
+        tmp_path / "the hall [1] {a,b} ä%20", Shape(events=160, segment=40, policy=UpkeepPolicy(compress=True)), "hall"
     )
     barn = tmp_path / "barn"
     write_journal(barn, events=2500, server="barn", rotation=Rotation(bytes=40_000))

@@ -12,7 +12,7 @@ import pyspark
 import pytest
 
 from bussrv.audit.job import FINDINGS
-from bussrv.journal.upkeep import Policy
+from bussrv.journal.upkeep import UpkeepPolicy
 from tests.audit import far_reading
 from tests.audit.commands import JOB, Started
 from tests.audit.conftest import Rows
@@ -39,7 +39,7 @@ def written(root: Path, mutations: Sequence[Mutation]) -> list[str]:
     """Journals that were tampered with, some that were not, and one with a large segment."""
     directories = [each.directory for each in write_mutants(root, mutations).values()]
     directories += [write_days(root / f"clean-{seed}", clean_shape(seed), f"clean-{seed}", seed) for seed in range(12)]
-    large = Shape(events=1500, key=KEY, policy=Policy(seal_interval=60.0))
+    large = Shape(events=1500, key=KEY, policy=UpkeepPolicy(seal_interval=60.0))
     directories.append(write_days(root / "large", large, "large"))
     return [*map(str, directories)]
 

@@ -28,7 +28,7 @@ from bussrv.journal.recovery import Damaged, recover
 from bussrv.journal.salvage import salvage
 from bussrv.journal.sealing import MARKER, Sealer
 from bussrv.journal.segment import segment_name
-from bussrv.journal.upkeep import Policy, Upkeep
+from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
 from bussrv.registry.fold import RegistryFold
 from bussrv.values import ModeInterest, RuleInterest
 
@@ -110,7 +110,7 @@ class Boot:
             sealer,
             manifest=manifest,
             unsealed=recovered.unsealed,
-            policy=Policy(**policy),
+            policy=UpkeepPolicy(**policy),
             clock=clock,
             later=lambda put_away: put_away(),
         )
@@ -134,13 +134,13 @@ class Boot:
             self._writer.commit([entry])
         except OSError:
             assert self.disk.is_full
-        self._upkeep.look(self._writer)
+        self._upkeep.do_due_work(self._writer)
         self.clock.advance(STEP)
 
     def stop(self) -> None:
         self(ev.ServerStopped())
         self._writer.close()
-        self._upkeep.look(self._writer, at_end=True)
+        self._upkeep.do_due_work(self._writer, at_end=True)
 
 
 def write_whole(directory: Path) -> None:

@@ -20,7 +20,7 @@ from bussrv.journal.record import Record, Stamped
 from bussrv.journal.recovery import recover
 from bussrv.journal.sealing import MARKER, Sealer
 from bussrv.journal.segment import list_segments
-from bussrv.journal.upkeep import Policy, Upkeep
+from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
 from bussrv.registry.fold import RegistryFold
 from bussrv.registry.snapshot import snapshot
 from bussrv.registry.state import RegistryState
@@ -110,7 +110,7 @@ class House:
         *,
         key: PrivateKey | None = None,
         seals: bool = True,
-        policy: Policy = Policy(),  # noqa: B008 - frozen
+        policy: UpkeepPolicy = UpkeepPolicy(),  # noqa: B008 - frozen
         rotation: Rotation = Rotation(),  # noqa: B008 - frozen
         seed: int = 0,
         server: str = "hall",
@@ -203,7 +203,7 @@ class House:
 
     def look(self) -> None:
         if self._upkeep is not None:
-            self._upkeep.look(self.writer)
+            self._upkeep.do_due_work(self.writer)
 
     def go_on(self, count: int, *, batch: int = 3) -> None:
         """Write ``count`` events of the house."""
@@ -228,7 +228,7 @@ class House:
         """Nothing more is written."""
         self.writer.close()
         if self._upkeep is not None:
-            self._upkeep.look(self.writer, at_end=True)
+            self._upkeep.do_due_work(self.writer, at_end=True)
 
     def crash(self, torn: bytes = b"") -> None:
         """Stop without a word; ``torn`` is what it had begun to write."""
@@ -260,7 +260,7 @@ def clean_journal(directory: Path, seed: int) -> House:
         directory,
         key=choose.choice((None, KEY)) if seals else None,
         seals=seals,
-        policy=Policy(
+        policy=UpkeepPolicy(
             seal_interval=choose.choice((1.0, 5.0, 60.0)),
             compress=choose.random() < 0.4,
             retain_age=choose.choice((None, None, 20.0)),

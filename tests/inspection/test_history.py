@@ -24,7 +24,7 @@ from bussrv.journal.moments import END, Moment, parse_moment
 from bussrv.journal.reading import read_header
 from bussrv.journal.record import Record, parse_time
 from bussrv.journal.segment import first_seq, list_segments
-from bussrv.journal.upkeep import Policy
+from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.registry.snapshot import Snapshot, snapshot
 from bussrv.registry.state import RegistryState
 from tests.inspection.journals import House, small_snapshots
@@ -172,7 +172,7 @@ SECOND = 1_000_000
 def long(tmp_path_factory: pytest.TempPathFactory) -> House:
     house = House(
         tmp_path_factory.mktemp("long") / "journal",
-        policy=Policy(compress=True),
+        policy=UpkeepPolicy(compress=True),
         rotation=Rotation(bytes=40_000, age=1e6),
         remembers=True,
         seed=3,

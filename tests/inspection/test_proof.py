@@ -27,7 +27,7 @@ from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.recovery import recover
 from bussrv.journal.sealing import MARKER, Sealer
 from bussrv.journal.segment import list_segments, segment_name
-from bussrv.journal.upkeep import Policy, Upkeep
+from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
 from bussrv.journal.verify import verify
 from bussrv.journal.writer import FileJournal
 from bussrv.registry.fold import RegistryFold
@@ -210,7 +210,7 @@ def test_verify_waits_for_a_seal_that_is_being_made(house: House, monkeypatch: p
 
 
 def test_verify_goes_on_behind_what_retention_removes_meanwhile(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    house._policy = Policy(retain_age=5.0)
+    house._policy = UpkeepPolicy(retain_age=5.0)
     house.boot()
     house.go_on(3)
     real = module.scan
@@ -231,7 +231,7 @@ def test_verify_goes_on_behind_what_retention_removes_meanwhile(house: House, mo
 def test_verify_while_a_server_writes(house: House, key: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments end, are compressed and are removed while it looks."""
     monkeypatch.setattr(module, "PATIENCE", 20.0)
-    policy = Policy(compress=True, retain_bytes=12_000)
+    policy = UpkeepPolicy(compress=True, retain_bytes=12_000)
     server = Server(house.directory, key, policy, Rotation(bytes=1500))
     pause = threading.Event()
 
@@ -263,7 +263,7 @@ class Server:
     """A journal that is open for writing, in this process; the lock of the directory is held."""
 
     def __init__(
-        self, directory: Path, key: Path | None, policy: Policy | None = None, rotation: Rotation | None = None
+        self, directory: Path, key: Path | None, policy: UpkeepPolicy | None = None, rotation: Rotation | None = None
     ) -> None:
         self.reactor = FakeReactor()
         self._lock = JournalLock(directory)
@@ -274,8 +274,8 @@ class Server:
         private = None if key is None else read_private(key)
         sealer = Sealer(directory, "hall", manifest=manifest, key=private, clock=clock)
         upkeep = Upkeep(
-            directory, sealer, manifest=manifest, unsealed=recovered.unsealed, policy=policy or Policy(), clock=clock,
-            later=lambda function: function(),
+            directory, sealer, manifest=manifest, unsealed=recovered.unsealed, policy=policy or UpkeepPolicy(),
+            clock=clock, later=lambda function: function(),
         )  # fmt: skip
         writer = BatchWriter(
             directory, "hall", "boot", recovered=recovered, fold=fold, sync="always", clock=clock,

@@ -7,7 +7,7 @@ from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.recovery import recover
 from bussrv.journal.sealing import Sealer
 from bussrv.journal.segment import list_segments
-from bussrv.journal.upkeep import Policy, Upkeep
+from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
 from bussrv.registry.fold import RegistryFold
 from tests.journal.support import Disk, FakeClock, stamp, writer
 
@@ -35,7 +35,7 @@ class Kept:
             self.sealer,
             manifest=manifest,
             unsealed=recovered.unsealed,
-            policy=policy or Policy(),
+            policy=policy or UpkeepPolicy(),
             clock=self.clock,
             later=later,
             files=self.disk,
@@ -54,7 +54,7 @@ class Kept:
     def write(self, *names):
         """A batch, and the look behind it."""
         self.writer.commit([make_entry([stamp(ev.AuthSucceeded(actor=name), self.clock)]) for name in names])
-        self.upkeep.look(self.writer)
+        self.upkeep.do_due_work(self.writer)
 
     def idle(self, seconds=0.0):
         """Nothing comes for some time, and then still nothing."""
@@ -65,7 +65,7 @@ class Kept:
         """Stop in an orderly way."""
         self.write()
         self.writer.close()
-        self.upkeep.look(self.writer, at_end=True)
+        self.upkeep.do_due_work(self.writer, at_end=True)
 
 
 def entries(directory, kind):

@@ -15,13 +15,13 @@ from bussrv.journal.batch import Rotation
 from bussrv.journal.digests import digest_of
 from bussrv.journal.reading import segments as readable
 from bussrv.journal.segment import COMPRESSED_SUFFIX, list_segments
-from bussrv.journal.upkeep import Policy
+from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.journal.verify import verify
 from bussrv.journal.writer import FileJournal
 from tests.journal.kept import Kept, names, seals, segments
 from tests.journal.support import PATIENCE, Disk, FakeReactor, actors, note
 
-COMPRESS = Policy(compress=True)
+COMPRESS = UpkeepPolicy(compress=True)
 
 
 class Crash(BaseException):
@@ -159,7 +159,7 @@ def test_a_copy_that_a_crash_left_is_made_anew(tmp_path, left):
     assert actors(tmp_path) == ["a", "b", "c"]
 
 
-def test_what_is_gone_already_needs_not_be_put_away(tmp_path):
+def test_a_segment_that_is_gone_is_not_finished(tmp_path):
     waiting = []
     kept = Kept(tmp_path, rotation=Rotation(bytes=1), policy=COMPRESS, later=waiting.append)
     kept.write("a")
@@ -185,7 +185,7 @@ def test_the_writer_does_not_wait_for_what_takes_long(tmp_path):
     is_free = threading.Event()
     background = ThreadPoolExecutor(1)
     background.submit(is_free.wait, PATIENCE)
-    policy = Policy(compress=True, retain_bytes=3000)
+    policy = UpkeepPolicy(compress=True, retain_bytes=3000)
     kept = Kept(tmp_path, rotation=Rotation(bytes=1000), policy=policy, later=background.submit)
     reactor = FakeReactor()
     journal = FileJournal(kept.writer, reactor, kept.upkeep)

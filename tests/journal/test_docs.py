@@ -104,7 +104,7 @@ def test_the_names_are_those_of_the_code(tmp_path):
 
 
 def test_the_numbers_are_those_of_the_code():
-    rotation, policy = batch.Rotation(), upkeep.Policy()
+    rotation, policy = batch.Rotation(), upkeep.UpkeepPolicy()
     assert f"has reached {rotation.bytes >> 20} MiB" in flat(PAGE)
     assert (rotation.age, policy.seal_interval, batch.SYNC_INTERVAL, batch.PULSE) == (3600, 60, 1, 1)
     assert f"about {fold.STATE_BYTES >> 10} KiB" in PAGE

@@ -17,7 +17,7 @@ from bussrv.journal.evidence.findings import Finding
 from bussrv.journal.reading import NO_FOLD
 from bussrv.journal.recovery import Damaged, recover
 from bussrv.journal.scan import scan
-from bussrv.journal.upkeep import Policy
+from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.journal.verify import verify
 from tests import tampering
 from tests.inspection.journals import KEY, House, small_snapshots
@@ -70,7 +70,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             base / kind,
             key=KEY if kind == "signed" else None,
             seals=kind != "chain",
-            policy=Policy(seal_interval=2.0),
+            policy=UpkeepPolicy(seal_interval=2.0),
             seed=7,
         )
         with small_snapshots(300):

@@ -20,7 +20,7 @@ from bussrv.journal.reading import read_end, read_journal
 from bussrv.journal.recovery import recover
 from bussrv.journal.regular import NotRegular, read_compressed, read_regular, read_whole
 from bussrv.journal.segment import list_segments
-from bussrv.journal.upkeep import Policy
+from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.journal.verify import verify
 from bussrv.registry.fold import RegistryFold
 from tests.journal.kept import Kept
@@ -102,7 +102,7 @@ def test_a_link_to_a_regular_file_is_followed_but_not_emptied(tmp_path):
 
 
 def test_a_compressed_file_is_closed_with_what_it_is_read_from(tmp_path):
-    kept = Kept(tmp_path, rotation=Rotation(bytes=1), policy=Policy(compress=True))
+    kept = Kept(tmp_path, rotation=Rotation(bytes=1), policy=UpkeepPolicy(compress=True))
     kept.write("a")
     kept.write("b")
     kept.idle(1)

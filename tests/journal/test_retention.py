@@ -8,7 +8,7 @@ from bussrv.journal import closed
 from bussrv.journal.batch import Rotation
 from bussrv.journal.manifest import Pruned, Seal
 from bussrv.journal.segment import list_segments
-from bussrv.journal.upkeep import Policy
+from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.journal.verify import verify
 from tests.journal.kept import Kept, entries, names, pruned, segments
 from tests.journal.support import Disk, every_record, replay
@@ -16,7 +16,7 @@ from tests.journal.support import Disk, every_record, replay
 EACH = Rotation(bytes=1)
 DAY = 86_400
 YEARS = Rotation(age=1000.0 * DAY)
-TWO_OF_THREE = Policy(retain_age=1.5 * DAY)
+TWO_OF_THREE = UpkeepPolicy(retain_age=1.5 * DAY)
 """Of three days, the third is kept."""
 
 
@@ -56,7 +56,7 @@ def test_what_is_more_than_is_to_be_kept_is_removed_oldest_first(tmp_path):
     clock = without_retention(tmp_path, *(letter * 10_000 for letter in "abcdef"))
     sizes = [closed.stored_size(path) for path in list_segments(tmp_path)]
     # What is said of it takes some bytes, too.
-    kept = Kept(tmp_path, clock=clock, rotation=YEARS, policy=Policy(retain_bytes=sum(sizes[3:]) + 5_000))
+    kept = Kept(tmp_path, clock=clock, rotation=YEARS, policy=UpkeepPolicy(retain_bytes=sum(sizes[3:]) + 5_000))
     for _ in range(3):
         kept.idle(1)
     assert (pruned(tmp_path), announced(tmp_path)) == ([1, 2, 3], [1, 2, 3])
@@ -80,7 +80,7 @@ def test_the_manifest_and_the_journal_say_the_same_of_it(tmp_path):
 
 
 def test_the_active_segment_stays_however_old_and_large_it_is(tmp_path):
-    kept = Kept(tmp_path, policy=Policy(retain_age=1.0, retain_bytes=1))
+    kept = Kept(tmp_path, policy=UpkeepPolicy(retain_age=1.0, retain_bytes=1))
     kept.write("a", "b")
     kept.idle(DAY)
     kept.idle(1)
@@ -95,7 +95,7 @@ def test_what_is_not_sealed_stays_and_so_does_what_is_behind_it(tmp_path):
     kept.disk.failing = {"open"}
     kept.write("b")
     kept.upkeep.stop()
-    kept = Kept(tmp_path, clock=clock, rotation=EACH, policy=Policy(retain_age=1.0))
+    kept = Kept(tmp_path, clock=clock, rotation=EACH, policy=UpkeepPolicy(retain_age=1.0))
     kept.disk.failing = {"open"}
     for name in "cd":
         kept.clock.advance(DAY)
@@ -139,14 +139,14 @@ def test_without_a_policy_nothing_is_removed(tmp_path):
 def test_nothing_is_removed_before_the_journal_says_so(tmp_path):
     clock = without_retention(tmp_path, *"abc")
     kept = Kept(tmp_path, clock=clock, rotation=YEARS, policy=TWO_OF_THREE)
-    kept.upkeep.look(kept.writer)
+    kept.upkeep.do_due_work(kept.writer)
     assert (pruned(tmp_path), segments(tmp_path)) == ([1, 2], [1, 2, 3])
     kept.disk.failing = {"create"}
     for _ in range(3):
         kept.clock.advance(1)
         with pytest.raises(OSError, match="Input/output"):
             kept.writer.commit([])
-        kept.upkeep.look(kept.writer)
+        kept.upkeep.do_due_work(kept.writer)
     assert segments(tmp_path) == [1, 2, 3]
     kept.disk.failing = set()
     kept.idle(1)
@@ -158,15 +158,15 @@ def test_nothing_is_removed_before_the_journal_says_so(tmp_path):
 def test_what_the_journal_says_is_on_the_disk_before_it_is_done(tmp_path, sync):
     clock = without_retention(tmp_path, *"abc")
     kept = Kept(tmp_path, clock=clock, sync=sync, policy=TWO_OF_THREE)
-    kept.upkeep.look(kept.writer)
+    kept.upkeep.do_due_work(kept.writer)
     kept.writer.commit([])
     kept.disk.failing = {"sync"}
     kept.clock.advance(1)
-    kept.upkeep.look(kept.writer)
+    kept.upkeep.do_due_work(kept.writer)
     assert segments(tmp_path) == [1, 2, 3, 4]
     kept.disk.failing = set()
     kept.clock.advance(1)
-    kept.upkeep.look(kept.writer)
+    kept.upkeep.do_due_work(kept.writer)
     assert segments(tmp_path) == [3, 4]
 
 
@@ -206,7 +206,7 @@ def test_what_cannot_be_removed_is_said_once_and_tried_again_and_no_gap_comes_of
 def test_a_crash_between_saying_and_removing_is_made_good_by_the_next_boot(tmp_path, looks):
     clock = without_retention(tmp_path, *"abc")
     kept = Kept(tmp_path, clock=clock, rotation=YEARS, policy=TWO_OF_THREE, later=lambda _: None)
-    kept.upkeep.look(kept.writer)
+    kept.upkeep.do_due_work(kept.writer)
     for _ in range(looks - 1):
         kept.idle(1)
     assert pruned(tmp_path) == [1, 2]
@@ -226,7 +226,7 @@ def test_a_crash_between_saying_and_removing_is_made_good_by_the_next_boot(tmp_p
 
 
 def test_a_removal_that_was_interrupted_goes_on(tmp_path):
-    clock = without_retention(tmp_path, *"abc", policy=Policy(compress=True))
+    clock = without_retention(tmp_path, *"abc", policy=UpkeepPolicy(compress=True))
     kept = Kept(tmp_path, clock=clock, rotation=YEARS, policy=TWO_OF_THREE, later=lambda _: None)
     for _ in range(2):
         kept.idle(1)
@@ -243,7 +243,7 @@ def test_a_removal_that_was_interrupted_goes_on(tmp_path):
 def test_removing_goes_on_in_the_background_while_more_becomes_old(tmp_path):
     waiting = []
     clock = without_retention(tmp_path, *"abcd")
-    kept = Kept(tmp_path, clock=clock, rotation=YEARS, policy=Policy(retain_age=3.5 * DAY), later=waiting.append)
+    kept = Kept(tmp_path, clock=clock, rotation=YEARS, policy=UpkeepPolicy(retain_age=3.5 * DAY), later=waiting.append)
     waiting.clear()
     for _ in range(3):
         kept.idle(1)

@@ -15,7 +15,7 @@ from bussrv.journal.manifest import MANIFEST_NAME, KeyEntry
 from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.sealing import MARKER
 from bussrv.journal.segment import list_segments
-from bussrv.journal.upkeep import Policy
+from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.journal.verify import verify
 from tests.journal.kept import Kept, entries, names, pruned, seals, segments
 from tests.journal.support import Disk, actors, fact, replay
@@ -61,7 +61,7 @@ def test_a_segment_is_sealed_when_its_first_records_are_in_it(directory):
 
 
 def test_it_is_sealed_again_at_the_interval_if_there_is_something_new(directory):
-    kept = Kept(directory, policy=Policy(seal_interval=30.0))
+    kept = Kept(directory, policy=UpkeepPolicy(seal_interval=30.0))
     kept.write("a")
     kept.idle(30)
     kept.idle(30)
@@ -75,7 +75,7 @@ def test_it_is_sealed_again_at_the_interval_if_there_is_something_new(directory)
 
 
 def test_what_is_due_is_looked_at_once_a_second(directory):
-    kept = Kept(directory, policy=Policy(seal_interval=0.1))
+    kept = Kept(directory, policy=UpkeepPolicy(seal_interval=0.1))
     kept.write("a")
     for name in "bcd":
         kept.clock.advance(0.3)
@@ -199,12 +199,12 @@ def test_what_is_sealed_is_synced_before(directory, sync):
     kept = Kept(directory, disk=Order(), sync=sync)
     kept.writer.commit([fact("a")])
     kept.disk.order.clear()
-    kept.upkeep.look(kept.writer)
+    kept.upkeep.do_due_work(kept.writer)
     assert kept.disk.order == ["sync", MANIFEST_NAME, "sync"]
     kept.writer.commit([fact("b")])
     kept.writer.rotate()
     assert kept.disk.order[3:] == ["sync"]
-    kept.upkeep.look(kept.writer)
+    kept.upkeep.do_due_work(kept.writer)
     assert kept.disk.order[4:] == ["sync", MANIFEST_NAME, "sync"]
     assert seals(directory) == [(1, 1, False), (1, 2, True)]
 
@@ -215,7 +215,7 @@ def test_what_cannot_be_synced_is_not_sealed(directory, sync):
     kept.writer.commit([fact("a")])
     kept.disk.failing = {"sync"}
     with complaints() as said:
-        kept.upkeep.look(kept.writer)
+        kept.upkeep.do_due_work(kept.writer)
     assert MANIFEST_NAME not in kept.disk.order
     assert len(said) == 1
 
@@ -228,7 +228,7 @@ def test_what_could_not_be_synced_when_it_ended_is_synced_before_it_is_sealed(di
     kept.disk.failing = {"sync"}
     kept.disk.order.clear()
     with complaints():
-        kept.upkeep.look(kept.writer)
+        kept.upkeep.do_due_work(kept.writer)
         kept.idle(1)
     assert kept.disk.order == []
     kept.disk.failing = set()
@@ -243,7 +243,7 @@ def test_what_an_earlier_boot_did_not_sync_is_synced_before_it_is_sealed(directo
     crashed.writer.commit([fact("a")])
     kept = Kept(directory, disk=Order())
     kept.disk.order.clear()
-    kept.upkeep.look(kept.writer)
+    kept.upkeep.do_due_work(kept.writer)
     assert kept.disk.order == ["sync", MANIFEST_NAME, "sync"]
     assert seals(directory) == [(1, 1, True)]
 
@@ -323,7 +323,7 @@ def test_an_error_that_nobody_thought_of_is_treated_alike(directory, monkeypatch
 
 
 def test_a_manifest_that_is_removed_is_begun_anew_and_vouches_for_what_is_there(directory, key):
-    kept = Kept(directory, key=key, rotation=Rotation(age=60.0), policy=Policy(retain_age=60.0))
+    kept = Kept(directory, key=key, rotation=Rotation(age=60.0), policy=UpkeepPolicy(retain_age=60.0))
     kept.write("a")
     kept.idle(60)
     kept.write("b")
@@ -370,7 +370,7 @@ def test_what_is_closed_may_only_be_read(directory):
 
 
 def test_a_mode_that_cannot_be_set_is_no_reason_not_to_go_on(directory):
-    kept = Kept(directory, rotation=EACH, policy=Policy(compress=True))
+    kept = Kept(directory, rotation=EACH, policy=UpkeepPolicy(compress=True))
     kept.disk.failing = {"set_mode"}
     with complaints() as said:
         kept.write("a")
@@ -379,7 +379,7 @@ def test_a_mode_that_cannot_be_set_is_no_reason_not_to_go_on(directory):
     kept.disk.failing = set()
     kept.write("b")
     kept.end()
-    Kept(directory, policy=Policy(compress=True))
+    Kept(directory, policy=UpkeepPolicy(compress=True))
     assert names(directory) == ["1.jsonl.gz", "2.jsonl.gz"]
 
 
@@ -388,7 +388,7 @@ def test_compression_that_is_switched_on_later_is_made_up_for(directory):
         kept = Kept(directory, rotation=EACH)
         kept.write("a")
         kept.end()
-    kept = Kept(directory, policy=Policy(compress=True))
+    kept = Kept(directory, policy=UpkeepPolicy(compress=True))
     kept.write("b")
     assert names(directory) == ["1.jsonl.gz", "2.jsonl.gz", "3.jsonl"]
     kept.end()

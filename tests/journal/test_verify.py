@@ -16,7 +16,7 @@ from bussrv.journal.chain import line_hash
 from bussrv.journal.keys import PublicKey
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.segment import list_segments, segment_name
-from bussrv.journal.upkeep import Policy
+from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.journal.verify import Fault, Report, verify
 from tests.inspection.journals import KEY, NEXT_KEY, STRANGER, House, clean_journal, small_snapshots
 from tests.tampering import (
@@ -56,7 +56,7 @@ def make(directory: Path, kind: str, server: str = "hall") -> House:
         directory,
         key=KEY if kind in ("signed", "growing", "compressed") else None,
         seals=kind != "chain",
-        policy=Policy(compress=kind == "compressed", seal_interval=2.0),
+        policy=UpkeepPolicy(compress=kind == "compressed", seal_interval=2.0),
         seed=7,
         server=server,
     )

@@ -17,7 +17,7 @@ from bussrv.journal.keys import generate
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.segment import is_compressed, list_segments
-from bussrv.journal.upkeep import Policy
+from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.journal.verify import verify
 from bussrv.server.journal import JournalConfig, JournalPlace
 from tests.journal.support import PATIENCE, FakeReactor, actors, note
@@ -64,7 +64,7 @@ def test_a_journal_that_is_abandoned_is_left_as_it_was_and_to_others(tmp_path: P
         path.unlink()
     before = contents(tmp_path / "journal")
     threads = threading.active_count()
-    place = JournalPlace(config(tmp_path, policy=Policy(compress=True)), SystemClock(), reactor)
+    place = JournalPlace(config(tmp_path, policy=UpkeepPolicy(compress=True)), SystemClock(), reactor)
     place.open("hall", "boot")
     place.abandon()
     JournalPlace(config(tmp_path), SystemClock(), reactor).abandon()
@@ -96,7 +96,7 @@ def test_closing_does_not_wait_for_everything_that_is_to_be_compressed(
             super().shutdown(wait)
 
     monkeypatch.setattr("bussrv.server.journal.ThreadPoolExecutor", Background)
-    compressing = config(tmp_path, policy=Policy(compress=True))
+    compressing = config(tmp_path, policy=UpkeepPolicy(compress=True))
     place = JournalPlace(compressing, SystemClock(), reactor)
     journal = place.open("hall", "boot")
     assert has_begun.wait(PATIENCE)

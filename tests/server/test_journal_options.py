@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bussrv.journal.batch import Rotation
-from bussrv.journal.upkeep import Policy
+from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.server.journal import JournalConfig
 from bussrv.server.options import Options, StartError
 from tests.server.configs import configured
@@ -31,7 +31,7 @@ def everything(directory: Path) -> JournalConfig:
         directory=directory / "there",
         sync="interval",
         rotation=Rotation(bytes=1000, age=60.5),
-        policy=Policy(seal_interval=0.5, compress=True, retain_age=86400.0, retain_bytes=2000),
+        policy=UpkeepPolicy(seal_interval=0.5, compress=True, retain_age=86400.0, retain_bytes=2000),
         key=directory / "keys/seal",
         pseudonyms=directory / "keys/names",
         salvage=True,
@@ -65,7 +65,7 @@ def test_what_goes_unsaid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     found = configured({}).journal
     assert found == JournalConfig(directory=tmp_path / "bussrv-journal")
     assert found.rotation == Rotation(bytes=64 << 20, age=3600.0)
-    assert found.policy == Policy(seal_interval=60.0, compress=False, retain_age=None, retain_bytes=None)
+    assert found.policy == UpkeepPolicy(seal_interval=60.0, compress=False, retain_age=None, retain_bytes=None)
     assert (found.sync, found.key, found.pseudonyms, found.salvage) == ("always", None, None, False)
 
 
