@@ -1,7 +1,7 @@
 """Retention: which segments of a journal are removed, and in which steps.
 
-A removal takes three steps: a line in the manifest, a ``journal.pruned`` record in the journal, and, when both are on the
-disk, the removal of the file. Segments are removed in order, the oldest first, so the journal never has a gap. If the
+A removal takes three steps: a line in the manifest, a ``journal.pruned`` record in the journal, and the removal of the
+file when both are on the disk. Segments are removed in order, the oldest first, so the journal never has a gap. If the
 server crashes between the steps, the next boot repeats the record and finishes the removal.
 """
 
