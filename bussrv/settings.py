@@ -95,6 +95,16 @@ class Settings:
         "Seconds that a client of the object network may take to subscribe. Later it is disconnected, "
         "`subscribe-timeout`. Time in which the client waits for the server, such as for a slow disk, does not count.",
     )
+    handshake_timeout: float = SESSIONS.time(
+        10.0,
+        "Seconds that a client may take for the TLS handshake. Later it is disconnected, `handshake-timeout`. Time in "
+        "which the client waits for the server does not count.",
+    )
+    max_handshakes: int = SESSIONS.count(
+        2_000,
+        "TLS handshakes at the same time at one port. Beyond it one client of the address with most of them is "
+        "disconnected, `too-many-handshakes`: the one that began first.",
+    )
     close_timeout: float = SESSIONS.time(
         10.0,
         "Seconds that a client may take to read what is queued for it while its connection closes. Later the "

@@ -46,6 +46,7 @@ class Budget:
         self._connects = Throttle(settings.max_connects, settings.max_connects_burst, seconds)
         self._keys: dict[str, str] = {}
         self._by_key: Counter[str] = Counter()
+        self._expected = 0
 
     def check(self, peer: str) -> None:
         """Check that one more session may come from the address ``peer``.
@@ -67,6 +68,18 @@ class Budget:
         """A session was opened."""
         self._keys[session_id] = key = address_key(peer)
         self._by_key[key] += 1
+
+    def expect(self, peer: str) -> Callable[[], None]:
+        """Check the same, and count a session that is not open yet.
+
+        :returns: counts it no more.
+        """
+        self.check(peer)
+        self._expected += 1
+        # No session has such an id.
+        expected = f"expected {self._expected}"
+        self.entered(expected, peer)
+        return lambda: self.left(expected)
 
     def left(self, session_id: str) -> None:
         """A session was closed; it may be one of another budget."""
@@ -101,6 +114,10 @@ class Admission:
         :raises OverLimit: ``too-many-sessions`` or ``too-many-connects``.
         """
         self._budget(protocol).check(peer)
+
+    def expect(self, protocol: str, peer: str) -> Callable[[], None]:
+        """Check the same, and count a session that is not open yet. :returns: counts it no more."""
+        return self._budget(protocol).expect(peer)
 
     def registry_changed(self, stamped: Stamped) -> None:
         """Count sessions that open and close; see :class:`IRegistryObserver`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
-from typing import Any
+from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
@@ -17,7 +17,7 @@ from bussrv.bus.delivery import Fanout
 from bussrv.bus.directory import Directory
 from bussrv.bus.failures import FailedEncodings
 from bussrv.bus.interest import Kind, kind_of, kind_of_content
-from bussrv.bus.interfaces import IBus, ISessionLink
+from bussrv.bus.interfaces import IBus, IReloadable, ISessionLink
 from bussrv.bus.last_values import LastValues
 from bussrv.bus.links import Links
 from bussrv.bus.outgoing import Bundle, Delivery
@@ -42,6 +42,8 @@ from bussrv.values import Publication, Traffic
 from bussrv.wire import objects as wire
 from bussrv.wire.forwarded import with_route
 from bussrv.wire.objects import BusObject
+
+T = TypeVar("T")
 
 
 @implementer(IBus, IRegistryObserver)
@@ -98,6 +100,7 @@ class Bus:
             self.links, self._batches, seen, self.counters, self._deliver_relayed, server_id, longest, new_id
         )
         self.streams = Streams(settings, reactor)
+        self.reloadables: list[IReloadable] = []
         self._turns = Turns(self._fanout.flush, reactor)
         self._directory = Directory(registry)
         self._admission = Admission(registry, settings, reactor.seconds)
@@ -111,8 +114,15 @@ class Bus:
 
     def admit(self, protocol: str, peer: str) -> None:
         """Whether a client may come in; see :class:`IBus`."""
+        self._check(self._admission.check, protocol, peer)
+
+    def expect(self, protocol: str, peer: str) -> Callable[[], None]:
+        """Whether a client may come in whose session opens later; see :class:`IBus`."""
+        return self._check(self._admission.expect, protocol, peer)
+
+    def _check(self, check: Callable[[str, str], T], protocol: str, peer: str) -> T:
         try:
-            self._admission.check(protocol, peer)
+            return check(protocol, peer)
         except OverLimit as refusal:
             self.counters[refusal.limit] += 1
             self.registry.note_from_stranger(ev.limit_reached(refusal, protocol=protocol, peer=peer))

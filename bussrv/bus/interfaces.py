@@ -55,6 +55,9 @@ class ISessions(Interface):
     def admit(protocol: str, peer: str) -> None:
         """To be asked before :meth:`open`. :raises bussrv.errors.OverLimit: that is counted and journaled."""
 
+    def expect(protocol: str, peer: str) -> Callable[[], None]:
+        """The same for a client whose session opens later: it counts as one until the result is called."""
+
     def open(protocol: str, peer: str, link: ISessionLink, persistent: bool = False) -> Session:
         """A client is present: open its session, reached by ``link``."""
 
@@ -210,6 +213,19 @@ class ILinks(Interface):
         """Fires when there is room for further advertisements; ``None``: there is."""
 
 
+class IReloadable(Interface):
+    """Something that was read from files, and can be read again while the server runs."""
+
+    name: str = Attribute("``str``: what errors and the log call it.")
+
+    def prepare() -> Callable[[], None]:
+        """Read and check all of it. Nothing changes yet.
+
+        :returns: puts it into effect; cannot fail.
+        :raises bussrv.errors.ConfigError: names the file and what is wrong with it.
+        """
+
+
 class IBus(ISessions, IRouting, IForwarding, IHosting, ISending):
     """Everything that a wire format works with."""
 
@@ -219,6 +235,7 @@ class IBus(ISessions, IRouting, IForwarding, IHosting, ISending):
     server_id: str = Attribute("``str``: the routing id of this server.")
     links: ILinks = Attribute("The :class:`ILinks`.")
     slices: Slices = Attribute("The :class:`bussrv.slices.Slices`: whatever may take long is done a slice at a time.")
+    reloadables: list[IReloadable] = Attribute("``list``: what is read again when the server reads its files again.")
     streams: Streams = Attribute("The :class:`bussrv.bus.streams.Streams`: what stream connections share.")
 
     def utc() -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from bussrv.bus.holdings import Holdings
@@ -18,6 +18,7 @@ class Streams:
     :ivar inbound: memory of unfinished input.
     :ivar outbound: memory of output that slow clients have not taken.
     :ivar connections: the connections of each wire format, also closing ones.
+    :ivar certificates: the days left to those of each end that speaks TLS, by its name.
     :ivar most_connections: the most connections that the system has descriptors for.
     """
 
@@ -26,6 +27,7 @@ class Streams:
         self.inbound = Holdings(settings.max_inbound_total)
         self.outbound = Holdings(settings.max_outbound_total)
         self.connections: list[Collection[object]] = []
+        self.certificates: dict[str, Callable[[], int | None]] = {}
         self.most_connections = sys.maxsize
 
     @property

@@ -18,9 +18,12 @@ from bussrv.addresses import UNIX, peer_text
 from bussrv.errors import ConfigError
 from bussrv.formats.accepting import watch_accepting
 from bussrv.formats.endpoint_faults import explain
+from bussrv.formats.endpoint_parts import take_apart
 from bussrv.formats.prompt import be_prompt, bound_send_buffer
-from bussrv.formats.proxied import PREFIX, ProxiedEndpoint
+from bussrv.formats.proxied import PREFIX, ProxiedFactory
 from bussrv.formats.stream import StreamFactory
+from bussrv.formats.tls import TlsFactory, TlsPort, keep_certificates
+from bussrv.formats.tls_context import Certificates
 from bussrv.interfaces import IListener
 from bussrv.values import shown
 
@@ -37,13 +40,10 @@ class StreamListener(Service):
     """
 
     def __init__(self, factory: StreamFactory, description: str, reactor: Any) -> None:
-        settings = factory.bus.settings
         try:
-            complete = with_backlog(description, settings.listen_backlog)
-            if description.startswith(PREFIX):
-                self._endpoint: Any = ProxiedEndpoint(complete.removeprefix(PREFIX), reactor)
-            else:
-                self._endpoint = serverFromString(reactor, complete)
+            self._open(factory, with_backlog(description, factory.bus.settings.listen_backlog), reactor)
+        except ConfigError as error:
+            raise ConfigError(f"{shown(description)}: {error}") from error
         except Exception as error:
             # Endpoints are plugins of Twisted: they open files and parse numbers, and raise what they like.
             raise ConfigError(f"{shown(description)} is not a stream endpoint: {explain(error)}") from error
@@ -55,6 +55,27 @@ class StreamListener(Service):
         self._kind = description.partition(":")[0]
         self.address = self._description = description
 
+    def _open(self, factory: StreamFactory, description: str, reactor: Any) -> None:
+        """Make the endpoint, and what makes its connections: from the inside out, a session, TLS, and the proxy's.
+
+        :raises Exception: it is no endpoint.
+        """
+        self._outer: Any = factory
+        inner = description.removeprefix(PREFIX)
+        kind = inner.partition(":")[0]
+        if kind == "ssl":
+            port = TlsPort(take_apart(inner))
+            certificates = Certificates(factory.name, port.files, factory.bus.utc)
+            keep_certificates(factory.bus, certificates)
+            self._outer = TlsFactory(factory, certificates, reactor)
+            self._endpoint: Any = port.endpoint(reactor)
+        elif kind == "tls":
+            raise ValueError("the endpoint of a port with TLS begins with ssl:")
+        else:
+            self._endpoint = serverFromString(reactor, inner)
+        if description.startswith(PREFIX):
+            self._outer = ProxiedFactory(self._outer, reactor)
+
     def startService(self) -> None:
         """Listen.
 
@@ -64,7 +85,7 @@ class StreamListener(Service):
         super().startService()
         self._factory.in_turns = True
         failures: list[Failure] = []
-        listening = maybeDeferred(self._endpoint.listen, self._factory)
+        listening = maybeDeferred(self._endpoint.listen, self._outer)
         listening.addCallback(self._listening).addErrback(failures.append)
         if failures:
             self.stopService()
@@ -75,7 +96,7 @@ class StreamListener(Service):
 
     def _listening(self, port: IListeningPort) -> None:
         self._port = port
-        be_prompt(port, self._factory)
+        be_prompt(port, self._outer)
         watch_accepting(port, self._description, self._reactor)
         bound_send_buffer(port, self._factory.bus.settings.send_buffer)
         address = peer_text(port.getHost()).removeprefix(f"{UNIX}:")

@@ -70,7 +70,10 @@ class PromptServer(tcp.Server):
 
 
 def be_prompt(port: Any, factory: Any) -> None:
-    """Let connections of ``port`` be sent to at once, if that is one of plain TCP and serves ``factory`` itself."""
+    """Let connections of ``port`` be sent to at once, if that is one of plain TCP and serves ``factory`` itself.
+
+    Between that and the connection there may be another transport of this package, which does its own sending.
+    """
     if isinstance(port, tcp.Port) and port.transport is tcp.Server and port.factory is factory:
         port.transport = PromptServer
 

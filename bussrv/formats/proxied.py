@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.endpoints import serverFromString
-from twisted.internet.interfaces import IStreamServerEndpoint
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.protocols.haproxy._wrapper import HAProxyProtocolWrapper
 from twisted.protocols.policies import WrappingFactory
@@ -81,19 +79,3 @@ class ProxiedFactory(WrappingFactory):
         for connection in tuple(self.protocols):
             if isinstance(connection.wrappedProtocol, _Unannounced):
                 connection.abortConnection()
-
-
-class ProxiedEndpoint:
-    """An endpoint that a proxy connects to.
-
-    :param description: what stands behind ``haproxy:``.
-    :raises ValueError: if it describes no endpoint.
-    """
-
-    def __init__(self, description: str, reactor: Any) -> None:
-        self._endpoint: IStreamServerEndpoint = serverFromString(reactor, description)
-        self._reactor = reactor
-
-    def listen(self, factory: Factory) -> Any:
-        """Listen for the proxy; see Twisted's ``IStreamServerEndpoint``."""
-        return self._endpoint.listen(ProxiedFactory(factory, self._reactor))

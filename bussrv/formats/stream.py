@@ -16,30 +16,24 @@ from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IHalfCloseableProtocol
 from twisted.internet.protocol import Factory, connectionDone
 from twisted.internet.protocol import Protocol as TwistedProtocol
-from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from bussrv.addresses import address_key, host_of, peer_text
+from bussrv.addresses import address_key, peer_text
 from bussrv.bus.interfaces import IBus, IEncoding
 from bussrv.bus.leaving import after_services
 from bussrv.errors import OverLimit, RemoteProtocolError
 from bussrv.events import LimitReached
 from bussrv.formats.accepting import ClosedAtOnce
 from bussrv.formats.backlog import Backlog
+from bussrv.formats.complaints import Complaints
 from bussrv.formats.long_answer import LongAnswer
 from bussrv.formats.stream_link import StreamLink
 from bussrv.formats.unread import Reader, Unread
-from bussrv.registry.throttle import LOG_RATE, Throttle
 from bussrv.values import Traffic
-
-LOG_BURST = 10
-"""How many lines of log one address may cause at once; after that, ``LOG_RATE`` a second."""
 
 LOUD = 32 << 10
 """A chunk of so many bytes comes from a client that sends faster than it is read."""
-
-log = Logger()
 
 
 @implementer(IHalfCloseableProtocol)
@@ -48,11 +42,12 @@ class StreamProtocol(TwistedProtocol):
 
     :cvar FORMAT: the name of the wire format.
     :ivar dialed: whether it was this server that connected.
+    :ivar is_admitted: whether the bus was asked already.
     :ivar is_busy: whether something that the client asked for is under way; what it sends later waits.
     """
 
     FORMAT: ClassVar[str]
-    dialed = False
+    dialed = is_admitted = False
     factory: StreamFactory
     transport: Any
     session_id: str
@@ -113,13 +108,13 @@ class StreamProtocol(TwistedProtocol):
         self.factory.protocols.add(self)
         peer = peer_text(self.transport.getPeer())
         try:
-            if not self.dialed:
+            if not (self.dialed or self.is_admitted):
                 self.bus.admit(self.FORMAT, peer)
         except OverLimit as refusal:
             self._turn_away(refusal)
             return
         backlog, self._address = self.make_backlog(), address_key(peer)
-        backlog.holding = self.bus.streams.outbound.open(self._address, self._lose_output)
+        backlog.holding = self.bus.streams.outbound.open(self._address, self.lose_output)
         self._unread = Unread(self._reader, self.bus.streams.inbound.open(self._address, self._lose_input))
         self.link = self.make_link(backlog)
         self.session_id = self.bus.open(self.FORMAT, peer, self.link).id
@@ -227,17 +222,7 @@ class StreamProtocol(TwistedProtocol):
 
     def _refuse_input(self, error: RemoteProtocolError) -> None:
         self.bus.counters[error.reason] += 1
-        peer = peer_text(self.transport.getPeer())
-        suppressed = self.factory.complaints.admit(host_of(peer))
-        if suppressed is not None:
-            log.info(
-                "{name}: session {session} from {peer} ended: {error.message} ({suppressed} more not logged)",
-                name=self.FORMAT,
-                session=self.session_id,
-                peer=peer,
-                error=error,
-                suppressed=suppressed,
-            )
+        self.factory.complaints.malformed(self.session_id, peer_text(self.transport.getPeer()), error)
         try:
             self.malformed(error)
         except Exception:
@@ -264,15 +249,7 @@ class StreamProtocol(TwistedProtocol):
     def _broken(self, failure: Failure) -> None:
         """Serving the client failed. That is a fault of the server or of a plugin, not of the client."""
         self.bus.counters["internal-error"] += 1
-        suppressed = self.factory.complaints.admit(host_of(peer_text(self.transport.getPeer())))
-        if suppressed is not None:
-            log.failure(
-                "{name}: serving {session} failed ({suppressed} more not logged)",
-                failure,
-                name=self.FORMAT,
-                session=self.session_id,
-                suppressed=suppressed,
-            )
+        self.factory.complaints.broken(self.session_id, peer_text(self.transport.getPeer()), failure)
         self.end("internal-error")
 
     def _done(self, _: object) -> None:
@@ -284,7 +261,7 @@ class StreamProtocol(TwistedProtocol):
         """The client reads too slowly: end its session, after the current frames were sent to the others."""
         self.reactor.callLater(0, self._lost_patience, "max-outbound", limit, "slow-consumer")
 
-    def _lose_output(self) -> None:
+    def lose_output(self) -> None:
         """All backlogs together are too large, and this client has not read for longest: end its session soon."""
         self.link.give_up()
         most = self.bus.settings.max_outbound_total
@@ -374,6 +351,7 @@ class StreamFactory(Factory):
     """Makes a protocol for each connection.
 
     :ivar bus: the bus.
+    :ivar name: the wire format.
     :ivar protocols: the connected ones.
     :ivar complaints: limits the lines of log about malformed input of one address.
     :ivar in_turns: whether frames of several connections in one reactor turn are sent together. True on a port.
@@ -385,16 +363,24 @@ class StreamFactory(Factory):
     def __init__(self, protocol: type[StreamProtocol], bus: IBus, reactor: Any) -> None:
         self.protocols: set[StreamProtocol] = set()
         bus.streams.connections.append(self.protocols)
-        self.complaints = Throttle(LOG_RATE, LOG_BURST, reactor.seconds)
+        self.complaints = Complaints(protocol.FORMAT, reactor.seconds)
+        self.name = protocol.FORMAT
         self._protocol = protocol
         self.bus = bus
         self._reactor = reactor
 
     def buildProtocol(self, addr: Any) -> Any:
         """A protocol for a new connection."""
+        return self.if_there_is_room(self._make)
+
+    def if_there_is_room(self, make: Callable[[], Any]) -> Any:
+        """What ``make`` makes for a new connection; if there are too many, a protocol that closes it."""
         if self.in_turns and self.bus.streams.is_crowded:
             self.bus.counters["no-descriptors"] += 1
             return ClosedAtOnce()
+        return make()
+
+    def _make(self) -> StreamProtocol:
         protocol = self._protocol(self.bus, self._reactor)
         protocol.factory = self
         return protocol

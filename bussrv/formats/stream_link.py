@@ -89,9 +89,14 @@ class StreamLink:
             self._go_on()
         else:
             self._backlog.put(bundle)
-        if self._full and self._backlog.behind > self._max_outbound:
+        if self._full and self._backlog.behind + self._unsent() > self._max_outbound:
             self.is_closing = True
             self._protocol.overflow(self._max_outbound)
+
+    def _unsent(self) -> int:
+        """How many bytes wait in the transport, as far as it knows."""
+        unsent: int = getattr(self._transport, "unsent", 0)
+        return unsent
 
     @property
     def is_behind(self) -> bool:

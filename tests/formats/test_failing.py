@@ -9,7 +9,8 @@ from zope.interface import implementer
 from bussrv import events as ev
 from bussrv.bus.interfaces import IEncoding
 from bussrv.errors import RemoteProtocolError
-from bussrv.formats.stream import LOG_BURST, StreamFactory, StreamProtocol
+from bussrv.formats.complaints import LOG_BURST
+from bussrv.formats.stream import StreamFactory, StreamProtocol
 from bussrv.interfaces import IServiceHost, IServiceObject
 from bussrv.plugin import HostedService
 from tests.formats.network import Connection, Network

@@ -1,0 +1,50 @@
+"""Lines of log about single clients, so many for each address and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from bussrv.addresses import host_of
+from bussrv.errors import RemoteProtocolError
+from bussrv.registry.throttle import LOG_RATE, Throttle
+
+LOG_BURST = 10
+"""How many lines of log one address may cause at once; after that, ``LOG_RATE`` a second."""
+
+log = Logger()
+
+
+class Complaints:
+    """The lines of one port.
+
+    :param name: the wire format.
+    :param seconds: a clock, in seconds.
+    """
+
+    def __init__(self, name: str, seconds: Callable[[], float]) -> None:
+        self._name = name
+        self._throttle = Throttle(LOG_RATE, LOG_BURST, seconds)
+
+    def malformed(self, session_id: str, peer: str, error: RemoteProtocolError) -> None:
+        """A client sent something malformed."""
+        text = "{name}: session {session} from {peer} ended: {error.message} ({suppressed} more not logged)"
+        suppressed = self._throttle.admit(host_of(peer))
+        if suppressed is not None:
+            log.info(text, name=self._name, session=session_id, peer=peer, error=error, suppressed=suppressed)
+
+    def broken(self, session_id: str, peer: str, failure: Failure) -> None:
+        """Serving a client failed."""
+        text = "{name}: serving {session} failed ({suppressed} more not logged)"
+        suppressed = self._throttle.admit(host_of(peer))
+        if suppressed is not None:
+            log.failure(text, failure, name=self._name, session=session_id, suppressed=suppressed)
+
+    def no_handshake(self, peer: str, why: str) -> None:
+        """The TLS handshake with a client failed."""
+        text = "{name}: the TLS handshake with {peer} failed: {why} ({suppressed} more not logged)"
+        suppressed = self._throttle.admit(host_of(peer))
+        if suppressed is not None:
+            log.info(text, name=self._name, peer=peer, why=why, suppressed=suppressed)

@@ -1,0 +1,132 @@
+"""Ports that speak TLS: endpoints that begin with ``ssl:``.
+
+``ssl:PORT:privateKey=FILE[:certKey=FILE][:extraCertChain=FILE][:clientCA=FILE[:clientCert=required|optional]]
+[:interface=ADDRESS][:backlog=NUMBER]``
+
+Twisted has such endpoints, too. Those know no certificates of clients, cannot read their files again, and connect a
+session before the handshake.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.endpoints import TCP4ServerEndpoint
+from twisted.internet.protocol import Factory
+
+from bussrv.addresses import address_key
+from bussrv.bus.interfaces import IBus
+from bussrv.formats.endpoint_parts import Parts, number
+from bussrv.formats.handshakes import Handshakes
+from bussrv.formats.stream import StreamFactory, StreamProtocol
+from bussrv.formats.tls_connection import TlsConnection
+from bussrv.formats.tls_context import Certificates, TlsFiles
+
+MAX_PORT = 0xFFFF
+MAX_BACKLOG = (1 << 31) - 1
+
+_FILES = ("privateKey", "certKey", "extraCertChain", "clientCA")
+_NAMES = (*_FILES, "clientCert", "interface", "backlog")
+_IS_REQUIRED = {"required": True, "optional": False}
+
+
+class TlsPort:
+    """An endpoint description, checked.
+
+    :raises ValueError: says what is wrong with it.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        given = parts.named
+        unknown = [name for name in given if name not in _NAMES]
+        if unknown:
+            raise ValueError(f"there is no parameter {unknown[0]!r}")
+        if len(parts.values) != 2:
+            raise ValueError("it has the form ssl:PORT:privateKey=FILE:certKey=FILE")
+        self.port = number(parts.values[1], "the port", MAX_PORT)
+        if "privateKey" not in given:
+            raise ValueError("it lacks privateKey=FILE")
+        if "clientCert" in given and "clientCA" not in given:
+            raise ValueError("clientCert= needs clientCA=FILE, the certificates of who signs those of clients")
+        if given.get("clientCert", "required") not in _IS_REQUIRED:
+            raise ValueError(f"clientCert= is required or optional, not {given['clientCert']!r}")
+        self.backlog = number(given["backlog"], "backlog=", MAX_BACKLOG)
+        self.interface = given.get("interface", "")
+        key, certificate, chain, authorities = (
+            Path(given[name]).absolute() if name in given else None for name in _FILES
+        )
+        is_required = _IS_REQUIRED[given.get("clientCert", "required")]
+        self.files = TlsFiles(
+            key=key, certificate=certificate, chain=chain, authorities=authorities, is_required=is_required
+        )
+
+    def endpoint(self, reactor: Any) -> TCP4ServerEndpoint:
+        """Where connections come in. An IPv6 interface will do as well."""
+        return TCP4ServerEndpoint(reactor, self.port, self.backlog, self.interface)
+
+
+class TlsFactory(Factory):
+    """Makes connections of clients; they are served once their handshake is done.
+
+    :param factory: makes what serves them.
+    """
+
+    noisy = False
+    is_port = True
+
+    def __init__(self, factory: StreamFactory, certificates: Certificates, reactor: Any) -> None:
+        self._factory = factory
+        self._certificates = certificates
+        self._handshakes = Handshakes(factory.bus, certificates.name, reactor)
+        self.slices = factory.bus.slices
+
+    def buildProtocol(self, addr: Any) -> Any:
+        """A protocol for a new connection."""
+        return self._factory.if_there_is_room(lambda: TlsConnection(self))
+
+    def doStop(self) -> None:  # noqa: N802 - called by Twisted
+        """The port is closed."""
+        super().doStop()
+        self._handshakes.stop()
+
+    def begun(self, connection: TlsConnection, peer: str) -> bool:
+        """See :class:`bussrv.formats.tls_connection.Side`."""
+        return self._handshakes.begin(connection, peer)
+
+    def wrap(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
+        """See :class:`bussrv.formats.tls_connection.Side`."""
+        return self._certificates.context.wrap_bio(incoming, outgoing, server_side=True)
+
+    def established(self, connection: TlsConnection) -> Any:
+        """See :class:`bussrv.formats.tls_connection.Side`."""
+        self._handshakes.end(connection)
+        protocol = self._factory.buildProtocol(connection.getPeer())
+        if isinstance(protocol, StreamProtocol):
+            protocol.is_admitted = True
+            outbound = self._factory.bus.streams.outbound
+            connection.count_with(outbound.open(address_key(connection.peer), protocol.lose_output))
+        return protocol
+
+    def failed(self, connection: TlsConnection, why: str) -> None:
+        """See :class:`bussrv.formats.tls_connection.Side`."""
+        self._handshakes.complain(connection, why)
+
+    def gone(self, connection: TlsConnection) -> None:
+        """See :class:`bussrv.formats.tls_connection.Side`."""
+        self._handshakes.end(connection)
+
+
+def keep_certificates(bus: IBus, certificates: Certificates) -> None:
+    """Have certificates read again when the server reads its configuration again, and say when they expire."""
+    bus.reloadables.append(certificates)
+    kept = bus.streams.certificates
+    kept[certificates.name] = certificates.days_left
+    bus.report("certificates", lambda: {name: _about(days_left) for name, days_left in kept.items()})
+
+
+def _about(days_left: Callable[[], int | None]) -> dict[str, int]:
+    days = days_left()
+    return {} if days is None else {"days-left": days}

@@ -1,0 +1,256 @@
+"""A connection that speaks TLS: to the reactor a protocol, to the session that it serves a transport.
+
+The session begins when the handshake is done. Handshakes and reading are done in slices (:mod:`bussrv.slices`): a
+handshake takes about a millisecond, and so does a chunk of very small records.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from twisted.internet.interfaces import IHalfCloseableProtocol
+from twisted.internet.protocol import connectionDone
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from bussrv.addresses import address_key, peer_text
+from bussrv.formats.tls_output import TlsOutput
+from bussrv.slices import Slices
+
+FED = 16 << 10
+"""The most bytes that are given to TLS at once: it does all that they ask for, however long that takes."""
+
+FEW = 64
+"""The most records that are read before others get their turn. Most chunks have one."""
+
+RECORD = 16 << 10
+"""The most bytes of a record."""
+
+MOST_SHAKEN = 64 << 10
+"""The most bytes of a handshake; with a chain of large certificates it has 20,000."""
+
+HANDSHAKE = 0x16
+"""The first byte of whoever speaks TLS."""
+
+
+class Side(Protocol):
+    """What differs between a port and a link.
+
+    :ivar is_port: whether the other end speaks first.
+    """
+
+    is_port: bool
+    slices: Slices
+
+    def begun(self, connection: TlsConnection, peer: str) -> bool:
+        """A connection has begun. :returns: whether there is room for it."""
+
+    def wrap(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
+        """The TLS of a new connection."""
+
+    def established(self, connection: TlsConnection) -> Any:
+        """The handshake is done. :returns: the protocol to connect."""
+
+    def failed(self, connection: TlsConnection, why: str) -> None:
+        """The handshake failed. The connection is closed."""
+
+    def gone(self, connection: TlsConnection) -> None:
+        """A connection is lost whose handshake was neither done nor failed."""
+
+
+@implementer(IHalfCloseableProtocol)
+class TlsConnection(TlsOutput):
+    """One connection.
+
+    :ivar protocol: what it serves; ``None`` until the handshake is done.
+    :ivar peer: the address of the other end.
+    :ivar is_waiting: whether input waits for its slice.
+    """
+
+    protocol: Any = None
+    peer = ""
+    is_waiting = False
+
+    def __init__(self, side: Side) -> None:
+        super().__init__()
+        self._side = side
+        self._incoming = ssl.MemoryBIO()
+        self._received = memoryview(b"")
+        self._shaken = 0
+        self._is_paused = self._is_stopped = self._input_ended = self._told_end = False
+
+    # The reactor's side.
+
+    def connectionMade(self) -> None:
+        """Wait for the handshake; the dialing end begins it."""
+        self.peer = peer_text(self.transport.getPeer())
+        if not self._side.begun(self, self.peer):
+            self.abortConnection()
+            return
+        self.begin_output()
+        if not self._side.is_port:
+            self.serve_soon()
+
+    def dataReceived(self, data: bytes) -> None:
+        """Something came. While other input waits, nothing more is read than this."""
+        if self._is_over or self._is_closing:
+            return
+        self._received = memoryview(bytes(self._received) + data if self._received else data)
+        if self.is_waiting or self._is_paused:
+            self._stop_input()
+        elif self.protocol is None or self._read(_after(FEW)):
+            self.serve_soon()
+
+    def readConnectionLost(self) -> None:
+        """The other end sends no more. Objects and packets have a length, so none can be cut short unnoticed."""
+        self._input_ended = True
+        if not (self.is_waiting or self._is_paused):
+            self.serve_soon()
+
+    def writeConnectionLost(self) -> None:
+        """The end of the connection is reported separately."""
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """The connection is gone."""
+        self._is_over = True
+        self._received = memoryview(b"")
+        self._forget_output()
+        if self.protocol is not None:
+            self.protocol.connectionLost(reason)
+        else:
+            self._side.gone(self)
+
+    def _stop_input(self) -> None:
+        if not self._is_stopped:
+            self._is_stopped = True
+            self.transport.pauseProducing()
+
+    def _go_on(self) -> None:
+        if self._is_stopped and not (self._is_closing or self._input_ended):
+            self._is_stopped = False
+            self.transport.resumeProducing()
+
+    # Handshake and input.
+
+    def serve_soon(self) -> None:
+        """Do the handshake, or read, when it is this connection's turn."""
+        if not self.is_waiting:
+            self.is_waiting = True
+            self._side.slices.do(self._serve, address_key(self.peer))
+
+    def _serve(self, until: float) -> bool:
+        """Do what there is to do for one slice. :returns: whether something is left."""
+        self.is_waiting = not self._is_over and self._take(until)
+        if not (self.is_waiting or self._is_paused or self._is_over):
+            self._go_on()
+        return self.is_waiting
+
+    def _take(self, until: float) -> bool:
+        if self.protocol is None and not self._shake():
+            return False
+        return not self._is_paused and self._read(lambda: self._side.slices.is_over(until))
+
+    def _feed(self) -> bool:
+        """Give TLS the next bytes that came. :returns: whether there were any."""
+        part, self._received = self._received[:FED], self._received[FED:]
+        self._incoming.write(part)
+        return bool(part)
+
+    def _shake(self) -> bool:
+        """Go on with the handshake. :returns: whether it is done."""
+        if self.tls is None:
+            if self._side.is_port and self._received and self._received[0] != HANDSHAKE:
+                return self._fail("the other end does not speak TLS")
+            self.tls = self._side.wrap(self._incoming, self._outgoing)
+        self._shaken += len(self._received)
+        while True:
+            try:
+                self.tls.do_handshake()
+            except ssl.SSLWantReadError:
+                self._flush()
+                if self._feed():
+                    continue
+                if self._input_ended or self._shaken > MOST_SHAKEN:
+                    return self._fail("it ended too early" if self._input_ended else "it is too long")
+                return False
+            except ssl.SSLError as error:
+                self._flush()
+                return self._fail(explain(error))
+            self._flush()
+            return self._establish()
+
+    def _fail(self, why: str) -> bool:
+        self._side.failed(self, why)
+        self._close(b"")
+        return False
+
+    def _establish(self) -> bool:
+        protocol = self._side.established(self)
+        if not (self._is_closing or self._is_over):
+            self.protocol = protocol
+            protocol.makeConnection(self)
+        return not (self._is_closing or self._is_over)
+
+    def _read(self, is_over: Callable[[], bool]) -> bool:
+        """Give the session what can be read. :returns: whether there may be more."""
+        assert self.tls is not None
+        pieces: list[bytes] = []
+        is_left = has_ended = is_broken = False
+        while not (is_left or has_ended):
+            try:
+                piece = self.tls.read(RECORD)
+            except ssl.SSLWantReadError:
+                if self._feed():
+                    continue
+                has_ended = self._input_ended
+                break
+            except ssl.SSLError:
+                # The other end does not speak TLS any more, or somebody changed what it sent.
+                is_broken = True
+                break
+            if piece:
+                pieces.append(piece)
+                if not (self._received or self._incoming.pending or self._input_ended):
+                    break
+                is_left = is_over()
+            else:
+                has_ended = True
+        self._flush()
+        if pieces:
+            self.protocol.dataReceived(b"".join(pieces))
+        if is_broken:
+            self.abortConnection()
+        elif has_ended and not self._told_end:
+            self._told_end = True
+            self.protocol.readConnectionLost()
+        return is_left and not (self._is_paused or self._is_over or self._is_closing)
+
+    # The transport's side: input.
+
+    def pauseProducing(self) -> None:
+        """Give the session nothing more."""
+        self._is_paused = True
+        self._stop_input()
+
+    def resumeProducing(self) -> None:
+        """Give the session what came meanwhile, and what comes."""
+        self._is_paused = False
+        if self._received or self._incoming.pending or (self._input_ended and not self._told_end):
+            self.serve_soon()
+        elif not self.is_waiting:
+            self._go_on()
+
+
+def _after(most: int) -> Callable[[], bool]:
+    """:returns: true when called for the ``most``-th time."""
+    left = iter(range(most - 1))
+    return lambda: next(left, None) is None
+
+
+def explain(error: ssl.SSLError) -> str:
+    """What went wrong, in a few words."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the certificate is not accepted: {error.verify_message}"
+    return (error.reason or str(error)).replace("_", " ").lower()
