@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -18,8 +17,8 @@ from msgspec import Raw, Struct
 from bussrv.errors import JournalError
 from bussrv.events import Event
 from bussrv.journal.evidence.findings import Finding
+from bussrv.journal.evidence.lines import Line as JournalLine
 from bussrv.journal.evidence.lines import LineJudge
-from bussrv.journal.evidence.numbers import out_of_order
 from bussrv.journal.evidence.segments import judge_end, unreadable
 from bussrv.journal.header import Header, Part
 from bussrv.journal.record import Record
@@ -97,15 +96,11 @@ class End(Struct, frozen=True):
     hash: str
 
 
-@contextmanager
-def _reading(path: Path, line: int, seq: int) -> Iterator[None]:
-    """Say which file the system could not read, or which line could not be decompressed."""
-    try:
-        yield
-    except CORRUPT as error:
-        raise BadLine(path, line, seq, unreadable(first_seq(path), error)) from error
-    except OSError as error:
-        raise JournalError(f"cannot read {path}: {error.strerror or error}") from error
+def _unreadable(path: Path, line: int, seq: int, error: Exception) -> JournalError:
+    """Says which file the system could not read, or which line could not be decompressed."""
+    if isinstance(error, CORRUPT):
+        return BadLine(path, line, seq, unreadable(first_seq(path), error))
+    return JournalError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}")
 
 
 class SegmentReader:
@@ -114,16 +109,16 @@ class SegmentReader:
     :param after: the end of the segment before it, if that is known.
     :param take: is given the snapshot that the segment begins with, part by part.
     :ivar header: its first line.
-    :ivar next_seq: the number of the record that should come next.
     :raises JournalError: if it cannot be opened, or does not begin as it should.
     """
 
     def __init__(self, path: Path, after: End | None = None, take: Take | None = None) -> None:
         self.path = path
-        self.next_seq = first_seq(path)
-        self._judge = LineJudge(self.next_seq)
-        with _reading(path, 1, self.next_seq):
+        self._judge = LineJudge(first_seq(path))
+        try:
             self._file = open_segment(path)
+        except (OSError, *CORRUPT) as error:
+            raise _unreadable(path, 1, self.next_seq, error) from error
         try:
             self.header = self._header(after)
             self._snapshot(take)
@@ -136,35 +131,40 @@ class SegmentReader:
         """The number of the line that was read last."""
         return self._judge.lines
 
+    @property
+    def next_seq(self) -> int:
+        """The number of the record that should come next."""
+        return self._judge.next_seq
+
     def _header(self, after: End | None) -> Header:
-        text = self._readline()
-        header = self._pass(text) if text.endswith(b"\n") else None
+        header = self._whole_line()
         if not isinstance(header, Header):
-            raise self._bad(self._judge.headless())
-        if after is not None:
-            self._stop_at(next(judge_end(header, after.segment, after.next_seq, after.hash), None))
+            raise self._bad(self._judge.unfinished())
+        for finding in () if after is None else judge_end(header, after.segment, after.next_seq, after.hash):
+            raise self._bad(finding)
         return header
 
     def _snapshot(self, take: Take | None) -> None:
         for _ in range(self.header.parts):
-            text = self._readline()
-            part = self._pass(text) if text.endswith(b"\n") else None
-            if not isinstance(part, Part):
-                raise self._bad(self._judge.incomplete())
-            try:
-                if take is not None:
+            part = self._whole_line()
+            if take is not None and isinstance(part, Part):
+                try:
                     take(part.state, part.version)
-            except ValueError as error:
-                raise self._bad(self._judge.bad(f"not a part of a snapshot: {error}")) from error
+                except ValueError as error:
+                    self._judge.reject(f"not a part of a snapshot: {error}")
+                    self._stop_if_wrong()
 
-    def _pass(self, text: bytes) -> Header | Part | Record | None:
+    def _whole_line(self) -> JournalLine | None:
+        text = self._readline()
+        if not text.endswith(b"\n"):
+            raise self._bad(self._judge.unfinished())
         found = self._judge.pass_line(text)
-        self._stop_at(self._judge.first)
+        self._stop_if_wrong()
         return found
 
-    def _stop_at(self, finding: Finding | None) -> None:
-        if finding is not None:
-            raise self._bad(finding)
+    def _stop_if_wrong(self) -> None:
+        if self._judge.wrong is not None:
+            raise self._bad(self._judge.wrong)
 
     def _bad(self, finding: Finding) -> BadLine:
         return BadLine(self.path, finding.line or self.line, self.next_seq, finding)
@@ -174,39 +174,31 @@ class SegmentReader:
 
         :raises JournalError: names the segment and the line of the first one that is not the record to come.
         """
+        judge = self._judge
         while (text := self._readline()).endswith(b"\n"):
-            yield Line(text, self._record(text))
+            record = judge.pass_line(text)
+            if judge.wrong is not None:
+                raise self._bad(judge.wrong)
+            if isinstance(record, Record):
+                yield Line(text, record)
         if text:
             if is_compressed(self.path):
                 self._judge.pass_unreadable("the line has no end")
-                self._stop_at(self._judge.first)
-            with _reading(self.path, self.line + 1, self.next_seq):
-                self._file.seek(-len(text), os.SEEK_CUR)
-
-    def _record(self, text: bytes) -> Record:
-        found = self._pass(text)
-        if not isinstance(found, Record):
-            raise self._bad(self._judge.incomplete())
-        if found.seq != self.next_seq:
-            raise self._bad(out_of_order(found.server, self.next_seq, found.seq, first_seq(self.path)))
-        self.next_seq += 1
-        return found
-
-    @property
-    def position(self) -> int:
-        """How many bytes were read, an unfinished line not counted."""
-        return self._file.tell()
+                self._stop_if_wrong()
+            self._file.seek(-len(text), os.SEEK_CUR)
 
     def end(self) -> End:
         """The end of what was read."""
         return End(self.header.segment, self.next_seq, self._judge.hash or "")
 
     def _readline(self) -> bytes:
-        with _reading(self.path, self.line + 1, self.next_seq):
+        try:
             text = self._file.readline(MAX_LINE)
+        except (OSError, *CORRUPT) as error:
+            raise _unreadable(self.path, self.line + 1, self.next_seq, error) from error
         if len(text) == MAX_LINE:
             self._judge.pass_unreadable("the line is too long")
-            self._stop_at(self._judge.first)
+            self._stop_if_wrong()
         return text
 
     def is_of(self, path: Path) -> bool:
@@ -239,11 +231,14 @@ def read_header(path: Path) -> Header:
     :raises JournalError: if it cannot be read.
     """
     judge = LineJudge(first_seq(path))
-    with _reading(path, 1, first_seq(path)), open_segment(path) as file:
-        text = file.readline(MAX_LINE)
+    try:
+        with open_segment(path) as file:
+            text = file.readline(MAX_LINE)
+    except (OSError, *CORRUPT) as error:
+        raise _unreadable(path, 1, first_seq(path), error) from error
     found = judge.pass_line(text) if text.endswith(b"\n") else None
     if not isinstance(found, Header):
-        raise BadLine(path, 1, first_seq(path), judge.first or judge.headless())
+        raise BadLine(path, 1, first_seq(path), judge.wrong or judge.unfinished())
     return found
 
 

@@ -28,7 +28,7 @@ from bussrv.journal.chain import START
 from bussrv.journal.versions import READ_VERSIONS, SCHEMA_VERSION, of_today
 
 _SECONDS_FORMAT = "%Y-%m-%dT%H:%M:%S"
-_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
+_SECONDS = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.")
 
 
 class Stamped(Struct, frozen=True):
@@ -93,8 +93,11 @@ def format_time(micros: int) -> str:
 
 
 @lru_cache(maxsize=64)
-def _text_seconds(text: str) -> int:
-    return calendar.timegm(datetime.strptime(text, _SECONDS_FORMAT).timetuple())
+def _text_seconds(text: str) -> int | None:
+    """What stands up to the point, in seconds; ``None`` if it is not written in that form."""
+    if _SECONDS.fullmatch(text) is None:
+        return None
+    return calendar.timegm(datetime.strptime(text[:-1], _SECONDS_FORMAT).timetuple())
 
 
 def parse_time(text: str) -> int:
@@ -102,9 +105,10 @@ def parse_time(text: str) -> int:
 
     :raises ValueError: if ``text`` is not written in exactly that form.
     """
-    if _TIME.fullmatch(text) is None:
+    seconds, fraction = _text_seconds(text[:20]), text[20:26]
+    if seconds is None or text[26:] != "Z" or not (fraction.isdigit() and fraction.isascii()):
         raise ValueError(f"not a time of a journal record: {text!r}")
-    return _text_seconds(text[:19]) * 1_000_000 + int(text[20:26])
+    return seconds * 1_000_000 + int(fraction)
 
 
 def encode(record: Record) -> bytes:
@@ -145,13 +149,15 @@ def decode(text: bytes) -> Record:
     :raises JournalError: if it is not a record of a schema version that this program reads.
     """
     try:
-        version = version_of(text)
+        version = _BEGINNINGS.get(text[:_BEGINNING_SIZE]) or version_of(text)
         head = _decode_head(text)
         event = _decode_event(text)
         moment = parse_time(head.time)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise JournalError(f"not a journal record: {error}") from error
-    return Record(head.seq, moment, head.mono, head.server, head.boot, of_today(event, version), head.prev)
+    if version != SCHEMA_VERSION:
+        event = of_today(event, version)
+    return Record(head.seq, moment, head.mono, head.server, head.boot, event, head.prev)
 
 
 def version_of(text: bytes) -> int:
@@ -160,10 +166,8 @@ def version_of(text: bytes) -> int:
     :raises JournalError: if this program does not read it.
     :raises msgspec.DecodeError: if the line has none.
     """
-    version = _BEGINNINGS.get(text[:_BEGINNING_SIZE])
-    if version is None:
-        version = _decode_version(text).v
-        if version not in READ_VERSIONS:
-            known = " and ".join(map(str, READ_VERSIONS))
-            raise JournalError(f"journal schema version {version}, this program reads versions {known}")
+    version = _decode_version(text).v
+    if version not in READ_VERSIONS:
+        known = " and ".join(map(str, READ_VERSIONS))
+        raise JournalError(f"journal schema version {version}, this program reads versions {known}")
     return version

@@ -6,45 +6,41 @@ the history. Earlier segments are not replayed: the digest of each is compared w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from bussrv.errors import JournalError
 from bussrv.events import ServerStopped
-from bussrv.journal.chain import START, line_hash
-from bussrv.journal.digests import Digests, digest_of, digests_of
+from bussrv.journal.chain import START
+from bussrv.journal.digests import Digests, digests_of
 from bussrv.journal.evidence.findings import Finding
 from bussrv.journal.evidence.segments import (
-    Place,
     Segment,
-    judge_header,
+    SegmentJudge,
     judge_manifest,
     judge_missing,
     judge_references,
-    judge_seals,
     unreadable,
 )
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.header import Damage, Header, Previous
-from bussrv.journal.manifest import MANIFEST_NAME
+from bussrv.journal.manifest import MANIFEST_NAME, Seal
 from bussrv.journal.manifest_file import read_manifest
-from bussrv.journal.reading import NO_FOLD, BadLine, Fold, Line, SegmentReader, read_header
-from bussrv.journal.scan import scan
+from bussrv.journal.reading import BadLine, Fold, read_header
+from bussrv.journal.scan import Scan, scan
 from bussrv.journal.segment import (
     COMPRESSED_SUFFIX,
     CORRUPT,
     NEW_SUFFIX,
     Extent,
-    extent_of,
     first_seq,
     is_compressed,
     list_segments,
     segment_name,
     set_end_aside,
-    torn_tail,
 )
 
 ADVICE = (
@@ -158,24 +154,25 @@ class _Recovery:
         self._headers = _since_salvage(kept)
         self._paths = kept[-len(self._headers) :]
         self._numbers = {first_seq(path) for path in self._paths}
+        self._judge = SegmentJudge(self._manifest, self._numbers)
         self._overlong: dict[Path, int] = {}
 
     def run(self) -> Recovered:
         self._check_manifest()
-        for path, successor, header in zip(self._paths, self._paths[1:], self._headers[1:], strict=False):
-            self._check_segment(path, successor, header)
+        for index in range(len(self._paths)):
+            self._check_segment(index)
         *older, last = self._paths
-        self._check_segment(last, None, None)
-        extent, header, line = _measure(last, self._fold)
-        torn = 0 if is_compressed(last) else len(torn_tail(last))
+        found = _read(last, self._fold)
+        torn = 0 if is_compressed(last) else last.stat().st_size - found.extent.bytes
         if torn:
-            self._overlong[last] = extent.bytes
+            self._overlong[last] = found.extent.bytes
         for path, size in self._overlong.items():
             set_end_aside(path, size, self._files)
-        unsealed = [_measure(path, NO_FOLD)[0] for path in older if not self._is_closed(path)]
-        if line is None:
+        unsealed = [_read(path).extent for path in older if not self._is_closed(path)]
+        if found.last is None:
             # A crash came between the beginning of the segment and its first record.
             self._files.remove(last)
+            header = self._headers[-1]
             return Recovered(
                 next_seq=header.segment,
                 hash=header.prev,
@@ -187,13 +184,13 @@ class _Recovery:
                 unsealed=tuple(unsealed),
             )
         if not self._is_closed(last):
-            unsealed.append(extent)
+            unsealed.append(found.extent)
         return Recovered(
-            next_seq=line.record.seq + 1,
-            hash=line_hash(line.text),
-            previous=extent.as_previous(),
-            server=line.record.server,
-            stopped=isinstance(line.record.event, ServerStopped),
+            next_seq=found.next_seq,
+            hash=found.hash,
+            previous=found.extent.as_previous(),
+            server=found.last.server,
+            stopped=isinstance(found.last.event, ServerStopped),
             torn_bytes=torn,
             unsealed=tuple(unsealed),
         )
@@ -213,85 +210,63 @@ class _Recovery:
         for finding in judge_references(manifest, headers):
             raise _damaged(self._directory, finding, self._path_of(finding), line=1)
         for finding in judge_missing(manifest, self._numbers):
-            if (finding.segment or 0) > first_seq(self._paths[0]):
+            if (finding.segment or 0) > first.segment:
                 raise _damaged(self._directory, finding)
 
     def _path_of(self, finding: Finding) -> Path | None:
         return next((path for path in self._paths if first_seq(path) == finding.segment), None)
 
-    def _check_segment(self, path: Path, successor: Path | None, header: Header | None) -> None:
-        """Hold a segment against its seals, and against the header of the next one."""
-        number, is_closed = first_seq(path), self._is_closed(path)
+    def _check_segment(self, index: int) -> None:
+        """Hold a segment against its seals, and against the segment before."""
+        path, header, number = self._paths[index], self._headers[index], first_seq(self._paths[index])
         seals = self._manifest.all_seals.get(number, [])
-        expected = None if header is None else header.previous
-        sizes = [seal.bytes for seal in seals] + ([] if expected is None else [expected.bytes])
-        with _named(path):
-            digests = digests_of(path, sizes)
-        if seals:
-            # One that a crash left unsealed is sealed soon.
-            self._stop_at(path, judge_seals(Segment(number=number, digests=digests), seals, seals[-1], may_grow=True))
-        if header is None:
-            return
-        if expected is not None and digests.size > expected.bytes and not is_closed:
-            # A failing disk did not let go of this end; it was refused, and the next segment began without it.
-            self._overlong[path] = size = expected.bytes
-            digests = Digests(size, digests.beginnings[size], {}, digests.first_line, header.prev)
-        place = Place(
-            before=number,
-            found=Segment(number=number, digests=digests),
-            manifest=self._manifest,
-            numbers=self._numbers,
+        successor = self._headers[index + 1] if index + 1 < len(self._headers) else None
+        # What comes before the first one is not judged.
+        segment = Segment(
+            number=number, digests=self._digests(path, seals, successor), header=header if index else None
         )
-        self._stop_at(path, judge_header(header, place), successor)
-
-    def _stop_at(self, path: Path, findings: Iterator[Finding], successor: Path | None = None) -> None:
-        """If something is wrong with a segment, the first bad line of it, or of the next one, says more."""
-        for finding in findings:
-            for each in (path, *(() if successor is None else (successor,))):
-                _measure(each, NO_FOLD)
+        # A segment that a crash left unsealed is sealed soon.
+        for finding in self._judge.pass_segment(segment, seals, seals[-1] if seals else None, may_grow=True):
+            # A bad line of it, or of the one before, says more.
+            for each in self._paths[max(0, index - 1) : index + 1]:
+                _read(each)
             raise _damaged(self._directory, finding, self._path_of(finding))
+
+    def _digests(self, path: Path, seals: Iterable[Seal], successor: Header | None) -> Digests:
+        expected = None if successor is None else successor.previous
+        sizes = [seal.bytes for seal in seals] + ([] if expected is None else [expected.bytes])
+        try:
+            found = digests_of(path, sizes)
+        except CORRUPT as error:
+            raise _damaged(self._directory, unreadable(first_seq(path), error), path) from error
+        if successor is None or expected is None or found.size <= expected.bytes or self._is_closed(path):
+            return found
+        # A failing disk did not let go of this end; it was refused, and the next segment began without it.
+        size = self._overlong[path] = expected.bytes
+        return replace(found, size=size, digest=found.beginnings[size], last_hash=successor.prev)
 
 
 def _since_salvage(paths: list[Path]) -> list[Header]:
     """The headers of the segments since the last one that began a new chain."""
     headers: list[Header] = []
     for path in reversed(paths):
-        with _named(path):
+        try:
             headers.insert(0, read_header(path))
+        except BadLine:
+            # The lines after it may tell more of it.
+            _read(path)
+            raise
         if headers[0].salvaged is not None:
             break
     return headers
 
 
-def _measure(path: Path, fold: Fold) -> tuple[Extent, Header, Line | None]:
-    """Replay a segment into ``fold``.
+def _read(path: Path, fold: Fold | None = None) -> Scan:
+    """Read a segment, and replay it into ``fold``.
 
-    :returns: how far it goes, its header, and its last record.
-    :raises Damaged: names the first line that is not what it should be.
+    :raises Damaged: says what is wrong with it first.
     """
-    first = line = None
-    with _named(path):
-        reader = SegmentReader(path, take=fold.take)
-        try:
-            for line in reader.read():
-                first = first or line
-                fold.apply(line.record.event, line.record.time)
-            size = reader.position
-        finally:
-            reader.close()
-    number = reader.header.segment
-    begin, end = (None if each is None else each.record for each in (first, line))
-    return extent_of(number, digest_of(path, size), reader.next_seq - number, begin, end), reader.header, line
-
-
-@contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Say what to do about a segment that is not what it should be."""
-    try:
-        yield
-    except BadLine as error:
-        # The lines after it may tell more of it.
-        first = scan(path).first(is_about_numbers=error.finding.line is None) or error.finding
-        raise _damaged(path.parent, first, path, line=error.line, next_seq=error.seq) from error
-    except CORRUPT as error:
-        raise _damaged(path.parent, unreadable(first_seq(path), error), path) from error
+    found = scan(path, fold=fold)
+    if found.first is not None and found.wrong is not None:
+        raise _damaged(path.parent, found.first, path, line=found.wrong.line or 0, next_seq=found.next_seq)
+    return found

@@ -21,7 +21,7 @@ import gzip
 import os
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -162,83 +162,75 @@ def _is_without_records(path: Path) -> bool:
         return False
 
 
-class Extent(Struct, frozen=True, kw_only=True):
-    """How far a segment goes: what is said of it in seals and in the header of the next one.
-
-    :ivar segment: the number in its name.
-    :ivar bytes: its size, of which ``digest`` is the SHA-256.
-    :ivar records: how many records it has; without any, what follows is ``None``. Times are UTC microseconds.
+class Counts(Struct, frozen=True, kw_only=True):
+    """How many records a segment has, and the first and the last of them. Without any, the rest is ``None``. Times are
+    UTC microseconds; also ``None`` if they are not known.
     """
 
-    segment: int
-    bytes: int
-    digest: str
     records: int = 0
     first_seq: int | None = None
     last_seq: int | None = None
     first_time: int | None = None
     last_time: int | None = None
 
+
+class Extent(Counts, frozen=True, kw_only=True):
+    """How far a segment goes: what is said of it in seals and in the header of the next one.
+
+    :ivar segment: the number in its name.
+    :ivar bytes: its size, of which ``digest`` is the SHA-256.
+    """
+
+    segment: int
+    bytes: int
+    digest: str
+
     def as_previous(self) -> Previous:
         """The same, as the header of the next segment says it."""
         return Previous(self.segment, self.bytes, self.digest)
 
 
-def extent_of(segment: int, whole: tuple[int, str], records: int, first: Record | None, last: Record | None) -> Extent:
-    """The extent of a segment.
-
-    :param whole: its size and its digest.
-    :param first: the first of so many ``records``, and ``last`` the last, if there are any.
-    """
-    size, digest = whole
-    extent = Extent(segment=segment, bytes=size, digest=digest, records=records)
-    if first is None or last is None:
-        return extent
-    return replace(extent, first_seq=first.seq, last_seq=last.seq, first_time=first.time, last_time=last.time)
-
-
 class Measure:
     """The extent of a segment, as it grows.
 
+    :ivar bytes: how large it is, and ``records`` how many records it has.
     :ivar hash: the hash of its last line.
     """
 
     def __init__(self, segment: int) -> None:
+        self.bytes = self.records = 0
+        self.hash = ""
         self._segment = segment
         self._digest = sha256()
-        self._bytes = 0
-        self._records = 0
         self._first: Record | None = None
         self._last: Record | None = None
-        self.hash = ""
 
-    def add(self, data: bytes, last_hash: str, records: list[Record]) -> None:
+    def add(self, data: bytes, last_hash: str, records: Sequence[Record] = ()) -> None:
         """Take in further lines.
 
         :param last_hash: the hash of the last of them.
         :param records: those among them.
         """
         self._digest.update(data)
-        self._bytes += len(data)
+        self.bytes += len(data)
         self.hash = last_hash
         if records:
-            self._records += len(records)
-            self._first = self._first or records[0]
+            if not self.records:
+                self._first = records[0]
+            self.records += len(records)
             self._last = records[-1]
 
-    @property
-    def bytes(self) -> int:
-        """How large it is."""
-        return self._bytes
-
-    @property
-    def records(self) -> int:
-        """How many records it has."""
-        return self._records
+    def digest(self) -> str:
+        """The SHA-256 of it."""
+        return self._digest.hexdigest()
 
     def extent(self) -> Extent:
         """How far it goes now."""
-        return extent_of(self._segment, (self._bytes, self._digest.hexdigest()), self._records, self._first, self._last)
+        extent = Extent(segment=self._segment, bytes=self.bytes, digest=self.digest(), records=self.records)
+        first, last = self._first, self._last
+        if first is None or last is None:
+            return extent
+        return replace(extent, first_seq=first.seq, last_seq=last.seq, first_time=first.time, last_time=last.time)
 
 
 class SegmentFile:

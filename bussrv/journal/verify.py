@@ -22,18 +22,13 @@ from bussrv.journal.digests import digest_of
 from bussrv.journal.evidence.findings import SEVERITIES, Finding
 from bussrv.journal.evidence.numbers import Numbers
 from bussrv.journal.evidence.segments import (
-    Place,
     Segment,
-    judge_header,
+    SegmentJudge,
     judge_manifest,
     judge_missing,
     judge_references,
-    judge_seals,
-    judge_tail,
-    unsealed,
     unsealed_end,
 )
-from bussrv.journal.header import Header
 from bussrv.journal.keys import PublicKey
 from bussrv.journal.manifest import MANIFEST_NAME, Seal
 from bussrv.journal.manifest_file import read_manifest
@@ -44,6 +39,7 @@ from bussrv.journal.segment import (
     DIGITS,
     SUFFIX,
     TORN_SUFFIX,
+    Extent,
     compressed_path,
     first_seq,
     is_compressed,
@@ -121,7 +117,6 @@ def verify(
 
 class _Verification:
     """
-    :ivar _headers: of the segments that begin with their own.
     :ivar _numbers: of the segments that are there.
     :ivar _waits_until: when a seal that is not there will not come any more.
     """
@@ -135,11 +130,10 @@ class _Verification:
             raise JournalError(f"{directory} holds no journal: there is no segment in it")
         self._trusted = trusted
         self._includes = includes
-        self._to_the_end = to_the_end
-        self._headers: dict[int, Header] = {}
         self._seqs = Numbers()
         # Another one may have been begun and sealed in between.
         self._numbers = {first_seq(path) for path in (*self._paths, *list_segments(directory))}
+        self._judge = SegmentJudge(self._manifest, self._numbers, to_the_end=to_the_end)
         self._waits_until = time.monotonic() + PATIENCE
         self._report = Report(segments=len(self._paths))
 
@@ -149,10 +143,9 @@ class _Verification:
         self._add(judge_manifest(self._manifest, self._includes))
         report.is_trusted = self._trusted is not None and not report.faults
         self._note_seals()
-        before: tuple[int, Segment | None] | None = None
         for path in self._paths:
-            before = self._check_if_there(path, before)
-        self._add(judge_references(self._manifest, self._headers))
+            self._check_if_there(path)
+        self._add(judge_references(self._manifest, self._judge.headers))
         self._add(judge_missing(self._manifest, self._numbers))
         self._add(self._seqs.findings())
         self._note_removals()
@@ -196,25 +189,21 @@ class _Verification:
                 "one that you know: use --public-key"
             )
 
-    def _check_if_there(
-        self, path: Path, before: tuple[int, Segment | None] | None
-    ) -> tuple[int, Segment | None] | None:
+    def _check_if_there(self, path: Path) -> None:
         try:
-            return first_seq(path), self._check_segment(path, before)
+            self._check_segment(path)
         except FileNotFoundError:
             # A running server that removed it has said so in the manifest before.
             self._manifest.pruned.update(read_manifest(self._manifest_path, self._trusted).pruned)
             if first_seq(path) not in self._manifest.pruned:
                 raise
             self._report.segments -= 1
-            return None
 
-    def _check_segment(self, path: Path, before: tuple[int, Segment | None] | None) -> Segment | None:
+    def _check_segment(self, path: Path) -> None:
         is_last, number = path == self._paths[-1], first_seq(path)
         seals = self._manifest.all_seals.get(number, [])
         found = _scan(path, seals)
-        has_records = found.segment is not None and found.segment.records > 0
-        if has_records and not (seals and (seals[-1].closed or is_last)):
+        if found.segment is not None and found.segment.records and not (seals and (seals[-1].closed or is_last)):
             later = self._await_seal(number, is_closed=not is_last)
             if later:
                 seals, found = later, _scan(path, later)
@@ -222,11 +211,10 @@ class _Verification:
         self._seqs.extend(found.numbers)
         self._check_copy(path)
         if found.segment is None:
-            return None
-        self._check_place(found.segment, before)
-        self._check_seals(found.segment, seals, is_last=is_last)
-        self._count(found.segment)
-        return found.segment
+            self._judge.pass_unreadable(number)
+            return
+        self._check_place(found.segment, seals, is_last=is_last)
+        self._count(found.extent)
 
     def _await_seal(self, number: int, *, is_closed: bool) -> list[Seal]:
         """The seals with the one that a running server makes right now, if it does."""
@@ -239,27 +227,15 @@ class _Verification:
             time.sleep(_POLL)
         return []
 
-    def _check_place(self, segment: Segment, before: tuple[int, Segment | None] | None) -> None:
-        if segment.header is not None:
-            self._headers[segment.number] = segment.header
-            number, found = (None, None) if before is None else before
-            place = Place(before=number, found=found, manifest=self._manifest, numbers=self._numbers)
-            self._add(judge_header(segment.header, place))
-
-    def _check_seals(self, segment: Segment, seals: Sequence[Seal], *, is_last: bool) -> None:
-        self._add(judge_tail(segment.number, segment.torn, segment.lines, is_last=is_last))
+    def _check_place(self, segment: Segment, seals: Sequence[Seal], *, is_last: bool) -> None:
+        last = seals[-1] if seals else None
+        findings = self._judge.pass_segment(segment, seals, last, may_grow=is_last)
+        self._add(findings)
         if not segment.records and is_last:
             self._report.notes.append(f"{segment_name(segment.number)} holds no record yet")
-        if not seals:
-            wrong = unsealed(segment) if self._manifest.entries or self._to_the_end else None
-            self._add([] if wrong is None else [wrong])
-            return
-        last, faults = seals[-1], len(self._report.faults)
-        self._add(judge_seals(segment, seals, last, may_grow=is_last, to_the_end=self._to_the_end))
-        rest = unsealed_end(segment, last)
-        if len(self._report.faults) == faults:
+        if last is not None and not any(each.code == "broken-seal" for each in findings):
             self._report.sealed_seq = last.last_seq
-            if rest is not None:
+            if (rest := unsealed_end(segment, last)) is not None:
                 self._report.notes.append(f"{rest.message} yet")
 
     def _check_copy(self, path: Path) -> None:
@@ -279,9 +255,9 @@ class _Verification:
     def _bad_file(self, path: Path, message: str) -> None:
         self._report.faults.append(Fault(path=path.name, code=BAD_FILE, segment=first_seq(path), message=message))
 
-    def _count(self, segment: Segment) -> None:
-        report, extent = self._report, segment.extent
-        if extent is not None and extent.records:
+    def _count(self, extent: Extent) -> None:
+        report = self._report
+        if extent.records:
             report.records += extent.records
             report.first_seq = extent.first_seq if report.first_seq is None else report.first_seq
             report.last_seq = extent.last_seq

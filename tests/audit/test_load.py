@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,11 @@ from bussrv.audit.reading import judged
 from bussrv.audit.reading.extents import blocks_of, extents_of
 from bussrv.audit.reading.load import lines_of, records_of
 from bussrv.audit.reading.segments import read_text
-from bussrv.audit.reading.snapshot import Journal
+from bussrv.audit.reading.snapshot import Journal, Snapshot
 from bussrv.audit.reading.sources import take_snapshot
+from bussrv.audit.tables.findings import Finding
 from bussrv.audit.tables.kinds import KINDS
+from bussrv.journal.digests import digests_of
 from bussrv.journal.evidence.lines import LineJudge
 from bussrv.journal.header import decode_header, decode_part, encode_header
 from bussrv.journal.record import Record, encode
@@ -180,10 +183,15 @@ def collected(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
             "others": records_of(read).where("segment_first > 1").collect(),
             "bad": [each for each in found if each.kind == "bad-line"],
             "problems": read.where("problem IS NOT NULL").orderBy("taken", "position").select("problem").collect(),
-            "torn": [each for each in judged.findings(snapshot.journals[0], {}, {}, {}) if each.kind == "torn-tail"],
+            "torn": [each for each in of_segments(snapshot) if each.kind == "torn-tail"],
         }
         read.unpersist()
     return answer
+
+
+def of_segments(snapshot: Snapshot) -> Iterator[Finding]:
+    digests = {each.taken: digests_of(each.path_in(snapshot.local), ()) for each in snapshot.segments}
+    return judged.findings(snapshot.journals[0], digests, {}, {})
 
 
 def micros(column: str) -> Any:

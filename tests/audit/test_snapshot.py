@@ -9,9 +9,12 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
-from bussrv.audit.reading.snapshot import Snapshot, TornTail
+from bussrv.audit.reading.extents import Extent
+from bussrv.audit.reading.judged import line_findings
+from bussrv.audit.reading.snapshot import Snapshot
 from bussrv.audit.reading.sources import choose, take_snapshot
 from bussrv.errors import JournalError
+from bussrv.journal.evidence import lines
 from bussrv.journal.record import encode
 from bussrv.journal.segment import segment_name
 from tests.audit.journals import compress, day, write_journal, write_lines
@@ -41,7 +44,7 @@ def test_segments_are_taken_under_the_index_of_their_journal(tmp_path: Path) -> 
         assert [segment.file for segment in snapshot.segments] == [*map(str, files)]
         assert [f"{segment.taken}.jsonl" for segment in snapshot.segments] == list(wanted)
         assert snapshot.size == sum(map(len, wanted.values()))
-        assert snapshot.torn_tails == ()
+        assert {(each.torn, each.lines) for each in snapshot.segments} == {(0, 0)}
         assert contents(snapshot.local) == wanted
         snapshot.check()
     assert not snapshot.local.exists()
@@ -98,7 +101,7 @@ def test_an_unfinished_record_is_left_out(tmp_path: Path, tail: bytes) -> None:
     journal = write_journal(tmp_path / "journal", records[:2], [*records[2:5], tail])
     whole = (journal / segment_name(3)).read_bytes().removesuffix(tail)
     with taken(journal) as snapshot:
-        assert snapshot.torn_tails == (TornTail(str(journal / segment_name(3)), 3, line=6, size=len(tail), last=True),)
+        assert [(each.number, each.torn, each.lines) for each in snapshot.segments] == [(1, 0, 0), (3, len(tail), 5)]
         assert contents(snapshot.local)[f"0/{segment_name(3)}"] == whole
     assert (journal / segment_name(3)).read_bytes().endswith(tail)
 
@@ -109,7 +112,7 @@ def test_so_it_is_before_the_end(tmp_path: Path) -> None:
     journal = write_journal(tmp_path / "journal", [*records[:2], tail], records[3:])
     before = (journal / segment_name(1)).read_bytes()
     with taken(journal) as snapshot:
-        assert snapshot.torn_tails == (TornTail(str(journal / segment_name(1)), 1, line=4, size=len(tail), last=False),)
+        assert [(each.number, each.torn, each.lines) for each in snapshot.segments] == [(1, len(tail), 3), (4, 0, 0)]
         assert contents(snapshot.local)[f"0/{segment_name(1)}"] == before.removesuffix(tail)
     assert (journal / segment_name(1)).read_bytes() == before
 
@@ -170,3 +173,15 @@ def test_a_period_takes_the_segments_that_may_hold_some_of_it(tmp_path: Path) ->
     with taken(journal, since=second, until=third) as snapshot:
         assert [segment.number for segment in snapshot.segments] == [4]
         assert snapshot.journals[0].numbers == {1, 4, 7}
+
+
+def test_findings_that_are_not_listed_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MOST_FINDINGS", 3)
+    journal = write_journal(tmp_path / "journal", [*day().records, *[b"junk\n"] * 50])
+    with taken(journal) as snapshot:
+        contents = {each.taken: Extent() for each in snapshot.segments}
+        found = list(line_findings(cast(SparkSession, None), snapshot, [{}], contents))
+    assert [each.line for each in found[:3]] == [11, 12, 13]
+    assert [(each.kind, each.segment, each.file, each.message) for each in found[3:]] == [
+        ("bad-line", 1, str(journal / segment_name(1)), "and 47 more in this segment, which are not listed")
+    ]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -140,8 +143,60 @@ def test_one_endless_line(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_more_findings_are_listed_than_anybody_reads(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines_module, "MOST_FINDINGS", 3)
-    listed = found(path, lambda lines: lines.__setitem__(slice(4, 4), [b"junk\n"] * 50))
-    assert listed == [(LINE, 5, 4, None), (LINE, 6, None, None), (LINE, 7, None, None)]
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[4:4] = [b"junk\n"] * 50
+    path.write_bytes(b"".join([*lines[:-2], changed(lines[-2]), lines[-1]]))
+    listed, more = scan(path).findings[:3], scan(path).findings[3:]
+    assert [(each.code, each.line) for each in listed] == [(LINE, 5), (LINE, 6), (LINE, 7)]
+    assert [(each.code, each.segment, each.line, each.message) for each in more] == [
+        (LINE, 1, None, "and 47 more in this segment, which are not listed"),
+        (CHAIN, 1, None, "and 2 more in this segment, which are not listed"),
+    ]
+
+
+def test_as_many_as_are_listed_leave_nothing_out(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines_module, "MOST_FINDINGS", 3)
+    assert found(path, lambda lines: lines.extend([b"junk\n"] * 3)) == [
+        (LINE, 11, 10, None),
+        (LINE, 12, None, None),
+        (LINE, 13, None, None),
+    ]
+
+
+ORDERS: dict[str, Callable[[int], list[int]]] = {
+    "swapped": lambda count: [1, *(seq for even in range(2, count, 2) for seq in (even + 1, even))],
+    "backwards": lambda count: [1, *range(count, 1, -1)],
+    "every second one repeated": lambda count: [*range(1, count), *range(2, count, 2)],
+    "again and again": lambda count: [*range(1, count // 10)] * 10,
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_no_order_of_records_makes_much_work(tmp_path: Path, name: str) -> None:
+    """Twice as many records make about twice as much work, whoever put them into that order and chained them."""
+    some, twice = (work(tmp_path / str(count), ORDERS[name](count)) for count in (500, 1000))
+    assert twice < 2.5 * some
+
+
+def work(directory: Path, numbers: list[int]) -> int:
+    """How many lines of the judge's code are run for a segment with these records."""
+    event = ev.AuthSucceeded(actor="ann")
+    chained(directory, [Record(seq, seq, seq, "hall", "boot", event) for seq in numbers])
+    counted = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal counted
+        counted += event == "line"
+        return trace if "/evidence/" in frame.f_code.co_filename else None
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        judged = scan(directory / segment_name(1))
+        assert [*judged.findings, *judged.numbers.findings()]
+    finally:
+        sys.settrace(before)
+    return counted
 
 
 def test_an_unfinished_line_is_left_alone(path: Path) -> None:

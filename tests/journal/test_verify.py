@@ -13,6 +13,7 @@ import pytest
 
 from bussrv.journal import verify as module
 from bussrv.journal.chain import line_hash
+from bussrv.journal.evidence import lines
 from bussrv.journal.keys import PublicKey
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.segment import list_segments, segment_name
@@ -674,3 +675,20 @@ def test_what_is_not_sealed_can_be_made_up(fresh: Fresh) -> None:
         in report.notes[-1]
     )
     assert verify(copy.directory, KEY.public, to_the_end=True).faults[0].seq == report.sealed_seq + 1
+
+
+def test_faults_that_are_not_listed_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MOST_FINDINGS", 3)
+    make(tmp_path / "journal", "chain")
+    path = list_segments(tmp_path / "journal")[-1]
+    with path.open("ab") as file:
+        file.write(b"junk\n" * 50)
+    faults = verify(tmp_path / "journal").faults
+    assert [each.line is None for each in faults] == [False, False, False, True]
+    more = Fault(
+        path=path.name,
+        code="bad-line",
+        message="and 47 more in this segment, which are not listed",
+        segment=int(path.name.partition(".")[0]),
+    )
+    assert faults[-1] == more

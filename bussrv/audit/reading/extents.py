@@ -11,7 +11,7 @@ These hashes have 64 bits. They find every accident, but an attacker can make ch
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.reading.load import HEADER, PART, RECORD
+from bussrv.journal.segment import Counts
 
 
 class Block(Struct, frozen=True):
@@ -54,19 +55,13 @@ class Block(Struct, frozen=True):
     highest_part: int | None
 
 
-class Extent(Struct, frozen=True):
-    """A segment.
+class Extent(Counts, frozen=True, kw_only=True):
+    """The sound records of a segment: how many, the lowest and the highest number, the earliest and the latest moment.
 
-    :ivar number: the number in its name.
     :ivar is_sound: whether all lines are sound, the chain holds, and nothing is missing, repeated or out of order.
     """
 
-    taken: str
-    number: int
-    is_sound: bool
-    records: int = 0
-    first_seq: int | None = None
-    last_seq: int | None = None
+    is_sound: bool = False
     first_moment: int | None = None
     last_moment: int | None = None
 
@@ -121,23 +116,26 @@ def extents_of(blocks: Mapping[str, Sequence[Block]], numbers: Mapping[str, int]
     :param blocks: by the name of the segment, too.
     :param numbers: the number in the name of each segment.
     """
-    return {taken: _extent(taken, number, blocks.get(taken, ())) for taken, number in numbers.items()}
+    return {taken: _extent(number, blocks.get(taken, ())) for taken, number in numbers.items()}
 
 
-def _extent(taken: str, number: int, blocks: Sequence[Block]) -> Extent:
-    with_records = [block for block in blocks if block.records]
-    if not with_records:
-        return Extent(taken, number, _is_sound(number, blocks))
+def _extent(number: int, blocks: Sequence[Block]) -> Extent:
     return Extent(
-        taken,
-        number,
-        _is_sound(number, blocks),
-        sum(block.records for block in blocks),
-        min(block.first_seq for block in with_records if block.first_seq is not None),
-        max(block.last_seq for block in with_records if block.last_seq is not None),
-        min(block.first_moment for block in with_records if block.first_moment is not None),
-        max(block.last_moment for block in with_records if block.last_moment is not None),
+        is_sound=_is_sound(number, blocks),
+        records=sum(block.records for block in blocks),
+        first_seq=_least(block.first_seq for block in blocks),
+        last_seq=_greatest(block.last_seq for block in blocks),
+        first_moment=_least(block.first_moment for block in blocks),
+        last_moment=_greatest(block.last_moment for block in blocks),
     )
+
+
+def _least(values: Iterable[int | None]) -> int | None:
+    return min((each for each in values if each is not None), default=None)
+
+
+def _greatest(values: Iterable[int | None]) -> int | None:
+    return max((each for each in values if each is not None), default=None)
 
 
 def _is_sound(number: int, blocks: Sequence[Block]) -> bool:

@@ -133,7 +133,7 @@ def _rows(
         verified = judged.verified(journal, digests)
         for segment in journal.segments:
             content, header = digests.get(segment.taken), known.get(segment.number)
-            extent = extents.get(segment.taken, Extent(segment.taken, segment.number, False))
+            extent = extents.get(segment.taken, Extent())
             yield (
                 *(journal.location, segment.number, segment.file, _server(header)),
                 *(extent.records, extent.first_seq, extent.last_seq),

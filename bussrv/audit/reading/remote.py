@@ -6,14 +6,13 @@ unfinished record, which is left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
-from bussrv.audit.reading.snapshot import Journal, Segment, TornTail, cut_torn_tail, taken_as
+from bussrv.audit.reading.snapshot import Journal, Segment, cut_torn_tail, taken_as
 from bussrv.audit.spark.failure import in_one_line, is_sparks
 from bussrv.audit.spark.store import literal
 from bussrv.errors import JournalError
@@ -38,7 +37,7 @@ def take_remote(spark: SparkSession, url: str, index: int, root: Path, trusted: 
     try:
         files = spark.read.format("binaryFile").load(literal(url))
         place, segments = _segments(files, url, index)
-        torn_tails = list(_fetch_last(files, segments, root))
+        _fetch_last(files, segments, root)
         _fetch(files, MANIFEST_NAME, manifest_path)
     except Exception as error:
         if not is_sparks(error):
@@ -48,7 +47,7 @@ def take_remote(spark: SparkSession, url: str, index: int, root: Path, trusted: 
         raise JournalError(f"{url} holds no journal records")
     manifest = read_manifest(manifest_path, trusted)
     numbers = frozenset(segment.number for segment in segments)
-    return Journal(index, url, place, tuple(segments), numbers, manifest, manifest, tuple(torn_tails))
+    return Journal(index, url, place, tuple(segments), numbers, manifest, manifest)
 
 
 def _segments(files: DataFrame, url: str, index: int) -> tuple[str, list[Segment]]:
@@ -71,7 +70,7 @@ def _segments(files: DataFrame, url: str, index: int) -> tuple[str, list[Segment
     return place, [found[number] for number in sorted(found)]
 
 
-def _fetch_last(files: DataFrame, segments: list[Segment], root: Path) -> Iterator[TornTail]:
+def _fetch_last(files: DataFrame, segments: list[Segment], root: Path) -> None:
     """Put the last segment into the snapshot, without an unfinished record at its end."""
     if not segments or segments[-1].is_compressed or segments[-1].bytes > LARGEST_FETCHED:
         return
@@ -80,8 +79,7 @@ def _fetch_last(files: DataFrame, segments: list[Segment], root: Path) -> Iterat
     taken.parent.mkdir()
     taken.touch()
     _fetch(files, taken.name, taken)
-    yield from cut_torn_tail(last, taken, last=True)
-    segments[-1] = replace(last, bytes=taken.stat().st_size)
+    segments[-1] = replace(cut_torn_tail(last, taken), bytes=taken.stat().st_size)
 
 
 def _fetch(files: DataFrame, name: str, path: Path) -> None:

@@ -24,7 +24,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bussrv.errors import JournalError
@@ -53,6 +53,8 @@ class Segment:
     :ivar bytes: the size of the file.
     :ivar stamp: a text that differs if the file was replaced or written to.
     :ivar in_place: whether it is read in place, and is not in the snapshot.
+    :ivar torn: the size of an unfinished record at its end, which was left out: a line without a newline. The server
+        does not read it either. ``lines`` stand before it.
     """
 
     file: str
@@ -61,6 +63,8 @@ class Segment:
     bytes: int
     stamp: str
     in_place: bool = False
+    torn: int = 0
+    lines: int = 0
 
     @property
     def is_compressed(self) -> bool:
@@ -70,24 +74,6 @@ class Segment:
     def path_in(self, root: Path) -> Path:
         """Its path in the snapshot at ``root``."""
         return root / (self.taken + (COMPRESSED_SUFFIX if self.is_compressed else SUFFIX))
-
-
-@dataclass(frozen=True)
-class TornTail:
-    """An unfinished record at the end of a segment, without a newline. The server does not read it either.
-
-    :ivar file: the segment.
-    :ivar number: the number in its name.
-    :ivar line: the number of that line.
-    :ivar size: its size in bytes.
-    :ivar last: whether the segment is the last of its journal. A crash or a running server may leave it so.
-    """
-
-    file: str
-    number: int
-    line: int
-    size: int
-    last: bool
 
 
 @dataclass(frozen=True)
@@ -102,7 +88,6 @@ class Journal:
     :ivar numbers: the numbers of all its segments, audited or not.
     :ivar manifest: their seals. It was read before the segments, so that they have all that is sealed.
     :ivar late: a newer manifest, if a running server had not sealed everything yet.
-    :ivar torn_tails: the unfinished records, which were left out.
     """
 
     index: int
@@ -112,7 +97,6 @@ class Journal:
     numbers: frozenset[int]
     manifest: Manifest
     late: Manifest
-    torn_tails: tuple[TornTail, ...] = ()
 
     @property
     def is_remote(self) -> bool:
@@ -135,11 +119,6 @@ class Snapshot:
     def segments(self) -> tuple[Segment, ...]:
         """All segments, those of a journal in order."""
         return tuple(segment for journal in self.journals for segment in journal.segments)
-
-    @property
-    def torn_tails(self) -> tuple[TornTail, ...]:
-        """All unfinished records, which were left out."""
-        return tuple(tail for journal in self.journals for tail in journal.torn_tails)
 
     @property
     def size(self) -> int:
@@ -192,18 +171,17 @@ def take_journal(directory: Path, index: int, root: Path, trusted: PublicKey | N
     chosen = choice(paths)
     (root / str(index)).mkdir()
     segments: list[Segment] = []
-    torn_tails: list[TornTail] = []
     try:
         for path in chosen:
-            segments.append(_take(path, root, index, last=path == paths[-1]))
-            torn_tails += cut_torn_tail(segments[-1], segments[-1].path_in(root), last=path == paths[-1])
+            segment = _take(path, root, index, last=path == paths[-1])
+            segments.append(cut_torn_tail(segment, segment.path_in(root)))
         if not any(segment.path_in(root).stat().st_size for segment in segments):
             raise JournalError(f"{directory} holds no journal records")
     except OSError as error:
         raise JournalError(f"cannot read the segment {error.filename}: {error.strerror}") from error
     late = _await_seals(directory, manifest, paths, trusted)
     numbers = frozenset(first_seq(path) for path in (*paths, *list_segments(directory)))
-    return Journal(index, str(directory), str(root), tuple(segments), numbers, manifest, late, tuple(torn_tails))
+    return Journal(index, str(directory), str(root), tuple(segments), numbers, manifest, late)
 
 
 def _take(path: Path, root: Path, index: int, last: bool) -> Segment:
@@ -225,22 +203,21 @@ def taken_as(index: int, number: int) -> str:
     return f"{index}/{number:0{DIGITS}d}"
 
 
-def cut_torn_tail(segment: Segment, taken: Path, last: bool) -> Iterator[TornTail]:
+def cut_torn_tail(segment: Segment, taken: Path) -> Segment:
     """Leave an unfinished record at the end of a segment out of the snapshot.
 
     :param taken: the segment in the snapshot.
-    :param last: whether it is the last one of its journal.
     """
     tail = b"" if segment.is_compressed else torn_tail(taken)
     if not tail:
-        return
+        return segment
     if taken.is_symlink():
         path = taken.readlink()
         taken.unlink()
         shutil.copyfile(path, taken)
     os.truncate(taken, taken.stat().st_size - len(tail))
     with taken.open("rb") as file:
-        yield TornTail(segment.file, segment.number, sum(1 for _ in file) + 1, len(tail), last)
+        return replace(segment, torn=len(tail), lines=sum(1 for _ in file))
 
 
 def _await_seals(directory: Path, manifest: Manifest, paths: Sequence[Path], trusted: PublicKey | None) -> Manifest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -11,14 +12,15 @@ from bussrv.errors import JournalError
 from bussrv.events import ServiceRegistered, ServiceUnregistered, SessionClosed, SessionIdentified, SessionOpened
 from bussrv.journal.chain import line_hash
 from bussrv.journal.evidence.findings import UNCHAINED, Finding
-from bussrv.journal.evidence.numbers import Numbers
+from bussrv.journal.evidence.numbers import Numbers, out_of_order
 from bussrv.journal.header import Header, Part, decode_header, decode_part
 from bussrv.journal.record import Record, decode
 
 Line = Header | Part | Record
 
 MOST_FINDINGS = 10_000
-"""How many findings about the lines of one segment are listed. A file of junk has millions of bad lines."""
+"""How many findings about the lines of one segment are listed. A file of junk has millions of bad lines. The others are
+counted."""
 
 MOST_QUOTED = 1000
 """How many bytes of a bad line are kept with the finding."""
@@ -31,26 +33,32 @@ class LineJudge:
     """Judge the lines of one segment, in order.
 
     :ivar findings: those made so far, in the order of lines. Those about numbers are made by ``numbers``.
+    :ivar wrong: the first finding about a line or a number, as far as it is known before the next line comes.
+    :ivar next_seq: the number of the record that should come next; of the first wrong one, if there is one.
     :ivar header: the first line, if it is the header of this segment.
-    :ivar lines: how many lines were judged; ``parts`` and ``records``: how many of them are such lines.
-    :ivar first_record, last_record: the first and the last of the lines that are records.
+    :ivar lines: how many lines were judged; ``parts``: how many of them are parts of the snapshot.
+    :ivar last_record: the last of the lines that are records.
     :ivar hash: the hash of the last line, if that is known.
-    :ivar numbers: those of the records.
+    :ivar numbers: those of the records, once the last line was judged.
+    :ivar _server: the server of the record before; ``None`` after any other line, and after a wrong one.
     """
 
     def __init__(self, number: int) -> None:
         self.findings: list[Finding] = []
+        self.wrong: Finding | None = None
+        self.next_seq = number
         self.header: Header | None = None
-        self.lines = self.parts = self.records = 0
-        self.first_record: Record | None = None
+        self.lines = self.parts = 0
         self.last_record: Record | None = None
         self.hash: str | None = None
         self.numbers = Numbers()
         self._number = number
+        self._server: str | None = None
         self._before: Line | None = None
         self._is_headless = True
         self._doubt: Finding | None = None
         self._is_second = False
+        self._unlisted: Counter[str] = Counter()
 
     def pass_line(self, text: bytes) -> Line | None:
         """Judge the next line.
@@ -59,14 +67,26 @@ class LineJudge:
         :returns: the line, or ``None`` if it is no line of a journal that belongs there.
         """
         self.lines += 1
+        if self._server is not None:
+            # Most lines are records that follow a record, and nothing is wrong before them.
+            try:
+                record = decode_record(text)
+            except JournalError:
+                pass
+            else:
+                if record.prev == self.hash and record.seq == self.next_seq and record.server == self._server:
+                    self.next_seq += 1
+                    self.hash = line_hash(text)
+                    self.last_record = record
+                    return record
+            self._leave_order()
         try:
             found = self._in_place(self._decode(text))
         except JournalError as error:
             self._pass_bad(str(error), line_hash(text), text[:MOST_QUOTED].removesuffix(b"\n"))
             return None
         is_broken = self.hash is not None and found.prev != self.hash
-        if is_broken or self._doubt is not None or self._is_second:
-            self._settle(found if is_broken else None)
+        self._settle(found if is_broken else None)
         if isinstance(found, Record):
             self._check_number(found, is_broken)
         elif isinstance(found, Header):
@@ -76,41 +96,67 @@ class LineJudge:
         if self.lines == 1:
             self._is_headless = isinstance(found, Record)
         self.hash, self._before = line_hash(text), found
+        self._go_on(found)
         return found
 
     def pass_unreadable(self, problem: str) -> None:
         """The next line cannot be read as a whole, for such a reason."""
         self.lines += 1
+        self._leave_order()
         self._pass_bad(problem, None, None)
 
-    @property
-    def first(self) -> Finding | None:
-        """The first finding, as far as it is known before the next line comes."""
-        return self.findings[0] if self.findings else self._doubt
+    def reject(self, problem: str) -> None:
+        """The last line is a bad one for another reason, which only the reader knows."""
+        self._add(self._bad(problem))
+        self._stop()
 
-    def headless(self) -> Finding:
-        """The first line is missing, or is a record."""
-        return self._finding("broken-link", "the segment does not begin with a header", 1)
-
-    def incomplete(self) -> Finding:
-        """The snapshot has another number of parts than the header says."""
-        there = 0 if self.header is None else self.header.parts
-        message = f"the header says that its snapshot has {there} parts, and {self.parts} are there"
+    def unfinished(self) -> Finding:
+        """The header is missing, or is a record; or the snapshot has another number of parts than the header says."""
+        if self.header is None:
+            return self._finding("broken-link", "the segment does not begin with a header", 1)
+        message = f"the header says that its snapshot has {self.header.parts} parts, and {self.parts} are there"
         return self._finding("bad-line", message, 1, of=self.header)
-
-    def bad(self, problem: str) -> Finding:
-        """The last line is a bad one."""
-        first = self._before.seq + 1 if isinstance(self._before, Record) else None
-        return self._finding("bad-line", problem, self.lines, first)
 
     def end(self) -> list[Finding]:
         """No more lines follow. :returns: all findings."""
+        self._leave_order()
         self._settle(None)
         if self._is_headless:
-            self.findings.insert(0, self.headless())
+            self.findings.insert(0, self.unfinished())
+        for code, count in self._unlisted.items():
+            message = f"and {count} more in this segment, which are not listed"
+            self.findings.append(Finding(code=code, message=message, segment=self._number))
         if self.header is not None and self.header.parts != self.parts:
-            self._add(self.incomplete())
+            self.findings.append(self.unfinished())
+        self._stop()
         return self.findings
+
+    def _leave_order(self) -> None:
+        """The next line is not the record that should follow, or may not be."""
+        if self._server is not None:
+            self.numbers.reach(self.next_seq - 1)
+            self._before, self._server = self.last_record, None
+
+    def _go_on(self, found: Line) -> None:
+        if self.wrong is None and not self._stop():
+            self.wrong = self._misplaced(found)
+        if self.wrong is None and isinstance(found, Record):
+            self._server, self.next_seq = found.server, found.seq + 1
+
+    def _stop(self) -> bool:
+        """Keep the first finding about a line. :returns: whether there is one."""
+        if self.wrong is None:
+            self.wrong = self.findings[0] if self.findings else self._doubt
+        return self.wrong is not None
+
+    def _misplaced(self, found: Line) -> Finding | None:
+        """What is wrong with the place of a line that fits the one before it."""
+        is_record, parts = isinstance(found, Record), 0 if self.header is None else self.header.parts
+        if self.header is None or self.parts > parts or (is_record and self.parts < parts):
+            return self.unfinished()
+        if isinstance(found, Record) and found.seq != self.next_seq:
+            return replace(out_of_order(found.server, self.next_seq, found.seq, self._number), line=self.lines)
+        return None
 
     def _decode(self, text: bytes) -> Line:
         expected = self._expected()
@@ -143,10 +189,15 @@ class LineJudge:
 
     def _pass_bad(self, problem: str, hashed: str | None, quote: bytes | None) -> None:
         self._settle(None)
-        self._add(replace(self.bad(problem), quote=quote))
+        self._add(replace(self._bad(problem), quote=quote))
         if self.lines == 1:
             self._is_headless = False
         self.hash, self._before = hashed, None
+        self._stop()
+
+    def _bad(self, problem: str) -> Finding:
+        first = self._before.seq + 1 if isinstance(self._before, Record) else None
+        return self._finding("bad-line", problem, self.lines, first)
 
     def _settle(self, broken: Line | None) -> None:
         """Judge the line before, now that the next one is known.
@@ -179,13 +230,13 @@ class LineJudge:
             what = f"record {seq} stands after record {last.seq}"
             self._add(self._finding("broken-chain", what, self.lines, seq, seq, of=found))
         self.numbers.add(server, seq, seq, self._number)
-        self.records += 1
-        self.first_record = self.first_record or found
         self.last_record = found
 
     def _add(self, finding: Finding) -> None:
         if len(self.findings) < MOST_FINDINGS:
             self.findings.append(finding)
+        else:
+            self._unlisted[finding.code] += 1
 
     def _finding(
         self,
@@ -205,13 +256,9 @@ class LineJudge:
 
 
 def _name(line: Line | None) -> str:
-    return (
-        f"record {line.seq}"
-        if isinstance(line, Record)
-        else f"part {line.part} of the snapshot"
-        if isinstance(line, Part)
-        else "it"
-    )
+    if isinstance(line, Record):
+        return f"record {line.seq}"
+    return f"part {line.part} of the snapshot" if isinstance(line, Part) else "it"
 
 
 def decode_record(text: bytes) -> Record:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
 from itertools import pairwise
 
 from msgspec import Struct
@@ -24,17 +26,25 @@ class _Repeated(_Range):
     times: int
 
 
+_BITS = 1024
+
+
 class Numbers:
     """The numbers of records, of one segment or of many, in whatever order they are added.
 
     The first record of a server need not have number 1, since old segments may be removed. But a segment begins with
     the record that it is named by.
+
+    :ivar _bits: a bit for each number in the first ``_known`` ranges of a server, ``_BITS`` of them in an integer. To
+        look one up takes as long in any disorder.
     """
 
     def __init__(self) -> None:
         self._ranges: dict[str, list[_Range]] = {}
         self._last: _Range | None = None
         self._last_server = ""
+        self._bits: dict[tuple[str, int], int] = {}
+        self._known: Counter[str] = Counter()
 
     def add(self, server: str, first: int, last: int, segment: int) -> None:
         """Add the records ``first`` to ``last`` of a server, which stand in a segment."""
@@ -45,14 +55,33 @@ class Numbers:
             self._last, self._last_server = _Range(first, last, segment), server
             self._ranges.setdefault(server, []).append(self._last)
 
+    def reach(self, last: int) -> None:
+        """Add the records from the one that was added last up to ``last``."""
+        if self._last is not None:
+            self._last.last = last
+
     def extend(self, other: Numbers) -> None:
         """Add all that another one has."""
         for server, ranges in other._ranges.items():
             self._ranges.setdefault(server, []).extend(ranges)
+        self._last = None
 
     def contains(self, server: str, seq: int) -> bool:
         """Whether a record of that number was added."""
-        return any(each.first <= seq <= each.last for each in self._ranges.get(server, ()))
+        ranges = self._ranges.get(server, [])
+        # The last one may still grow.
+        while self._known[server] < len(ranges) - 1:
+            self._learn(server, ranges[self._known[server]])
+            self._known[server] += 1
+        block, bit = divmod(seq, _BITS)
+        is_known = self._bits.get((server, block), 0) >> bit & 1 == 1
+        return is_known or any(each.first <= seq <= each.last for each in ranges[-1:])
+
+    def _learn(self, server: str, which: _Range) -> None:
+        for block in range(which.first // _BITS, which.last // _BITS + 1):
+            begin, end = block * _BITS, (block + 1) * _BITS
+            bits = (1 << min(which.last + 1, end) - begin) - (1 << max(which.first, begin) - begin)
+            self._bits[server, block] = self._bits.get((server, block), 0) | bits
 
     def findings(self) -> Iterator[Finding]:
         """``seq-gap`` and ``seq-duplicate``, one for each range of numbers."""
@@ -79,37 +108,36 @@ def _gaps(server: str, ranges: Sequence[_Range]) -> Iterator[Finding]:
 
 def _duplicates(server: str, ranges: Sequence[_Range]) -> Iterator[Finding]:
     found: list[_Repeated] = []
-    for group in _overlapping(ranges):
-        for each in _repeated(group):
-            before = found[-1] if found else None
-            if before is not None and before.last + 1 == each.first:
-                before.last = each.last
-                before.segment = min(before.segment, each.segment)
-                before.times = max(before.times, each.times)
-            else:
-                found.append(each)
+    for each in _repeated(ranges):
+        before = found[-1] if found else None
+        if before is not None and before.last + 1 == each.first:
+            before.last = each.last
+            before.segment = min(before.segment, each.segment)
+            before.times = max(before.times, each.times)
+        else:
+            found.append(each)
     for each in found:
         yield _finding("seq-duplicate", server, each, f"there up to {each.times} times")
 
 
-def _overlapping(ranges: Sequence[_Range]) -> Iterator[list[_Range]]:
-    """Groups of ranges that have numbers in common. Most ranges have none."""
-    group = [ranges[0]]
-    reached = ranges[0].last
-    for each in ranges[1:]:
-        if each.first > reached:
-            yield group
-            group = []
-        group.append(each)
-        reached = max(reached, each.last)
-    yield group
+def _repeated(ranges: Sequence[_Range]) -> Iterator[_Repeated]:
+    """What several of the ranges have in common, from the lowest number to the highest.
 
-
-def _repeated(group: Sequence[_Range]) -> Iterator[_Repeated]:
-    for begin, end in pairwise(sorted({end for each in group for end in (each.first, each.last + 1)})):
-        there = [each.segment for each in group if each.first <= begin <= each.last]
-        if len(there) > 1:
-            yield _Repeated(begin, end - 1, max(there), len(there))
+    :param ranges: by their first numbers.
+    """
+    ended = Counter(each.last + 1 for each in ranges)
+    # The highest segment comes first. Ranges that have ended are taken out when they come first.
+    there: list[tuple[int, int]] = []
+    coming = count = 0
+    for begin, end in pairwise(sorted({*ended, *(each.first for each in ranges)})):
+        count -= ended[begin]
+        while coming < len(ranges) and ranges[coming].first == begin:
+            heappush(there, (-ranges[coming].segment, ranges[coming].last))
+            coming, count = coming + 1, count + 1
+        while there and there[0][1] < begin:
+            heappop(there)
+        if count > 1:
+            yield _Repeated(begin, end - 1, -there[0][0], count)
 
 
 def _finding(code: str, server: str, which: _Range, what: str) -> Finding:

@@ -13,7 +13,7 @@ from bussrv.journal.evidence.numbers import out_of_order
 from bussrv.journal.header import Header, Previous
 from bussrv.journal.manifest import Manifest, Seal, last_seq
 from bussrv.journal.record import format_time
-from bussrv.journal.segment import Extent
+from bussrv.journal.segment import Counts
 
 
 class Segment(Struct, frozen=True, kw_only=True):
@@ -24,7 +24,7 @@ class Segment(Struct, frozen=True, kw_only=True):
     :ivar header: its first line, if that is the header of this segment.
     :ivar torn: how many bytes the unfinished line at the end has.
     :ivar lines: how many lines there are, if there is such an end.
-    :ivar extent: how many records there are, and the first and last of them; ``None`` if they were not counted.
+    :ivar counts: of its records; ``None`` if they were not counted.
     """
 
     number: int
@@ -32,12 +32,92 @@ class Segment(Struct, frozen=True, kw_only=True):
     header: Header | None = None
     torn: int = 0
     lines: int = 0
-    extent: Extent | None = None
+    counts: Counts | None = None
 
     @property
     def records(self) -> int:
         """How many records there are, as far as they were counted."""
-        return 0 if self.extent is None else self.extent.records
+        return 0 if self.counts is None else self.counts.records
+
+
+class SegmentJudge:
+    """Judge the segments of a journal, in order.
+
+    :ivar headers: of the segments that were judged, by number.
+    :param numbers: of all segments that are there.
+    :param is_complete: whether a segment that is missing before the first one is missed though there are no seals.
+    :param to_the_end: whether every record has to be sealed.
+    """
+
+    def __init__(
+        self, manifest: Manifest, numbers: Collection[int], *, is_complete: bool = True, to_the_end: bool = False
+    ) -> None:
+        self.headers: dict[int, Header] = {}
+        self._manifest = manifest
+        self._numbers = numbers
+        self._is_complete = is_complete
+        self._to_the_end = to_the_end
+        self._number: int | None = None
+        self._before: Segment | None = None
+
+    def pass_segment(
+        self, segment: Segment, seals: Sequence[Seal], last: Seal | None, *, may_grow: bool
+    ) -> list[Finding]:
+        """Judge the next segment.
+
+        :param seals: those that were made before the segment was read.
+        :param last: the last seal that is known.
+        :param may_grow: whether it may end in an unfinished line, and need not be sealed as closed.
+        """
+        found: list[Finding] = []
+        if segment.header is not None:
+            self.headers[segment.number] = segment.header
+            found += self._judge_header(segment.header)
+        found += _judge_tail(segment, is_last=may_grow)
+        if last is not None:
+            found += _judge_seals(segment, seals, last, may_grow=may_grow, to_the_end=self._to_the_end)
+        elif segment.records and (self._manifest.entries or self._to_the_end):
+            what = "nothing of it is sealed, though a server seals the first records of a segment at once"
+            found.append(_of_seal(segment, what, segment.number))
+        self._number, self._before = segment.number, segment
+        return found
+
+    def pass_unreadable(self, number: int) -> None:
+        """The next segment cannot be decompressed. Nothing else of it is judged."""
+        self._number, self._before = number, None
+
+    def _judge_header(self, header: Header) -> Iterator[Finding]:
+        """Hold the header of a segment against the segment before."""
+        previous, before = header.previous, self._number
+        if header.salvaged is not None:
+            damage = header.salvaged
+            where = f"segment {damage.segment}, line {damage.line}"
+            what = f"a new chain begins here, after damage in {where}: {damage.reason}"
+            yield _of_header("journal-salvaged", header, what, damage.seq, damage.seq)
+        elif previous is not None:
+            if before != previous.segment:
+                yield from self._judge_missing(header, previous)
+            elif self._before is not None:
+                yield from _held_against(header, previous, self._before)
+        elif before is not None or header.segment != 1 or header.prev != START:
+            there = f"but there is segment {before}" if before else f"yet it begins with record {header.segment}"
+            what = f"the header says that there is no segment before this one, {there}"
+            yield _of_header("broken-link", header, what)
+
+    def _judge_missing(self, header: Header, previous: Previous) -> Iterator[Finding]:
+        """A sealed segment that is missing is found with the seals."""
+        manifest, expected = self._manifest, previous.segment
+        is_there = expected in self._numbers
+        if expected in manifest.pruned or (expected in manifest.seals and not is_there):
+            return
+        what = f"segment {header.segment} should follow segment {expected}, "
+        if self._number is not None:
+            what += f"not segment {self._number}"
+        elif not is_there and (manifest.entries or self._is_complete):
+            what += "which is not there"
+        else:
+            return
+        yield _of_header("broken-link", header, what, expected, max(1, header.segment - 1))
 
 
 def unreadable(number: int, why: object) -> Finding:
@@ -45,75 +125,14 @@ def unreadable(number: int, why: object) -> Finding:
     return Finding(code="unreadable-segment", message=f"the segment cannot be decompressed: {why}", segment=number)
 
 
-def judge_tail(number: int, torn: int, lines: int, *, is_last: bool) -> Iterator[Finding]:
-    """Judge the unfinished line at the end of a segment: normal in the last one, damage in any other.
-
-    :param torn: its size in bytes.
-    :param lines: how many lines stand before it.
-    """
-    if torn:
-        code, what = (
-            ("torn-tail", f"the journal ends in {torn} bytes of an unfinished record")
-            if is_last
-            else ("bad-line", f"the segment ends in {torn} bytes of an unfinished record, yet it is not the last one")
-        )
-        yield Finding(code=code, message=what, segment=number, line=lines + 1)
-
-
-class Place(Struct, frozen=True, kw_only=True):
-    """The surroundings of a segment.
-
-    :ivar before: the number of the segment before, and ``found`` that segment if it could be read.
-    :ivar numbers: of all segments that are there.
-    :ivar is_complete: whether a segment that is missing before the first one is missed though there are no seals.
-    """
-
-    before: int | None
-    found: Segment | None
-    manifest: Manifest
-    numbers: Collection[int]
-    is_complete: bool = True
-
-
-def judge_header(header: Header, place: Place) -> Iterator[Finding]:
-    """Hold the header of a segment against the segment before."""
-    previous, before, found = header.previous, place.before, place.found
-    if header.salvaged is not None:
-        damage = header.salvaged
-        where = f"segment {damage.segment}, line {damage.line}"
-        what = f"a new chain begins here, after damage in {where}: {damage.reason}"
-        yield _of_header("journal-salvaged", header, what, damage.seq, damage.seq)
-    elif previous is None:
-        if before is not None:
-            yield _of_header(
-                "broken-link",
-                header,
-                f"the header says that there is no segment before this one, but there is segment {before}",
-            )
-        elif header.segment != 1 or header.prev != START:
-            yield _of_header(
-                "broken-link",
-                header,
-                f"the header says that there is no segment before this one, yet it begins with record {header.segment}",
-            )
-    elif before != previous.segment:
-        yield from _missing_before(header, previous, place)
-    elif found is not None:
-        yield from _held_against(header, previous, found)
-
-
-def _missing_before(header: Header, previous: Previous, place: Place) -> Iterator[Finding]:
-    """A sealed segment that is missing is found with the seals."""
-    manifest, expected = place.manifest, previous.segment
-    if expected in manifest.pruned or (expected in manifest.seals and expected not in place.numbers):
-        return
-    if place.before is not None:
-        what = f"segment {header.segment} should follow segment {expected}, not segment {place.before}"
-    elif expected not in place.numbers and (manifest.entries or place.is_complete):
-        what = f"segment {header.segment} should follow segment {expected}, which is not there"
-    else:
-        return
-    yield _of_header("broken-link", header, what, expected, max(1, header.segment - 1))
+def _judge_tail(segment: Segment, *, is_last: bool) -> Iterator[Finding]:
+    """Judge the unfinished line at the end of a segment: normal in the last one, damage in any other."""
+    if segment.torn:
+        code, what, yet = "torn-tail", "journal", ""
+        if not is_last:
+            code, what, yet = "bad-line", "segment", ", yet it is not the last one"
+        message = f"the {what} ends in {segment.torn} bytes of an unfinished record{yet}"
+        yield Finding(code=code, message=message, segment=segment.number, line=segment.lines + 1)
 
 
 def _held_against(header: Header, previous: Previous, found: Segment) -> Iterator[Finding]:
@@ -157,7 +176,7 @@ def _of_header(code: str, header: Header, message: str, first: int | None = None
     )  # fmt: skip
 
 
-def judge_seals(
+def _judge_seals(
     segment: Segment, seals: Sequence[Seal], last: Seal, *, may_grow: bool, to_the_end: bool = False
 ) -> Iterator[Finding]:
     """Hold a segment against its seals.
@@ -177,7 +196,7 @@ def judge_seals(
     elif not last.closed and not may_grow:
         what = f"it is sealed up to record {last.last_seq} only, and not as closed, though another one follows"
         yield _of_seal(segment, what, last_seq(last) + 1)
-    elif last.closed and segment.extent is not None and not _counts_fit(segment.extent, last):
+    elif last.closed and segment.counts is not None and not _counts_fit(segment.counts, last):
         yield _of_seal(segment, "its closing seal gives another number of records, or other first and last ones", None)
     elif to_the_end and (rest := unsealed_end(segment, last)) is not None:
         yield rest
@@ -201,27 +220,19 @@ def _difference(digests: Digests, seal: Seal) -> str:
     return f"it is not what was sealed up to record {seal.last_seq}"
 
 
-def _counts_fit(extent: Extent, seal: Seal) -> bool:
-    counts = ("records", "first_seq", "last_seq", *(() if extent.first_time is None else ("first_time", "last_time")))
-    return all(getattr(extent, name) == getattr(seal, name) for name in counts)
+def _counts_fit(counts: Counts, seal: Seal) -> bool:
+    names = ("records", "first_seq", "last_seq", *(() if counts.first_time is None else ("first_time", "last_time")))
+    return all(getattr(counts, name) == getattr(seal, name) for name in names)
 
 
 def unsealed_end(segment: Segment, last: Seal) -> Finding | None:
     """The records of a segment that no seal is about yet."""
-    end = None if segment.extent is None else segment.extent.last_seq
+    end = None if segment.counts is None else segment.counts.last_seq
     if end is None or end <= last_seq(last):
         return None
     since = "" if last.last_time is None else f" of {format_time(last.last_time)}"
     what = f"records {last_seq(last) + 1} to {end}, after record {last_seq(last)}{since}, are not sealed"
     return _of_seal(segment, what, last_seq(last) + 1, end)
-
-
-def unsealed(segment: Segment) -> Finding | None:
-    """A segment has records and no seal, where there should be one."""
-    if not segment.records:
-        return None
-    what = "nothing of it is sealed, though a server seals the first records of a segment at once"
-    return _of_seal(segment, what, segment.number)
 
 
 def _of_seal(segment: Segment, message: str, first: int | None, last: int | None = None) -> Finding:
