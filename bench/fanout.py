@@ -47,10 +47,10 @@ class NullTransport:
         self.taken += len(data)
         self.writes += 1
 
-    def getPeer(self) -> IPv4Address:  # noqa: N802
+    def getPeer(self) -> IPv4Address:
         return IPv4Address("TCP", "127.0.0.1", 1)
 
-    def registerProducer(self, producer: object, streaming: bool) -> None:  # noqa: N802
+    def registerProducer(self, producer: object, streaming: bool) -> None:
         """Never full."""
 
 
