@@ -1,4 +1,4 @@
-"""Lines of log about single clients, so many for each address and no more."""
+"""Lines of log about single clients, at a limited rate for each address."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bussrv.errors import RemoteProtocolError
 from bussrv.registry.throttle import LOG_RATE, Throttle
 
 LOG_BURST = 10
-"""How many lines of log one address may cause at once; after that, ``LOG_RATE`` a second."""
+"""The most lines of log that one address may cause at once. After that it may cause ``LOG_RATE`` lines a second."""
 
 log = Logger()
 

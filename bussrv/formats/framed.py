@@ -167,7 +167,7 @@ class FramedProtocol(StreamProtocol):
         self.bus.counters[reason] += 1
         self._tell({"event": "error", **_in_reply_to(object_id), "reason": reason, "message": message, **more})
 
-    def turned_away(self, refusal: OverLimit) -> None:
+    def not_admitted(self, refusal: OverLimit) -> None:
         """Tell the client why it is not admitted."""
         fields = {"event": "error", "reason": refusal.reason, "message": refusal.message}
         self.transport.write(wire.encode(fields))

@@ -68,8 +68,7 @@ def _shown(entry: LedgerEntry) -> dict[str, Any]:
 class InbusServer(DatagramProtocol):
     """The Inbus port: every subscriber and every publisher.
 
-    :ivar in_turns: whether what several datagrams of one turn of the reactor bring goes on together. That is so on a
-        port.
+    :ivar in_turns: whether frames that several datagrams bring in one reactor turn are sent together. True on a port.
     """
 
     transport: Any

@@ -1,8 +1,11 @@
-"""Base of all stream formats: one connection, one session.
+"""Base of all stream formats: wire formats over TCP or UNIX sockets, in which each connection is one session.
 
-Bytes are fed to a pure reader; its events are taken one by one, a slice at a time (:mod:`bussrv.slices`). While a
-change that the client asked for is on its way to the journal, or other sessions have their slices, no further event is
-taken, and the connection is not read beyond one more chunk: the client's later input waits, nobody else does.
+1. Each chunk of bytes is fed to a *reader* (:class:`bussrv.formats.unread.Reader`). It makes *events* of them: objects
+   or packets.
+2. Events are served one by one, a slice of time at a time (:mod:`bussrv.slices`), so that every session is served.
+3. No event is taken while a change that the client asked for is on its way to the journal, or while other sessions have
+   their slices. Then at most one more chunk is read from the connection. The client's later input waits; other clients
+   do not.
 """
 
 from __future__ import annotations
@@ -32,18 +35,21 @@ from bussrv.formats.stream_link import StreamLink
 from bussrv.formats.unread import Reader, Unread
 from bussrv.values import Traffic
 
-LOUD = 32 << 10
-"""A chunk of so many bytes comes from a client that sends faster than it is read."""
+LARGE_INPUT = 32 << 10
+"""Bytes that were read between two sends. So many come from a client that sends faster than the server reads."""
 
 
 @implementer(IHalfCloseableProtocol)
 class StreamProtocol(TwistedProtocol):
-    """One connection of a stream format. Subclasses say how it is read, and what each event means.
+    """One connection of a stream format.
+
+    Subclasses implement :meth:`make_reader`, :meth:`encoding` and :meth:`received`. They may override
+    :meth:`make_backlog`, :meth:`make_link`, :meth:`opened`, :meth:`malformed`, :meth:`not_admitted` and :meth:`closed`.
 
     :cvar FORMAT: the name of the wire format.
-    :ivar dialed: whether it was this server that connected.
-    :ivar is_admitted: whether the bus was asked already.
-    :ivar is_busy: whether something that the client asked for is under way; what it sends later waits.
+    :ivar dialed: whether this server connected to the other side; otherwise the other side connected.
+    :ivar is_admitted: whether the bus has admitted the client already.
+    :ivar is_busy: whether something that the client asked for is under way. The client's later input waits.
     """
 
     FORMAT: ClassVar[str]
@@ -51,7 +57,7 @@ class StreamProtocol(TwistedProtocol):
     factory: StreamFactory
     transport: Any
     session_id: str
-    link: StreamLink = None  # type: ignore[assignment]  # a client that is turned away has none
+    link: StreamLink = None  # type: ignore[assignment]  # a client that is not admitted has none
 
     def __init__(self, bus: IBus, reactor: Any) -> None:
         self.bus = bus
@@ -59,9 +65,9 @@ class StreamProtocol(TwistedProtocol):
         self.traffic = Traffic()
         self._reader = self.make_reader()
         self.is_busy = False
-        self._pumping = False
-        self._until = 0.0
-        self._unflushed = 0
+        self._is_taking_events = False
+        self._slice_end = 0.0  # in seconds of the reactor
+        self._unflushed = 0  # bytes read since frames were last sent
         self._waits_for_slice = False
         self._address = ""
         self._is_paused = self._input_ended = self._ended = False
@@ -69,40 +75,40 @@ class StreamProtocol(TwistedProtocol):
         self._gone: Deferred[None] = Deferred()
 
     def make_reader(self) -> Reader:
-        """A reader for what the client sends."""
+        """A reader of the client's bytes."""
         raise NotImplementedError
 
     def encoding(self) -> IEncoding:
-        """The encoding for the client."""
+        """How objects and publications are encoded for the client."""
         raise NotImplementedError
 
     def make_backlog(self) -> Backlog:
-        """The backlog of the client."""
+        """The queue of frames that wait for the client."""
         return Backlog()
 
     def make_link(self, backlog: Backlog) -> StreamLink:
-        """The link to the client."""
+        """The link: it sends frames to the client."""
         return StreamLink(self, self.encoding(), self.bus.settings.max_outbound, backlog, self.bus.streams.outflow)
 
     def opened(self) -> None:
-        """The session is open."""
+        """Called when the session is open."""
 
     def next_event(self) -> Any:
-        """The next event of the client, or ``None``.
+        """The next event of the client; ``None``: more bytes are needed.
 
-        :raises RemoteProtocolError: it is malformed.
+        :raises RemoteProtocolError: the input is malformed.
         """
         return self._reader.next_event()
 
     def received(self, event: Any) -> None:
-        """The client sent an event."""
+        """Serve an event that the client sent."""
         raise NotImplementedError
 
     def malformed(self, error: RemoteProtocolError) -> None:
-        """The client sent something malformed; the session ends right after this."""
+        """Called when the client sent something malformed, before the session ends."""
 
     def connectionMade(self) -> None:
-        """A client is present."""
+        """Open a session for the client, if limits admit it."""
         for set_option in ("setTcpKeepAlive", "setTcpNoDelay"):
             getattr(self.transport, set_option, lambda on: None)(True)
         self.factory.protocols.add(self)
@@ -111,39 +117,40 @@ class StreamProtocol(TwistedProtocol):
             if not (self.dialed or self.is_admitted):
                 self.bus.admit(self.FORMAT, peer)
         except OverLimit as refusal:
-            self._turn_away(refusal)
+            self._refuse_session(refusal)
             return
         backlog, self._address = self.make_backlog(), address_key(peer)
-        backlog.holding = self.bus.streams.outbound.open(self._address, self.lose_output)
-        self._unread = Unread(self._reader, self.bus.streams.inbound.open(self._address, self._lose_input))
+        backlog.holding = self.bus.streams.outbound.open(self._address, self.outbound_is_full)
+        self._unread = Unread(self._reader, self.bus.streams.inbound.open(self._address, self._inbound_is_full))
         self.link = self.make_link(backlog)
         self.session_id = self.bus.open(self.FORMAT, peer, self.link).id
         try:
             self.opened()
         except Exception:
-            self._broken(Failure())
+            self._serving_failed(Failure())
 
-    def _turn_away(self, refusal: OverLimit) -> None:
+    def _refuse_session(self, refusal: OverLimit) -> None:
         self._ended = True
-        self.turned_away(refusal)
+        self.not_admitted(refusal)
         self.transport.loseConnection()
 
-    def turned_away(self, refusal: OverLimit) -> None:
-        """The client is not admitted: there is no session."""
+    def not_admitted(self, refusal: OverLimit) -> None:
+        """Called when the client is over a limit, before its connection is closed. There is no session."""
 
     def dataReceived(self, data: bytes) -> None:
-        """Take every event of a chunk, then let the bus send the collected frames."""
+        """Read a chunk. Its events are served in the next slice of the session."""
         if self._ended:
             return
         self.traffic.bytes_in += len(data)
         try:
             self._reader.feed(data)
         except Exception:
-            self._broken(Failure())
+            self._serving_failed(Failure())
             return
         self._unflushed += len(data)
         if self.is_busy or self._waits_for_slice:
-            # Not before: a client that waits for its answer, as most do, is not worth two system calls.
+            # Reading is paused only when a second chunk comes. Most clients wait for their answer and send none: they
+            # cost no system calls for pausing and resuming.
             self._is_paused = True
             self.transport.pauseProducing()
             self._unread.count()
@@ -156,32 +163,32 @@ class StreamProtocol(TwistedProtocol):
             self.bus.slices.do(self._serve_slice, self._address)
 
     def _serve_slice(self, until: float) -> bool:
-        """Take what the client sent, for one slice; see :mod:`bussrv.slices`."""
-        self._until = until
-        self._waits_for_slice = self._pump() and not self.is_busy and not self._ended
+        """Serve the client until about ``until``, in seconds of the reactor; see :data:`bussrv.slices.Work`."""
+        self._slice_end = until
+        self._waits_for_slice = self._take_events() and not self.is_busy and not self._ended
         if not (self._waits_for_slice or self.is_busy or self._ended):
             self._read_on()
         return self._waits_for_slice
 
     def _read_on(self) -> None:
-        """Everything that came is served."""
+        """All input is served: read on, or end the session if the client has sent its last."""
         if self._is_paused:
             self._is_paused = False
             self.transport.resumeProducing()
         if self._input_ended:
-            self._leave("client-closed", partial(self.end, "client-closed"))
+            self._end_services("client-closed", partial(self.end, "client-closed"))
 
-    def _leave(self, why: str, then: Callable[[], object]) -> None:
-        """Call ``then`` when the services of the session have ended, if it was not closed before."""
+    def _end_services(self, reason: str, then: Callable[[], object]) -> None:
+        """End the services of the session for ``reason``, some in each slice, then call ``then``."""
         session_id = "" if self._ended else self.session_id
-        ending = after_services(self.bus.registry, session_id, why, self.reactor.seconds, then)
+        ending = after_services(self.bus.registry, session_id, reason, self.reactor.seconds, then)
         self.bus.slices.do(ending, self._address)
 
-    def _pump(self) -> bool:
-        """Take events until the slice is over. :returns: whether it is, so that more may be left."""
-        if self._pumping:
+    def _take_events(self) -> bool:
+        """Serve events until the slice is over, then send frames. :returns: whether events may be left."""
+        if self._is_taking_events:
             return False
-        self._pumping = True
+        self._is_taking_events = True
         try:
             while not self.is_busy and not self._ended and not self.link.is_closing:
                 event = self.next_event()
@@ -194,15 +201,15 @@ class StreamProtocol(TwistedProtocol):
         except RemoteProtocolError as error:
             self._refuse_input(error)
         except Exception:
-            self._broken(Failure())
+            self._serving_failed(Failure())
         finally:
-            self._pumping = False
+            self._is_taking_events = False
             self._flush()
         return False
 
     def slice_is_over(self) -> bool:
-        """Whether it is time to let others be served."""
-        is_over: bool = self.reactor.seconds() >= self._until
+        """Whether other sessions are to be served now."""
+        is_over: bool = self.reactor.seconds() >= self._slice_end
         return is_over
 
     def _flush(self) -> None:
@@ -213,10 +220,10 @@ class StreamProtocol(TwistedProtocol):
             self.bus.flush()
         if not self._ended:
             self._unread.count()
-        if size >= LOUD and self.bus.streams.outflow.is_busy and not self.is_busy and not self._ended:
-            self.busy_with(self._let_others_be_sent_to())
+        if size >= LARGE_INPUT and self.bus.streams.outflow.is_busy and not self.is_busy and not self._ended:
+            self.busy_with(self._let_others_receive())
 
-    async def _let_others_be_sent_to(self) -> None:
+    async def _let_others_receive(self) -> None:
         """Without this, a fast sender of large objects would fill the backlogs of clients that read fast enough."""
         await self.bus.streams.outflow.round()
 
@@ -226,19 +233,19 @@ class StreamProtocol(TwistedProtocol):
         try:
             self.malformed(error)
         except Exception:
-            self._broken(Failure())
+            self._serving_failed(Failure())
         self.end(error.reason)
 
     def busy_with(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do ``work``; the client's later input waits until it is done."""
+        """Do ``work``. The client's later input waits until it is done."""
         working = Deferred.fromCoroutine(work)
         if not working.called:
             self.is_busy = True
-        working.addErrback(self._broken)
-        working.addBoth(self._done)
+        working.addErrback(self._serving_failed)
+        working.addBoth(self._work_done)
 
     def is_unserved(self) -> bool:
-        """Whether input of the client waits to be served."""
+        """Whether input of the client waits to be served, so that the server and not the client is late."""
         return self.is_busy or self._waits_for_slice
 
     async def send_in_slices(self, frames: Iterator[bytes]) -> None:
@@ -246,36 +253,36 @@ class StreamProtocol(TwistedProtocol):
         send = partial(self.bus.send, self.session_id)
         await LongAnswer(frames, send, self.link, self.bus.slices, self._address).sent
 
-    def _broken(self, failure: Failure) -> None:
+    def _serving_failed(self, failure: Failure) -> None:
         """Serving the client failed. That is a fault of the server or of a plugin, not of the client."""
         self.bus.counters["internal-error"] += 1
         self.factory.complaints.broken(self.session_id, peer_text(self.transport.getPeer()), failure)
         self.end("internal-error")
 
-    def _done(self, _: object) -> None:
+    def _work_done(self, _: object) -> None:
         if self.is_busy:
             self.is_busy = False
             self._serve_soon()
 
     def overflow(self, limit: int) -> None:
-        """The client reads too slowly: end its session, after the current frames were sent to the others."""
-        self.reactor.callLater(0, self._lost_patience, "max-outbound", limit, "slow-consumer")
+        """The client reads too slowly: end its session, after the present frames were sent to the others."""
+        self.reactor.callLater(0, self._end_over_limit, "max-outbound", limit, "slow-consumer")
 
-    def lose_output(self) -> None:
-        """All backlogs together are too large, and this client has not read for longest: end its session soon."""
+    def outbound_is_full(self) -> None:
+        """All backlogs together are too large: end this session soon; see :mod:`bussrv.bus.holdings` for the choice."""
         self.link.give_up()
         most = self.bus.settings.max_outbound_total
-        self.reactor.callLater(0, self._lost_patience, "max-outbound-total", most, "outbound-full")
+        self.reactor.callLater(0, self._end_over_limit, "max-outbound-total", most, "outbound-full")
 
-    def _lost_patience(self, limit: str, value: int, reason: str) -> None:
+    def _end_over_limit(self, limit: str, value: int, reason: str) -> None:
         if not self._ended:
             self.bus.counters[reason] += 1
             self._note_limit(limit, value, reason)
             self._close_session(reason)
             self.link.drop()
 
-    def _lose_input(self) -> None:
-        """The unfinished input of all clients is too large, and this client began its own first."""
+    def _inbound_is_full(self) -> None:
+        """The unfinished input of all clients is too large: end this session; see :mod:`bussrv.bus.holdings`."""
         most = self.bus.settings.max_inbound_total
         self._note_limit("max-inbound-total", most, "inbound-full")
         message = f"more than {most} bytes of unfinished input, of all clients together, are waiting"
@@ -315,10 +322,10 @@ class StreamProtocol(TwistedProtocol):
             self.closed(reason)
         except Exception:
             # The session is closed already; the connection still has to be.
-            self._broken(Failure())
+            self._serving_failed(Failure())
 
     def closed(self, reason: str) -> None:
-        """The session is closed."""
+        """Called when the session is closed."""
 
     def readConnectionLost(self) -> None:
         """The client sends no more, but may still read: finish its requests, then close."""
@@ -334,10 +341,10 @@ class StreamProtocol(TwistedProtocol):
         if self.link is not None:
             self.link.stopProducing()
         why = "client-closed" if reason.check(ConnectionDone) else "connection-lost"
-        # Thousands may be lost at once, for example if a machine goes down.
-        self._leave(why, partial(self._lose, why))
+        # In slices: thousands of connections may be lost at once, for example if a machine goes down.
+        self._end_services(why, partial(self._connection_is_gone, why))
 
-    def _lose(self, why: str) -> None:
+    def _connection_is_gone(self, why: str) -> None:
         self.factory.protocols.discard(self)
         if not self._ended:
             self._close_session(why)
@@ -350,11 +357,11 @@ class StreamProtocol(TwistedProtocol):
 class StreamFactory(Factory):
     """Makes a protocol for each connection.
 
-    :ivar bus: the bus.
     :ivar name: the wire format.
-    :ivar protocols: the connected ones.
-    :ivar complaints: limits the lines of log about malformed input of one address.
-    :ivar in_turns: whether frames of several connections in one reactor turn are sent together. True on a port.
+    :ivar protocols: the protocols of open connections.
+    :ivar complaints: lines of log about clients, limited for each address.
+    :ivar in_turns: whether frames that several connections bring in one reactor turn are sent together. A port sets it.
+        Connections that this server dials send their frames at once.
     """
 
     noisy = False
@@ -374,7 +381,7 @@ class StreamFactory(Factory):
         return self.if_there_is_room(self._make)
 
     def if_there_is_room(self, make: Callable[[], Any]) -> Any:
-        """What ``make`` makes for a new connection; if there are too many, a protocol that closes it."""
+        """The result of ``make`` for a new connection. If there are too many connections, a protocol that closes it."""
         if self.in_turns and self.bus.streams.is_crowded:
             self.bus.counters["no-descriptors"] += 1
             return ClosedAtOnce()

@@ -107,7 +107,7 @@ class TlsFactory(Factory):
         if isinstance(protocol, StreamProtocol):
             protocol.is_admitted = True
             outbound = self._factory.bus.streams.outbound
-            connection.count_with(outbound.open(address_key(connection.peer), protocol.lose_output))
+            connection.count_with(outbound.open(address_key(connection.peer), protocol.outbound_is_full))
         return protocol
 
     def failed(self, connection: TlsConnection, why: str) -> None:
