@@ -109,5 +109,5 @@ def known_counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def no_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until logging begins, everything logged is kept, and with it the connection that it is about."""
-    for module in ("formats.stream", "formats.links", "bus.links"):
+    for module in ("formats.complaints", "formats.links", "bus.links"):
         monkeypatch.setattr(f"bussrv.{module}.log", Logger(observer=LogPublisher()))
