@@ -1,10 +1,15 @@
 """Inbus: subscribers, their leases, and the ghosts among them.
 
-A *subscriber* is a stated address; with an app-key it is a subscription, which lives for its lease, renewed by
-subscribing again. A *ghost* is a subscriber that is gone and did not say so: its lease runs out, and sooner when its
-machine says that nobody listens there any more (ICMP port unreachable).
+- A *subscriber* is an address, host and port. It is *stated* in the datagram that subscribes. It is *foreign* if the
+  datagram came from another host.
+- A *subscription* is a subscriber with an app-key. The app-key is the name of a service.
+- A *lease* is the time after which a subscription ends. Subscribing again renews it.
+- A *ghost* is a subscriber that is gone and did not unsubscribe. Its lease runs out, or is cut to a short rest if its
+  machine reports that the port is closed (ICMP port unreachable).
 
-Times are in seconds of the reactor unless they are said to be others.
+Not every renewal is worth a record: :class:`Renewals` decides which ones reach the journal.
+
+Times are in seconds of the reactor's clock, unless a docstring says UTC microseconds.
 """
 
 from __future__ import annotations
@@ -28,26 +33,26 @@ from bussrv.values import Traffic, check_service_name, quoted
 from bussrv.wire import inbus as wire
 
 RENEWALS_PER_LEASE = 4
-"""How many renewals of one lease reach the journal at the most."""
+"""The most renewals during one lease that reach the journal."""
 
 UNREACHABLE_GRACE = 30.0
-"""The most seconds that are left of a lease once nobody listens there any more; they are looked for as often."""
+"""The most seconds that are left of a lease after the port was reported closed, and between two checks of leases."""
 
 LEASE_FOR_EVER = 3600.0
-"""The seconds that the rate of renewals takes for a lease if leases never end."""
+"""Seconds that stand for the lease in the rate of renewals if leases never end."""
 
 
 class LedgerEntry(Struct, frozen=True, kw_only=True):
-    """The state of one subscriber, for ``bus/statistics``.
+    """The state of one subscriber, for the ``ledger`` of ``bus/statistics``.
 
     :ivar address: the stated address, ``host:port``.
     :ivar session: the id of its session.
     :ivar app_keys: its app-keys, sorted.
     :ivar last_heard: when it last subscribed or renewed, UTC microseconds.
-    :ivar send_errors: how many datagrams the system did not take, or lost on their way.
-    :ivar unreachables: how often it was said that nobody listens there.
-    :ivar over_rate: how many datagrams were too many in a second.
-    :ivar lease_left: the seconds until the last of its subscriptions ends; ``None``: it never does.
+    :ivar send_errors: how many datagrams the system did not send, or reported as lost.
+    :ivar unreachables: how often its port was reported closed.
+    :ivar over_rate: how many datagrams were dropped because of a limit on datagrams a second.
+    :ivar lease_left: seconds until its last subscription ends; ``None``: never.
     """
 
     address: str
@@ -60,52 +65,63 @@ class LedgerEntry(Struct, frozen=True, kw_only=True):
     lease_left: float | None
 
 
-class Asked:
-    """The last change that the registry was asked to make for a subscription: its version and time."""
+class Renewals:
+    """Decides which renewals of one subscription reach the journal.
 
-    def __init__(self, version: int, when: float) -> None:
+    :ivar version: the version of Inbus in the last request that was passed to the registry.
+    :ivar last: the time of that request.
+    """
+
+    def __init__(self, version: int, last: float) -> None:
         self.version = version
-        self.when = when
+        self.last = last
         self._renewals: deque[float] = deque(maxlen=RENEWALS_PER_LEASE)
 
     def is_due(self, version: int, now: float, lease: float) -> bool:
-        """Whether a renewal is to reach the journal: if the version is another, or it has been a while.
+        """Whether a renewal is to reach the journal.
 
-        Not even with ever other versions it may do so more than :data:`RENEWALS_PER_LEASE` times a lease.
+        It is if the version has changed, or if a fourth of the lease is over since the last one. But no more than
+        :data:`RENEWALS_PER_LEASE` reach the journal during one lease, even if the version changes each time.
+
+        :param lease: the length of a lease; 0: leases never end.
         """
         if len(self._renewals) == RENEWALS_PER_LEASE and now - self._renewals[0] < (lease or LEASE_FOR_EVER):
             return False
-        return version != self.version or (lease > 0 and now - self.when >= lease / RENEWALS_PER_LEASE)
+        return version != self.version or (lease > 0 and now - self.last >= lease / RENEWALS_PER_LEASE)
 
     def renew(self, version: int, now: float) -> None:
-        """It is asked for again."""
+        """A renewal reaches the journal."""
         self.version = version
-        self.when = now
+        self.last = now
         self._renewals.append(now)
 
 
 class Subscriber:
     """A stated address.
 
-    :ivar heard: when it last subscribed to each app-key.
-    :ivar asked: the same, as far as the registry was asked.
+    :ivar heard: when it last subscribed to each app-key, for subscriptions that are in the registry.
+    :ivar renewals: for each app-key that it subscribed to, also if that is still on its way to the journal.
     :ivar pending: how many changes are on their way to the journal.
-    :ivar last_heard: UTC microseconds.
-    :ivar unreachable_since: when it was first said that nobody listens there, since it was last heard.
+    :ivar last_heard: when it last subscribed to any app-key, UTC microseconds.
+    :ivar unreachables: how often its port was reported closed.
+    :ivar unreachable_since: when its port was first reported closed after it last subscribed; ``None``: it was not.
     """
 
     def __init__(self, session_id: str, link: InbusLink) -> None:
         self.session_id = link.session_id = session_id
         self.link = link
         self.heard: dict[str, float] = {}
-        self.asked: dict[str, Asked] = {}
+        self.renewals: dict[str, Renewals] = {}
         self.pending = 0
         self.last_heard = 0
         self.unreachables = 0
         self.unreachable_since: float | None = None
 
-    def end(self, app_key: str, lease: float) -> tuple[float, str]:
-        """When the lease of a subscription ends, and for what reason, unless it is renewed."""
+    def lease_end(self, app_key: str, lease: float) -> tuple[float, str]:
+        """When a subscription ends unless it is renewed, and the reason.
+
+        :param lease: the length of a lease.
+        """
         end = self.heard[app_key] + lease
         if self.unreachable_since is not None and self.unreachable_since + UNREACHABLE_GRACE < end:
             return self.unreachable_since + UNREACHABLE_GRACE, "inbus-unreachable"
@@ -113,7 +129,11 @@ class Subscriber:
 
 
 class Subscribers:
-    """Every subscriber of one port, by stated address."""
+    """Every subscriber of one port, by stated address.
+
+    :param outlet: sends datagrams.
+    :param drops: counts, logs and journals datagrams that are dropped.
+    """
 
     def __init__(self, bus: IBus, reactor: Any, outlet: Outlet, drops: Drops) -> None:
         self._bus = bus
@@ -124,18 +144,18 @@ class Subscribers:
         self._by_address: dict[tuple[str, int], Subscriber] = {}
 
     def resume(self) -> None:
-        """Take up the subscribers that the journal knows, with what is left of their leases."""
+        """At the start of the server, resume the subscribers that the journal knows, with the rest of their leases."""
         for session in tuple(self._bus.registry.state.sessions.values()):
             if session.protocol != FORMAT or not session.persistent:
                 continue
             if is_pseudonym(session.peer):
-                # It was forgotten on purpose, so nobody knows any more where to send to.
+                # The journal has a pseudonym whose key was removed on purpose, so the address is not known any more.
                 self._bus.close(session.id, "address-forgotten", Traffic())
             else:
                 self._resume(session.id, parse_address(session.peer))
 
     def _resume(self, session_id: str, address: tuple[str, int]) -> None:
-        # The host that stated it before the restart is not known.
+        # The journal does not say which host stated the address. If another host may have, it counts as foreign.
         allowed = any(canonical(address[0]) in network for network in self._bus.settings.inbus_allow)
         subscriber = Subscriber(session_id, InbusLink(self._outlet, address, is_foreign=allowed))
         now, utc = self._reactor.seconds(), self._bus.utc()
@@ -143,7 +163,7 @@ class Subscribers:
             heard = now - max(0, utc - subscription.renewed) / 1_000_000
             subscriber.heard[str(subscription.service)] = heard
             version = (subscription.options or {}).get("version", 1)
-            subscriber.asked[str(subscription.service)] = Asked(version, heard)
+            subscriber.renewals[str(subscription.service)] = Renewals(version, heard)
             subscriber.last_heard = max(subscriber.last_heard, subscription.renewed)
         self._by_address[address] = subscriber
         self._bus.resume(session_id, subscriber.link)
@@ -151,9 +171,11 @@ class Subscribers:
     # Requests of subscribers.
 
     def receive(self, message: wire.Datagram, host: str, size: int) -> None:
-        """Do what a datagram that subscribes or unsubscribes asks for.
+        """Serve a datagram that subscribes or unsubscribes.
 
-        :raises Refused: if that cannot be done.
+        :param host: the host that sent it.
+        :param size: its bytes.
+        :raises Refused: why it is dropped.
         """
         address, is_foreign = self._stated_address(message, host)
         if message.opcode == wire.SUBSCRIBE:
@@ -166,7 +188,10 @@ class Subscribers:
             self._unsubscribe(message, address, size)
 
     def _stated_address(self, message: wire.Datagram, host: str) -> tuple[tuple[str, int], bool]:
-        """The subscriber's address, when the sender may state it, and whether it is another host's."""
+        """The stated address, and whether it is foreign.
+
+        :raises Refused: the sender may not state it.
+        """
         try:
             stated, source = canonical(message.host), canonical(host.partition("%")[0])
         except ValueError as error:
@@ -182,9 +207,12 @@ class Subscribers:
         return (str(stated), message.port), stated != source
 
     def _find_or_open(self, address: tuple[str, int], app_key: str, is_foreign: bool) -> Subscriber:
-        """The subscriber at an address, which asks for an app-key."""
+        """The subscriber with an address; if there is none, its session is opened.
+
+        :raises Refused: ``journal-budget``, or a limit of sessions.
+        """
         subscriber = self._by_address.get(address)
-        if subscriber is None or app_key not in subscriber.asked:
+        if subscriber is None or app_key not in subscriber.renewals:
             self._bus.registry.spending.require_budget(
                 subscriber.session_id if subscriber is not None else None, format_address(*address)
             )
@@ -199,11 +227,11 @@ class Subscribers:
         subscriber.unreachable_since = None
         if message.app_key in subscriber.heard:
             subscriber.heard[message.app_key] = now
-        asked = subscriber.asked.get(message.app_key)
-        if asked is None:
-            subscriber.asked[message.app_key] = Asked(message.version, now)
-        elif asked.is_due(message.version, now, self._lease):
-            asked.renew(message.version, now)
+        renewals = subscriber.renewals.get(message.app_key)
+        if renewals is None:
+            subscriber.renewals[message.app_key] = Renewals(message.version, now)
+        elif renewals.is_due(message.version, now, self._lease):
+            renewals.renew(message.version, now)
         else:
             return
         subscriber.pending += 1
@@ -226,7 +254,7 @@ class Subscribers:
         if subscriber is None:
             raise Refused("no-such-subscription", f"{format_address(*address)} has no subscription")
         _count(subscriber.link, size)
-        subscriber.asked.pop(message.app_key, None)
+        subscriber.renewals.pop(message.app_key, None)
         subscriber.pending += 1
         changed = self._bus.registry.unsubscribe(subscriber.session_id, message.app_key)
         changed.addCallback(self._unsubscribed, subscriber, message.app_key)
@@ -236,7 +264,7 @@ class Subscribers:
         subscriber.heard.pop(app_key, None)
 
     def _settle(self, changed: Deferred[None], address: tuple[str, int], subscriber: Subscriber, app_key: str) -> None:
-        """When a change is made or refused, see whether the subscriber has any subscription left."""
+        """When a change is made or refused, close the subscriber if it has no subscription left."""
         settling = Deferred.fromCoroutine(self._settled(changed, address, subscriber, app_key))
         settling.addErrback(lambda failure: self._drops.failed(address[0], failure))
 
@@ -246,7 +274,7 @@ class Subscribers:
         try:
             await changed
         except Refused as refusal:
-            subscriber.asked.pop(app_key, None)
+            subscriber.renewals.pop(app_key, None)
             self._drops.drop(refusal.reason, refusal.message, address[0])
         finally:
             subscriber.pending -= 1
@@ -261,7 +289,10 @@ class Subscribers:
     # Ghosts.
 
     def not_reached(self, address: tuple[str, int], nobody_listens: bool) -> None:
-        """The network says that a datagram did not get there; see :class:`bussrv.formats.icmp.ErrorQueue`."""
+        """The network reports that a datagram did not arrive; see :class:`bussrv.formats.icmp.ErrorQueue`.
+
+        :param nobody_listens: whether the machine reports that the port is closed.
+        """
         self._bus.counters["inbus-unreachable" if nobody_listens else "inbus-send-failed"] += 1
         subscriber = self._by_address.get((str(canonical(address[0].partition("%")[0])), address[1]))
         if subscriber is None:
@@ -274,15 +305,15 @@ class Subscribers:
             subscriber.unreachable_since = self._reactor.seconds()
 
     def sweep(self) -> Iterator[None]:
-        """End every subscription whose lease is over, one subscriber at a step."""
+        """End every subscription whose lease is over. Each item of the iterator is one subscriber that was checked."""
         for address, subscriber in tuple(self._by_address.items()):
             reason, now = "lease-expired", self._reactor.seconds()
             for app_key in tuple(subscriber.heard):
-                end, why = subscriber.end(app_key, self._lease)
+                end, why = subscriber.lease_end(app_key, self._lease)
                 if end < now:
                     reason = why
                     self._bus.registry.lose_subscription(subscriber.session_id, app_key, reason)
-                    subscriber.asked.pop(app_key, None)
+                    subscriber.renewals.pop(app_key, None)
                     self._unsubscribed(None, subscriber, app_key)
             self._close_if_idle(address, subscriber, reason)
             yield
@@ -292,17 +323,17 @@ class Subscribers:
 
     def ledger(self, most: int) -> list[LedgerEntry]:
         """The ``most`` subscribers with the least of their leases left, in that order."""
-        chosen = nsmallest(most, self._by_address.items(), key=self._until)
+        chosen = nsmallest(most, self._by_address.items(), key=self._last_end)
         return [self._entry(address, subscriber) for address, subscriber in chosen]
 
-    def _until(self, item: tuple[tuple[str, int], Subscriber]) -> tuple[float, str]:
+    def _last_end(self, item: tuple[tuple[str, int], Subscriber]) -> tuple[float, str]:
         """When the last subscription of a subscriber ends, unless it is renewed."""
         address, subscriber = item
-        ends = [subscriber.end(app_key, self._lease)[0] for app_key in subscriber.heard] if self._lease else []
+        ends = [subscriber.lease_end(app_key, self._lease)[0] for app_key in subscriber.heard] if self._lease else []
         return max(ends, default=0.0), format_address(*address)
 
     def _entry(self, address: tuple[str, int], subscriber: Subscriber) -> LedgerEntry:
-        ends = [subscriber.end(app_key, self._lease)[0] for app_key in subscriber.heard]
+        ends = [subscriber.lease_end(app_key, self._lease)[0] for app_key in subscriber.heard]
         left = max(0.0, max(ends) - self._reactor.seconds()) if ends else 0.0
         return LedgerEntry(
             address=format_address(*address),
