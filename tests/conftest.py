@@ -75,6 +75,12 @@ WITHOUT_IT = ("tests/audit/test_html.py", "tests/audit/test_workers.py")
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than cores: tests wait for each other's servers, disks and clocks much of the time."""
+    return (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     """Of several processes that run tests, one has all that use the Spark session, from the start on: they take
     longest. Each of the others takes a module when it is done with the one before, and so does that one in the end."""

@@ -1,24 +1,36 @@
 """How large the dearest tests are: a third, and whole under ``make test-full``, which sets ``TEST_SIZE=full``.
 
-What costs by the number of its examples, kills, rows or clients gets that number from here.
+What costs by the number of its examples, kills, rows or clients gets that number from here. What shows in another way
+what others show is a row that only ``make test-full`` runs: :func:`further`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+import pytest
 
 T = TypeVar("T")
 
 FULL = os.environ.get("TEST_SIZE") == "full"
 
 
-def sized(number: int) -> int:
-    """``number`` at full size, otherwise a third of it, rounded up."""
-    return number if FULL else -(-number // 3)
+def sized(number: int, share: int = 3) -> int:
+    """``number`` at full size, otherwise a third of it, or another share, rounded up."""
+    return number if FULL else -(-number // share)
 
 
-def sample(rows: Sequence[T]) -> Sequence[T]:
-    """All rows at full size, otherwise every third, starting with the first."""
-    return rows if FULL else rows[::3]
+def sample(rows: Sequence[T], share: int = 3, first: int = 0) -> Sequence[T]:
+    """All rows at full size, otherwise every third, or another share.
+
+    :param first: the index of the first one, modulo ``share``.
+    """
+    return rows if FULL else rows[first % share :: share]
+
+
+def further(rows: Iterable[Any], first: int = 1) -> list[Any]:
+    """The rows of a parametrized test, of which only ``first`` are run by ``make test``."""
+    given = list(rows)
+    return [*given[:first], *(pytest.param(row, marks=pytest.mark.long) for row in given[first:])]

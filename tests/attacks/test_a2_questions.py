@@ -17,7 +17,7 @@ from bussrv.wire import spp
 from bussrv.wire.objects import encode
 from tests.attacks.bystanders import nobody_waits
 from tests.hosts import HOSTS, listening_on, needs_host
-from tests.size import sized
+from tests.size import further, sized
 
 SERVICES = sized(10_000)
 PROVIDERS = 20
@@ -54,7 +54,7 @@ def asking(address: tuple[str, int], questions: bytes, most: int) -> Iterator[No
     client.stdout.close()
 
 
-@pytest.fixture(scope="module", params=HOSTS)
+@pytest.fixture(scope="module", params=further(HOSTS))
 def busy_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server with ten thousand services."""
     options = [*ROOM, *listening_on(needs_host(request.param))]

@@ -22,7 +22,7 @@ from bussrv.wire import spp
 from bussrv.wire.objects import ObjectReader, encode
 from tests.attacks.bystanders import Bystanders, scheduled, share
 from tests.hosts import HOSTS, listening_on, needs_host
-from tests.size import sized
+from tests.size import further, sized
 
 CLIENTS = sized(1000)
 SERVICES = sized(5000)
@@ -63,7 +63,7 @@ def waited(server: RunningServer) -> int:
     return int(json.loads(told.message)["counters"].get("journal-paused", 0))
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", further(HOSTS))
 def test_a_thousand_clients_are_back_within_ten_seconds_of_a_kill(tmp_path: Path, host: str) -> None:
     """Seconds of a server that has a core to itself; see :mod:`tests.attacks.bystanders`."""
     journal, options = tmp_path / "journal", listening_on(needs_host(host))

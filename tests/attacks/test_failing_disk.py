@@ -25,11 +25,12 @@ from tests.attacks.failing_disk import FAULTS, FailingDisk, read_only
 from tests.end_to_end.journals import records
 from tests.end_to_end.linked import assert_journal_is_closed, tracebacks
 from tests.hosts import HOSTS, listening_on, needs_host
+from tests.size import further
 
 REFUSED = "the journal cannot be written"
 
 
-@pytest.fixture(params=HOSTS)
+@pytest.fixture(params=further(HOSTS))
 def host(request: pytest.FixtureRequest) -> str:
     return needs_host(request.param)
 

@@ -31,10 +31,11 @@ from tests.audit.mutants import SHAPES, Mutant, make, write_mutants
 from tests.audit.mutations import MUTATIONS
 from tests.audit.plans import Plan, draw, write
 from tests.audit.segment_cases import SEGMENT_CASES
+from tests.size import sized
 
 Rows = list[dict[str, Any]]
 
-CLEAN = 200
+CLEAN = sized(200)
 """How many journals have nothing wrong with them."""
 
 
@@ -114,7 +115,7 @@ def collection(
 ) -> Collection:
     root, other = tmp_path_factory.mktemp("collection"), tmp_path_factory.mktemp("mutants")
     cases = {each.__name__: each(each.__name__) for each in (*CASES, *SEGMENT_CASES)}
-    plans = {f"server{number}": plan for number, plan in enumerate(draw(80))}
+    plans = {f"server{number}": plan for number, plan in enumerate(draw(sized(80)))}
     journals = [case.write(root / name) for name, case in cases.items()]
     journals += [write(root / name, plan) for name, plan in plans.items()]
     mutants = write_mutants(other, MUTATIONS)

@@ -144,6 +144,7 @@ def was_hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
+@pytest.mark.long
 def test_an_audit_that_is_interrupted_loses_nothing(interrupted: Interrupted) -> None:
     assert interrupted.left == {"stream-0", "stream-1"}
     assert interrupted.again == interrupted.fresh
@@ -151,6 +152,7 @@ def test_an_audit_that_is_interrupted_loses_nothing(interrupted: Interrupted) ->
     assert interrupted.kept == {"stream-0", "batch-1"}
 
 
+@pytest.mark.long
 def test_more_is_written_and_every_table_is_that_of_a_full_audit(
     interrupted: Interrupted, whole: Whole, read_table: Callable[[Path, str], Rows], was_hashed: list[str]
 ) -> None:
@@ -213,6 +215,7 @@ def torn(spark: SparkSession, tmp_path: Path) -> Torn:
     return Torn(journal, kept, read, fresh)
 
 
+@pytest.mark.long
 def test_what_an_audit_began_and_did_not_end_may_be_gone_and_what_is_kept_is_not_read_again_until_somebody_writes_to_it(
     spark: SparkSession, torn: Torn, tmp_path: Path
 ) -> None:

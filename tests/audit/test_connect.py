@@ -45,6 +45,7 @@ def server(spark: SparkSession) -> Iterator[str]:
     service.stop(nothing, nothing)
 
 
+@pytest.mark.long
 def test_a_spark_connect_server_gives_the_same_tables(
     server: str, whole: Whole, read_table: Callable[[Path, str], Rows], tmp_path: Path
 ) -> None:

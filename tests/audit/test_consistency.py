@@ -179,6 +179,7 @@ def test_every_kind_is_among_them(lot: Lot) -> None:
     assert all(row["message"] and row["server"] and row["boot"] for row in lot.found)
 
 
+@pytest.mark.long
 def test_what_was_before_the_period_is_left_out(spark: SparkSession, tmp_path: Path, lot: Lot) -> None:
     """It begins in the middle of what is drawn. Of each server there is another one, for which all that is long ago."""
     some = [each for each in lot.records if not each.record.server.startswith(("synth", "days"))]

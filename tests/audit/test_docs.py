@@ -36,6 +36,7 @@ def test_findings() -> None:
     assert dict(documented("findings")) == FINDING
 
 
+@pytest.mark.long
 def test_the_snippet(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (snippet,) = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
     write_journal(tmp_path / "bussrv-journal", day().records)

@@ -48,6 +48,7 @@ def plain(rows: Rows) -> Counter[str]:
     return Counter(json.dumps(row, sort_keys=True, default=str) for row in rows)
 
 
+@pytest.mark.long
 def test_a_period(spark: SparkSession, read_table: ReadTable, whole: Whole, tmp_path: Path) -> None:
     """The tables hold what was in it; whether the segments are what they were is judged all the same."""
 

@@ -99,6 +99,7 @@ def test_a_plain_program_says_the_same(answers: Answers) -> None:
     assert {row["outages"] for row in answers.wanted.services} >= {0, 1}
 
 
+@pytest.mark.long
 def test_in_a_period(spark: SparkSession, tmp_path: Path) -> None:
     collected = activities.drawn(sized(80))
     wanted = expected(collected.records, collected.given, MIDDLE)

@@ -166,6 +166,7 @@ def test_nothing_is_said_of_a_segment_that_goes_away_meanwhile(
     assert not (tmp_path / "out" / "summary.json").exists()
 
 
+@pytest.mark.long
 def test_journals_of_which_nothing_can_be_read_are_judged(spark: SparkSession, tmp_path: Path) -> None:
     """One is junk as a file, the other as a line."""
     broken = write_journal(tmp_path / "broken", day().records)

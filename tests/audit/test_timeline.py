@@ -17,10 +17,11 @@ from bussrv.synth.journal import write_journal
 from tests.audit.frames import frame
 from tests.audit.oracles import timeline as oracle
 from tests.audit.wild_records import wild
+from tests.size import further, sized
 
 pytestmark = pytest.mark.timeout(600)
 
-WILD = 100
+WILD = sized(100)
 
 
 @dataclass
@@ -47,7 +48,7 @@ STORY = (
 )
 
 
-@pytest.mark.parametrize("name", ["tv", "tv-3"])
+@pytest.mark.parametrize("name", further(["tv", "tv-3"]))
 def test_a_timeline(spark: SparkSession, stories: Stories, tmp_path: Path, name: str) -> None:
     rows = with_microseconds(timeline(stories.table, name, Store(spark, tmp_path).keep)).collect()
     told = [row.asDict(recursive=True) for row in rows]

@@ -66,6 +66,7 @@ def test_the_snippet(source: Source, capsys: pytest.CaptureFixture[str]) -> None
     assert "service.unregistered" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_nobody_is_known_by_that_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["timeline", "doorbel", "bussrv-journal"]) == 1
     said = capsys.readouterr()
@@ -75,6 +76,7 @@ def test_nobody_is_known_by_that_name(capsys: pytest.CaptureFixture[str]) -> Non
     assert "no record concerns doorbell in that time" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["timeline", "doorbell", "bussrv-journal", "--json"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

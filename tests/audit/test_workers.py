@@ -21,7 +21,7 @@ from tests.audit.mutants import Mutation, write_mutants
 from tests.audit.mutations import MUTATIONS
 from tests.inspection.journals import KEY
 
-pytestmark = [pytest.mark.timeout(1200), pytest.mark.processes]
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.processes, pytest.mark.long]
 
 ALONE = "local[1]"
 _IMPORTS = "import sys; from bussrv.audit import job; from bussrv.audit.spark import store"
@@ -95,7 +95,6 @@ def audits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {ALONE: place / "alone", CLUSTER: place / "cluster"}
 
 
-@pytest.mark.long
 def test_every_table_is_the_same(audits: dict[str, Path], read_table: Callable[[Path, str], Rows]) -> None:
     tables = sorted(path.name for path in (audits[ALONE] / "tables").iterdir())
     assert tables == sorted(path.name for path in (audits[CLUSTER] / "tables").iterdir())
@@ -114,7 +113,6 @@ def plain(row: dict[str, Any]) -> str:
     return json.dumps(row, sort_keys=True, default=str)
 
 
-@pytest.mark.long
 def test_the_findings_are_listed_in_the_same_order(audits: dict[str, Path]) -> None:
     alone, cluster = (json.loads((out / "summary.json").read_text())["findings"] for out in audits.values())
     assert alone == cluster

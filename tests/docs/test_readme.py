@@ -121,6 +121,7 @@ def test_make_run(tmp_path: Path) -> None:
 
 
 @needs_make
+@pytest.mark.long
 def test_make_demo() -> None:
     assert "make demo\n" in blocks("README.md", "sh")
     demo = shell("make demo", ROOT)

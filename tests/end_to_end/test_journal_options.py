@@ -21,8 +21,9 @@ from bussrv.journal.verify import verify
 from bussrv.testing.server import FREE_PORTS, TWISTD, RunningServer
 from tests.end_to_end.conftest import Start
 from tests.end_to_end.journals import events_of
+from tests.size import further
 
-ways = pytest.mark.parametrize("way", ["command line", "file"])
+ways = pytest.mark.parametrize("way", further(["command line", "file"]))
 
 
 def given(way: str, tmp_path: Path, options: dict[str, Any]) -> Sequence[str]:

@@ -397,7 +397,7 @@ class Delivery(RuleBasedStateMachine):
                 assert record.bytes_out == len(peer.pipe.delivered)
 
 
-EXAMPLES = max(sized(300), settings.default.max_examples // 5)
+EXAMPLES = max(sized(300, 6), settings.default.max_examples // 5)
 Delivery.TestCase.settings = settings(max_examples=EXAMPLES, stateful_step_count=40)
 TestDelivery = Delivery.TestCase
 

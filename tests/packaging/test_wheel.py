@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.size import further
+
 pytestmark = pytest.mark.timeout(300)
 
 ROOT = Path(__file__).parents[2]
@@ -97,7 +99,7 @@ def wheel(source: Path, from_wheel: Installed, tmp_path_factory: pytest.TempPath
     return built
 
 
-@pytest.fixture(scope="module", params=["wheel", "editable"])
+@pytest.fixture(scope="module", params=further(["wheel", "editable"]))
 def installed(request: pytest.FixtureRequest, source: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """bussrv as ``pip install`` leaves it, without any extra."""
     if request.param == "wheel":

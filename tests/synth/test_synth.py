@@ -105,16 +105,21 @@ def test_crashes_leave_boots_behind(tmp_path):
     assert len(boots) > 1
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_faults_are_where_they_are_said_to_be(tmp_path, kind):
-    clean, distorted = tmp_path / "clean", tmp_path / "distorted"
+@pytest.fixture(scope="module")
+def without_faults(tmp_path_factory):
+    clean = tmp_path_factory.mktemp("clean")
     assert write_journal(clean, events=3_000) == []
+    return [(record.time, record.event) for record in read_journal(clean)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_faults_are_where_they_are_said_to_be(tmp_path, without_faults, kind):
+    distorted = tmp_path / "distorted"
     faults = write_journal(distorted, events=3_000, faults=[kind])
     assert [each.kind for each in faults] == [kind] * EACH
     assert verify(distorted).faults == []
-    right = [(record.time, record.event) for record in read_journal(clean)]
     wrong = [(record.time, record.event) for record in read_journal(distorted)]
-    first = next(index for index, pair in enumerate(zip(right, wrong, strict=False)) if pair[0] != pair[1])
+    first = next(index for index, pair in enumerate(zip(without_faults, wrong, strict=False)) if pair[0] != pair[1])
     # A record that was put in, or that stands where another one should, is the first that differs.
     assert first + 1 == faults[0].seq
 
