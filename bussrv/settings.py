@@ -87,7 +87,7 @@ class Settings:
     trusted_network: tuple[Network, ...] = SESSIONS.option(
         NETWORKS,
         (),
-        "A network, such as 192.168.7.0/24, whose clients the limits for one address do not hold for. May be repeated.",
+        "A network, such as 192.168.7.0/24. The limits for one address do not hold for its clients. May be repeated.",
         unset="none",
     )
     subscribe_timeout: float = SESSIONS.time(
@@ -203,7 +203,7 @@ class Settings:
     send_buffer: int = MEMORY.option(
         Whole("bytes", most=MAX_BUFFER),
         256 << 10,
-        "Bytes, about, that the system is given for one client before they are sent. Further bytes wait in the server, "
+        "About how many bytes for one client the system is given at a time. Further bytes wait in the server, "
         "where clients share them.",
         reloadable=False,
     )
@@ -266,8 +266,8 @@ class Settings:
     inbus_allow: tuple[Network, ...] = INBUS.option(
         NETWORKS,
         (),
-        "A network, such as 192.168.7.0/24, that the address of an Inbus subscriber may be in if it is not the "
-        "sender's own. Other addresses are refused, `foreign-address`. May be repeated.",
+        "A network, such as 192.168.7.0/24. Every sender may state an address in it for an Inbus subscriber. An "
+        "address elsewhere has to be the sender's own; otherwise it is refused, `foreign-address`. May be repeated.",
         unset="none",
     )
     inbus_lease: float = INBUS.option(
@@ -330,9 +330,9 @@ class Settings:
     spp_users: Path | None = SPP.option(
         FILE,
         None,
-        "A file of the users allowed to subscribe via SPP, with their secrets. `bussrv spp-user` makes its lines. "
-        "Clients that fail to log in are refused.",
-        unset="everybody may",
+        "A file of the users allowed to subscribe via SPP, with hashes of their secrets. `bussrv spp-user` makes its "
+        "lines. With this file, an SPP client has to log in before it may subscribe.",
+        unset="no login",
         example="/etc/bussrv/spp-users",
         reloadable=False,
     )

@@ -1,7 +1,13 @@
-"""The one table of options: those of the server, those of :class:`Settings`, and one for each wire format.
+"""The one table of options, for the command line, environment variables, the configuration file and the documentation.
 
-The first two are declared as fields. Wire formats and hosted services are plugins, so their part joins the table when
-the server starts.
+Its rows (:class:`bussrv.options.Option`) come from three places:
+
+1. :class:`ServerOptions` declares the options of the server as a whole, as fields.
+2. :class:`bussrv.settings.Settings` declares limits and other settings in the same way.
+3. Each wire format that is installed has one option: where it listens. Wire formats and hosted services are plugins, so
+   these rows, and the names that ``--services`` takes, are known only when the server starts.
+
+A *kind* (:class:`bussrv.options.Kind`) checks a value from any of these sources, and makes the *setting* of it.
 """
 
 from __future__ import annotations
@@ -33,18 +39,24 @@ from bussrv.settings import Settings
 from bussrv.values import shown
 
 OFF = "off"
+"""The value that switches off a wire format, the journal, or the services of the server."""
+
 ALL = "all"
+"""The value for all installed services."""
+
 MAX_SERVER_ID = 255
+"""The most bytes of the routing id of a server."""
+
 MAX_PORT = 0xFFFF
 
 _MAX_DIGITS = 20
-"""Python refuses to make numbers of very many digits."""
+"""Text of more digits is not converted: Python raises an exception for very long numbers."""
 
 
 class Endpoint(Kind["str | None"]):
-    """The endpoint of a wire format. The setting is an endpoint description of Twisted, or ``None``: off.
+    """The endpoint of a wire format. The setting is an endpoint description of Twisted; ``None``: off.
 
-    :param default: the endpoint description if no source sets one. A bare port has its transport.
+    :param default: the default of the option. A port alone gets the transport (``tcp`` or ``udp``) of this one.
     """
 
     takes = "an endpoint description, a port or `off`"
@@ -53,7 +65,7 @@ class Endpoint(Kind["str | None"]):
         self._default = default
 
     def check(self, value: object) -> str | None:
-        """The endpoint description. A bare port means the loopback interface."""
+        """The endpoint description. A port alone means that port on the loopback interface."""
         if isinstance(value, int) and not isinstance(value, bool):
             return self._of_port(value)
         text = Text().check(value)
@@ -77,7 +89,7 @@ class Endpoint(Kind["str | None"]):
 
 
 class JournalDirectory(Kind["Path | None"]):
-    """The directory of the journal; ``None``: off."""
+    """The directory of the journal. The setting is a path; ``None``: off."""
 
     takes = "a directory, or `off`"
 
@@ -91,9 +103,9 @@ class JournalDirectory(Kind["Path | None"]):
 
 
 class ServiceNames(Kind["tuple[str, ...] | None"]):
-    """Which services of its own the server provides; ``None``: all that are installed.
+    """The services that the server itself provides. The setting has their names; ``None``: all that are installed.
 
-    :param installed: the names of those.
+    :param installed: the names of all installed services.
     """
 
     takes = "`all`, `off`, or names with commas between them"
@@ -112,7 +124,7 @@ class ServiceNames(Kind["tuple[str, ...] | None"]):
         return tuple(dict.fromkeys(names)) if isinstance(names, list) else ()
 
     def plain(self, setting: Any) -> Any:
-        """A list, or one of the two words."""
+        """A list of names, ``all`` or ``off``."""
         return ALL if setting is None else list(setting) or OFF
 
 
@@ -160,13 +172,14 @@ class ServerOptions:
     services: tuple[str, ...] | None = SERVER.option(
         ServiceNames(),
         None,
-        "Services of its own that the server provides.",
+        "The services that the server itself provides.",
         reloadable=False,
     )
     link: tuple[str, ...] = SERVER.option(
         ListOf(Text(), "client endpoint descriptions"),
         (),
-        "Dial the server at this endpoint, such as tcp:hall.example:7890, and keep the link up. May be repeated.",
+        "The endpoint of another server, such as tcp:hall.example:7890. This server dials it, and keeps a link to it. "
+        "May be repeated.",
         unset="none",
     )
     journal: Path | None = JOURNAL.option(
@@ -199,7 +212,7 @@ class ServerOptions:
         FILE,
         None,
         "The file of the private key that seals are signed with. `bussrv journal keygen` makes it.",
-        unset="unsigned",
+        unset="seals are not signed",
         example="/etc/bussrv/hall.key",
         reloadable=False,
     )
@@ -226,34 +239,34 @@ class ServerOptions:
     journal_retain_bytes: int | None = JOURNAL.option(
         BYTES,
         UpkeepPolicy().retain_bytes,
-        "Bytes of all segments, as they are stored. Beyond it the oldest closed segments are removed.",
+        "Bytes that all segments together may take on the disk. Beyond it the oldest closed segments are removed.",
         unset="never",
         example=10 << 30,
     )
     journal_pseudonyms: Path | None = JOURNAL.option(
         FILE,
         None,
-        "A file of keys. With it users and addresses are journaled as pseudonyms; the server makes the file.",
-        unset="as they are",
+        "A file of keys. With it, users and addresses are journaled as pseudonyms. The server makes the file.",
+        unset="no pseudonyms",
         example="/etc/bussrv/pseudonyms",
         reloadable=False,
     )
     journal_salvage: bool = JOURNAL.option(
         FLAG,
         False,
-        "Start with a damaged journal all the same, and begin a new chain after the damage. Use it once only.",
+        "Start even if the journal is damaged, and begin a new chain after the damage. Use it for one start only.",
         reloadable=False,
     )
 
 
-OWN = (*rows(ServerOptions), *rows(Settings))
+BUILT_IN = (*rows(ServerOptions), *rows(Settings))
 """The rows that do not depend on plugins."""
 
 
 def table(formats: Iterable[IWireFormat], services: Iterable[IHostedService]) -> tuple[Option, ...]:
-    """Every row, with what the installed plugins bring."""
+    """Every row, those of the installed plugins included."""
     names = ServiceNames(each.name for each in services)
-    own = (replace(each, kind=names) if each.sets == "services" else each for each in OWN)
+    own = (replace(each, kind=names) if each.sets == "services" else each for each in BUILT_IN)
     return (*map(_format_row, formats), *own)
 
 
@@ -262,8 +275,8 @@ def _format_row(wire_format: IWireFormat) -> Option:
         name=wire_format.name,
         sets=wire_format.name,
         kind=Endpoint(wire_format.default_endpoint),
-        help=f"Where {wire_format.name} listens ({wire_format.summary}): an endpoint description of Twisted, a bare "
-        "port for the loopback interface, or `off`.",
+        help=f"Where {wire_format.name} listens ({wire_format.summary}): an endpoint description of Twisted, a "
+        "port of the loopback interface, or `off`.",
         group=ENDPOINTS,
         default=wire_format.default_endpoint,
         reloadable=False,

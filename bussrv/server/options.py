@@ -16,7 +16,7 @@ from bussrv.options import Option
 from bussrv.server import config
 from bussrv.server.config import Config
 from bussrv.server.logtext import one_line
-from bussrv.server.option_table import OWN, table
+from bussrv.server.option_table import BUILT_IN, table
 from bussrv.server.option_texts import filled, help_text, sample_file, usage_entry, usage_text
 from bussrv.server.plugins import installed
 from bussrv.server.sources import of_command_line, of_environment, unknown_variables
@@ -46,7 +46,7 @@ class StartError(SystemExit, Exception):
 
 def Options() -> BusOptions:  # noqa: N802
     """The options of ``twistd bussrv`` with the wire formats that are installed now."""
-    found = installed({*NO_SERVER, *(each.name for each in OWN)})
+    found = installed({*NO_SERVER, *(each.name for each in BUILT_IN)})
     for sentence in found.left_out:
         log.error("{sentence}", sentence=sentence)
     # Twisted takes options from classes only, and the options are known only now.
