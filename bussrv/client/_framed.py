@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from bussrv.client._deadline import Deadline
 from bussrv.client._payload import as_payload
 from bussrv.client._stream import StreamClient
+from bussrv.client.tls import Tls
 from bussrv.errors import BussrvError, RemoteProtocolError
 from bussrv.values import OCTET_STREAM
 from bussrv.wire.objects import MAX_METADATA, MAX_PAYLOAD, BadObject, ObjectReader, encode
@@ -71,15 +73,23 @@ class FramedClient(StreamClient[Object]):
     :param timeout: how long connecting, sending and waiting may take unless a call says otherwise, in seconds;
         ``None`` for ever.
     :param max_payload: the most bytes of payload to accept.
-    :raises ConnectionError: the server cannot be reached.
+    :param tls: connect over TLS; ``None``: in the clear.
+    :raises ConnectionError: the server cannot be reached, or does not prove who it is.
     :raises TimeoutError: it does not answer.
     """
 
-    def __init__(self, host: str, port: int, timeout: float | None, max_payload: int = MAX_PAYLOAD) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None,
+        max_payload: int = MAX_PAYLOAD,
+        tls: Tls | ssl.SSLContext | None = None,
+    ) -> None:
         self._objects = _Reader(max_payload)
         self._names: set[str] = set()
         self.routing_id: str | None = None
-        super().__init__(self._objects, host, port, timeout)
+        super().__init__(self._objects, host, port, timeout, tls)
 
     def send(self, metadata: dict[str, Any], payload: bytes = b"") -> None:
         """Send an object.

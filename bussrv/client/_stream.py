@@ -1,16 +1,18 @@
-"""Base of the clients of stream formats: a TCP connection that is read event by event."""
+"""Base of the clients of stream formats: a connection over TCP or TLS that is read event by event."""
 
 from __future__ import annotations
 
 import contextlib
 import select
 import socket
+import ssl
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
 from bussrv.client._deadline import Deadline
 from bussrv.client._kept import Kept
+from bussrv.client.tls import Tls, explain
 from bussrv.errors import RemoteProtocolError
 
 _CHUNK = 1 << 16
@@ -38,23 +40,45 @@ class StreamClient(Generic[Event]):
 
     :param timeout: how long connecting, sending and waiting may take unless a call says otherwise, in seconds;
         ``None`` for ever.
-    :raises ConnectionError: the server cannot be reached.
+    :param tls: connect over TLS; ``None``: in the clear.
+    :raises ConnectionError: the server cannot be reached, or does not prove who it is.
     :raises TimeoutError: it does not answer.
     """
 
-    def __init__(self, reader: Reader[Event], host: str, port: int, timeout: float | None) -> None:
+    def __init__(
+        self,
+        reader: Reader[Event],
+        host: str,
+        port: int,
+        timeout: float | None,
+        tls: Tls | ssl.SSLContext | None = None,
+    ) -> None:
+        context = tls.context() if isinstance(tls, Tls) else tls
         self.timeout = timeout
         self._where = f"{host} port {port}"
         self._reader = reader
         self._kept: Kept[Event] = Kept(self._weigh)
         self._closed = False
+        self._refusal = ""
         try:
-            self._socket = socket.create_connection((host, port), timeout)
+            self._socket: socket.socket = socket.create_connection((host, port), timeout)
         except TimeoutError as error:
             raise TimeoutError(f"{self._where} did not take the connection{_within(timeout)}") from error
         except OSError as error:
             raise ConnectionError(f"cannot connect to {self._where}: {error.strerror or error}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if context is not None:
+            self._socket = self._secured(context, (tls.server_name if isinstance(tls, Tls) else None) or host)
+
+    def _secured(self, context: ssl.SSLContext, name: str) -> ssl.SSLSocket:
+        try:
+            return context.wrap_socket(self._socket, server_hostname=name)
+        except TimeoutError as error:
+            raise TimeoutError(f"{self._where} did not finish the TLS handshake{_within(self.timeout)}") from error
+        except OSError as error:
+            raise ConnectionError(f"no TLS with {self._where}: {_why(error)}") from error
+        finally:
+            self._socket.close()  # If it is used, it is the other's now.
 
     def __enter__(self: Client) -> Client:
         return self
@@ -76,12 +100,21 @@ class StreamClient(Generic[Event]):
         # Closing while something waits unread would reset the connection, and what was sent last could be lost.
         deadline = Deadline(_FAREWELL, "")
         with contextlib.suppress(OSError):
+            self._end_tls()
             self._socket.shutdown(socket.SHUT_WR)
             while True:
                 self._socket.settimeout(deadline.left())
                 if not self._socket.recv(_CHUNK):
                     break
         self._socket.close()
+
+    def _end_tls(self) -> None:
+        """Say that nothing more will be sent. Nobody wants to know what comes after that, so it is not decrypted."""
+        if isinstance(self._socket, ssl.SSLSocket):
+            self._socket.settimeout(0)
+            with contextlib.suppress(ssl.SSLError):
+                self._socket.unwrap()
+            self._socket = socket.socket(fileno=self._socket.detach())
 
     def wait_for(self, predicate: Callable[[Event], bool], timeout: float | None = None) -> Event:
         """The first event for which ``predicate`` is true, among those that were kept and those that come.
@@ -144,7 +177,7 @@ class StreamClient(Generic[Event]):
             try:
                 self._socket.settimeout(left)
                 data = self._socket.recv(_CHUNK)
-            except BlockingIOError:
+            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 continue
             except OSError as error:
                 if _is_patience(error):
@@ -192,15 +225,21 @@ class StreamClient(Generic[Event]):
             raise ConnectionError(f"this client of {self._where} is closed")
 
     def _broke(self, error: OSError) -> ConnectionError:
-        return self._lost(f"the connection to {self._where} broke: {error.strerror or error}")
+        if isinstance(error, ssl.SSLError):
+            self._refusal = explain(error)
+        return self._lost(f"the connection to {self._where} broke: {_why(error)}")
 
     def _lost(self, sentence: str) -> ConnectionError:
-        words = self._last_words()
+        words = self._last_words() or self._refusal
         return ConnectionError(f"{sentence}, after the error: {words}" if words else sentence)
 
     def _last_words(self) -> Exception | None:
         """The error that the server sent last, in formats that have such."""
         return None
+
+
+def _why(error: OSError) -> str:
+    return explain(error) if isinstance(error, ssl.SSLError) else error.strerror or str(error)
 
 
 def _is_patience(error: OSError) -> bool:

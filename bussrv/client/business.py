@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import ssl
 from typing import Any
 
 from bussrv.client._framed import BusError, FramedClient, Object
+from bussrv.client.tls import Tls
 from bussrv.errors import RemoteProtocolError
 from bussrv.wire.objects import MAX_PAYLOAD
 
@@ -24,8 +26,9 @@ class BusinessClient(FramedClient):
         port: int = 7891,
         timeout: float | None = 10.0,
         max_payload: int = MAX_PAYLOAD,
+        tls: Tls | ssl.SSLContext | None = None,
     ) -> None:
-        super().__init__(host, port, timeout, max_payload)
+        super().__init__(host, port, timeout, max_payload, tls)
 
     def register(
         self,

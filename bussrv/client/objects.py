@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import Any
 
 from bussrv.client._framed import BusError, FramedClient, Object, checked, hyphenated, new_id, says_no_such_service
+from bussrv.client.tls import Tls
 from bussrv.wire.objects import MAX_PAYLOAD
 
 __all__ = ["SUBSCRIBE", "BusError", "Object", "ObjectsClient"]
@@ -28,8 +30,9 @@ class ObjectsClient(FramedClient):
         port: int = 7890,
         timeout: float | None = 10.0,
         max_payload: int = MAX_PAYLOAD,
+        tls: Tls | ssl.SSLContext | None = None,
     ) -> None:
-        super().__init__(host, port, timeout, max_payload)
+        super().__init__(host, port, timeout, max_payload, tls)
 
     def subscribe(self, **attributes: Any) -> dict[str, Any]:
         """Join the network; before this the server passes nothing on. Again: changes what is received.

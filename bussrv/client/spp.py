@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
+
 from bussrv.client._stream import StreamClient
+from bussrv.client.tls import Tls
 from bussrv.values import check_known_name
 from bussrv.wire import spp
 
@@ -15,7 +18,8 @@ class SppClient(StreamClient[spp.Event]):
     :param timeout: how long connecting, sending and waiting may take unless a call says otherwise, in seconds;
         ``None`` for ever.
     :param max_packet: the most bytes of data in a packet to accept; as many as a server lets wait for one client.
-    :raises ConnectionError: the server cannot be reached.
+    :param tls: connect over TLS; ``None``: in the clear.
+    :raises ConnectionError: the server cannot be reached, or does not prove who it is.
     :raises TimeoutError: it does not answer.
     """
 
@@ -25,8 +29,9 @@ class SppClient(StreamClient[spp.Event]):
         port: int = 3002,
         timeout: float | None = 10.0,
         max_packet: int = 16 << 20,
+        tls: Tls | ssl.SSLContext | None = None,
     ) -> None:
-        super().__init__(spp.SppReader("server", max_packet), host, port, timeout)
+        super().__init__(spp.SppReader("server", max_packet), host, port, timeout, tls)
 
     def subscribe(self, service: str) -> None:
         """Ask for a service: an ``Info`` with its state comes at once, and one more for each change.

@@ -13,10 +13,11 @@ from bussrv.client.spp import SppClient
 from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
 from tests.docs.pages import blocks
+from tests.formats.tls_clients import Place
 
 pytestmark = pytest.mark.processes
 
-GREETING, SERVICE, QUESTION, BUSINESS, INBUS, WATCHER = blocks("docs/how-to/clients.md", "python")
+SECURE, GREETING, SERVICE, QUESTION, BUSINESS, INBUS, WATCHER = blocks("docs/how-to/clients.md", "python")
 IMPORTS = "from bussrv.client.objects import BusError, ObjectsClient\n"
 
 
@@ -42,6 +43,13 @@ def output(snippet: str, server: RunningServer) -> str:
     said, complaints = start(snippet, server).communicate(timeout=60)
     assert complaints == ""
     return said
+
+
+def test_secure(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    with RunningServer("off", ["--objects", place.port]) as running:
+        here = SECURE.replace('"hall.example", 7890', f'"localhost", {running.port("objects")}')
+        assert output(here.replace("ca.pem", str(place.authority.file)), running) == "routing/subscribe/reply\n"
 
 
 def test_greeting(server: RunningServer) -> None:

@@ -1,0 +1,73 @@
+"""TLS for the clients of stream formats."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Tls"]
+
+_PLAINLY = {
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the server wants a certificate of this client",
+    "TLSV1_ALERT_UNKNOWN_CA": "the server does not accept the certificate of this client",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "the server does not accept the certificate of this client",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the certificate of this client has expired",
+    "WRONG_VERSION_NUMBER": "the server does not speak TLS there",
+}
+
+File = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Tls:
+    """Connect over TLS. The server has to prove who it is.
+
+    :ivar ca: a file in PEM, the certificates of authorities that may sign the server's; ``None``: those that the system
+        trusts.
+    :ivar certificate: a file in PEM, the certificate of this client; ``None``: it has none.
+    :ivar key: a file in PEM, its private key; ``None``: it is in the file of the certificate.
+    :ivar server_name: the name in the server's certificate; ``None``: the host that is connected to.
+    """
+
+    ca: File | None = None
+    certificate: File | None = None
+    key: File | None = None
+    server_name: str | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """The settings as the standard library has them.
+
+        :raises OSError: a file cannot be read.
+        :raises ValueError: a file has no such thing in it, or the key does not fit the certificate.
+        """
+        for file in (self.ca, self.certificate, self.key):
+            if file is not None:
+                Path(file).open("rb").close()  # The standard library would not say which file it is.
+        try:
+            context = ssl.create_default_context(cafile=self.ca)
+        except ssl.SSLError as error:
+            raise ValueError(f"{self.ca} has no certificates in PEM") from error
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if self.certificate is not None:
+            self._show(context, self.certificate)
+        elif self.key is not None:
+            raise ValueError(f"the key {self.key} needs its certificate")
+        return context
+
+    def _show(self, context: ssl.SSLContext, certificate: File) -> None:
+        try:
+            # Or it would ask for the passphrase on the terminal.
+            context.load_cert_chain(certificate, self.key, password="")
+        except ssl.SSLError as error:
+            key = "" if self.key is None else f" with the key {self.key}"
+            raise ValueError(f"{certificate} cannot be used{key}: {explain(error)}") from error
+
+
+def explain(error: ssl.SSLError) -> str:
+    """What went wrong, in a few words."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the certificate of the server is not accepted: {error.verify_message}"
+    reason = error.reason or str(error)
+    return _PLAINLY.get(reason) or reason.replace("_", " ").lower()
