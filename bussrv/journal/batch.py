@@ -155,11 +155,11 @@ class BatchWriter:
     @property
     def segment(self) -> int | None:
         """The number of the segment that is being written, if it has records."""
-        return self._segment.header.segment if self._segment is not None and self._segment.records else None
+        return self._segment.header.segment if self._segment is not None and self._segment.good.records else None
 
     def extent(self) -> Extent | None:
         """How far the segment that is being written goes; ``None`` when there is none."""
-        return None if self._segment is None else self._segment.extent()
+        return None if self._segment is None else self._segment.good.extent()
 
     def refuse(self, count: int) -> None:
         """Changes are refused without being tried; the next call of :meth:`commit` takes them into account."""
@@ -209,7 +209,7 @@ class BatchWriter:
     def _take_in(self, batch: Sequence[Entry]) -> None:
         if self._segment is not None:
             self._segment.mark_good()
-            self._hash = self._segment.hash
+            self._hash = self._segment.good.hash
         for entry in batch:
             for each in entry.records:
                 self._fold.apply(each.event, each.time)
@@ -230,7 +230,7 @@ class BatchWriter:
 
         :raises OSError: if the disk fails. The segment has ended all the same.
         """
-        if self._segment is not None and self._segment.records:
+        if self._segment is not None and self._segment.good.records:
             self._end_segment(self._segment)
 
     def rotate_if_due(self) -> None:
@@ -238,8 +238,8 @@ class BatchWriter:
 
         :raises OSError: if the disk fails. The segment has ended all the same.
         """
-        segment = self._segment
-        if segment is not None and (segment.size >= self._rotation.bytes or self._clock.mono() >= self._segment_due):
+        is_due = self._clock.mono() >= self._segment_due
+        if self._segment is not None and (is_due or self._segment.good.bytes >= self._rotation.bytes):
             self.rotate()
 
     def close(self) -> None:
@@ -311,7 +311,7 @@ class BatchWriter:
             salvaged=self._salvaged or self._loss(),
         )
         segment = SegmentFile(self._directory, header, states, self._files)
-        self._hash = segment.hash
+        self._hash = segment.good.hash
         self._salvaged = None
         self._segment_due = self._clock.mono() + int(self._rotation.age * 1_000_000)
         return segment
@@ -328,9 +328,9 @@ class BatchWriter:
         """The good part of a segment is all that there will be of it."""
         self._segment = None
         self._sync_due = None
-        if segment.records:
-            self._previous = segment.extent().as_previous()
-            self._hash = segment.hash
+        if segment.good.records:
+            self._previous = segment.good.extent().as_previous()
+            self._hash = segment.good.hash
         else:
             self._hash, self._salvaged = segment.header.prev, segment.header.salvaged
 
@@ -366,8 +366,8 @@ class BatchWriter:
             segment.close()
 
     def _note_closed(self, segment: SegmentFile) -> None:
-        if segment.records:
-            self.closed.append(segment.extent())
+        if segment.good.records:
+            self.closed.append(segment.good.extent())
 
     def _loss(self) -> Damage | None:
         """Nothing can follow from the last segment if somebody removed it."""

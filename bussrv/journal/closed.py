@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import zlib
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 
 from bussrv.errors import JournalError
+from bussrv.journal.digests import digests_in
 from bussrv.journal.files import FILES, SEALED, Files
 from bussrv.journal.regular import read_compressed, read_regular
 from bussrv.journal.segment import CORRUPT, NEW_SUFFIX, compressed_path, segment_name
@@ -68,14 +68,11 @@ def compress(path: Path, digest: str, files: Files = FILES) -> Path:
 
 def _digest_inside(copy: Path) -> str | None:
     """The SHA-256 of what was compressed; ``None`` if it cannot be read back."""
-    hashed = sha256()
     try:
         with read_compressed(copy) as file:
-            while block := file.read(_BLOCK):
-                hashed.update(block)
+            return digests_in(file).digest
     except CORRUPT:
         return None
-    return hashed.hexdigest()
 
 
 def _write_compressed(path: Path, target: Path, files: Files) -> None:

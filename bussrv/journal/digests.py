@@ -44,30 +44,31 @@ def digests_of(path: Path, sizes: Iterable[int]) -> Digests:
     :param sizes: of the beginnings to look at.
     :raises OSError: if it cannot be read; one of ``CORRUPT`` if it is compressed and damaged.
     """
-    beginnings = {}
     with open_segment(path) as file:
-        first_line = file.readline(MOST_OF_A_LINE)
-        file.seek(0)
-        found = _Hashing(file)
-        for size in sorted(set(sizes)):
-            found.read(size - found.size)
-            if found.size == size:
-                beginnings[size] = found.digest.hexdigest()
-        found.read()
+        return digests_in(file, sizes)
+
+
+def digests_in(file: BinaryIO, sizes: Iterable[int] = ()) -> Digests:
+    """The same of a segment that is open, at its beginning."""
+    first_line = file.readline(MOST_OF_A_LINE)
+    file.seek(0)
+    found, beginnings = _Hashing(file), {}
+    for size in sorted(set(sizes)):
+        found.read(size - found.size)
+        if found.size == size:
+            beginnings[size] = found.digest.hexdigest()
+    found.read()
     digest = found.digest.hexdigest()
     return Digests(found.size, digest, beginnings, first_line.removesuffix(b"\n"), found.last_hash)
 
 
-def digest_of(path: Path, size: int | None = None) -> tuple[int, str]:
+def digest_of(path: Path) -> tuple[int, str]:
     """How many bytes a segment has, and the SHA-256 of them.
 
-    :param size: look at the first ``size`` bytes only.
-    :raises OSError: if it cannot be read; one of ``CORRUPT`` if it is compressed and damaged.
+    :raises OSError: as :func:`digests_of`.
     """
-    with open_segment(path) as file:
-        found = _Hashing(file)
-        found.read(size)
-    return found.size, found.digest.hexdigest()
+    found = digests_of(path, ())
+    return found.size, found.digest
 
 
 class _Hashing:

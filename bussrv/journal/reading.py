@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Protocol
 
@@ -17,7 +18,6 @@ from msgspec import Raw, Struct
 from bussrv.errors import JournalError
 from bussrv.events import Event
 from bussrv.journal.evidence.findings import Finding
-from bussrv.journal.evidence.lines import Line as JournalLine
 from bussrv.journal.evidence.lines import LineJudge
 from bussrv.journal.evidence.segments import judge_end, unreadable
 from bussrv.journal.header import Header, Part
@@ -66,19 +66,10 @@ NO_FOLD: Fold = _NoFold()
 
 
 class BadLine(JournalError):
-    """A line of a segment is not what it should be.
+    """A line of a segment is not what it should be."""
 
-    :ivar finding: what is wrong, and where.
-    :ivar line: the number of the line, from 1.
-    :ivar seq: the number of the record that should stand there, or of the first one of the segment.
-    """
-
-    def __init__(self, path: Path, line: int, seq: int, finding: Finding) -> None:
-        super().__init__(f"{path}, line {line}: {finding.message}")
-        self.path = path
-        self.line = line
-        self.seq = seq
-        self.finding = finding
+    def __init__(self, path: Path, line: int, finding: Finding) -> None:
+        super().__init__(f"{path}, line {finding.line or line}: {finding.message}")
 
 
 class Line(Struct, frozen=True):
@@ -96,10 +87,10 @@ class End(Struct, frozen=True):
     hash: str
 
 
-def _unreadable(path: Path, line: int, seq: int, error: Exception) -> JournalError:
+def _unreadable(path: Path, line: int, error: Exception) -> JournalError:
     """Says which file the system could not read, or which line could not be decompressed."""
     if isinstance(error, CORRUPT):
-        return BadLine(path, line, seq, unreadable(first_seq(path), error))
+        return BadLine(path, line, unreadable(first_seq(path), error))
     return JournalError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}")
 
 
@@ -109,19 +100,19 @@ class SegmentReader:
     :param after: the end of the segment before it, if that is known.
     :param take: is given the snapshot that the segment begins with, part by part.
     :ivar header: its first line.
-    :raises JournalError: if it cannot be opened, or does not begin as it should.
+    :raises JournalError: if it cannot be opened, or does not begin with its header.
     """
 
     def __init__(self, path: Path, after: End | None = None, take: Take | None = None) -> None:
         self.path = path
+        self._take = take
         self._judge = LineJudge(first_seq(path))
         try:
             self._file = open_segment(path)
         except (OSError, *CORRUPT) as error:
-            raise _unreadable(path, 1, self.next_seq, error) from error
+            raise _unreadable(path, 1, error) from error
         try:
             self.header = self._header(after)
-            self._snapshot(take)
         except BaseException:
             self._file.close()
             raise
@@ -137,37 +128,18 @@ class SegmentReader:
         return self._judge.next_seq
 
     def _header(self, after: End | None) -> Header:
-        header = self._whole_line()
-        if not isinstance(header, Header):
-            raise self._bad(self._judge.unfinished())
-        for finding in () if after is None else judge_end(header, after.segment, after.next_seq, after.hash):
-            raise self._bad(finding)
-        return header
-
-    def _snapshot(self, take: Take | None) -> None:
-        for _ in range(self.header.parts):
-            part = self._whole_line()
-            if take is not None and isinstance(part, Part):
-                try:
-                    take(part.state, part.version)
-                except ValueError as error:
-                    self._judge.reject(f"not a part of a snapshot: {error}")
-                    self._stop_if_wrong()
-
-    def _whole_line(self) -> JournalLine | None:
         text = self._readline()
-        if not text.endswith(b"\n"):
-            raise self._bad(self._judge.unfinished())
-        found = self._judge.pass_line(text)
+        header = self._judge.pass_line(text) if text.endswith(b"\n") else None
         self._stop_if_wrong()
-        return found
+        if not isinstance(header, Header):
+            raise BadLine(self.path, 1, self._judge.unfinished())
+        for finding in () if after is None else judge_end(header, after.segment, after.next_seq, after.hash):
+            raise BadLine(self.path, 1, finding)
+        return header
 
     def _stop_if_wrong(self) -> None:
         if self._judge.wrong is not None:
-            raise self._bad(self._judge.wrong)
-
-    def _bad(self, finding: Finding) -> BadLine:
-        return BadLine(self.path, finding.line or self.line, self.next_seq, finding)
+            raise BadLine(self.path, self.line, self._judge.wrong)
 
     def read(self) -> Iterator[Line]:
         """The lines after those that were read before; an unfinished line waits for its end.
@@ -176,16 +148,28 @@ class SegmentReader:
         """
         judge = self._judge
         while (text := self._readline()).endswith(b"\n"):
-            record = judge.pass_line(text)
+            found = judge.pass_line(text)
             if judge.wrong is not None:
-                raise self._bad(judge.wrong)
-            if isinstance(record, Record):
-                yield Line(text, record)
+                raise BadLine(self.path, self.line, judge.wrong)
+            if isinstance(found, Record):
+                yield Line(text, found)
+            elif isinstance(found, Part):
+                self._take_in(found)
+        if judge.parts < self.header.parts:
+            raise BadLine(self.path, self.line, judge.unfinished())
         if text:
             if is_compressed(self.path):
-                self._judge.pass_unreadable("the line has no end")
+                judge.pass_unreadable("the line has no end")
                 self._stop_if_wrong()
             self._file.seek(-len(text), os.SEEK_CUR)
+
+    def _take_in(self, part: Part) -> None:
+        try:
+            if self._take is not None:
+                self._take(part.state, part.version)
+        except ValueError as error:
+            self._judge.reject(f"not a part of a snapshot: {error}")
+            self._stop_if_wrong()
 
     def end(self) -> End:
         """The end of what was read."""
@@ -195,7 +179,7 @@ class SegmentReader:
         try:
             text = self._file.readline(MAX_LINE)
         except (OSError, *CORRUPT) as error:
-            raise _unreadable(self.path, self.line + 1, self.next_seq, error) from error
+            raise _unreadable(self.path, self.line + 1, error) from error
         if len(text) == MAX_LINE:
             self._judge.pass_unreadable("the line is too long")
             self._stop_if_wrong()
@@ -230,16 +214,8 @@ def read_header(path: Path) -> Header:
     :raises BadLine: if it has none.
     :raises JournalError: if it cannot be read.
     """
-    judge = LineJudge(first_seq(path))
-    try:
-        with open_segment(path) as file:
-            text = file.readline(MAX_LINE)
-    except (OSError, *CORRUPT) as error:
-        raise _unreadable(path, 1, first_seq(path), error) from error
-    found = judge.pass_line(text) if text.endswith(b"\n") else None
-    if not isinstance(found, Header):
-        raise BadLine(path, 1, first_seq(path), judge.wrong or judge.unfinished())
-    return found
+    with closing(SegmentReader(path)) as reader:
+        return reader.header
 
 
 def read_segments(paths: Iterable[Path], take: Take | None = None) -> Iterator[Record]:
@@ -250,14 +226,11 @@ def read_segments(paths: Iterable[Path], take: Take | None = None) -> Iterator[R
     """
     end = None
     for path in paths:
-        reader = SegmentReader(path, end, take)
-        take = None
-        try:
+        with closing(SegmentReader(path, end, take)) as reader:
+            take = None
             for line in reader.read():
                 yield line.record
             end = reader.end()
-        finally:
-            reader.close()
 
 
 def read_journal(directory: Path) -> Iterator[Record]:
@@ -280,12 +253,9 @@ def read_end(directory: Path, count: int, keep: Keep) -> tuple[list[Line], Segme
     before = reader = SegmentReader(last)
     found = deque((line for line in reader.read() if keep(line.record)), maxlen=count)
     while older and len(found) < count and before.header.salvaged is None:
-        before = SegmentReader(older.pop())
-        try:
+        with closing(SegmentReader(older.pop())) as before:
             wanted = count - len(found)
             found.extendleft(reversed(deque((line for line in before.read() if keep(line.record)), maxlen=wanted)))
-        finally:
-            before.close()
     return list(found), reader
 
 

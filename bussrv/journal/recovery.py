@@ -30,7 +30,7 @@ from bussrv.journal.header import Damage, Header, Previous
 from bussrv.journal.manifest import MANIFEST_NAME, Seal
 from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.reading import BadLine, Fold, read_header
-from bussrv.journal.scan import Scan, scan
+from bussrv.journal.scan import Scan
 from bussrv.journal.segment import (
     COMPRESSED_SUFFIX,
     CORRUPT,
@@ -163,13 +163,14 @@ class _Recovery:
             self._check_segment(index)
         *older, last = self._paths
         found = _read(last, self._fold)
+        record = found.judge.last_record
         torn = 0 if is_compressed(last) else last.stat().st_size - found.extent.bytes
         if torn:
             self._overlong[last] = found.extent.bytes
         for path, size in self._overlong.items():
             set_end_aside(path, size, self._files)
         unsealed = [_read(path).extent for path in older if not self._is_closed(path)]
-        if found.last is None:
+        if record is None:
             # A crash came between the beginning of the segment and its first record.
             self._files.remove(last)
             header = self._headers[-1]
@@ -186,11 +187,11 @@ class _Recovery:
         if not self._is_closed(last):
             unsealed.append(found.extent)
         return Recovered(
-            next_seq=found.next_seq,
-            hash=found.hash,
+            next_seq=found.judge.next_seq,
+            hash=found.judge.hash or START,
             previous=found.extent.as_previous(),
-            server=found.last.server,
-            stopped=isinstance(found.last.event, ServerStopped),
+            server=record.server,
+            stopped=isinstance(record.event, ServerStopped),
             torn_bytes=torn,
             unsealed=tuple(unsealed),
         )
@@ -218,13 +219,10 @@ class _Recovery:
 
     def _check_segment(self, index: int) -> None:
         """Hold a segment against its seals, and against the segment before."""
-        path, header, number = self._paths[index], self._headers[index], first_seq(self._paths[index])
-        seals = self._manifest.all_seals.get(number, [])
-        successor = self._headers[index + 1] if index + 1 < len(self._headers) else None
+        path, seals = self._paths[index], self._manifest.all_seals.get(self._headers[index].segment, [])
         # What comes before the first one is not judged.
-        segment = Segment(
-            number=number, digests=self._digests(path, seals, successor), header=header if index else None
-        )
+        header = self._headers[index] if index else None
+        segment = Segment(number=first_seq(path), digests=self._digests(index, seals), header=header)
         # A segment that a crash left unsealed is sealed soon.
         for finding in self._judge.pass_segment(segment, seals, seals[-1] if seals else None, may_grow=True):
             # A bad line of it, or of the one before, says more.
@@ -232,7 +230,8 @@ class _Recovery:
                 _read(each)
             raise _damaged(self._directory, finding, self._path_of(finding))
 
-    def _digests(self, path: Path, seals: Iterable[Seal], successor: Header | None) -> Digests:
+    def _digests(self, index: int, seals: Iterable[Seal]) -> Digests:
+        path, successor = self._paths[index], next(iter(self._headers[index + 1 :]), None)
         expected = None if successor is None else successor.previous
         sizes = [seal.bytes for seal in seals] + ([] if expected is None else [expected.bytes])
         try:
@@ -266,7 +265,8 @@ def _read(path: Path, fold: Fold | None = None) -> Scan:
 
     :raises Damaged: says what is wrong with it first.
     """
-    found = scan(path, fold=fold)
-    if found.first is not None and found.wrong is not None:
-        raise _damaged(path.parent, found.first, path, line=found.wrong.line or 0, next_seq=found.next_seq)
+    found = Scan(path, fold=fold)
+    first, wrong = found.judge.first, found.judge.wrong
+    if first is not None and wrong is not None:
+        raise _damaged(path.parent, first, path, line=wrong.line or 0, next_seq=found.judge.next_seq)
     return found

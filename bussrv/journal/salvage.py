@@ -7,7 +7,7 @@ was like when it was found so; from then on only later segments are judged when 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -73,15 +73,10 @@ def _since_last_snapshot(paths: list[Path], damage: Damage) -> list[Path]:
 def _begins_well(path: Path, damage: Damage) -> bool:
     """Whether header, snapshot and first record of a segment hold each other's hash, and are not in doubt."""
     try:
-        reader = SegmentReader(path)
+        with closing(SegmentReader(path)) as reader:
+            next(reader.read(), None)
     except JournalError:
         return False
-    try:
-        next(reader.read(), None)
-    except JournalError:
-        return False
-    finally:
-        reader.close()
     return damage.segment != reader.header.segment or damage.line > reader.line
 
 

@@ -6,90 +6,53 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-from msgspec import Struct
-
 from bussrv.journal.digests import MOST_OF_A_LINE, NO_DIGESTS, Digests
-from bussrv.journal.evidence.findings import Finding
 from bussrv.journal.evidence.lines import Line, LineJudge
-from bussrv.journal.evidence.numbers import Numbers
 from bussrv.journal.evidence.segments import Segment, unreadable
 from bussrv.journal.header import Part
 from bussrv.journal.reading import MAX_LINE, Fold
 from bussrv.journal.record import Record
-from bussrv.journal.segment import CORRUPT, Extent, Measure, first_seq, is_compressed, open_segment
+from bussrv.journal.segment import CORRUPT, Measure, first_seq, is_compressed, open_segment
 
 
-class Scan(Struct, kw_only=True):
+class Scan:
     """A segment that was read.
-
-    :ivar findings: about its lines, in their order.
-    :ivar numbers: those of its records.
-    :ivar segment: the segment as it was found; ``None`` if it cannot be decompressed.
-    :ivar wrong: the first finding about a line or a number, as it was when that line was read.
-    :ivar next_seq: the number of the record that should come next; of the first wrong one, if there is one.
-    :ivar extent: of its whole lines.
-    :ivar hash: the hash of the last line.
-    :ivar last: the last record.
-    """
-
-    findings: list[Finding]
-    numbers: Numbers
-    segment: Segment | None
-    wrong: Finding | None
-    next_seq: int
-    extent: Extent
-    hash: str
-    last: Record | None
-
-    @property
-    def first(self) -> Finding | None:
-        """The first finding. Later lines may tell more of it than ``wrong``."""
-        if self.wrong is None:
-            return None
-        is_about_numbers = self.wrong.code in ("seq-gap", "seq-duplicate")
-        of_numbers = list(self.numbers.findings()) if is_about_numbers else []
-        return [*of_numbers, *self.findings, self.wrong][0]
-
-
-def scan(path: Path, sizes: Iterable[int] = (), fold: Fold | None = None) -> Scan:
-    """Read a segment.
 
     :param sizes: of the beginnings whose digests are asked for.
     :param fold: takes in the snapshot and the records, up to the first wrong line.
+    :ivar judge: of its lines.
+    :ivar extent: how far its whole lines go.
+    :ivar segment: the segment as it was found; ``None`` if it cannot be decompressed.
     :raises OSError: if it cannot be read.
     """
-    scanner = _Scanner(path, sizes, fold)
-    with open_segment(path) as file:
-        try:
-            scanner.read(file)
-        except CORRUPT as error:
-            return scanner.end(unreadable(first_seq(path), error))
-    return scanner.end()
 
-
-class _Scanner:
-    """:ivar _torn: the size of the unfinished line at the end."""
-
-    def __init__(self, path: Path, sizes: Iterable[int], fold: Fold | None) -> None:
+    def __init__(self, path: Path, sizes: Iterable[int] = (), fold: Fold | None = None) -> None:
+        self.judge = LineJudge(first_seq(path))
+        self.segment: Segment | None = None
         self._path = path
-        self._number = first_seq(path)
         self._fold = fold
-        self._judge = LineJudge(self._number)
-        self._measure = Measure(self._number)
-        self._sizes = frozenset(sizes)
-        self._beginnings: dict[int, str] = {}
+        self._measure = Measure(first_seq(path))
+        self._beginnings = dict.fromkeys(sizes, "")
         self._first_line = b""
         self._torn = 0
+        with open_segment(path) as file:
+            try:
+                self._read(file)
+            except CORRUPT as error:
+                self.judge.give_up(unreadable(first_seq(path), error))
+            else:
+                self.judge.end()
+                self.segment = self._found()
+        self.extent = self._measure.extent()
 
-    def read(self, file: BinaryIO) -> None:
-        """Take in every line, at most ``MAX_LINE`` bytes of it at a time."""
-        judge, measure, fold, sizes, is_within = self._judge, self._measure, self._fold, self._sizes, False
+    def _read(self, file: BinaryIO) -> None:
+        judge, measure, is_within = self.judge, self._measure, False
         while text := file.readline(MAX_LINE):
             is_whole, found = text.endswith(b"\n"), None
             if is_whole and not is_within:
                 found = judge.pass_line(text)
-                if fold is not None and judge.wrong is None:
-                    self._take_in(found, fold)
+                if self._fold is not None and judge.wrong is None:
+                    self._take_in(found, self._fold)
             elif len(text) < MAX_LINE and not is_whole and not is_compressed(self._path):
                 # A server may be writing it: an unfinished line is not judged.
                 self._torn = len(text)
@@ -99,7 +62,7 @@ class _Scanner:
             is_within = not is_whole
             self._first_line = self._first_line or text.removesuffix(b"\n")[:MOST_OF_A_LINE]
             measure.add(text, judge.hash or "", (found,) if isinstance(found, Record) else ())
-            if measure.bytes in sizes:
+            if measure.bytes in self._beginnings:
                 self._beginnings[measure.bytes] = measure.digest()
 
     def _take_in(self, found: Line | None, fold: Fold) -> None:
@@ -109,33 +72,18 @@ class _Scanner:
             try:
                 fold.take(found.state, found.version)
             except ValueError as error:
-                self._judge.reject(f"not a part of a snapshot: {error}")
+                self.judge.reject(f"not a part of a snapshot: {error}")
 
-    def end(self, unreadable: Finding | None = None) -> Scan:
-        """No more follows.
-
-        :param unreadable: why nothing is said about the segment.
-        """
-        judge, extent = self._judge, self._measure.extent()
+    def _found(self) -> Segment:
+        judge, extent = self.judge, self._measure.extent()
         # If a sealed beginning does not end with a line, its digest cannot be that of the seal.
-        beginnings = {size: self._beginnings.get(size, "") for size in self._sizes if size <= extent.bytes}
+        beginnings = {size: digest for size, digest in self._beginnings.items() if size <= extent.bytes}
         last_hash = self._measure.hash if judge.lines else NO_DIGESTS.last_hash
-        segment = Segment(
-            number=self._number,
+        return Segment(
+            number=extent.segment,
             digests=Digests(extent.bytes, extent.digest, beginnings, self._first_line, last_hash),
             header=judge.header,
             torn=self._torn,
             lines=judge.lines,
             counts=extent,
-        )
-        findings = judge.end()
-        return Scan(
-            findings=findings if unreadable is None else [unreadable],
-            numbers=judge.numbers if unreadable is None else Numbers(),
-            segment=segment if unreadable is None else None,
-            wrong=unreadable or judge.wrong,
-            next_seq=judge.next_seq,
-            extent=extent,
-            hash=last_hash,
-            last=judge.last_record,
         )

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from msgspec.structs import asdict
+
 from bussrv.clock import Clock
 from bussrv.journal.chain import START
 from bussrv.journal.files import FILES, Files
@@ -73,23 +75,9 @@ class Sealer:
         :returns: the seals, each with the hash of its line.
         :raises OSError: if the manifest cannot be written; nothing is sealed then.
         """
-        seals = [self._seal(extent, closed=closed) for extent in extents]
+        time, server = self._clock.utc(), self._server
+        seals = [Seal(time=time, server=server, closed=closed, **asdict(extent)) for extent in extents]
         return list(zip(seals, self._file.append(seals), strict=True))
-
-    def _seal(self, extent: Extent, *, closed: bool) -> Seal:
-        return Seal(
-            time=self._clock.utc(),
-            server=self._server,
-            segment=extent.segment,
-            closed=closed,
-            bytes=extent.bytes,
-            digest=extent.digest,
-            records=extent.records,
-            first_seq=extent.first_seq,
-            last_seq=extent.last_seq,
-            first_time=extent.first_time,
-            last_time=extent.last_time,
-        )
 
     def prune(self, seal: Seal, reason: Reason) -> None:
         """Say that a segment is about to be removed.

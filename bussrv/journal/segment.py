@@ -239,7 +239,7 @@ class SegmentFile:
     It appears under its name when header and snapshot are on the disk.
 
     :ivar header: its first line.
-
+    :ivar good: how far the lines go that are known to be good.
     :param states: the snapshot, one JSON text for each of the ``header.parts`` lines.
     :raises OSError: if it cannot be made, or if there is one of that name that has records.
     """
@@ -248,7 +248,7 @@ class SegmentFile:
         self.path = directory / segment_name(header.segment)
         self.header = header
         self._files = files
-        self._measure = Measure(header.segment)
+        self.good = Measure(header.segment)
         self._pending: tuple[bytes, str, list[Record]] | None = None
         if self.path.exists() and not _is_without_records(self.path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.path))
@@ -268,32 +268,13 @@ class SegmentFile:
     def _beginning(self, header: Header, states: Iterable[bytes]) -> Iterable[bytes]:
         line = encode_header(header)
         hashed = line_hash(line)
-        self._measure.add(line, hashed, [])
+        self.good.add(line, hashed)
         yield line
         for number, state in enumerate(states, start=1):
             line = encode_part(Part(hashed, header.segment, number, Raw(state)))
             hashed = line_hash(line)
-            self._measure.add(line, hashed, [])
+            self.good.add(line, hashed)
             yield line
-
-    @property
-    def hash(self) -> str:
-        """The hash of its last good line."""
-        return self._measure.hash
-
-    @property
-    def size(self) -> int:
-        """How many good bytes it has."""
-        return self._measure.bytes
-
-    @property
-    def records(self) -> int:
-        """How many good records it has."""
-        return self._measure.records
-
-    def extent(self) -> Extent:
-        """How far what is good of it goes."""
-        return self._measure.extent()
 
     def write(self, data: bytes, last_hash: str, records: list[Record]) -> None:
         """Append lines; on an error the file may end in a part of them.
@@ -317,7 +298,7 @@ class SegmentFile:
     def mark_good(self) -> None:
         """All that has been written so far is to stay."""
         if self._pending is not None:
-            self._measure.add(*self._pending)
+            self.good.add(*self._pending)
             self._pending = None
 
     def close(self) -> None:
@@ -332,8 +313,8 @@ class SegmentFile:
         # Another server may have begun a segment of that name since somebody removed this one.
         if self.is_removed():
             return
-        if self.records:
-            self._files.truncate(self._descriptor, self.size)
+        if self.good.records:
+            self._files.truncate(self._descriptor, self.good.bytes)
             self._files.sync(self._descriptor)
         else:
             self._files.remove(self.path)

@@ -32,7 +32,7 @@ from bussrv.journal.evidence.segments import (
 from bussrv.journal.keys import PublicKey
 from bussrv.journal.manifest import MANIFEST_NAME, Seal
 from bussrv.journal.manifest_file import read_manifest
-from bussrv.journal.scan import Scan, scan
+from bussrv.journal.scan import Scan
 from bussrv.journal.segment import (
     COMPRESSED_SUFFIX,
     CORRUPT,
@@ -202,19 +202,22 @@ class _Verification:
     def _check_segment(self, path: Path) -> None:
         is_last, number = path == self._paths[-1], first_seq(path)
         seals = self._manifest.all_seals.get(number, [])
-        found = _scan(path, seals)
+        found = self._scan(path, seals)
         if found.segment is not None and found.segment.records and not (seals and (seals[-1].closed or is_last)):
             later = self._await_seal(number, is_closed=not is_last)
             if later:
-                seals, found = later, _scan(path, later)
-        self._add(found.findings)
-        self._seqs.extend(found.numbers)
+                seals, found = later, self._scan(path, later)
+        self._add(found.judge.findings)
+        self._seqs.extend(found.judge.numbers)
         self._check_copy(path)
         if found.segment is None:
             self._judge.pass_unreadable(number)
             return
         self._check_place(found.segment, seals, is_last=is_last)
         self._count(found.extent)
+
+    def _scan(self, path: Path, seals: Iterable[Seal]) -> Scan:
+        return Scan(path, [seal.bytes for seal in seals])
 
     def _await_seal(self, number: int, *, is_closed: bool) -> list[Seal]:
         """The seals with the one that a running server makes right now, if it does."""
@@ -276,7 +279,3 @@ class _Verification:
                 self._report.notes.append(f"{path.name}: {path.stat().st_size} bytes that a crash left unfinished")
             elif f".{suffix}" in (SUFFIX, COMPRESSED_SUFFIX) and number.isdecimal() and len(number) != DIGITS:
                 self._bad_file(path, f"the name of a segment has {DIGITS} digits")
-
-
-def _scan(path: Path, seals: Iterable[Seal]) -> Scan:
-    return scan(path, [seal.bytes for seal in seals])

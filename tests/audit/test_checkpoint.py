@@ -259,7 +259,7 @@ def test_another_audit_uses_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "ledger", ["", "{", "[]", '{"format": [1, 3], "segments": 7}', '{"format": [1, 3], "batches": ["stream-0"]}']
+    "ledger", ["", "{", "[]", '{"format": [2, 3], "segments": 7}', '{"format": [2, 3], "batches": ["stream-0"]}']
 )
 def test_a_damaged_ledger(tmp_path: Path, ledger: str) -> None:
     (tmp_path / MARKER).touch()

@@ -182,7 +182,7 @@ def collected(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
             "moments": records_of(read).where("segment_first = 1").orderBy("seq").select(micros("moment")).collect(),
             "others": records_of(read).where("segment_first > 1").collect(),
             "bad": [each for each in found if each.kind == "bad-line"],
-            "problems": read.where("problem IS NOT NULL").orderBy("taken", "position").select("problem").collect(),
+            "lines": read.orderBy("taken", "position").select("is_sound").collect(),
             "torn": [each for each in of_segments(snapshot) if each.kind == "torn-tail"],
         }
         read.unpersist()
@@ -224,9 +224,8 @@ def test_every_bad_line_is_found_where_it_is(collected: dict[str, list[Any]]) ->
 
 def test_no_bad_line_is_a_record_for_spark(collected: dict[str, list[Any]]) -> None:
     """Which of the lines are records is decided once more, by Spark, to make tables of them."""
-    problems = [row.problem for row in collected["problems"]]
-    wanted = [why for _, why in (*BAD, *BAD_HEADERS, *BAD_PARTS)]
-    assert problems[: len(wanted)] == wanted
+    wanted = [True] * (1 + len(ev.EVENT_CLASSES)) + [False] * len((*BAD, *BAD_HEADERS, *BAD_PARTS))
+    assert [row.is_sound for row in collected["lines"]][: len(wanted)] == wanted
 
 
 def test_what_spark_takes_for_no_record_is_none_for_the_judge_either() -> None:

@@ -184,10 +184,10 @@ def test_nobody_reads_what_verify_says(house: House) -> None:
 def test_verify_while_a_segment_is_compressed_and_another_begun(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is there when the directory is looked at is gone, or not the last any more, when it is read."""
     house.boot()
-    real = module.scan
+    real = module.Scan
 
     def scan(path: Path, sizes: Iterable[int] = ()) -> object:
-        monkeypatch.setattr(module, "scan", real)
+        monkeypatch.setattr(module, "Scan", real)
         (packed := path.with_name(path.name + ".gz")).write_bytes(gzip.compress(path.read_bytes()))
         path.unlink()
         assert packed.exists()
@@ -195,7 +195,7 @@ def test_verify_while_a_segment_is_compressed_and_another_begun(house: House, mo
         house.go_on(3)
         return real(path, sizes)
 
-    monkeypatch.setattr(module, "scan", scan)
+    monkeypatch.setattr(module, "Scan", scan)
     assert verify(house.directory, house.key.public).faults == []
 
 
@@ -213,17 +213,17 @@ def test_verify_goes_on_behind_what_retention_removes_meanwhile(house: House, mo
     house._policy = UpkeepPolicy(retain_age=5.0)
     house.boot()
     house.go_on(3)
-    real = module.scan
+    real = module.Scan
 
     def scan(path: Path, sizes: Iterable[int] = ()) -> object:
-        monkeypatch.setattr(module, "scan", real)
+        monkeypatch.setattr(module, "Scan", real)
         for _ in range(4):
             house.clock.advance(10)
             house.write(house.traffic.next())
         assert not path.exists()
         return real(path, sizes)
 
-    monkeypatch.setattr(module, "scan", scan)
+    monkeypatch.setattr(module, "Scan", scan)
     report = verify(house.directory, house.key.public)
     assert (report.faults, report.first_seq) == ([], 11)
 

@@ -211,7 +211,7 @@ def chained(directory: Path, *segments, server="hall", boot="boot"):
             previous=previous,
         )
         file = SegmentFile(directory, header, states)
-        last = file.hash
+        last = file.good.hash
         lines.append([])
         for each in records:
             text = encode(replace(each, prev=last))
@@ -221,7 +221,7 @@ def chained(directory: Path, *segments, server="hall", boot="boot"):
         file.write(b"".join(lines[-1]), last, list(records))
         file.mark_good()
         file.close()
-        previous = file.extent().as_previous()
+        previous = file.good.extent().as_previous()
     return lines
 
 

@@ -16,7 +16,7 @@ from bussrv.journal import verify as module
 from bussrv.journal.evidence.findings import Finding
 from bussrv.journal.reading import NO_FOLD
 from bussrv.journal.recovery import Damaged, recover
-from bussrv.journal.scan import scan
+from bussrv.journal.scan import Scan
 from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.journal.verify import verify
 from tests import tampering
@@ -108,7 +108,7 @@ def test_recovery_and_verify_agree(originals: dict[str, Path], tmp_path: Path, d
     tamper(copy, number, index, mutate, remake)
     copy.save()
     faults = {(each.code, each.segment) for each in verify(place).faults}
-    scans = [scan(path) for path in copy.paths.values() if path.exists()]
+    scans = [Scan(path).judge for path in copy.paths.values() if path.exists()]
     assert {(each.code, each.segment) for found in scans for each in found.findings} <= faults
     stopped_at = first_finding(place)
     # Recovery knows the numbers of one segment only, and verify those of the whole journal.

@@ -227,9 +227,10 @@ class JournalMachine(RuleBasedStateMachine):
         for path in list_segments(self.directory):
             found = RegistryFold()
             reader = SegmentReader(path, take=found.take)
+            lines = list(reader.read())
             if before is not None:
                 assert found.state == before
-            for line in reader.read():
+            for line in lines:
                 found.apply(line.record.event, line.record.time)
             reader.close()
             before = found.state

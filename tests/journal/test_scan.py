@@ -22,7 +22,7 @@ from bussrv.journal.evidence import lines as lines_module
 from bussrv.journal.evidence.findings import Finding
 from bussrv.journal.evidence.numbers import Numbers
 from bussrv.journal.record import Record
-from bussrv.journal.scan import scan
+from bussrv.journal.scan import Scan
 from bussrv.journal.segment import segment_name
 from tests.journal.support import chained
 from tests.tampering import changed
@@ -42,7 +42,7 @@ def found(path: Path, change: Change) -> list[tuple[str, int | None, int | None,
     lines = path.read_bytes().splitlines(keepends=True)
     change(lines)
     path.write_bytes(b"".join(lines))
-    judged = scan(path)
+    judged = Scan(path).judge
     findings = [*judged.findings, *judged.numbers.findings()]
     assert all(each.segment == 1 for each in findings)
     return [(each.code, each.line, each.first_seq, each.last_seq) for each in findings]
@@ -146,7 +146,7 @@ def test_no_more_findings_are_listed_than_anybody_reads(path: Path, monkeypatch:
     lines = path.read_bytes().splitlines(keepends=True)
     lines[4:4] = [b"junk\n"] * 50
     path.write_bytes(b"".join([*lines[:-2], changed(lines[-2]), lines[-1]]))
-    listed, more = scan(path).findings[:3], scan(path).findings[3:]
+    listed, more = Scan(path).judge.findings[:3], Scan(path).judge.findings[3:]
     assert [(each.code, each.line) for each in listed] == [(LINE, 5), (LINE, 6), (LINE, 7)]
     assert [(each.code, each.segment, each.line, each.message) for each in more] == [
         (LINE, 1, None, "and 47 more in this segment, which are not listed"),
@@ -192,7 +192,7 @@ def work(directory: Path, numbers: list[int]) -> int:
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        judged = scan(directory / segment_name(1))
+        judged = Scan(directory / segment_name(1)).judge
         assert [*judged.findings, *judged.numbers.findings()]
     finally:
         sys.settrace(before)
@@ -202,7 +202,7 @@ def work(directory: Path, numbers: list[int]) -> int:
 def test_an_unfinished_line_is_left_alone(path: Path) -> None:
     size = path.stat().st_size
     assert found(path, lambda lines: lines.append(b'{"v":3')) == []
-    segment = scan(path).segment
+    segment = Scan(path).segment
     assert segment is not None
     assert (segment.digests.size, segment.torn, segment.lines, segment.records) == (size, 6, 10, 9)
 
@@ -217,7 +217,7 @@ def test_beginnings_have_digests(path: Path) -> None:
 
 
 def digests(path: Path, sizes: list[int]) -> Digests:
-    segment = scan(path, sizes).segment
+    segment = Scan(path, sizes).segment
     assert segment is not None
     return segment.digests
 

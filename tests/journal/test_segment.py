@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from bussrv.errors import JournalError
 from bussrv.journal.chain import START, line_hash
-from bussrv.journal.digests import digest_of
+from bussrv.journal.digests import digest_of, digests_of
 from bussrv.journal.header import Header, Previous, decode_header, decode_part, encode_header
 from bussrv.journal.record import Record, encode
 from bussrv.journal.segment import (
@@ -133,8 +133,10 @@ def test_the_digest_is_that_of_what_was_written(tmp_path, compress, size):
     data = b"x" * ((1 << 20) + 7)
     path = tmp_path / (segment_name(1) + ".gz" * compress)
     path.write_bytes(gzip.compress(data) if compress else data)
-    expected = data[:size]
-    assert digest_of(path, size) == (len(expected), sha256(expected).hexdigest())
+    found = digests_of(path, [] if size is None else [size])
+    assert (found.size, found.digest) == digest_of(path) == (len(data), sha256(data).hexdigest())
+    is_there = size is not None and size <= len(data)
+    assert found.beginnings == ({size: sha256(data[:size]).hexdigest()} if is_there else {})
 
 
 @pytest.mark.parametrize(
@@ -159,19 +161,19 @@ def test_a_segment_begins_with_header_and_snapshot(tmp_path):
     assert [bytes(part.state) for part in found] == states
     assert [(part.snapshot, part.part) for part in found] == [(5, 1), (5, 2)]
     assert [part.prev for part in found] == [line_hash(header), line_hash(parts[0])]
-    assert file.hash == line_hash(parts[1])
-    assert (file.records, file.size) == (0, file.path.stat().st_size)
+    assert file.good.hash == line_hash(parts[1])
+    assert (file.good.records, file.good.bytes) == (0, file.path.stat().st_size)
     file.close()
 
 
 def test_a_segment_grows_and_knows_its_extent(tmp_path):
     file = SegmentFile(tmp_path, HEADER, [])
     assert file.path == tmp_path / segment_name(5)
-    assert file.extent() == Extent(segment=5, bytes=len(BEGINNING), digest=sha256(BEGINNING).hexdigest())
+    assert file.good.extent() == Extent(segment=5, bytes=len(BEGINNING), digest=sha256(BEGINNING).hexdigest())
     for numbers in ((0,), (1, 2)):
-        before = file.extent()
+        before = file.good.extent()
         write(file, *numbers)
-        assert file.extent() == before
+        assert file.good.extent() == before
         file.mark_good()
     file.close()
     data = BEGINNING + b"".join(LINES)
@@ -186,9 +188,9 @@ def test_a_segment_grows_and_knows_its_extent(tmp_path):
         first_time=50,
         last_time=70,
     )
-    assert file.extent() == extent
+    assert file.good.extent() == extent
     assert extent.as_previous() == Previous(5, len(data), sha256(data).hexdigest())
-    assert file.hash == line_hash(LINES[2])
+    assert file.good.hash == line_hash(LINES[2])
 
 
 def test_a_segment_is_cut_back_to_what_is_good(tmp_path):
@@ -197,7 +199,7 @@ def test_a_segment_is_cut_back_to_what_is_good(tmp_path):
     file.cut_back()
     file.close()
     assert file.path.read_bytes() == BEGINNING + LINES[0]
-    assert (file.size, file.records, file.hash) == (len(BEGINNING + LINES[0]), 1, line_hash(LINES[0]))
+    assert (file.good.bytes, file.good.records, file.good.hash) == (len(BEGINNING + LINES[0]), 1, line_hash(LINES[0]))
 
 
 def test_a_segment_without_a_good_record_is_removed(tmp_path):

@@ -38,7 +38,7 @@ from bussrv.journal.versions import SCHEMA_VERSION
 
 MARKER = ".bussrv-audit-checkpoint"
 
-FORMAT = 1
+FORMAT = 2
 """The version of what is in the directory; with another one, everything is read again."""
 
 # Spark skips files that are older than the newest one by more than this. A restored segment is as old as it was.

@@ -71,7 +71,7 @@ def blocks_of(lines: DataFrame) -> dict[str, list[Block]]:
 
     :param lines: what :func:`bussrv.audit.reading.load.lines_of` returns.
     """
-    is_sound = F.col("problem").isNull()
+    is_sound = F.col("is_sound")
     is_record, is_header, is_part = (is_sound & (F.col("kind") == kind) for kind in (RECORD, HEADER, PART))
     seq, position = F.when(is_record, F.col("seq")), F.col("position")
     server, moment = F.when(is_record | is_header, F.xxhash64("server")), F.when(is_record, F.unix_micros("moment"))

@@ -92,7 +92,7 @@ def _states(spark: SparkSession, snapshot: Snapshot, first: Mapping[str, Header]
     rows = [(taken, header.server) for taken, header in first.items()]
     servers = small_table(spark, rows, "taken string, by string")
     lines = judged(read_text(spark, snapshot, only=[*first]))
-    parts = lines.where(F.col("problem").isNull() & (F.col("kind") == PART))
+    parts = lines.where(F.col("is_sound") & (F.col("kind") == PART))
     return parts.join(F.broadcast(servers), on="taken").select(
         F.col("by").alias("server"),
         number_of(F.col("taken")).alias("segment_first"),

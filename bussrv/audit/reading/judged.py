@@ -14,7 +14,6 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows 
 
 from bussrv.audit.reading.digests import LARGEST, why_unreadable
 from bussrv.audit.reading.extents import Extent
-from bussrv.audit.reading.load import EXCERPT
 from bussrv.audit.reading.segments import read_text
 from bussrv.audit.reading.snapshot import Journal, Segment, Snapshot
 from bussrv.audit.tables.findings import Finding
@@ -25,7 +24,10 @@ from bussrv.journal.evidence.lines import LineJudge
 from bussrv.journal.evidence.numbers import Numbers
 from bussrv.journal.header import Header
 from bussrv.journal.manifest import MANIFEST_NAME
-from bussrv.journal.scan import scan
+from bussrv.journal.scan import Scan
+
+EXCERPT = 160
+"""How many characters of a bad line are quoted."""
 
 _ALL_SEALS_OF = 2
 """Of so many segments at the end all seals are judged, of the others the last one."""
@@ -83,22 +85,19 @@ def line_findings(
                 odd.append(segment)
             elif found.first_seq is not None and found.last_seq is not None:
                 numbers.add(header.server, found.first_seq, found.last_seq, segment.number)
-    for taken, findings, more in _judged(spark, snapshot, odd):
-        yield from (_as_row(each, files[taken]) for each in findings)
-        numbers.extend(more)
+    for taken, lines in _judged(spark, snapshot, odd):
+        yield from (_as_row(each, files[taken]) for each in lines.findings)
+        numbers.extend(lines.numbers)
     yield from (_as_row(each, None) for each in numbers.findings())
 
 
-def _judged(
-    spark: SparkSession, snapshot: Snapshot, segments: Iterable[Segment]
-) -> Iterator[tuple[str, list[Found], Numbers]]:
+def _judged(spark: SparkSession, snapshot: Snapshot, segments: Iterable[Segment]) -> Iterator[tuple[str, LineJudge]]:
     far = []
     for segment in segments:
         if segment.in_place:
             far.append(segment)
         else:
-            found = scan(segment.path_in(snapshot.local))
-            yield segment.taken, found.findings, found.numbers
+            yield segment.taken, Scan(segment.path_in(snapshot.local)).judge
     for some in _in_batches(far):
         text = read_text(spark, snapshot, only=[each.taken for each in some])
         rows = text.select(
@@ -107,8 +106,9 @@ def _judged(
         judges = {each.taken: LineJudge(each.number) for each in some}
         for row in sorted(rows, key=lambda row: (row["block"], row["position"])):
             judges[row["taken"]].pass_line(bytes(row["raw"]))
-        for taken, lines in judges.items():
-            yield taken, lines.end(), lines.numbers
+        for lines in judges.values():
+            lines.end()
+        yield from judges.items()
 
 
 def _in_batches(segments: Iterable[Segment]) -> Iterator[list[Segment]]:

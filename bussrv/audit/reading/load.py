@@ -1,4 +1,4 @@
-"""From segments to records. Every line is read and checked; a bad one gets the reason.
+"""From segments to records. Every line is read and checked. Why a line is bad, :class:`LineJudge` says.
 
 Lines are read as text, and then parsed by Spark's JSON reader with an explicit schema. That reader alone accepts blank
 lines, text after the first value of a line, and bytes that are not UTF-8. So these are checked here.
@@ -6,18 +6,16 @@ lines, text after the first value of a line, and bytes that are not UTF-8. So th
 
 from __future__ import annotations
 
+from functools import reduce
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.reading.segments import number_of
-from bussrv.audit.tables.findings import words
 from bussrv.audit.tables.schema import CORRUPT, LINE_SCHEMA, RECORD_FIELDS, REQUIRED, STAMP
 from bussrv.journal.versions import FIRST_WITH_CLAIMS, PROVING, READ_VERSIONS
 
 OUTCOMES = ("ok", "refused", "failed")
-
-EXCERPT = 160
-"""How many characters of a bad line are quoted."""
 
 _TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$"
 
@@ -44,7 +42,7 @@ RECORD, HEADER, PART = "record", "header", "part of a snapshot"
 
 _OF_LINES = (
     *("taken", "block", "position", "kind", "parts", "part"),
-    *("moment", "link", "back", "problem", "raw"),
+    *("moment", "link", "back", "is_sound"),
 )
 
 _NEEDED = {
@@ -57,6 +55,9 @@ _NEEDED_BY = {
     for name in dict.fromkeys(name for names in _NEEDED.values() for name in names)
 }
 
+_MEMBERS = {"previous": ("segment", "bytes", "digest"), "salvaged": ("segment", "line", "reason")}
+"""The members of a header that are objects, and what they need."""
+
 
 def lines_of(text: DataFrame) -> DataFrame:
     """One row a line, with ``RECORD_FIELDS`` and
@@ -67,17 +68,14 @@ def lines_of(text: DataFrame) -> DataFrame:
     - ``moment``: its time as a timestamp,
     - ``link``: a 64-bit hash of its SHA-256,
     - ``back``: the same of the SHA-256 that it states for the line before it,
-    - ``problem``: the reason why the line is bad; NULL if it is not,
-    - ``raw``: the beginning of its text; NULL without a problem.
+    - ``is_sound``: whether it is what a line of its kind should be.
 
     :param text: what :func:`bussrv.audit.reading.segments.read_text` returns.
     """
-    shown = F.left(F.make_valid_utf8("raw"), F.lit(EXCERPT + 1))
     return (
         judged(text.withColumn("position", F.monotonically_increasing_id()))
         .withColumn("link", F.xxhash64(hash_of("raw")))
         .withColumn("back", F.xxhash64("prev"))
-        .withColumn("raw", F.when(F.col("problem").isNotNull(), shown))
         .select(*RECORD_FIELDS, *_OF_LINES)
     )
 
@@ -95,13 +93,13 @@ def records_of(lines: DataFrame) -> DataFrame:
 
     :param lines: what :func:`lines_of` returns.
     """
-    return lines.where((F.col("kind") == RECORD) & F.col("problem").isNull()).select(
+    return lines.where((F.col("kind") == RECORD) & F.col("is_sound")).select(
         *RECORD_FIELDS, "moment", number_of(F.col("taken")).alias("segment_first"), F.lit(False).alias("given")
     )
 
 
 def judged(lines: DataFrame) -> DataFrame:
-    """Lines with their fields, their ``kind``, and the ``problem`` of bad ones.
+    """Lines with their fields, their ``kind``, and whether each ``is_sound``.
 
     :param lines: ``raw`` and ``taken`` among its columns.
     """
@@ -117,7 +115,7 @@ def judged(lines: DataFrame) -> DataFrame:
         .withColumn("moment", F.when(F.col("time").rlike(_TIME), F.col("time").try_cast("timestamp")))
         .withColumns(persons(F.col("event") != "auth.failed"))
         .withColumn("kind", _kind())
-        .withColumn("problem", _problem())
+        .withColumn("is_sound", F.when(_is_plain(), F.lit(True)).otherwise(_apart(~_is_bad())))
         .drop("is_utf8", "is_one_value")
     )
 
@@ -146,25 +144,31 @@ def _kind() -> Column:
     )
 
 
-def _problem() -> Column:
-    """The first reason, in words, why a line is bad; NULL if it is not."""
+def _is_bad() -> Column:
+    """Whether a line is not what a line of its kind should be."""
+    kind = F.col("kind")
     checks = [
-        (F.trim("raw") == "", F.lit("blank")),
-        (~F.col("is_utf8"), F.lit("not UTF-8")),
-        (~F.col("is_one_value"), F.lit("not one JSON value")),
-        # The fields of another version may mean anything.
-        (~F.col("v").isin(*READ_VERSIONS), words("schema version ", F.col("v"))),
-        (F.col(CORRUPT).isNotNull(), F.lit("not a JSON object, or a field of it has the wrong type")),
+        F.trim("raw") == "",
+        ~F.col("is_utf8"),
+        ~F.col("is_one_value"),
+        ~F.col("v").isin(*READ_VERSIONS),
+        # Not a JSON object, or a field of it has the wrong type.
+        F.col(CORRUPT).isNotNull(),
+        *[F.col(name).isNull() & kind.isin(*kinds) for name, kinds in _NEEDED_BY.items()],
+        (kind != PART) & F.col("moment").isNull(),
+        F.col("seq") < 1,
+        ~F.col("outcome").isin(*OUTCOMES),
+        ~F.col("event").isin(*REQUIRED),
+        *[F.col(name).isNull() & F.col("event").isin(*events) for name, events in _EVENTS_WITH.items()],
         *[
-            (F.col(name).isNull() & F.col("kind").isin(*kinds), F.lit(f"without {name}"))
-            for name, kinds in _NEEDED_BY.items()
+            (kind == HEADER) & F.col(name).isNotNull() & F.col(f"{name}.{member}").isNull()
+            for name, members in _MEMBERS.items()
+            for member in members
         ],
-        ((F.col("kind") != PART) & F.col("moment").isNull(), F.lit("with a malformed time")),
-        *_problems_of_records(),
-        *_problems_of_heads(),
+        (kind == PART) & ~F.col("state").startswith("{"),
+        F.when(kind == HEADER, F.col("segment")).when(kind == PART, F.col("snapshot")) != number_of(F.col("taken")),
     ]
-    first = F.coalesce(*[F.when(condition, problem) for condition, problem in checks])
-    return F.when(~_is_plain(), _apart(first))
+    return reduce(Column.__or__, [F.coalesce(each, F.lit(False)) for each in checks])
 
 
 def _is_plain() -> Column:
@@ -187,39 +191,10 @@ def _is_plain() -> Column:
     return F.coalesce(is_plain, F.lit(False))
 
 
-def _apart(text: Column) -> Column:
+def _apart(value: Column) -> Column:
     """The same column, computed apart from the others.
 
     Spark makes one Java method of all columns of a stage, except array functions. Java does not compile a method this
     large, and the whole stage would take many times as long.
     """
-    return F.get(F.transform(F.array(F.lit(0)), lambda _: text), F.lit(0))
-
-
-def _problems_of_records() -> list[tuple[Column, Column]]:
-    return [
-        (F.col("seq") < 1, words("number ", F.col("seq"))),
-        (~F.col("outcome").isin(*OUTCOMES), F.lit("with an unknown outcome")),
-        (~F.col("event").isin(*REQUIRED), F.lit("of an unknown event")),
-        *[
-            (F.col(name).isNull() & F.col("event").isin(*events), F.concat("event", F.lit(f" without {name}")))
-            for name, events in _EVENTS_WITH.items()
-        ],
-    ]
-
-
-def _problems_of_heads() -> list[tuple[Column, Column]]:
-    """Problems of headers, and of the parts of a snapshot."""
-    members = {"previous": ("segment", "bytes", "digest"), "salvaged": ("segment", "line", "reason")}
-    incomplete = [
-        (F.col(name).isNotNull() & F.col(f"{name}.{member}").isNull(), F.lit(f"with {name} without {member}"))
-        for name, needed in members.items()
-        for member in needed
-    ]
-    of_header = [((F.col("kind") == HEADER) & condition, problem) for condition, problem in incomplete]
-    of_segment = F.when(F.col("kind") == HEADER, F.col("segment")).when(F.col("kind") == PART, F.col("snapshot"))
-    return [
-        *of_header,
-        ((F.col("kind") == PART) & ~F.col("state").startswith("{"), F.lit("with a malformed state")),
-        (of_segment != number_of(F.col("taken")), words("of segment ", of_segment)),
-    ]
+    return F.get(F.transform(F.array(F.lit(0)), lambda _: value), F.lit(0))

@@ -131,6 +131,19 @@ class LineJudge:
         self._stop()
         return self.findings
 
+    def give_up(self, finding: Finding) -> None:
+        """The segment cannot be read to its end. Nothing else is said of its lines."""
+        self.findings, self.wrong, self.numbers = [finding], finding, Numbers()
+
+    @property
+    def first(self) -> Finding | None:
+        """The first finding. Later lines may tell more of it than ``wrong``."""
+        if self.wrong is None:
+            return None
+        is_about_numbers = self.wrong.code in ("seq-gap", "seq-duplicate")
+        of_numbers = list(self.numbers.findings()) if is_about_numbers else []
+        return [*of_numbers, *self.findings, self.wrong][0]
+
     def _leave_order(self) -> None:
         """The next line is not the record that should follow, or may not be."""
         if self._server is not None:
