@@ -22,7 +22,7 @@ business = WireFormat(
     "business",
     module="bussrv.formats.business",
     default_endpoint="tcp:7891:interface=127.0.0.1",
-    summary="Business Object: the older vocabulary over the same framing",
+    summary="Business Object: older clients: the same framing, other event names",
 )
 
 inbus = WireFormat(
