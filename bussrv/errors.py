@@ -98,7 +98,7 @@ COUNTERS: dict[str, str] = {
     "max-connects": "connections refused: there were too many new sessions from one address in a second",
     "no-descriptors": "connections closed at once: the system lets the server open too few files",
     "max-handshakes": "connections closed: there were too many TLS handshakes at one port",
-    "handshake-failed": "connections closed: the TLS handshake failed, such as for a certificate that is not accepted",
+    "tls-failed": "connections closed: the client did not speak TLS, or a certificate was not accepted",
     "inbus-max-sessions": "datagrams dropped: there were too many sessions of Inbus",
     "inbus-max-sessions-per-address": "datagrams dropped: there were too many sessions of Inbus with one address",
     "inbus-lost": "datagrams lost: they came faster than they were read, and the receive buffer was full (Linux)",

@@ -68,6 +68,6 @@ class Tls:
 def explain(error: ssl.SSLError) -> str:
     """What went wrong, in a few words."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the certificate of the server is not accepted: {error.verify_message}"
+        return f"the certificate of the server is not accepted: {error.verify_message.rstrip('.')}"
     reason = error.reason or str(error)
     return _PLAINLY.get(reason) or reason.replace("_", " ").lower()

@@ -42,9 +42,9 @@ class Complaints:
         if suppressed is not None:
             log.failure(text, failure, name=self._name, session=session_id, suppressed=suppressed)
 
-    def no_handshake(self, peer: str, why: str) -> None:
-        """The TLS handshake with a client failed."""
-        text = "{name}: the TLS handshake with {peer} failed: {why} ({suppressed} more not logged)"
+    def no_tls(self, peer: str, why: str) -> None:
+        """A client does not speak TLS, or not as it should."""
+        text = "{name}: TLS with {peer} failed: {why} ({suppressed} more not logged)"
         suppressed = self._throttle.admit(host_of(peer))
         if suppressed is not None:
             log.info(text, name=self._name, peer=peer, why=why, suppressed=suppressed)

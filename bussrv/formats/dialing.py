@@ -15,9 +15,11 @@ from twisted.logger import Logger
 from bussrv.bus.interfaces import IBus
 from bussrv.errors import ConfigError, Refused
 from bussrv.formats.endpoint_faults import explain
+from bussrv.formats.endpoint_parts import take_apart
 from bussrv.formats.links import ServerLink
 from bussrv.formats.objects import ObjectsProtocol
 from bussrv.formats.stream import StreamFactory
+from bussrv.formats.tls_dialing import TlsLink
 from bussrv.values import shown
 from bussrv.wire.objects import BadObject, BusObject
 
@@ -28,7 +30,7 @@ GROWTH = 1.6
 
 MAX_PORT = 0xFFFF
 
-_PORT = re.compile(r"(?:tcp|ssl|tls):(?:[^:\\]|\\.)*:(?:port=)?0*(\d+)(?::|$)")
+_PORT = re.compile(r"tcp:(?:[^:\\]|\\.)*:(?:port=)?0*(\d+)(?::|$)")
 
 log = Logger()
 
@@ -82,17 +84,25 @@ class DialedProtocol(ObjectsProtocol):
             self.linked.errback(Refused(reason, f"the link did not come about: {reason}"))
 
 
-def parse_link(description: str, reactor: Any) -> Any:
+def parse_link(description: str, bus: IBus, reactor: Any) -> Any:
     """The client endpoint that a description such as ``tcp:hall.example:7890`` stands for.
 
     :raises ConfigError: if it stands for none.
     """
+    kind = description.partition(":")[0]
     port = _PORT.match(description)
     if port is not None and (len(port[1]) > len(str(MAX_PORT)) or int(port[1]) > MAX_PORT):
         # Twisted would find this out at each attempt to link.
         raise ConfigError(f"{shown(description)} is not a client endpoint: ports are 0 to {MAX_PORT}")
     try:
+        if kind == "tls":
+            return TlsLink(take_apart(description), bus, reactor)
+        if kind == "ssl":
+            # Twisted's do not check who the other server is.
+            raise ValueError("the endpoint of a link with TLS begins with tls:")
         return clientFromString(reactor, description)
+    except ConfigError as error:
+        raise ConfigError(f"{shown(description)}: {error}") from error
     except Exception as error:
         # Endpoints are plugins of Twisted: they open files and parse numbers, and raise what they like.
         raise ConfigError(f"{shown(description)} is not a client endpoint: {explain(error)}") from error

@@ -89,9 +89,9 @@ class Handshakes:
         connection.abortConnection()
 
     def complain(self, connection: TlsConnection, why: str) -> None:
-        """A handshake failed. Its connection is closed, and cut if that takes too long."""
-        self._bus.counters["handshake-failed"] += 1
-        self._complaints.no_handshake(connection.peer, why)
+        """TLS failed. If that was the handshake, its connection is cut if it does not close in time."""
+        self._bus.counters["tls-failed"] += 1
+        self._complaints.no_tls(connection.peer, why)
 
     def stop(self) -> None:
         """The port is closed."""

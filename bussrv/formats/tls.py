@@ -10,7 +10,7 @@ session before the handshake.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,7 @@ class TlsFactory(Factory):
         """See :class:`bussrv.formats.tls_connection.Side`."""
         return self._certificates.context.wrap_bio(incoming, outgoing, server_side=True)
 
-    def established(self, connection: TlsConnection) -> Any:
+    def established(self, connection: TlsConnection) -> None:
         """See :class:`bussrv.formats.tls_connection.Side`."""
         self._handshakes.end(connection)
         protocol = self._factory.buildProtocol(connection.getPeer())
@@ -108,7 +108,7 @@ class TlsFactory(Factory):
             protocol.is_admitted = True
             outbound = self._factory.bus.streams.outbound
             connection.count_with(outbound.open(address_key(connection.peer), protocol.outbound_is_full))
-        return protocol
+        connection.serve(protocol)
 
     def failed(self, connection: TlsConnection, why: str) -> None:
         """See :class:`bussrv.formats.tls_connection.Side`."""
@@ -124,9 +124,9 @@ def keep_certificates(bus: IBus, certificates: Certificates) -> None:
     bus.reloadables.append(certificates)
     kept = bus.streams.certificates
     kept[certificates.name] = certificates.days_left
-    bus.report("certificates", lambda: {name: _about(days_left) for name, days_left in kept.items()})
+    bus.report("certificates", lambda: _about(kept))
 
 
-def _about(days_left: Callable[[], int | None]) -> dict[str, int]:
-    days = days_left()
-    return {} if days is None else {"days-left": days}
+def _about(kept: Mapping[str, Callable[[], int | None]]) -> dict[str, dict[str, int]]:
+    days = {name: days_left() for name, days_left in kept.items()}
+    return {name: {"days-left": left} for name, left in days.items() if left is not None}

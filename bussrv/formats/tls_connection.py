@@ -50,11 +50,11 @@ class Side(Protocol):
     def wrap(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
         """The TLS of a new connection."""
 
-    def established(self, connection: TlsConnection) -> Any:
-        """The handshake is done. :returns: the protocol to connect."""
+    def established(self, connection: TlsConnection) -> None:
+        """The handshake is done: :meth:`TlsConnection.serve` something."""
 
     def failed(self, connection: TlsConnection, why: str) -> None:
-        """The handshake failed. The connection is closed."""
+        """The handshake failed, or what came later is not TLS. The connection is closed."""
 
     def gone(self, connection: TlsConnection) -> None:
         """A connection is lost whose handshake was neither done nor failed."""
@@ -179,25 +179,25 @@ class TlsConnection(TlsOutput):
                 self._flush()
                 return self._fail(explain(error))
             self._flush()
-            return self._establish()
+            self._side.established(self)
+            return not (self._is_closing or self._is_over)
 
     def _fail(self, why: str) -> bool:
         self._side.failed(self, why)
         self._close(b"")
         return False
 
-    def _establish(self) -> bool:
-        protocol = self._side.established(self)
-        if not (self._is_closing or self._is_over):
-            self.protocol = protocol
-            protocol.makeConnection(self)
-        return not (self._is_closing or self._is_over)
+    def serve(self, protocol: Any) -> None:
+        """Be the transport of a protocol, from now on."""
+        self.protocol = protocol
+        protocol.makeConnection(self)
 
     def _read(self, is_over: Callable[[], bool]) -> bool:
         """Give the session what can be read. :returns: whether there may be more."""
         assert self.tls is not None
         pieces: list[bytes] = []
-        is_left = has_ended = is_broken = False
+        is_left = has_ended = False
+        failure = ""
         while not (is_left or has_ended):
             try:
                 piece = self.tls.read(RECORD)
@@ -206,9 +206,9 @@ class TlsConnection(TlsOutput):
                     continue
                 has_ended = self._input_ended
                 break
-            except ssl.SSLError:
-                # The other end does not speak TLS any more, or somebody changed what it sent.
-                is_broken = True
+            except ssl.SSLError as error:
+                # Somebody changed what the other end sent, or it does not accept this end's certificate.
+                failure = explain(error)
                 break
             if piece:
                 pieces.append(piece)
@@ -220,7 +220,8 @@ class TlsConnection(TlsOutput):
         self._flush()
         if pieces:
             self.protocol.dataReceived(b"".join(pieces))
-        if is_broken:
+        if failure:
+            self._side.failed(self, failure)
             self.abortConnection()
         elif has_ended and not self._told_end:
             self._told_end = True
@@ -252,5 +253,7 @@ def _after(most: int) -> Callable[[], bool]:
 def explain(error: ssl.SSLError) -> str:
     """What went wrong, in a few words."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the certificate is not accepted: {error.verify_message}"
-    return (error.reason or str(error)).replace("_", " ").lower()
+        return f"the certificate of the other end is not accepted: {error.verify_message.rstrip('.')}"
+    reason = (error.reason or str(error)).replace("_", " ").lower()
+    before, _, alert = reason.partition(" alert ")
+    return f"the other end says: {alert}" if alert else before

@@ -141,7 +141,7 @@ class BusService(Service):
         faults: list[str] = []
         for description in self._config.links:
             with _noting(self._config.place("link"), faults):
-                endpoint = parse_link(description, self._reactor)
+                endpoint = parse_link(description, self.bus, self._reactor)
                 self._dialers.append(LinkDialer(description, endpoint, self.bus, self._reactor))
         try:
             open_ports(self._formats, self._config, self.bus, self._reactor, self.listeners)

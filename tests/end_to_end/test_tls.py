@@ -41,7 +41,7 @@ class Secured:
         self.journal = directory / "journal"
         asked = f"{self.place.port}:clientCA={self.place.authority.file}"
         options = ["--objects", f"{asked}:clientCert=optional", "--business", asked, "--spp", self.place.port]
-        options += ["--inbus", "off", "--max-outbound", str(MOST)]
+        options += ["--inbus", "off", "--max-outbound", str(MOST), "--server-id", "hall", "--link-allow", "127.0.0.1"]
         self.server = RunningServer(self.journal, options)
         self.stranger = Authority(directory / "strangers").pair(directory / "stranger")
 
@@ -108,7 +108,7 @@ def test_who_speaks_no_tls_gets_nothing(secured: Secured) -> None:
         assert plain.recv(1) == b""
     found = secured.statistics()
     assert found["sessions"] == {"objects": 1, "bus": 1}
-    assert found["counters"]["handshake-failed"] >= 1
+    assert found["counters"]["tls-failed"] >= 1
     assert found["certificates"].keys() == {"objects", "business", "spp"}
     assert found["certificates"]["objects"]["days-left"] > 10_000
 
@@ -137,6 +137,39 @@ def test_a_client_that_closes_is_no_lost_connection(secured: Secured) -> None:
         watcher.register("later")  # then all before is on the disk
     reasons = [each.reason for each in events_of(secured.journal, ev.SessionClosed) if each.routing_id == "orderly"]
     assert reasons == ["client-closed"]
+
+
+def test_servers_link_over_tls_with_certificates_of_both(secured: Secured, tmp_path: Path) -> None:
+    place, port = secured.place, secured.server.port("objects")
+    own = f"certificate={place.client.certificate}:privateKey={place.client.key}"
+    here = f"tls:127.0.0.1:{port}"
+    links = {
+        f"{here}:trustRoots={place.authority.file}:serverName=localhost:{own}": "link to hall at .* is up",
+        f"{here}:serverName=localhost": "the certificate of the other end is not accepted: (self-signed|unable to get)",
+        f"{here}:trustRoots={place.authority.file}": "is not accepted: IP address mismatch",
+        f"tls:127.0.0.1:{secured.server.port('business')}:trustRoots={place.directory}:serverName=localhost": (
+            "the other end says: certificate required"
+        ),
+    }
+    options = ["--server-id", "cellar", "--services", "bus/statistics", *(f"--link={each}" for each in links)]
+    awaited = set(links.values())
+    with RunningServer(tmp_path / "cellar", options) as cellar:
+        while awaited:
+            line = cellar.next_line()
+            awaited -= {said for said in awaited if re.search(said, line)}
+        with secured.objects() as far, ObjectsClient(port=cellar.port("objects")) as near:
+            near.subscribe(receive_mode="no_echo")
+            far.subscribe(receive_mode="no_echo")
+            for sender, receiver in ((near, far), (far, near)):
+                payload = bytes(range(256)) * 4096
+                receiver.send({"event": "greeting"})
+                sender.wait_for(lambda each: each.metadata.get("event") == "greeting")
+                sender.send({"type": "x/y", "id": "far"}, payload)
+                assert receiver.wait_for(lambda each: each.metadata.get("id") == "far").payload == payload
+            found = msgspec.json.decode(near.request("bus/statistics").payload)
+        assert found["certificates"][f"link 127.0.0.1:{port}"]["days-left"] > 10_000
+        assert cellar.stop() == 0
+    assert not any("Traceback" in line for line in cellar.lines)
 
 
 # Other kinds of endpoints.

@@ -108,7 +108,7 @@ def test_who_does_not_speak_tls_gets_nothing_and_holds_nothing(place: Place, sai
     if why:
         assert sent == b""
         assert [event["why"] for event in logged] == ["the other end does not speak TLS"]
-    assert network.bus.counters["handshake-failed"] == (why is not None)
+    assert network.bus.counters["tls-failed"] == (why is not None)
     if plain.is_open:
         plain.transport.loseConnection()
     assert network.journal.records == []
@@ -148,7 +148,7 @@ def test_a_handshake_has_a_most_of_bytes(place: Place) -> None:
         sent += len(record)
         record = b"\x16\x03\x01\x40\x00" + bytes(16 << 10)
         assert sent <= MOST_SHAKEN + len(record)
-    assert network.bus.counters["handshake-failed"] == 1
+    assert network.bus.counters["tls-failed"] == 1
 
 
 def test_of_too_many_handshakes_the_oldest_of_the_fullest_address_goes(place: Place) -> None:
@@ -236,7 +236,7 @@ def test_certificates_of_clients(place: Place, wanted: str | None, whose: str | 
     client.turn()
     assert (client.plain.is_open, client.refused is None) == (is_served, is_served)
     assert len(network.registry.state.sessions) == is_served
-    assert network.bus.counters["handshake-failed"] == (not is_served)
+    assert network.bus.counters["tls-failed"] == (not is_served)
     assert len(network.journal.records) == is_served
 
 

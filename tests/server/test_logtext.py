@@ -148,6 +148,7 @@ def log_calls() -> Iterator[tuple[str, ast.Call]]:
 
 UNTHROTTLED = {
     "formats/dialing.py": "this server dials, with growing delays",
+    "formats/tls_dialing.py": "this server dials, with growing delays",
     "formats/spp_authentication.py": "two secrets are checked at a time",
     "formats/inbus_intake.py: inbus: the system grants {granted} bytes of receive buffer, not {wanted}: raise "
     "net.core.rmem_max, or lower --inbus-receive-buffer": "when the server starts",
