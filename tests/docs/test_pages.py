@@ -83,15 +83,15 @@ def test_the_picture_of_the_imports_is_current() -> None:
     assert drawn["PICTURE"].read_text() == drawn["picture"]()
 
 
-def test_the_walks_are_short_and_name_functions_that_exist() -> None:
+def test_the_steps_of_the_four_inputs_are_few_and_name_functions_that_exist() -> None:
     text = page("docs/explanation/architecture.md")
-    walks = re.findall(
-        r"(?m)^### .*?(?=^##)", text.partition("## Four walks")[2].partition("\n## ")[0] + "\n##", re.DOTALL
+    inputs = re.findall(
+        r"(?m)^### .*?(?=^##)", text.partition("## Four inputs, step by step")[2].partition("\n## ")[0] + "\n##", re.DOTALL
     )
-    assert len(walks) == 4
+    assert len(inputs) == 4
     missing = []
-    for walk in walks:
-        steps = re.split(r"(?m)^\d+\. ", walk)[1:]
+    for each in inputs:
+        steps = re.split(r"(?m)^\d+\. ", each)[1:]
         assert len(steps) <= 12
         for step in steps:
             named = re.findall(r"`(bussrv[\w.]*):([\w.]+)`", step)
