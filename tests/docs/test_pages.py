@@ -86,7 +86,9 @@ def test_the_picture_of_the_imports_is_current() -> None:
 def test_the_steps_of_the_four_inputs_are_few_and_name_functions_that_exist() -> None:
     text = page("docs/explanation/architecture.md")
     inputs = re.findall(
-        r"(?m)^### .*?(?=^##)", text.partition("## Four inputs, step by step")[2].partition("\n## ")[0] + "\n##", re.DOTALL
+        r"(?m)^### .*?(?=^##)",
+        text.partition("## Four inputs, step by step")[2].partition("\n## ")[0] + "\n##",
+        re.DOTALL,
     )
     assert len(inputs) == 4
     missing = []
