@@ -16,7 +16,7 @@ from bussrv.journal.keys import PublicKey, generate, public_path, read_private, 
 from bussrv.journal.lock import JournalLock, Locked
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.manifest_file import ManifestFile, read_manifest
-from bussrv.journal.reading import NO_FOLD
+from bussrv.journal.reading import NO_FOLD, segments
 from bussrv.journal.recovery import recover
 from bussrv.journal.sealing import MARKER, Sealer
 from bussrv.journal.segment import first_seq, list_segments
@@ -139,13 +139,11 @@ def _fault_words(fault: Fault) -> str:
 def run_seal(arguments: argparse.Namespace) -> int:
     """Seal everything that a journal holds, by the running server or in its place."""
     directory: Path = arguments.directory
-    paths = list_segments(directory)
-    if not paths:
-        raise JournalError(f"{directory} holds no journal: there is no segment in it")
+    *_, last = segments(directory)
     try:
         lock = JournalLock(directory)
     except Locked:
-        _ask_server(directory, first_seq(paths[-1]))
+        _ask_server(directory, first_seq(last))
         write(f"the server sealed {directory}\n".encode())
         return 0
     try:

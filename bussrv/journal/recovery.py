@@ -115,23 +115,21 @@ def _nothing(directory: Path) -> Recovered:
     return Recovered()
 
 
-def _damaged(
-    directory: Path, finding: Finding, path: Path | None = None, *, line: int = 0, next_seq: int | None = None
-) -> Damaged:
+def _damaged(directory: Path, finding: Finding, *, line: int = 0, next_seq: int | None = None) -> Damaged:
     """The error for a finding, with the facts that a salvage needs.
 
-    :param path: the segment that it is about; ``None``: the one of its number, or the manifest.
     :param line: of the segment, if the finding does not name it.
     :param next_seq: the number of the record that should stand there; those before it are not in doubt.
     """
-    number, line, seq = finding.segment or 0, finding.line or line, finding.first_seq
+    number, line, seq, path = finding.segment or 0, finding.line or line, finding.first_seq, directory / MANIFEST_NAME
     if finding.code == "bad-manifest" and finding.line:
-        path, number, seq = directory / MANIFEST_NAME, 0, None
+        number, seq = 0, None
     elif finding.code == "broken-link" and finding.line and seq is not None:
         # The next header misses a segment. The damage is there, and not in the segment of that header.
-        path, number, line = None, seq, 0
+        number, line = seq, 0
     if number:
-        path = path or directory / segment_name(number)
+        plain = directory / segment_name(number)
+        path = next((path for path in list_segments(directory) if first_seq(path) == number), plain)
         seq = min(each for each in (seq or number, next_seq) if each is not None)
     where = f"{path}, line {line}" if line else str(path)
     doubt = "" if seq is None else f"From record {seq} on the journal is in doubt. "
@@ -209,13 +207,10 @@ class _Recovery:
                 raise _damaged(self._directory, finding)
         headers = {each.segment: each for each in self._headers if each.salvaged is None}
         for finding in judge_references(manifest, headers):
-            raise _damaged(self._directory, finding, self._path_of(finding), line=1)
+            raise _damaged(self._directory, finding, line=1)
         for finding in judge_missing(manifest, self._numbers):
             if (finding.segment or 0) > first.segment:
                 raise _damaged(self._directory, finding)
-
-    def _path_of(self, finding: Finding) -> Path | None:
-        return next((path for path in self._paths if first_seq(path) == finding.segment), None)
 
     def _check_segment(self, index: int) -> None:
         """Hold a segment against its seals, and against the segment before."""
@@ -228,7 +223,7 @@ class _Recovery:
             # A bad line of it, or of the one before, says more.
             for each in self._paths[max(0, index - 1) : index + 1]:
                 _read(each)
-            raise _damaged(self._directory, finding, self._path_of(finding))
+            raise _damaged(self._directory, finding)
 
     def _digests(self, index: int, seals: Iterable[Seal]) -> Digests:
         path, successor = self._paths[index], next(iter(self._headers[index + 1 :]), None)
@@ -237,7 +232,7 @@ class _Recovery:
         try:
             found = digests_of(path, sizes)
         except CORRUPT as error:
-            raise _damaged(self._directory, unreadable(first_seq(path), error), path) from error
+            raise _damaged(self._directory, unreadable(first_seq(path), error)) from error
         if successor is None or expected is None or found.size <= expected.bytes or self._is_closed(path):
             return found
         # A failing disk did not let go of this end; it was refused, and the next segment began without it.
@@ -268,5 +263,5 @@ def _read(path: Path, fold: Fold | None = None) -> Scan:
     found = Scan(path, fold=fold)
     first, wrong = found.judge.first, found.judge.wrong
     if first is not None and wrong is not None:
-        raise _damaged(path.parent, first, path, line=wrong.line or 0, next_seq=found.judge.next_seq)
+        raise _damaged(path.parent, first, line=wrong.line or 0, next_seq=found.judge.next_seq)
     return found

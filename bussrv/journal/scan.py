@@ -14,6 +14,9 @@ from bussrv.journal.reading import MAX_LINE, Fold
 from bussrv.journal.record import Record
 from bussrv.journal.segment import CORRUPT, Measure, first_seq, is_compressed, open_segment
 
+_TOGETHER = 1 << 16
+"""So many bytes are measured together."""
+
 
 class Scan:
     """A segment that was read.
@@ -35,6 +38,8 @@ class Scan:
         self._beginnings = dict.fromkeys(sizes, "")
         self._first_line = b""
         self._torn = 0
+        self._texts: list[bytes] = []
+        self._records: list[Record] = []
         with open_segment(path) as file:
             try:
                 self._read(file)
@@ -46,24 +51,40 @@ class Scan:
         self.extent = self._measure.extent()
 
     def _read(self, file: BinaryIO) -> None:
-        judge, measure, is_within = self.judge, self._measure, False
+        judge, fold, texts, records, beginnings = self.judge, self._fold, self._texts, self._records, self._beginnings
+        size, due, is_within = 0, _TOGETHER, False
         while text := file.readline(MAX_LINE):
-            is_whole, found = text.endswith(b"\n"), None
+            is_whole = text.endswith(b"\n")
             if is_whole and not is_within:
                 found = judge.pass_line(text)
-                if self._fold is not None and judge.wrong is None:
-                    self._take_in(found, self._fold)
+                if isinstance(found, Record):
+                    records.append(found)
+                if fold is not None and judge.wrong is None:
+                    self._take_in(found, fold)
             elif len(text) < MAX_LINE and not is_whole and not is_compressed(self._path):
                 # A server may be writing it: an unfinished line is not judged.
                 self._torn = len(text)
-                return
+                break
             elif not is_within:
                 judge.pass_unreadable("the line is too long" if len(text) == MAX_LINE else "the line has no end")
             is_within = not is_whole
-            self._first_line = self._first_line or text.removesuffix(b"\n")[:MOST_OF_A_LINE]
-            measure.add(text, judge.hash or "", (found,) if isinstance(found, Record) else ())
-            if measure.bytes in self._beginnings:
-                self._beginnings[measure.bytes] = measure.digest()
+            texts.append(text)
+            size += len(text)
+            if size >= due or size in beginnings:
+                self._measure_texts()
+                due = size + _TOGETHER
+        self._measure_texts()
+
+    def _measure_texts(self) -> None:
+        """Take in the texts since the last time together, which is faster."""
+        text = b"".join(self._texts)
+        if not self._measure.bytes:
+            self._first_line = text[:MOST_OF_A_LINE].partition(b"\n")[0]
+        self._measure.add(text, self.judge.hash or "", self._records)
+        self._texts.clear()
+        self._records.clear()
+        if self._measure.bytes in self._beginnings:
+            self._beginnings[self._measure.bytes] = self._measure.digest()
 
     def _take_in(self, found: Line | None, fold: Fold) -> None:
         if isinstance(found, Record):

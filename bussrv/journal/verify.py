@@ -39,7 +39,6 @@ from bussrv.journal.segment import (
     DIGITS,
     SUFFIX,
     TORN_SUFFIX,
-    Extent,
     compressed_path,
     first_seq,
     is_compressed,
@@ -202,11 +201,11 @@ class _Verification:
     def _check_segment(self, path: Path) -> None:
         is_last, number = path == self._paths[-1], first_seq(path)
         seals = self._manifest.all_seals.get(number, [])
-        found = self._scan(path, seals)
-        if found.segment is not None and found.segment.records and not (seals and (seals[-1].closed or is_last)):
-            later = self._await_seal(number, is_closed=not is_last)
-            if later:
-                seals, found = later, self._scan(path, later)
+        found = Scan(path, [seal.bytes for seal in seals])
+        has_records = found.segment is not None and found.segment.records > 0
+        is_sealed = bool(seals) and (seals[-1].closed or is_last)
+        if has_records and not is_sealed and (later := self._await_seal(number, is_closed=not is_last)):
+            seals, found = later, Scan(path, [seal.bytes for seal in later])
         self._add(found.judge.findings)
         self._seqs.extend(found.judge.numbers)
         self._check_copy(path)
@@ -214,10 +213,11 @@ class _Verification:
             self._judge.pass_unreadable(number)
             return
         self._check_place(found.segment, seals, is_last=is_last)
-        self._count(found.extent)
-
-    def _scan(self, path: Path, seals: Iterable[Seal]) -> Scan:
-        return Scan(path, [seal.bytes for seal in seals])
+        if found.extent.records:
+            report = self._report
+            report.records += found.extent.records
+            report.first_seq = found.extent.first_seq if report.first_seq is None else report.first_seq
+            report.last_seq = found.extent.last_seq
 
     def _await_seal(self, number: int, *, is_closed: bool) -> list[Seal]:
         """The seals with the one that a running server makes right now, if it does."""
@@ -257,13 +257,6 @@ class _Verification:
 
     def _bad_file(self, path: Path, message: str) -> None:
         self._report.faults.append(Fault(path=path.name, code=BAD_FILE, segment=first_seq(path), message=message))
-
-    def _count(self, extent: Extent) -> None:
-        report = self._report
-        if extent.records:
-            report.records += extent.records
-            report.first_seq = extent.first_seq if report.first_seq is None else report.first_seq
-            report.last_seq = extent.last_seq
 
     def _note_removals(self) -> None:
         if self._manifest.pruned:

@@ -42,11 +42,7 @@ def located(text: DataFrame, snapshot: Snapshot) -> DataFrame:
 
 def number_of(taken: Column) -> Column:
     """The number in the name of a segment."""
-    return _digits(taken).try_cast("bigint")
-
-
-def _digits(taken: Column) -> Column:
-    return F.substring_index(taken, "/", -1)
+    return F.substring_index(taken, "/", -1).try_cast("bigint")
 
 
 def _paths(snapshot: Snapshot, only: Sequence[str] | None) -> list[str]:

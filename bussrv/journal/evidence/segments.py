@@ -93,7 +93,7 @@ class SegmentJudge:
             damage = header.salvaged
             where = f"segment {damage.segment}, line {damage.line}"
             what = f"a new chain begins here, after damage in {where}: {damage.reason}"
-            yield _of_header("journal-salvaged", header, what, damage.seq, damage.seq)
+            yield _of_header(header, what, damage.seq, damage.seq)
         elif previous is not None:
             if before != previous.segment:
                 yield from self._judge_missing(header, previous)
@@ -102,7 +102,7 @@ class SegmentJudge:
         elif before is not None or header.segment != 1 or header.prev != START:
             there = f"but there is segment {before}" if before else f"yet it begins with record {header.segment}"
             what = f"the header says that there is no segment before this one, {there}"
-            yield _of_header("broken-link", header, what)
+            yield _of_header(header, what)
 
     def _judge_missing(self, header: Header, previous: Previous) -> Iterator[Finding]:
         """A sealed segment that is missing is found with the seals."""
@@ -117,7 +117,7 @@ class SegmentJudge:
             what += "which is not there"
         else:
             return
-        yield _of_header("broken-link", header, what, expected, max(1, header.segment - 1))
+        yield _of_header(header, what, expected, max(1, header.segment - 1))
 
 
 def unreadable(number: int, why: object) -> Finding:
@@ -141,19 +141,12 @@ def _held_against(header: Header, previous: Previous, found: Segment) -> Iterato
         yield _last_line_differs(header, found.number)
     elif (previous.bytes, previous.digest) != (digests.size, digests.digest):
         what = f"it is not what it was when it was closed, as the header of segment {header.segment} says"
-        yield _of_the_one_before(header, found.number, what)
+        yield _of_header(header, what, found.number, header.segment - 1, segment=found.number)
 
 
 def _last_line_differs(header: Header, before: int) -> Finding:
     what = f"its last line was changed, cut off or added, or the header of segment {header.segment}"
-    return _of_the_one_before(header, before, what)
-
-
-def _of_the_one_before(header: Header, before: int, message: str) -> Finding:
-    return Finding(
-        code="broken-link", message=message, segment=before, first_seq=before, last_seq=header.segment - 1,
-        server=header.server, boot=header.boot,
-    )  # fmt: skip
+    return _of_header(header, what, before, header.segment - 1, segment=before)
 
 
 def judge_end(header: Header, before: int, next_seq: int, last_hash: str) -> Iterator[Finding]:
@@ -169,11 +162,20 @@ def judge_end(header: Header, before: int, next_seq: int, last_hash: str) -> Ite
             yield _last_line_differs(header, before)
 
 
-def _of_header(code: str, header: Header, message: str, first: int | None = None, last: int | None = None) -> Finding:
+def _of_header(
+    header: Header, message: str, first: int | None = None, last: int | None = None, *, segment: int | None = None
+) -> Finding:
+    """A finding that a header leads to, about its segment or the one before."""
     return Finding(
-        code=code, message=message, segment=header.segment, line=1, first_seq=first, last_seq=last,
-        server=header.server, boot=header.boot,
-    )  # fmt: skip
+        code="broken-link" if header.salvaged is None else "journal-salvaged",
+        message=message,
+        segment=header.segment if segment is None else segment,
+        line=1 if segment is None else None,
+        first_seq=first,
+        last_seq=last,
+        server=header.server,
+        boot=header.boot,
+    )
 
 
 def _judge_seals(
