@@ -6,7 +6,7 @@ or left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -33,19 +33,15 @@ _ABOUT = ("protocol", "routing_id", "peer", "actor", "claimed")
 _IDENTITY = ("routing_ids", "actor", "claimed", "name", "role", "vocabulary")
 
 
-def first_segments(snapshot: Snapshot, headers: Iterable[Mapping[int, Header]]) -> dict[str, Header]:
-    """The headers of the segments that hold the first record of a server, by their names in the snapshot.
+def first_segments(headers: Mapping[str, Header]) -> dict[str, Header]:
+    """The headers of the segments that hold the first record of a server.
 
-    :param headers: of each journal, by the number of the segment.
+    :param headers: of all segments, by the name of the segment in the snapshot.
     """
     found: dict[str, tuple[str, Header]] = {}
-    for journal, known in zip(snapshot.journals, headers, strict=True):
-        for segment in journal.segments:
-            header = known.get(segment.number)
-            if header is None:
-                continue
-            if header.server not in found or header.segment < found[header.server][1].segment:
-                found[header.server] = segment.taken, header
+    for taken, header in headers.items():
+        if header.server not in found or header.segment < found[header.server][1].segment:
+            found[header.server] = taken, header
     return dict(found.values())
 
 

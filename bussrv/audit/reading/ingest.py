@@ -55,9 +55,8 @@ def ingest(
     """
     kept = {} if checkpoint is None else checkpoint.kept(snapshot.segments)
     with progress.phase("digests"):
-        sizes = {taken: each for journal in snapshot.journals for taken, each in judged.sizes_of(journal).items()}
         fresh = [each for each in snapshot.segments if each.taken not in kept]
-        digests = read_digests(spark, snapshot, fresh, sizes)
+        digests = read_digests(spark, snapshot, fresh, judged.sizes_of(snapshot))
     with progress.phase("lines"):
         try:
             if checkpoint is not None:
@@ -77,20 +76,20 @@ def ingest(
             tables += [] if old is None else [old]
         numbers = {each.taken: each.number for each in snapshot.segments if each.taken in digests}
         extents = extents_of(blocks, numbers)
-        known = [judged.headers_of(journal, digests) for journal in snapshot.journals]
-        findings = [made_here(spark, _findings(spark, snapshot, digests, known, extents))]
+        headers = judged.headers_of(snapshot, digests)
+        findings = [made_here(spark, _findings(spark, snapshot, digests, headers, extents))]
         records = _at_once(records_of(reduce(DataFrame.unionByName, tables)), digests)
-        before = given(spark, snapshot, first_segments(snapshot, known), records)
+        before = given(spark, snapshot, first_segments(headers), records)
         if before is not None:
             records = _at_once(records.unionByName(store.keep("given", before)), digests)
-        segments = small_table(spark, _rows(snapshot, digests, known, extents), SEGMENT)
+        segments = small_table(spark, _rows(snapshot, digests, headers, extents), SEGMENT)
     return Ingested(records, segments, findings)
 
 
 def _to_keep(
     snapshot: Snapshot, checkpoint: Checkpoint, digests: Mapping[str, Digests], kept: Container[str]
 ) -> list[Segment]:
-    sealed = {taken for journal in snapshot.journals for taken in judged.verified(journal, digests)}
+    sealed = judged.verified(snapshot, digests)
     return [
         each
         for each in snapshot.segments
@@ -104,19 +103,15 @@ def _text(spark: SparkSession, snapshot: Snapshot, taken: Sequence[str]) -> Data
     return read_text(spark, snapshot, only=None if len(taken) == len(snapshot.segments) else taken)
 
 
-_Headers = Sequence[Mapping[int, Header]]
-"""Of each journal, by the number of the segment."""
-
-
 def _findings(
     spark: SparkSession,
     snapshot: Snapshot,
     digests: Mapping[str, Digests],
-    headers: _Headers,
+    headers: Mapping[str, Header],
     extents: Mapping[str, Extent],
 ) -> Iterator[Finding]:
-    for journal, known in zip(snapshot.journals, headers, strict=True):
-        yield from judged.findings(journal, digests, known, extents)
+    for journal in snapshot.journals:
+        yield from judged.findings(journal, digests, headers, extents)
     yield from judged.line_findings(spark, snapshot, headers, extents)
 
 
@@ -127,15 +122,15 @@ def _at_once(records: DataFrame, digests: Mapping[str, Digests]) -> DataFrame:
 
 
 def _rows(
-    snapshot: Snapshot, digests: Mapping[str, Digests], headers_of: _Headers, extents: Mapping[str, Extent]
+    snapshot: Snapshot, digests: Mapping[str, Digests], headers: Mapping[str, Header], extents: Mapping[str, Extent]
 ) -> Iterator[tuple[object, ...]]:
-    for journal, known in zip(snapshot.journals, headers_of, strict=True):
-        verified = judged.verified(journal, digests)
+    verified = judged.verified(snapshot, digests)
+    for journal in snapshot.journals:
         for segment in journal.segments:
-            content, header = digests.get(segment.taken), known.get(segment.number)
+            content, header = digests.get(segment.taken), headers.get(segment.taken)
             extent = extents.get(segment.taken, Extent())
             yield (
-                *(journal.location, segment.number, segment.file, _server(header)),
+                *(journal.location, segment.number, segment.file, None if header is None else header.server),
                 *(extent.records, extent.first_seq, extent.last_seq),
                 *(None if at is None else as_datetime(at) for at in (extent.first_moment, extent.last_moment)),
                 *(
@@ -144,10 +139,6 @@ def _rows(
                     segment.taken in verified,
                 ),
             )
-
-
-def _server(header: Header | None) -> str | None:
-    return None if header is None else header.server
 
 
 def _sealed(journal: Journal, number: int) -> str:

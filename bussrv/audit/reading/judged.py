@@ -7,7 +7,7 @@ and can as well make the old seals fit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
@@ -33,58 +33,55 @@ _ALL_SEALS_OF = 2
 """Of so many segments at the end all seals are judged, of the others the last one."""
 
 
-def headers_of(journal: Journal, digests: Mapping[str, Digests]) -> dict[int, Header]:
-    """The headers of its segments by number, of those that begin with their own."""
+def headers_of(snapshot: Snapshot, digests: Mapping[str, Digests]) -> dict[str, Header]:
+    """The headers of the segments that begin with their own, by the name of the segment in the snapshot."""
     found = {}
-    for segment in journal.segments:
+    for segment in snapshot.segments:
         lines = LineJudge(segment.number)
         if segment.taken in digests:
             lines.pass_line(digests[segment.taken].first_line)
         if lines.header is not None:
-            found[segment.number] = lines.header
+            found[segment.taken] = lines.header
     return found
 
 
-def sizes_of(journal: Journal) -> dict[str, list[int]]:
+def sizes_of(snapshot: Snapshot) -> dict[str, list[int]]:
     """The sizes of the beginnings of segments that seals are about, by the name of the segment in the snapshot."""
     return {
         segment.taken: sorted({seal.bytes for seal in journal.late.all_seals.get(segment.number, ())})
+        for journal in snapshot.journals
         for segment in journal.segments[-_ALL_SEALS_OF:]
     }
 
 
-def verified(journal: Journal, digests: Mapping[str, Digests]) -> set[str]:
+def verified(snapshot: Snapshot, digests: Mapping[str, Digests]) -> set[str]:
     """The names in the snapshot of the segments that are, to the last byte, what their closing seal says."""
     found = set()
-    for segment in journal.segments:
-        seal, known = journal.late.seals.get(segment.number), digests.get(segment.taken)
-        if seal is not None and known is not None and evidence.is_verified(known, seal):
-            found.add(segment.taken)
+    for journal in snapshot.journals:
+        for segment in journal.segments:
+            seal, known = journal.late.seals.get(segment.number), digests.get(segment.taken)
+            if seal is not None and known is not None and evidence.is_verified(known, seal):
+                found.add(segment.taken)
     return found
 
 
 def line_findings(
-    spark: SparkSession,
-    snapshot: Snapshot,
-    headers: Sequence[Mapping[int, Header]],
-    contents: Mapping[str, Extent],
+    spark: SparkSession, snapshot: Snapshot, headers: Mapping[str, Header], contents: Mapping[str, Extent]
 ) -> Iterator[Finding]:
     """Findings about lines and numbers. Only segments in which something is wrong are read once more.
 
-    :param headers: of each journal, by the number of the segment.
-    :param contents: of each segment that could be read.
+    :param headers: by the name of the segment in the snapshot, as ``contents``: of each segment that could be read.
     """
     numbers, files = Numbers(), {segment.taken: segment.file for segment in snapshot.segments}
     odd: list[Segment] = []
-    for journal, known in zip(snapshot.journals, headers, strict=True):
-        for segment in journal.segments:
-            found, header = contents.get(segment.taken), known.get(segment.number)
-            if found is None:
-                continue
-            if not found.is_sound or header is None:
-                odd.append(segment)
-            elif found.first_seq is not None and found.last_seq is not None:
-                numbers.add(header.server, found.first_seq, found.last_seq, segment.number)
+    for segment in snapshot.segments:
+        found, header = contents.get(segment.taken), headers.get(segment.taken)
+        if found is None:
+            continue
+        if not found.is_sound or header is None:
+            odd.append(segment)
+        elif found.first_seq is not None and found.last_seq is not None:
+            numbers.add(header.server, found.first_seq, found.last_seq, segment.number)
     for taken, lines in _judged(spark, snapshot, odd):
         yield from (_as_row(each, files[taken]) for each in lines.findings)
         numbers.extend(lines.numbers)
@@ -124,15 +121,9 @@ def _in_batches(segments: Iterable[Segment]) -> Iterator[list[Segment]]:
 
 
 def findings(
-    journal: Journal,
-    digests: Mapping[str, Digests],
-    headers: Mapping[int, Header],
-    contents: Mapping[str, Extent],
+    journal: Journal, digests: Mapping[str, Digests], headers: Mapping[str, Header], contents: Mapping[str, Extent]
 ) -> Iterator[Finding]:
-    """Findings about the segments of a journal, and about its manifest.
-
-    :param contents: of each segment that could be read.
-    """
+    """Findings about the segments of a journal, and about its manifest. The parameters are those above."""
     judge = evidence.SegmentJudge(journal.manifest, journal.numbers, is_complete=False)
     files = {segment.number: segment.file for segment in journal.segments}
     recent = journal.segments[-_ALL_SEALS_OF:]
@@ -149,7 +140,7 @@ def findings(
                 evidence.Segment(
                     number=segment.number,
                     digests=known,
-                    header=headers.get(segment.number),
+                    header=headers.get(segment.taken),
                     torn=segment.torn,
                     lines=segment.lines,
                     counts=contents.get(segment.taken),
@@ -159,9 +150,9 @@ def findings(
                 may_grow=segment.number == max(journal.numbers),
             )
         yield from (_as_row(each, files.get(each.segment or 0)) for each in found)
-    server = next((header.server for header in headers.values()), None)
+    server = next((header.server for header in judge.headers.values()), None)
     file = f"{journal.location.rstrip('/')}/{MANIFEST_NAME}"
-    found = [*evidence.judge_manifest(journal.manifest), *evidence.judge_references(journal.late, headers)]
+    found = [*evidence.judge_manifest(journal.manifest), *evidence.judge_references(journal.late, judge.headers)]
     yield from (_as_row(each, file, server) for each in found)
     missing = evidence.judge_missing(journal.manifest, journal.numbers)
     yield from (_as_row(each, None, server) for each in missing)
