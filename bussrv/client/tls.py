@@ -66,7 +66,7 @@ class Tls:
 
 
 def explain(error: ssl.SSLError) -> str:
-    """What went wrong, in a few words."""
+    """The reason for an error of TLS, in a few words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate of the server is not accepted: {error.verify_message.rstrip('.')}"
     reason = error.reason or str(error)

@@ -97,7 +97,7 @@ def _read_key(path: Path) -> PrivateKeyTypes:
     except TypeError as error:
         raise ConfigError(f"{path}: the private key is encrypted; store it without a passphrase") from error
     except Exception as error:
-        # What cryptography raises differs from version to version.
+        # The exception depends on the version of cryptography.
         raise ConfigError(f"{path}: the private key cannot be read") from error
 
 

@@ -64,7 +64,7 @@ class TlsPort:
         )
 
     def endpoint(self, reactor: Any) -> TCP4ServerEndpoint:
-        """Where connections come in. An IPv6 interface will do as well."""
+        """The endpoint of Twisted that accepts connections, on IPv4 or IPv6."""
         return TCP4ServerEndpoint(reactor, self.port, self.backlog, self.interface)
 
 

@@ -32,11 +32,11 @@ MOST_SHAKEN = 64 << 10
 """The most bytes of a handshake; with a chain of large certificates it has 20,000."""
 
 HANDSHAKE = 0x16
-"""The first byte of whoever speaks TLS."""
+"""The first byte of a TLS connection."""
 
 
 class Side(Protocol):
-    """What differs between a port and a link.
+    """The differences between a connection that a port accepts and a link that this server dials.
 
     :ivar is_port: whether the other end speaks first.
     """
@@ -251,7 +251,7 @@ def _after(most: int) -> Callable[[], bool]:
 
 
 def explain(error: ssl.SSLError) -> str:
-    """What went wrong, in a few words."""
+    """The reason for an error of TLS, in a few words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate of the other end is not accepted: {error.verify_message.rstrip('.')}"
     reason = (error.reason or str(error)).replace("_", " ").lower()

@@ -71,7 +71,7 @@ class Certificates:
 
     @property
     def context(self) -> ssl.SSLContext:
-        """What new connections are made with."""
+        """The context for new connections."""
         return self._loaded.context
 
     def prepare(self) -> Callable[[], None]:

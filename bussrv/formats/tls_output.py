@@ -1,4 +1,4 @@
-"""What sessions send over TLS. The other half of a connection is :mod:`bussrv.formats.tls_connection`.
+"""The output of sessions over TLS. Their input is in :mod:`bussrv.formats.tls_connection`.
 
 Bytes are encrypted when the transport has room for them. Until then they wait with the session, in chunks that many
 sessions share. At most ``PART`` bytes wait encrypted because the transport took only some of them.

@@ -94,7 +94,7 @@ def format_time(micros: int) -> str:
 
 @lru_cache(maxsize=64)
 def _text_seconds(text: str) -> int | None:
-    """What stands up to the point, in seconds; ``None`` if it is not written in that form."""
+    """The seconds of a time, given its text up to the point; ``None`` if it is not in that form."""
     if _SECONDS.fullmatch(text) is None:
         return None
     return calendar.timegm(datetime.strptime(text[:-1], _SECONDS_FORMAT).timetuple())

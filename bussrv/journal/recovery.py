@@ -215,7 +215,7 @@ class _Recovery:
     def _check_segment(self, index: int) -> None:
         """Hold a segment against its seals, and against the segment before."""
         path, seals = self._paths[index], self._manifest.all_seals.get(self._headers[index].segment, [])
-        # What comes before the first one is not judged.
+        # Nothing before the first segment is judged.
         header = self._headers[index] if index else None
         segment = Segment(number=first_seq(path), digests=self._digests(index, seals), header=header)
         # A segment that a crash left unsealed is sealed soon.

@@ -1,7 +1,7 @@
 """Attacks and other trouble in the days of a world: which of them, and when.
 
-Whoever makes trouble has an address that nobody else has: what the journal has of it can be told from the rest, and is
-counted as it is written.
+Each attacker has an address that nobody else has. So the records that it causes can be told from all others, and are
+counted while they are written.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ class LineJudge:
         return self.wrong is not None
 
     def _misplaced(self, found: Line) -> Finding | None:
-        """What is wrong with the place of a line that fits the one before it."""
+        """The finding about a line whose hash fits the line before, but that is in the wrong place; ``None``: it is not."""
         is_record, parts = isinstance(found, Record), 0 if self.header is None else self.header.parts
         if self.header is None or self.parts > parts or (is_record and self.parts < parts):
             return self.unfinished()

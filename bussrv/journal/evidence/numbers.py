@@ -121,7 +121,7 @@ def _duplicates(server: str, ranges: Sequence[_Range]) -> Iterator[Finding]:
 
 
 def _repeated(ranges: Sequence[_Range]) -> Iterator[_Repeated]:
-    """What several of the ranges have in common, from the lowest number to the highest.
+    """The numbers that are in several of the ranges, from the lowest to the highest.
 
     :param ranges: by their first numbers.
     """
