@@ -10,7 +10,7 @@ from twisted.logger import capturedLogs
 from bussrv import events as ev
 from bussrv.bus.outgoing import Bundle
 from bussrv.errors import ConfigError
-from bussrv.formats.tls_connection import MOST_SHAKEN
+from bussrv.formats.tls_connection import FEW, MOST_SHAKEN
 from bussrv.formats.tls_output import MOST_UNSENT, PART, parts
 from bussrv.wire import spp
 from bussrv.wire.objects import ObjectReader, encode
@@ -205,6 +205,20 @@ def test_handshakes_are_done_in_turns_with_other_work(place: Place) -> None:
     assert plain.take()
 
 
+def test_very_small_records_are_read_in_turns_with_other_work(place: Place) -> None:
+    network = Network()
+    client = Secure(Port(network, place.port).connect(), place.context())
+    said = encode({"event": "routing/subscribe", "name": "x" * 300})
+    waiting: list[object] = []
+    network.bus.slices.do(lambda until: not waiting)  # something takes long
+    client.plain.send(client.encrypted(said, 1))
+    traffic = client.plain.protocol.protocol.traffic
+    assert traffic.bytes_in == FEW
+    waiting.append(True)
+    network.reactor.advance(0)
+    assert traffic.bytes_in == len(said)
+
+
 def test_a_port_that_closes_cuts_handshakes(place: Place) -> None:
     network = Network()
     port = Port(network, place.port)
@@ -247,12 +261,25 @@ def test_old_versions_and_weak_ciphers_are_refused(place: Place) -> None:
         old.maximum_version = ssl.TLSVersion.TLSv1_1
     old.set_ciphers("ALL:@SECLEVEL=0")
     weak.maximum_version = ssl.TLSVersion.TLSv1_2
-    weak.set_ciphers("AES128-SHA:AES256-GCM-SHA384:ECDHE-ECDSA-AES128-SHA")
+    weak.set_ciphers("AES256-GCM-SHA384:ECDHE-ECDSA-AES128-SHA256")
     for context in (old, weak):
         network = Network()
         client = Secure(Port(network, place.port).connect(), context)
         assert client.refused is not None
         assert not client.plain.is_open
+
+
+def test_an_intermediate_authority_can_be_trusted_alone(place: Place) -> None:
+    middle = Authority(place.directory / "middle", signed_by=place.authority)
+    pair = middle.pair(place.directory / "below", "eve")
+    port = Port(Network(), f"{place.port}:clientCA={middle.file}")
+    assert Secure(port.connect(), place.context(pair)).plain.is_open
+    assert not Secure(port.connect(), place.context(place.client)).plain.is_open
+
+
+def test_nobody_can_renegotiate(place: Place) -> None:
+    port = Port(Network(), place.port)
+    assert port.certificates.context.options & ssl.OP_NO_RENEGOTIATION
 
 
 def test_a_session_is_not_resumed(place: Place) -> None:
@@ -439,3 +466,4 @@ def test_bytes_that_were_changed_on_their_way_end_the_session(place: Place) -> N
     client.plain.send(bytes(data))
     assert not client.plain.is_open
     assert network.registry.state.sessions == {}
+    assert network.bus.counters["tls-failed"] == 1
