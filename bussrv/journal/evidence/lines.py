@@ -163,7 +163,7 @@ class LineJudge:
         return self.wrong is not None
 
     def _misplaced(self, found: Line) -> Finding | None:
-        """The finding about a line whose hash fits the line before, but that is in the wrong place; ``None``: it is not."""
+        """The finding about a line that fits the hash of the line before, but is in the wrong place, if it is."""
         is_record, parts = isinstance(found, Record), 0 if self.header is None else self.header.parts
         if self.header is None or self.parts > parts or (is_record and self.parts < parts):
             return self.unfinished()
