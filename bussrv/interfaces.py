@@ -50,6 +50,17 @@ class IListener(Interface):
         """Close. :returns: fires when everything is closed."""
 
 
+class IDrainedListener(IListener):
+    """A port whose clients are told before it closes. A listener that does not provide this is stopped at once."""
+
+    def drain(seconds: float) -> Deferred[None]:
+        """Take no further clients, tell those that are there, and end their sessions one after the other.
+
+        :param seconds: within which all of them have ended.
+        :returns: fires when they have.
+        """
+
+
 class IHostedService(Interface):
     """A service that the server itself provides: the plugin that authors of services write.
 

@@ -110,6 +110,12 @@ class Settings:
         "Seconds that a client may take to read what is queued for it while its connection closes. Later the "
         "connection is cut.",
     )
+    drain_seconds: float = SESSIONS.option(
+        SECONDS_OR_NONE,
+        5.0,
+        "Seconds over which sessions end, one after the other, when SIGTERM stops the server. Clients of the object "
+        "network are told before, by `abboe/close/notify`. 0: all sessions end at once.",
+    )
     slice_seconds: float = SESSIONS.time(
         0.002,
         "Seconds that one session is served before others get their turn. A session that needs longer is served on "

@@ -14,6 +14,7 @@ from twisted.logger import Logger
 
 from bussrv.bus.interfaces import IBus
 from bussrv.errors import ConfigError, Refused
+from bussrv.formats.draining import MOST_SECONDS_TO_READ, REASON
 from bussrv.formats.endpoint_faults import explain
 from bussrv.formats.endpoint_parts import take_apart
 from bussrv.formats.links import ServerLink
@@ -164,4 +165,4 @@ class LinkDialer(Service):
         """Hang up, and dial no more."""
         super().stopService()
         self._dialing.cancel()
-        return DeferredList([protocol.end("server-stopped") for protocol in tuple(self._factory.protocols)])
+        return DeferredList([protocol.end(REASON, MOST_SECONDS_TO_READ) for protocol in tuple(self._factory.protocols)])

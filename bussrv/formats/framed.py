@@ -183,6 +183,11 @@ class FramedProtocol(StreamProtocol):
         else:
             self.bus.tell(self.session_id, fields, payload)
 
+    def say_farewell(self, seconds: float) -> None:
+        """Tell a member that the server is about to stop."""
+        if self._member and not self.has_ended:
+            self._tell({"event": "abboe/close/notify", "reason": "server-stopped", "seconds": seconds})
+
     # Commands of members.
 
     def join(self, obj: BusObject, identify: Identify) -> None:

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from typing import Any, Protocol
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, DeferredList, maybeDeferred
+from twisted.internet.defer import Deferred, DeferredList, maybeDeferred, succeed
 from twisted.internet.endpoints import serverFromString
 from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IListeningPort
@@ -17,6 +17,7 @@ from zope.interface import implementer
 from bussrv.addresses import UNIX, peer_text
 from bussrv.errors import ConfigError
 from bussrv.formats.accepting import watch_accepting
+from bussrv.formats.draining import MOST_SECONDS_TO_READ, REASON, Drain
 from bussrv.formats.endpoint_faults import explain
 from bussrv.formats.endpoint_parts import take_apart
 from bussrv.formats.prompt import be_prompt, bound_send_buffer
@@ -24,14 +25,14 @@ from bussrv.formats.proxied import PREFIX, ProxiedFactory
 from bussrv.formats.stream import StreamFactory
 from bussrv.formats.tls import TlsFactory, TlsPort, keep_certificates
 from bussrv.formats.tls_context import Certificates
-from bussrv.interfaces import IListener
+from bussrv.interfaces import IDrainedListener, IListener
 from bussrv.values import shown
 
 _MAX_DIGITS = 20
 """Python refuses to make numbers of very many digits."""
 
 
-@implementer(IListener)
+@implementer(IDrainedListener)
 class StreamListener(Service):
     """A stream port and its connections.
 
@@ -102,13 +103,25 @@ class StreamListener(Service):
         address = peer_text(port.getHost()).removeprefix(f"{UNIX}:")
         self.address = f"{self._kind} {address}"
 
+    def drain(self, seconds: float) -> Deferred[None]:
+        """Close the port, and the connections of clients one after the other; see :class:`IDrainedListener`.
+
+        Links stay as they are: what clients say until their end is for clients of other servers, too.
+        """
+        self._stop_listening()
+        clients = [each for each in self._factory.protocols if not each.is_link]
+        return Drain(clients, seconds, self._factory.bus.slices, self._reactor).done
+
     def stopService(self) -> Deferred[Any]:
         """Close the port and every connection, and wait until they are gone."""
         super().stopService()
-        port, self._port = self._port, None
-        closing: list[Deferred[Any]] = [maybeDeferred(port.stopListening)] if port is not None else []
-        closing += [protocol.end("server-stopped") for protocol in tuple(self._factory.protocols)]
+        closing = [self._stop_listening()]
+        closing += [protocol.end(REASON, MOST_SECONDS_TO_READ) for protocol in tuple(self._factory.protocols)]
         return DeferredList(closing)
+
+    def _stop_listening(self) -> Deferred[Any]:
+        port, self._port = self._port, None
+        return succeed(None) if port is None else maybeDeferred(port.stopListening)
 
 
 _WITH_BACKLOG = re.compile(r"(haproxy:)?(tcp|tcp6|ssl|unix):")

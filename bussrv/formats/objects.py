@@ -80,6 +80,7 @@ class ObjectsProtocol(FramedProtocol):
             self.joined()
             self.expect_server(SERVED)
             self._server = server
+            self.is_link = True
             watch_closely(self.transport)
 
     def claims(self, fields: dict[str, Any]) -> tuple[Claims, Interest]:

@@ -49,11 +49,12 @@ class StreamProtocol(TwistedProtocol):
     :cvar FORMAT: the name of the wire format.
     :ivar dialed: whether this server connected to the other side; otherwise the other side connected.
     :ivar is_admitted: whether the bus has admitted the client already.
+    :ivar is_link: whether the other side is a linked server. ``has_ended``: whether the session has ended.
     :ivar is_busy: whether something that the client asked for is under way. The client's later input waits.
     """
 
     FORMAT: ClassVar[str]
-    dialed = is_admitted = False
+    dialed = is_admitted = is_link = False
     factory: StreamFactory
     transport: Any
     session_id: str
@@ -70,7 +71,7 @@ class StreamProtocol(TwistedProtocol):
         self._unflushed = 0  # bytes read since frames were last sent
         self._waits_for_slice = False
         self._address = ""
-        self._is_paused = self._input_ended = self._ended = False
+        self._is_paused = self._input_ended = self.has_ended = False
         self._abort_call: Any = None
         self._gone: Deferred[None] = Deferred()
 
@@ -130,7 +131,7 @@ class StreamProtocol(TwistedProtocol):
             self._serving_failed(Failure())
 
     def _refuse_session(self, refusal: OverLimit) -> None:
-        self._ended = True
+        self.has_ended = True
         self.not_admitted(refusal)
         self.transport.loseConnection()
 
@@ -139,7 +140,7 @@ class StreamProtocol(TwistedProtocol):
 
     def dataReceived(self, data: bytes) -> None:
         """Read a chunk. Its events are served in the next slice of the session."""
-        if self._ended:
+        if self.has_ended:
             return
         self.traffic.bytes_in += len(data)
         try:
@@ -165,8 +166,8 @@ class StreamProtocol(TwistedProtocol):
     def _serve_slice(self, until: float) -> bool:
         """Serve the client until about ``until``, in seconds of the reactor; see :data:`bussrv.slices.Work`."""
         self._slice_end = until
-        self._waits_for_slice = self._take_events() and not self.is_busy and not self._ended
-        if not (self._waits_for_slice or self.is_busy or self._ended):
+        self._waits_for_slice = self._take_events() and not self.is_busy and not self.has_ended
+        if not (self._waits_for_slice or self.is_busy or self.has_ended):
             self._read_on()
         return self._waits_for_slice
 
@@ -180,7 +181,7 @@ class StreamProtocol(TwistedProtocol):
 
     def _end_services(self, reason: str, then: Callable[[], object]) -> None:
         """End the services of the session for ``reason``, some in each slice, then call ``then``."""
-        session_id = "" if self._ended else self.session_id
+        session_id = "" if self.has_ended else self.session_id
         ending = after_services(self.bus.registry, session_id, reason, self.reactor.seconds, then)
         self.bus.slices.do(ending, self._address)
 
@@ -190,7 +191,7 @@ class StreamProtocol(TwistedProtocol):
             return False
         self._is_taking_events = True
         try:
-            while not self.is_busy and not self._ended and not self.link.is_closing:
+            while not self.is_busy and not self.has_ended and not self.link.is_closing:
                 event = self.next_event()
                 if event is None:
                     return self.slice_is_over()
@@ -218,9 +219,9 @@ class StreamProtocol(TwistedProtocol):
             self.bus.flush_in_turn(self.session_id, size)
         else:
             self.bus.flush()
-        if not self._ended:
+        if not self.has_ended:
             self._unread.count()
-        if size >= LARGE_INPUT and self.bus.streams.outflow.is_busy and not self.is_busy and not self._ended:
+        if size >= LARGE_INPUT and self.bus.streams.outflow.is_busy and not self.is_busy and not self.has_ended:
             self.busy_with(self._let_others_receive())
 
     async def _let_others_receive(self) -> None:
@@ -275,7 +276,7 @@ class StreamProtocol(TwistedProtocol):
         self.reactor.callLater(0, self._end_over_limit, "max-outbound-total", most, "outbound-full")
 
     def _end_over_limit(self, limit: str, value: int, reason: str) -> None:
-        if not self._ended:
+        if not self.has_ended:
             self.bus.counters[reason] += 1
             self._note_limit(limit, value, reason)
             self._close_session(reason)
@@ -292,17 +293,23 @@ class StreamProtocol(TwistedProtocol):
         session = self.bus.registry.state.sessions[self.session_id]
         self.bus.registry.note_from_stranger(LimitReached(limit=limit, value=value, reason=reason, **session.about()))
 
-    def end(self, reason: str) -> Deferred[None]:
+    def end(self, reason: str, most: float | None = None) -> Deferred[None]:
         """End the session for ``reason``, and the connection when the client has taken what is queued.
 
+        :param most: seconds after which the connection is cut; no longer than ``--close-timeout``.
         :returns: fires when the connection is gone.
         """
         gone = self.gone()
-        if not self._ended:
+        if not self.has_ended:
             self._close_session(reason)
             self._abort_call = self.reactor.callLater(self.bus.settings.close_timeout, self._abort)
             self.link.finish()
+        if most is not None and self._abort_call is not None:
+            self._abort_call.reset(min(most, max(0.0, self._abort_call.getTime() - self.reactor.seconds())))
         return gone
+
+    def say_farewell(self, seconds: float) -> None:
+        """Called when the server is about to stop: the session ends within so many seconds."""
 
     def gone(self) -> Deferred[None]:
         """:returns: fires when the connection is gone."""
@@ -315,7 +322,7 @@ class StreamProtocol(TwistedProtocol):
         self.link.drop()
 
     def _close_session(self, reason: str) -> None:
-        self._ended = True
+        self.has_ended = True
         self._unread.clear()
         self.bus.close(self.session_id, reason, self.traffic)
         try:
@@ -346,7 +353,7 @@ class StreamProtocol(TwistedProtocol):
 
     def _connection_is_gone(self, why: str) -> None:
         self.factory.protocols.discard(self)
-        if not self._ended:
+        if not self.has_ended:
             self._close_session(why)
         if self._abort_call is not None:
             self._abort_call.cancel()

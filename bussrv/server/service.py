@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import secrets
 from collections.abc import Iterable, Iterator
@@ -11,7 +12,7 @@ from typing import Any
 
 import twisted
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, DeferredList
 from twisted.logger import Logger, globalLogPublisher
 
 from bussrv import events as ev
@@ -20,7 +21,7 @@ from bussrv.bus.membership import MembershipAnnouncer
 from bussrv.clock import Clock, SystemClock
 from bussrv.errors import ConfigError, JournalError
 from bussrv.formats.dialing import LinkDialer, parse_link
-from bussrv.interfaces import IHostedService, IListener, IWireFormat
+from bussrv.interfaces import IDrainedListener, IHostedService, IListener, IWireFormat
 from bussrv.journal.recovery import Recovered
 from bussrv.registry.registry import Registry
 from bussrv.server.collector import tune_collector
@@ -32,6 +33,7 @@ from bussrv.server.monotonic import run_on_monotonic_clock
 from bussrv.server.options import BusOptions, Options, StartError
 from bussrv.server.ports import open_ports, warn_of_exposed
 from bussrv.server.signals import obey_signals
+from bussrv.server.supervisor import Supervisor
 from bussrv.services.hosting import HostedServices
 from bussrv.settings import Settings
 from bussrv.values import Traffic
@@ -80,6 +82,9 @@ class BusService(Service):
         self._reactor = reactor
         self._clock: Clock = SystemClock() if clock is None else clock
         self._place: JournalPlace | NoJournal = NoJournal()
+        self._supervisor = Supervisor(os.environ, reactor)
+        self._hurry: Deferred[None] | None = None
+        self._drains = False
 
     def startService(self) -> None:
         """Replay the journal, open the ports, and close what the last boot left open.
@@ -191,8 +196,35 @@ class BusService(Service):
             log.info("  journal: {outlook}", outlook=self._place.outlook())
         warn_of_exposed(self.listeners)
         log.info("bussrv is ready")
+        self._supervisor.ready()
+
+    def asked_to_stop(self, *, drain: bool) -> None:
+        """A signal asks the server to stop. A second one ends a drain at once.
+
+        :param drain: whether sessions are to end one after the other.
+        """
+        if self._hurry is None:
+            self._hurry = Deferred()
+            self._drains = drain
+        else:
+            self._end_drain()
+
+    def _end_drain(self, _: object = None) -> None:
+        if self._hurry is not None and not self._hurry.called:
+            self._hurry.callback(None)
+
+    async def _drain(self, hurry: Deferred[None]) -> None:
+        seconds = self.bus.settings.drain_seconds
+        listeners = [each for each in self.listeners.values() if IDrainedListener.providedBy(each)]
+        log.info("draining: sessions end within {seconds:g} s; another signal ends them at once", seconds=seconds)
+        drained = DeferredList([each.drain(seconds) for each in listeners])
+        drained.addCallback(self._end_drain)
+        await hurry
 
     async def _stop(self) -> None:
+        self._supervisor.stopping()
+        if self._drains and self._hurry is not None:
+            await self._drain(self._hurry)
         self.bus.links.stop()
         for dialer in self._dialers:
             await dialer.stopService()
@@ -225,6 +257,7 @@ def makeService(options: BusOptions) -> BusService:
 
     escape_log(globalLogPublisher)
     run_on_monotonic_clock(reactor)
-    obey_signals(reactor)
     reactor.callWhenRunning(tune_collector)
-    return BusService(options.config, options.formats, reactor, services=options.services)
+    service = BusService(options.config, options.formats, reactor, services=options.services)
+    obey_signals(reactor, service.asked_to_stop)
+    return service

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from twisted.internet.error import ReactorNotRunning
 from twisted.logger import Logger, globalLogPublisher
@@ -17,29 +17,41 @@ from twisted.python.logfile import BaseLogFile
 log = Logger()
 
 
-def obey_signals(reactor: Any) -> None:
+class AskedToStop(Protocol):
+    """Called when a signal asks the server to stop."""
+
+    def __call__(self, *, drain: bool) -> None:
+        """:param drain: whether sessions are to end one after the other."""
+
+
+def obey_signals(reactor: Any, asked_to_stop: AskedToStop) -> None:
     """Stop on SIGINT and SIGTERM; re-open the log file on SIGHUP and SIGUSR1.
 
     With a controlling terminal, SIGHUP says that the terminal is gone: the server stops. Under ``nohup`` it does not.
+
+    :param asked_to_stop: is called at each signal to stop, before the reactor is stopped.
     """
     if threading.current_thread() is not threading.main_thread():
         return
-    hangup = _Hangup(reactor)
+    stop_at_once = partial(_stop, reactor, partial(asked_to_stop, drain=False))
+    hangup = _Hangup(stop_at_once)
     # At once: a start may take a while, and both would end it.
     _call_on(signal.SIGHUP, hangup.happened, reactor)
     _call_on(signal.SIGUSR1, reopen_log_files, reactor)
     reactor.callWhenRunning(hangup.look)
     # Not before: the reactor sets its own, with which twistd would end with the signal instead of status 0.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        reactor.callWhenRunning(_call_on, number, partial(_stop, reactor), reactor)
+    reactor.callWhenRunning(_call_on, signal.SIGINT, stop_at_once, reactor)
+    drain = partial(_stop, reactor, partial(asked_to_stop, drain=True))
+    reactor.callWhenRunning(_call_on, signal.SIGTERM, drain, reactor)
 
 
 def _call_on(number: int, call: Callable[[], None], reactor: Any) -> None:
     signal.signal(number, lambda *_: reactor.callFromThread(call))
 
 
-def _stop(reactor: Any) -> None:
-    # Being told again while it stops changes nothing.
+def _stop(reactor: Any, asked_to_stop: Callable[[], None]) -> None:
+    asked_to_stop()
+    # It may be stopping already.
     with suppress(ReactorNotRunning):
         reactor.stop()
 
@@ -47,8 +59,8 @@ def _stop(reactor: Any) -> None:
 class _Hangup:
     """The meaning of SIGHUP, found before it comes: later, a vanished terminal could not be told from none."""
 
-    def __init__(self, reactor: Any) -> None:
-        self._reactor = reactor
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._stop = stop
         self._ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
         self.look()
 
@@ -59,7 +71,7 @@ class _Hangup:
     def happened(self) -> None:
         """SIGHUP came."""
         if self._stops:
-            _stop(self._reactor)
+            self._stop()
         else:
             reopen_log_files()
 

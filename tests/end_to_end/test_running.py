@@ -18,7 +18,7 @@ from tests.end_to_end.journals import events_of, records
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_told_to_stop_it_closes_the_journal_and_exits_with_0(start: Start, journal: Path, number: int) -> None:
-    server = start("--services", "off")
+    server = start("--services", "off", "--drain-seconds", "0.2")
     with ObjectsClient(port=server.port("objects")) as client:
         client.subscribe()
         assert server.stop(number) == 0
