@@ -79,14 +79,6 @@ class Line(Struct, frozen=True):
     record: Record
 
 
-class End(Struct, frozen=True):
-    """The end of a segment: its number, the ``seq`` of the record to come, and the hash of the last line."""
-
-    segment: int
-    next_seq: int
-    hash: str
-
-
 def _unreadable(path: Path, line: int, error: Exception) -> JournalError:
     """Says which file the system could not read, or which line could not be decompressed."""
     if isinstance(error, CORRUPT):
@@ -97,13 +89,13 @@ def _unreadable(path: Path, line: int, error: Exception) -> JournalError:
 class SegmentReader:
     """A segment that is read as far as it goes, and further when it has grown. Reading stops at the first finding.
 
-    :param after: the end of the segment before it, if that is known.
+    :param before: has read the segment before it.
     :param take: is given the snapshot that the segment begins with, part by part.
     :ivar header: its first line.
     :raises JournalError: if it cannot be opened, or does not begin with its header.
     """
 
-    def __init__(self, path: Path, after: End | None = None, take: Take | None = None) -> None:
+    def __init__(self, path: Path, before: SegmentReader | None = None, take: Take | None = None) -> None:
         self.path = path
         self._take = take
         self._judge = LineJudge(first_seq(path))
@@ -112,7 +104,7 @@ class SegmentReader:
         except (OSError, *CORRUPT) as error:
             raise _unreadable(path, 1, error) from error
         try:
-            self.header = self._header(after)
+            self.header = self._header(before)
         except BaseException:
             self._file.close()
             raise
@@ -127,14 +119,15 @@ class SegmentReader:
         """The number of the record that should come next."""
         return self._judge.next_seq
 
-    def _header(self, after: End | None) -> Header:
+    def _header(self, before: SegmentReader | None) -> Header:
         text = self._readline()
         header = self._judge.pass_line(text) if text.endswith(b"\n") else None
         self._stop_if_wrong()
         if not isinstance(header, Header):
             raise BadLine(self.path, 1, self._judge.unfinished())
-        for finding in () if after is None else judge_end(header, after.segment, after.next_seq, after.hash):
-            raise BadLine(self.path, 1, finding)
+        if before is not None:
+            for finding in judge_end(header, before.header.segment, before.next_seq, before._judge.hash):
+                raise BadLine(self.path, 1, finding)
         return header
 
     def _stop_if_wrong(self) -> None:
@@ -170,10 +163,6 @@ class SegmentReader:
         except ValueError as error:
             self._judge.reject(f"not a part of a snapshot: {error}")
             self._stop_if_wrong()
-
-    def end(self) -> End:
-        """The end of what was read."""
-        return End(self.header.segment, self.next_seq, self._judge.hash or "")
 
     def _readline(self) -> bytes:
         try:
@@ -224,13 +213,12 @@ def read_segments(paths: Iterable[Path], take: Take | None = None) -> Iterator[R
     :param take: is given the snapshot that comes before the first record, part by part.
     :raises JournalError: names the segment and the line of the first record that is damaged or missing.
     """
-    end = None
+    reader = None
     for path in paths:
-        with closing(SegmentReader(path, end, take)) as reader:
+        with closing(SegmentReader(path, reader, take)) as reader:
             take = None
             for line in reader.read():
                 yield line.record
-            end = reader.end()
 
 
 def read_journal(directory: Path) -> Iterator[Record]:

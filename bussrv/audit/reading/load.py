@@ -74,15 +74,10 @@ def lines_of(text: DataFrame) -> DataFrame:
     """
     return (
         judged(text.withColumn("position", F.monotonically_increasing_id()))
-        .withColumn("link", F.xxhash64(hash_of("raw")))
+        .withColumn("link", F.xxhash64(F.sha2(F.col("raw").cast("binary"), 256)))
         .withColumn("back", F.xxhash64("prev"))
         .select(*RECORD_FIELDS, *_OF_LINES)
     )
-
-
-def hash_of(line: str) -> Column:
-    """The SHA-256 of a line, as the next one holds it."""
-    return F.sha2(F.col(line).cast("binary"), 256)
 
 
 def records_of(lines: DataFrame) -> DataFrame:

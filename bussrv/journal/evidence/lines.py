@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 
 from msgspec.structs import replace
@@ -80,24 +79,7 @@ class LineJudge:
                     self.last_record = record
                     return record
             self._leave_order()
-        try:
-            found = self._in_place(self._decode(text))
-        except JournalError as error:
-            self._pass_bad(str(error), line_hash(text), text[:MOST_QUOTED].removesuffix(b"\n"))
-            return None
-        is_broken = self.hash is not None and found.prev != self.hash
-        self._settle(found if is_broken else None)
-        if isinstance(found, Record):
-            self._check_number(found, is_broken)
-        elif isinstance(found, Header):
-            self.header = found
-        else:
-            self.parts += 1
-        if self.lines == 1:
-            self._is_headless = isinstance(found, Record)
-        self.hash, self._before = line_hash(text), found
-        self._go_on(found)
-        return found
+        return self._judge(text)
 
     def pass_unreadable(self, problem: str) -> None:
         """The next line cannot be read as a whole, for such a reason."""
@@ -144,6 +126,26 @@ class LineJudge:
         of_numbers = list(self.numbers.findings()) if is_about_numbers else []
         return [*of_numbers, *self.findings, self.wrong][0]
 
+    def _judge(self, text: bytes) -> Line | None:
+        try:
+            found = self._in_place(self._decode(text))
+        except JournalError as error:
+            self._pass_bad(str(error), line_hash(text), text[:MOST_QUOTED].removesuffix(b"\n"))
+            return None
+        is_broken = self.hash is not None and found.prev != self.hash
+        self._settle(found if is_broken else None)
+        if isinstance(found, Record):
+            self._check_number(found, is_broken)
+        elif isinstance(found, Header):
+            self.header = found
+        else:
+            self.parts += 1
+        if self.lines == 1:
+            self._is_headless = isinstance(found, Record)
+        self.hash, self._before = line_hash(text), found
+        self._go_on(found)
+        return found
+
     def _leave_order(self) -> None:
         """The next line is not the record that should follow, or may not be."""
         if self._server is not None:
@@ -172,20 +174,15 @@ class LineJudge:
         return None
 
     def _decode(self, text: bytes) -> Line:
-        expected = self._expected()
+        is_in_snapshot = self.header is not None and self.lines <= 1 + self.header.parts
+        expected = decode_header if self.lines == 1 else decode_snapshot if is_in_snapshot else decode_record
         try:
             return expected(text)
         except JournalError:
-            for other in _DECODERS:
+            for other in (decode_record, decode_header, decode_snapshot):
                 with suppress(JournalError):
                     return other(text)
             raise
-
-    def _expected(self) -> Callable[[bytes], Line]:
-        if self.lines == 1:
-            return decode_header
-        is_in_snapshot = self.header is not None and self.lines <= 1 + self.header.parts
-        return decode_snapshot if is_in_snapshot else decode_record
 
     def _in_place(self, found: Line) -> Line:
         if isinstance(found, Record):
@@ -297,6 +294,3 @@ def decode_snapshot(text: bytes) -> Part:
     if not bytes(found.state).startswith(b"{"):
         raise JournalError("not a part of a snapshot: its state is no object")
     return found
-
-
-_DECODERS: tuple[Callable[[bytes], Line], ...] = (decode_record, decode_header, decode_snapshot)

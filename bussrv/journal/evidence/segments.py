@@ -149,7 +149,7 @@ def _last_line_differs(header: Header, before: int) -> Finding:
     return _of_header(header, what, before, header.segment - 1, segment=before)
 
 
-def judge_end(header: Header, before: int, next_seq: int, last_hash: str) -> Iterator[Finding]:
+def judge_end(header: Header, before: int, next_seq: int, last_hash: str | None) -> Iterator[Finding]:
     """Hold the header of a segment against the last line of the segment before.
 
     :param before: the number of that segment.
