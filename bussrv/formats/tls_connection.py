@@ -7,7 +7,6 @@ handshake takes about a millisecond, and so does a chunk of very small records.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
 from typing import Any, Protocol
 
 from twisted.internet.interfaces import IHalfCloseableProtocol
@@ -19,11 +18,12 @@ from bussrv.addresses import address_key, peer_text
 from bussrv.formats.tls_output import TlsOutput
 from bussrv.slices import Slices
 
-FED = 16 << 10
-"""The most bytes that are given to TLS at once: it does all that they ask for, however long that takes."""
+FED = 16
+"""The most records that are given to TLS at once. It does all that they ask for: a record of 27 bytes that asks for new
+keys takes 60 microseconds."""
 
-FEW = 64
-"""The most records that are read before others get their turn. Most chunks have one."""
+HEADER = 5
+"""The bytes of a record before its content; the last two of them say how many follow."""
 
 RECORD = 16 << 10
 """The most bytes of a record."""
@@ -78,6 +78,7 @@ class TlsConnection(TlsOutput):
         self._side = side
         self._incoming = ssl.MemoryBIO()
         self._received = memoryview(b"")
+        self._missing = 0
         self._shaken = 0
         self._is_paused = self._is_stopped = self._input_ended = self._told_end = False
 
@@ -100,7 +101,7 @@ class TlsConnection(TlsOutput):
         self._received = memoryview(bytes(self._received) + data if self._received else data)
         if self.is_waiting or self._is_paused:
             self._stop_input()
-        elif self.protocol is None or self._read(_after(FEW)):
+        elif self.protocol is None or self._read(None):
             self.serve_soon()
 
     def readConnectionLost(self) -> None:
@@ -150,13 +151,22 @@ class TlsConnection(TlsOutput):
     def _take(self, until: float) -> bool:
         if self.protocol is None and not self._shake():
             return False
-        return not self._is_paused and self._read(lambda: self._side.slices.is_over(until))
+        return not self._is_paused and self._read(until)
 
     def _feed(self) -> bool:
-        """Give TLS the next bytes that came. :returns: whether there were any."""
-        part, self._received = self._received[:FED], self._received[FED:]
-        self._incoming.write(part)
-        return bool(part)
+        """Give TLS the next few records that came, the last one perhaps in part. :returns: whether there were any."""
+        received, size = self._received, len(self._received)
+        end = min(self._missing, size)
+        self._missing -= end
+        for _ in range(FED):
+            if end + HEADER > size:
+                break
+            whole = end + HEADER + int.from_bytes(received[end + HEADER - 2 : end + HEADER], "big")
+            end = min(whole, size)
+            self._missing = whole - end
+        self._incoming.write(received[:end])
+        self._received = received[end:]
+        return end > 0
 
     def _shake(self) -> bool:
         """Go on with the handshake. :returns: whether it is done."""
@@ -192,17 +202,24 @@ class TlsConnection(TlsOutput):
         self.protocol = protocol
         protocol.makeConnection(self)
 
-    def _read(self, is_over: Callable[[], bool]) -> bool:
-        """Give the session what can be read. :returns: whether there may be more."""
+    def _read(self, until: float | None) -> bool:
+        """Give the session what can be read, until about a time; ``None``: only of the next few records.
+
+        :returns: whether there may be more.
+        """
         assert self.tls is not None
         pieces: list[bytes] = []
-        is_left = has_ended = False
+        is_left = has_fed = has_ended = False
         failure = ""
-        while not (is_left or has_ended):
+        while True:
             try:
                 piece = self.tls.read(RECORD)
             except ssl.SSLWantReadError:
-                if self._feed():
+                is_left = has_fed and bool(self._received) and (until is None or self._side.slices.is_over(until))
+                if is_left:
+                    break
+                has_fed = self._feed()
+                if has_fed:
                     continue
                 has_ended = self._input_ended
                 break
@@ -212,11 +229,10 @@ class TlsConnection(TlsOutput):
                 break
             if piece:
                 pieces.append(piece)
-                if not (self._received or self._incoming.pending or self._input_ended):
-                    break
-                is_left = is_over()
             else:
                 has_ended = True
+            if has_ended or not (self._received or self._incoming.pending or self._input_ended):
+                break
         self._flush()
         if pieces:
             self.protocol.dataReceived(b"".join(pieces))
@@ -242,12 +258,6 @@ class TlsConnection(TlsOutput):
             self.serve_soon()
         elif not self.is_waiting:
             self._go_on()
-
-
-def _after(most: int) -> Callable[[], bool]:
-    """:returns: true when called for the ``most``-th time."""
-    left = iter(range(most - 1))
-    return lambda: next(left, None) is None
 
 
 def explain(error: ssl.SSLError) -> str:

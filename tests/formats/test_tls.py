@@ -10,7 +10,7 @@ from twisted.logger import capturedLogs
 from bussrv import events as ev
 from bussrv.bus.outgoing import Bundle
 from bussrv.errors import ConfigError
-from bussrv.formats.tls_connection import FEW, MOST_SHAKEN
+from bussrv.formats.tls_connection import FED, MOST_SHAKEN
 from bussrv.formats.tls_output import MOST_UNSENT, PART, parts
 from bussrv.wire import spp
 from bussrv.wire.objects import ObjectReader, encode
@@ -213,7 +213,7 @@ def test_very_small_records_are_read_in_turns_with_other_work(place: Place) -> N
     network.bus.slices.do(lambda until: not waiting)  # something takes long
     client.plain.send(client.encrypted(said, 1))
     traffic = client.plain.protocol.protocol.traffic
-    assert traffic.bytes_in == FEW
+    assert traffic.bytes_in == FED
     waiting.append(True)
     network.reactor.advance(0)
     assert traffic.bytes_in == len(said)
