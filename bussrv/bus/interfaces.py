@@ -23,14 +23,17 @@ if TYPE_CHECKING:
 
 
 class IEncoding(Interface):
-    """Frames of deliveries for one kind of session. Sessions of one encoding and interest get the same bytes."""
+    """Makes *frames*: the bytes of objects and publications, as sessions of one wire format and version get them.
+
+    Sessions with the same encoding and the same interest get the same bytes.
+    """
 
     def encode(delivery: Delivery) -> bytes | None:
-        """The bytes of one delivery; ``None`` if this encoding cannot carry it (and has counted that)."""
+        """The frame of one object or publication; ``None``: this encoding cannot carry it, and has counted that."""
 
 
 class ISessionLink(Interface):
-    """The way out to one client."""
+    """Sends frames to one client."""
 
     def encoding_for(options: dict[str, Any] | None) -> IEncoding:
         """The encoding for the client.
@@ -59,17 +62,20 @@ class ISessions(Interface):
         """The same for a client whose session opens later: it counts as one until the result is called."""
 
     def open(protocol: str, peer: str, link: ISessionLink, persistent: bool = False) -> Session:
-        """A client is present: open its session, reached by ``link``."""
+        """Open a session for a client that is reached by ``link``."""
 
     def resume(session_id: str, link: ISessionLink) -> None:
         """A persistent session of an earlier boot is reached by ``link`` from now on."""
 
     def close(session_id: str, reason: str, traffic: Traffic) -> None:
-        """A session ended."""
+        """End a session, after it was sent its collected frames.
+
+        :param traffic: what it sent and received, for the journal.
+        """
 
 
 class IRouting(Interface):
-    """Objects and publications of this server's own clients, on their way to whoever wants them."""
+    """Routes objects and publications of this server's own clients to all sessions that want them."""
 
     def route(session_id: str, obj: BusObject) -> int:
         """Route an object that a member sent. :returns: how many other sessions are given it.
@@ -78,13 +84,14 @@ class IRouting(Interface):
         """
 
     def route_batch(session_id: str, batch: Iterator[BusObject]) -> BusObject | None:
-        """Route objects as :meth:`route` does, up to one that has to be routed by itself. None is a command.
+        """Route objects as :meth:`route` does, up to one that has to be routed by itself.
 
+        :param batch: objects that are not commands to the server.
         :returns: that object, taken from ``batch``; ``None``: go on with what is left, if the session is within limits.
         """
 
     def publish(session_id: str, publication: Publication) -> None:
-        """Deliver a publication to everybody who wants it, in every format."""
+        """Deliver a publication to all sessions that want it, in every wire format."""
 
     def last(service: str) -> bytes:
         """The first payload for a new subscriber: the last one published, or the snapshot of a hosted service."""
@@ -94,11 +101,12 @@ class IForwarding(Interface):
     """Objects that a linked server forwards, and its advertisements. Sessions are those of links that are up."""
 
     def forward(session_id: str, obj: BusObject) -> Deferred[None] | None:
-        """Forward an object, unless it was here before.
+        """Forward an object, unless it came before over another link.
 
-        Its sender may be known only from an advertisement before it, so it waits until those are in the registry.
+        The sender may be known only from an advertisement before the object. So the object waits until all earlier
+        advertisements are in the registry.
 
-        :returns: fires when it is forwarded; ``None``: it is.
+        :returns: fires when it is forwarded; ``None``: it is forwarded already.
 
         :raises Refused: ``bad-attribute``: its ``route`` is not an array of strings.
         """
@@ -126,43 +134,43 @@ class IHosting(Interface):
     """Services of the server itself, and what it shows of itself."""
 
     def host(service: str, content_type: str, snapshot: Callable[[], bytes]) -> None:
-        """A service is provided by the server itself.
+        """Declare a service that the server itself provides.
 
         :param content_type: of its snapshots and updates.
-        :param snapshot: makes its present state, ``bytes``.
+        :param snapshot: returns its present state, ``bytes``.
         """
 
     def service_names() -> list[str]:
-        """The names of all services, sorted; after a change another list."""
+        """The names of all services, sorted. A change makes a new list, so the old one may be kept."""
 
     def hosted_type(service: object) -> str | None:
         """The content type of a service of the server itself; ``None`` for every other name."""
 
     def has_subscribers(service: str) -> bool:
-        """Whether somebody is subscribed to a service."""
+        """Whether a session is subscribed to a service, in any wire format."""
 
     def update(service: str, payload: bytes) -> None:
-        """Give ``payload`` to those who are subscribed to a service of the server itself."""
+        """Send ``payload`` to the subscribers of a service of the server itself."""
 
     def report(name: str, make: Callable[[], object]) -> None:
-        """Show under ``name`` in ``bus/statistics`` what ``make`` returns: anything that JSON has words for."""
+        """Show under ``name`` in ``bus/statistics`` what ``make`` returns: anything that JSON can represent."""
 
     def reports() -> dict[str, object]:
         """All reports by name, as they are now."""
 
 
 class ISending(Interface):
-    """Messages of the server itself to sessions."""
+    """Sends messages of the server itself to sessions."""
 
     def announce(fields: dict[str, Any], vocabulary: str | None, about: str) -> None:
-        """Give an event of the server itself to members with one vocabulary, at the end of the turn.
+        """Send an event of the server itself to the members with one vocabulary, at the end of the reactor turn.
 
         :param fields: its metadata, a ``dict``.
-        :param about: the id of a session that is not told.
+        :param about: the id of the session that the event is about. It does not get the event.
         """
 
     def tell(session_id: str, fields: dict[str, Any], payload: bytes = b"") -> None:
-        """Answer one session: an event of the server itself, whatever its subscription says."""
+        """Send an event of the server itself to one session, even if its subscription does not want such events."""
 
     def send(session_id: str, frames: Sequence[bytes]) -> None:
         """Send one session frames of its wire format, after what was collected for it."""
@@ -185,13 +193,14 @@ class ILinks(Interface):
         """
 
     def unbar(server_id: str) -> None:
-        """The link did not come about."""
+        """A link that was admitted failed: remote sessions may have its routing id again."""
 
     def up(session_id: str, link: ISessionLink, interest: Interest, *, tells_all: bool, dialed: bool) -> None:
-        """A link stands, over ``link``. It is down when its session closes.
+        """A link is up. It is down when its session closes.
 
-        :param interest: what the other server wants.
-        :param tells_all: whether the other server tells of every session that it can reach.
+        :param link: sends to the other server.
+        :param interest: the objects that the other server wants.
+        :param tells_all: whether the other server advertises every session that it can reach.
         """
 
     def lost(server_id: str) -> Deferred[None]:
