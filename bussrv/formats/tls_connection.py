@@ -80,7 +80,7 @@ class TlsConnection(TlsOutput):
         self._received = memoryview(b"")
         self._missing = 0
         self._shaken = 0
-        self._is_paused = self._is_stopped = self._input_ended = self._told_end = False
+        self._is_paused = self._is_stopped = self._input_ended = self._has_ended = self._told_end = False
 
     # The reactor's side.
 
@@ -207,42 +207,45 @@ class TlsConnection(TlsOutput):
 
         :returns: whether there may be more.
         """
-        assert self.tls is not None
         pieces: list[bytes] = []
-        is_left = has_fed = has_ended = False
-        failure = ""
-        while True:
-            try:
-                piece = self.tls.read(RECORD)
-            except ssl.SSLWantReadError:
-                is_left = has_fed and bool(self._received) and (until is None or self._side.slices.is_over(until))
-                if is_left:
-                    break
-                has_fed = self._feed()
-                if has_fed:
-                    continue
-                has_ended = self._input_ended
-                break
-            except ssl.SSLError as error:
-                # Somebody changed what the other end sent, or it does not accept this end's certificate.
-                failure = explain(error)
-                break
-            if piece:
-                pieces.append(piece)
-            else:
-                has_ended = True
-            if has_ended or not (self._received or self._incoming.pending or self._input_ended):
-                break
+        is_left, failure = False, ""
+        try:
+            is_left = self._decrypt(pieces, until)
+        except ssl.SSLError as error:
+            # Somebody changed what the other end sent, or it does not accept this end's certificate.
+            failure = explain(error)
         self._flush()
         if pieces:
             self.protocol.dataReceived(b"".join(pieces))
         if failure:
             self._side.failed(self, failure)
             self.abortConnection()
-        elif has_ended and not self._told_end:
+        elif self._has_ended and not self._told_end:
             self._told_end = True
             self.protocol.readConnectionLost()
         return is_left and not (self._is_paused or self._is_over or self._is_closing)
+
+    def _decrypt(self, pieces: list[bytes], until: float | None) -> bool:
+        """Add to ``pieces`` what can be read. :returns: whether there may be more."""
+        assert self.tls is not None
+        has_fed = False
+        while True:
+            try:
+                piece = self.tls.read(RECORD)
+            except ssl.SSLWantReadError:
+                if has_fed and self._received and (until is None or self._side.slices.is_over(until)):
+                    return True
+                has_fed = self._feed()
+                if has_fed:
+                    continue
+                self._has_ended = self._input_ended
+                return False
+            if not piece:
+                self._has_ended = True
+                return False
+            pieces.append(piece)
+            if not (self._received or self._incoming.pending or self._input_ended):
+                return False
 
     # The transport's side: input.
 
