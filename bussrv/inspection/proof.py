@@ -16,7 +16,7 @@ from bussrv.journal.keys import PublicKey, generate, public_path, read_private, 
 from bussrv.journal.lock import JournalLock, Locked
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.manifest_file import ManifestFile, read_manifest
-from bussrv.journal.reading import NO_FOLD, segments
+from bussrv.journal.reading import segments
 from bussrv.journal.recovery import recover
 from bussrv.journal.sealing import MARKER, Sealer
 from bussrv.journal.segment import first_seq, list_segments
@@ -182,7 +182,7 @@ def _touch(marker: Path) -> None:
 
 
 def _seal_alone(directory: Path, key: Path | None) -> int:
-    recovered = recover(directory, NO_FOLD)
+    recovered = recover(directory, None)
     if not recovered.unsealed:
         return 0
     try:

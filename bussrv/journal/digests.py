@@ -38,7 +38,7 @@ NO_DIGESTS = Digests(0, sha256().hexdigest(), {}, b"", line_hash(b""))
 """Of an empty segment."""
 
 
-def digests_of(path: Path, sizes: Iterable[int]) -> Digests:
+def digests_of(path: Path, sizes: Iterable[int] = ()) -> Digests:
     """Read a segment once.
 
     :param sizes: of the beginnings to look at.
@@ -60,15 +60,6 @@ def digests_in(file: BinaryIO, sizes: Iterable[int] = ()) -> Digests:
     found.read()
     digest = found.digest.hexdigest()
     return Digests(found.size, digest, beginnings, first_line.removesuffix(b"\n"), found.last_hash)
-
-
-def digest_of(path: Path) -> tuple[int, str]:
-    """How many bytes a segment has, and the SHA-256 of them.
-
-    :raises OSError: as :func:`digests_of`.
-    """
-    found = digests_of(path, ())
-    return found.size, found.digest
 
 
 class _Hashing:

@@ -49,22 +49,6 @@ class Fold(Protocol):
         """
 
 
-class _NoFold:
-    def apply(self, event: Event, time: int) -> None:
-        """Forget it."""
-
-    def states(self) -> Sequence[bytes]:
-        """Nothing was kept."""
-        return ()
-
-    def take(self, state: Raw, version: int = SCHEMA_VERSION) -> None:
-        """Forget it."""
-
-
-NO_FOLD: Fold = _NoFold()
-"""Null fold."""
-
-
 class BadLine(JournalError):
     """A line of a segment is not what it should be."""
 

@@ -85,9 +85,10 @@ class Damaged(JournalError):
         self.finding = finding
 
 
-def recover(directory: Path, fold: Fold, files: Files = FILES) -> Recovered:
+def recover(directory: Path, fold: Fold | None, files: Files = FILES) -> Recovered:
     """Replay a locked journal directory into ``fold``. Nothing in it is changed before everything was looked at.
 
+    :param fold: ``None``: the records are judged only.
     :raises Damaged: if a line is damaged or missing anywhere but at the very end, if a segment is not what it was when
         it was sealed, or if a seal is missing; names segment and line.
     :raises JournalError: if the directory or a file in it cannot be read.
@@ -142,7 +143,7 @@ def _damaged(directory: Path, finding: Finding, *, line: int = 0, next_seq: int 
 class _Recovery:
     """One look at a journal that has segments; those before the last salvage are not judged any more."""
 
-    def __init__(self, directory: Path, paths: list[Path], fold: Fold, files: Files) -> None:
+    def __init__(self, directory: Path, paths: list[Path], fold: Fold | None, files: Files) -> None:
         self._directory = directory
         self._manifest = read_manifest(directory / MANIFEST_NAME)
         self._fold = fold

@@ -18,7 +18,7 @@ from bussrv.journal.chain import START
 from bussrv.journal.header import Damage, Previous, decode_header, decode_part
 from bussrv.journal.manifest import MANIFEST_NAME, last_seq
 from bussrv.journal.manifest_file import read_manifest
-from bussrv.journal.reading import MAX_LINE, NO_FOLD, Fold, SegmentReader
+from bussrv.journal.reading import MAX_LINE, Fold, SegmentReader
 from bussrv.journal.record import decode
 from bussrv.journal.recovery import Recovered
 from bussrv.journal.segment import CORRUPT, first_seq, list_segments, open_segment
@@ -95,7 +95,8 @@ def _take_in(path: Path, fold: Fold, found: _Found) -> None:
             continue
         with suppress(JournalError, ValueError):
             part = decode_part(text)
-            (fold if takes_snapshot else NO_FOLD).take(part.state, part.version)
+            if takes_snapshot:
+                fold.take(part.state, part.version)
             continue
         found.next_seq += 1 + len(text) // SHORTEST_RECORD
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from bussrv.errors import JournalError
-from bussrv.journal.digests import digest_of
+from bussrv.journal.digests import digests_of
 from bussrv.journal.evidence.findings import SEVERITIES, Finding
 from bussrv.journal.evidence.numbers import Numbers
 from bussrv.journal.evidence.segments import (
@@ -247,7 +247,7 @@ class _Verification:
         if is_compressed(path) or not copy.exists():
             return
         try:
-            is_same = digest_of(copy) == digest_of(path)
+            is_same = digests_of(copy).digest == digests_of(path).digest
         except FileNotFoundError:
             return
         except CORRUPT:

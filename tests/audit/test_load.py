@@ -190,7 +190,7 @@ def collected(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def of_segments(snapshot: Snapshot) -> Iterator[Finding]:
-    digests = {each.taken: digests_of(each.path_in(snapshot.local), ()) for each in snapshot.segments}
+    digests = {each.taken: digests_of(each.path_in(snapshot.local)) for each in snapshot.segments}
     return judged.findings(snapshot.journals[0], digests, {}, {})
 
 

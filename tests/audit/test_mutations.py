@@ -11,7 +11,6 @@ import pytest
 from bussrv.audit.tables.kinds import KINDS
 from bussrv.journal import verify as verify_module
 from bussrv.journal.evidence.findings import Finding
-from bussrv.journal.reading import NO_FOLD
 from bussrv.journal.recovery import Damaged, recover
 from bussrv.journal.verify import verify
 from tests.audit.conftest import CLEAN, Collection, Rows, Whole
@@ -126,7 +125,7 @@ def test_recovery_stops_at_one_of_these(mutants: dict[str, Mutant], mutation: Mu
 def first_finding(directory: Path) -> Finding | None:
     """The finding at which recovery stops."""
     try:
-        recover(directory, NO_FOLD)
+        recover(directory, None)
     except Damaged as error:
         return error.finding
     return None

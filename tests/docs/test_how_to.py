@@ -15,7 +15,6 @@ from twisted.scripts.twistd import ServerOptions
 
 from bussrv.audit import job
 from bussrv.formats.spp_users import read_users
-from bussrv.journal.reading import NO_FOLD
 from bussrv.journal.recovery import Damaged, recover
 from bussrv.journal.segment import segment_name
 from tests.docs.commands import prepare, says
@@ -81,7 +80,7 @@ def test_the_sentence_of_a_start_that_is_refused(tmp_path: Path) -> None:
     changed = path.read_bytes().replace(b'"reason":"connection-lost"', b'"reason":"connection-left"')
     path.write_bytes(changed)
     with pytest.raises(Damaged) as refused:
-        recover(path.parent, NO_FOLD)
+        recover(path.parent, None)
     assert f"bussrv: {refused.value}\n".replace(str(path.parent), "/var/lib/bussrv/journal") == wanted
 
 

@@ -14,6 +14,7 @@ from zope.interface import implementer
 from bussrv import events as ev
 from bussrv.journal.batch import BatchWriter, make_entry
 from bussrv.journal.chain import START, line_hash
+from bussrv.journal.digests import digests_of
 from bussrv.journal.files import Files
 from bussrv.journal.header import Header
 from bussrv.journal.manifest import MANIFEST_NAME, Seal
@@ -254,6 +255,12 @@ def fold(records):
     for record in records:
         state.apply(record.event, record.time)
     return state
+
+
+def digest_of(path):
+    """The size of a segment, and its digest."""
+    found = digests_of(path)
+    return found.size, found.digest
 
 
 def contents(directory):

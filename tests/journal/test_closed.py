@@ -12,14 +12,13 @@ import pytest
 from bussrv.errors import JournalError
 from bussrv.journal import closed
 from bussrv.journal.batch import Rotation
-from bussrv.journal.digests import digest_of
 from bussrv.journal.reading import segments as readable
 from bussrv.journal.segment import COMPRESSED_SUFFIX, list_segments
 from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.journal.verify import verify
 from bussrv.journal.writer import FileJournal
 from tests.journal.kept import Kept, names, seals, segments
-from tests.journal.support import PATIENCE, Disk, FakeReactor, actors, note
+from tests.journal.support import PATIENCE, Disk, FakeReactor, actors, digest_of, note
 
 COMPRESS = UpkeepPolicy(compress=True)
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from bussrv.journal import evidence
 from bussrv.journal import verify as module
 from bussrv.journal.evidence.findings import Finding
-from bussrv.journal.reading import NO_FOLD
 from bussrv.journal.recovery import Damaged, recover
 from bussrv.journal.scan import Scan
 from bussrv.journal.upkeep import UpkeepPolicy
@@ -131,7 +130,7 @@ def tamper(copy: Copy, number: int, index: int, mutate: Callable[..., object], r
 def first_finding(directory: Path) -> Finding | None:
     """The finding at which recovery stops."""
     try:
-        recover(directory, NO_FOLD)
+        recover(directory, None)
     except Damaged as error:
         return error.finding
     return None

@@ -14,7 +14,7 @@ from bussrv.journal import batch as batch_module
 from bussrv.journal.batch import Rotation, make_entry
 from bussrv.journal.chain import START
 from bussrv.journal.lock import JournalLock
-from bussrv.journal.reading import NO_FOLD, read_header
+from bussrv.journal.reading import read_header
 from bussrv.journal.recovery import Damaged, recover
 from bussrv.journal.segment import SegmentFile, list_segments, segment_name
 from bussrv.journal.writer import FileJournal
@@ -43,7 +43,7 @@ def refused(reactor, deferred, said="the journal cannot be written"):
 def check_numbers(directory):
     records = every_record(directory)
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
-    assert recover(directory, NO_FOLD).next_seq == len(records) + 1
+    assert recover(directory, None).next_seq == len(records) + 1
     return records
 
 
@@ -286,7 +286,7 @@ def test_half_a_line_that_could_not_be_cut_back_before_a_crash_is_set_aside(tmp_
     disk.failing = {"write", "truncate"}
     with pytest.raises(OSError, match="Input/output"):
         batches.commit([make_entry([note("refused")], Deferred())])
-    assert recover(tmp_path, NO_FOLD).torn_bytes > 0
+    assert recover(tmp_path, None).torn_bytes > 0
     assert (tmp_path / segment_name(1)).read_bytes() == good
     after = writer(tmp_path)
     after.commit([fact("after")])
@@ -347,7 +347,7 @@ def test_a_directory_that_is_removed_and_made_again(tmp_path, disk, reactor):
     again = writer(directory)
     again.commit([fact("again")])
     again.close()
-    assert recover(directory, NO_FOLD).next_seq == 9
+    assert recover(directory, None).next_seq == 9
 
 
 @pytest.mark.parametrize("has_segment", [False, True])
@@ -371,7 +371,7 @@ def test_a_directory_that_is_removed_while_no_segment_is_written(tmp_path, disk,
     assert (header.salvaged is not None) == has_segment
     if has_segment:
         # The seals are gone as well, and nobody asks for them.
-        assert recover(directory, NO_FOLD).next_seq == 6
+        assert recover(directory, None).next_seq == 6
         assert replay(directory).services.keys() == {"tv"}
 
 
@@ -393,7 +393,7 @@ def test_a_segment_that_is_removed(tmp_path, disk, rotation):
     batches.close()
     header = read_header(tmp_path / segment_name(4))
     assert (header.salvaged.segment, header.salvaged.line, header.salvaged.seq) == (3, 1, 3)
-    assert recover(tmp_path, NO_FOLD).salvaged is None
+    assert recover(tmp_path, None).salvaged is None
     assert replay(tmp_path).services.keys() == {"tv"}
     # What was written before is still there, and so is everything behind; what is missing can be seen.
     names = ["session.opened", "service.registered"]
@@ -426,7 +426,7 @@ def test_an_older_segment_that_is_removed_is_missed_at_the_next_start(tmp_path):
     batches.close()
     tmp_path.joinpath(segment_name(2)).unlink()
     with pytest.raises(Damaged, match=f"{segment_name(2)}: segment 3 should follow segment 2, not segment 1"):
-        recover(tmp_path, NO_FOLD)
+        recover(tmp_path, None)
 
 
 def test_a_salvaged_segment_that_could_not_be_made_is_salvaged_when_it_is(tmp_path, disk):
@@ -448,7 +448,7 @@ def test_a_salvaged_segment_that_could_not_be_made_is_salvaged_when_it_is(tmp_pa
     assert header.salvaged.segment == 1
     assert header.prev != START
     assert actors(tmp_path) == ["journal.degraded", "fact", "fact", "journal.restored"]
-    assert recover(tmp_path, NO_FOLD).next_seq == 6
+    assert recover(tmp_path, None).next_seq == 6
 
 
 def test_two_servers_on_one_directory(tmp_path):
@@ -462,7 +462,7 @@ def test_two_servers_on_one_directory(tmp_path):
     batches.close()
     first.release()
     second = JournalLock(tmp_path)
-    assert recover(tmp_path, NO_FOLD).next_seq == 3
+    assert recover(tmp_path, None).next_seq == 3
     second.release()
 
 

@@ -8,11 +8,10 @@ import pytest
 from bussrv import events as ev
 from bussrv.errors import JournalError
 from bussrv.journal.chain import START, line_hash
-from bussrv.journal.digests import digest_of
 from bussrv.journal.header import Damage, Previous
 from bussrv.journal.lock import JournalLock
 from bussrv.journal.manifest import MANIFEST_NAME
-from bussrv.journal.reading import NO_FOLD, read_header
+from bussrv.journal.reading import read_header
 from bussrv.journal.record import Record
 from bussrv.journal.recovery import Damaged, Recovered, recover
 from bussrv.journal.segment import list_segments, segment_name
@@ -22,6 +21,7 @@ from tests.journal.support import (
     actors,
     chained,
     contents,
+    digest_of,
     every_record,
     fact,
     fold,
@@ -88,11 +88,11 @@ def test_the_last_segment_is_replayed_in_order_with_its_times(tmp_path):
 
 def test_what_is_sealed_is_not_to_be_sealed_again(tmp_path):
     story(tmp_path)
-    (last,) = recover(tmp_path, NO_FOLD).unsealed
+    (last,) = recover(tmp_path, None).unsealed
     assert (last.segment, last.first_seq, last.last_seq, last.records) == (9, 9, 12, 4)
     assert (last.bytes, last.digest) == digest_of(tmp_path / LAST)
     vouch(tmp_path, [last])
-    assert recover(tmp_path, NO_FOLD).unsealed == ()
+    assert recover(tmp_path, None).unsealed == ()
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_what_is_sealed_is_not_to_be_sealed_again(tmp_path):
 def test_an_orderly_end_is_told_from_a_crash(tmp_path, events, stopped):
     end = [Record(seq, 0, 0, "cellar", "boot", event) for seq, event in enumerate(events, start=2)]
     chained(tmp_path, named("a"), end)
-    recovered = recover(tmp_path, NO_FOLD)
+    recovered = recover(tmp_path, None)
     assert (recovered.next_seq, recovered.server, recovered.stopped) == (2 + len(events), "cellar", stopped)
 
 
@@ -124,17 +124,17 @@ def test_every_segment_can_be_replayed_without_those_before_it(tmp_path, kept):
         tmp_path.joinpath(name).unlink()
     count = 4 * {FIRST: 1, MIDDLE: 2, LAST: 3}[max(kept)]
     assert replay(tmp_path) == fold(records[:count])
-    assert recover(tmp_path, NO_FOLD).next_seq == count + 1
+    assert recover(tmp_path, None).next_seq == count + 1
 
 
 def test_closed_segments_may_be_compressed(tmp_path):
     story(tmp_path, sealed_records=4)
-    expected = recover(tmp_path, NO_FOLD)
+    expected = recover(tmp_path, None)
     state = replay(tmp_path)
     for path in list_segments(tmp_path):
         path.with_name(path.name + ".gz").write_bytes(gzip.compress(path.read_bytes()))
         path.unlink()
-    assert recover(tmp_path, NO_FOLD) == expected
+    assert recover(tmp_path, None) == expected
     assert replay(tmp_path) == state
 
 
@@ -202,7 +202,7 @@ def go_on(directory, recovered, found, disk):
     boot.close()
     numbers = [record.seq for record in every_record(directory)]
     assert numbers == list(range(numbers[0], recovered.next_seq + 1))
-    assert recover(directory, NO_FOLD, disk).next_seq == recovered.next_seq + 1
+    assert recover(directory, None, disk).next_seq == recovered.next_seq + 1
 
 
 def test_a_batch_that_was_cut_off_keeps_its_whole_records(tmp_path):
@@ -213,7 +213,7 @@ def test_a_batch_that_was_cut_off_keeps_its_whole_records(tmp_path):
     boot.close()
     path = tmp_path / segment_name(13)
     path.write_bytes(path.read_bytes()[:-1])
-    assert recover(tmp_path, NO_FOLD).next_seq == 16
+    assert recover(tmp_path, None).next_seq == 16
     assert actors(tmp_path)[-3:] == ["a", "b", "c"]
 
 
@@ -225,7 +225,7 @@ def test_a_tail_that_is_torn_again_and_again(tmp_path):
         boot.close()
         with (tmp_path / segment_name(number)).open("ab") as file:
             file.write(b'{"v":3')
-    assert recover(tmp_path, NO_FOLD).torn_bytes == 6
+    assert recover(tmp_path, None).torn_bytes == 6
     assert actors(tmp_path)[12:] == ["n13", "n14", "n15"]
     assert len(list(tmp_path.glob("*.torn"))) == 3
 
@@ -234,7 +234,7 @@ def test_the_sealed_beginning_of_a_segment_may_have_a_torn_tail(tmp_path):
     story(tmp_path, sealed_records=2)
     path = tmp_path / LAST
     path.write_bytes(path.read_bytes()[:-1])
-    recovered = recover(tmp_path, NO_FOLD)
+    recovered = recover(tmp_path, None)
     assert recovered.next_seq == 12
     assert [each.last_seq for each in recovered.unsealed] == [11]
 
@@ -247,7 +247,7 @@ def test_what_was_being_made_is_removed(tmp_path):
     before = contents(tmp_path)
     for name in (segment_name(13) + ".new", FIRST + ".gz.new"):
         tmp_path.joinpath(name).write_bytes(b'{"v":3,"pre')
-    recover(tmp_path, NO_FOLD)
+    recover(tmp_path, None)
     assert contents(tmp_path) == before
 
 
@@ -258,7 +258,7 @@ def test_a_compression_that_was_interrupted_is_taken_back(tmp_path, copy):
     for name in (FIRST, LAST):
         whole = gzip.compress(before[name])
         tmp_path.joinpath(name + ".gz").write_bytes(whole if copy is None else copy)
-    recover(tmp_path, NO_FOLD)
+    recover(tmp_path, None)
     assert contents(tmp_path) == before
 
 
@@ -266,7 +266,7 @@ def test_a_manifest_may_end_in_a_line_that_was_never_finished(tmp_path):
     story(tmp_path, sealed_records=4)
     with (tmp_path / MANIFEST_NAME).open("ab") as file:
         file.write(b'{"v":3,"prev":"')
-    assert recover(tmp_path, NO_FOLD).next_seq == 13
+    assert recover(tmp_path, None).next_seq == 13
 
 
 def empty_segment(directory, recovered):
@@ -281,10 +281,10 @@ def empty_segment(directory, recovered):
 
 def test_a_segment_without_records_is_removed_and_its_number_used(tmp_path, disk):
     story(tmp_path)
-    whole = recover(tmp_path, NO_FOLD)
+    whole = recover(tmp_path, None)
     state = replay(tmp_path)
     for torn in (b"", b"", b'{"v":3'):
-        path = empty_segment(tmp_path, recover(tmp_path, NO_FOLD))
+        path = empty_segment(tmp_path, recover(tmp_path, None))
         assert path.name == segment_name(13)
         with path.open("ab") as file:
             file.write(torn)
@@ -302,7 +302,7 @@ def test_a_segment_without_records_is_removed_and_its_number_used(tmp_path, disk
 def test_a_segment_without_records_that_a_salvage_began_is_begun_again(tmp_path):
     story(tmp_path)
     damage = Damage(segment=5, line=3, seq=5, reason="it was cut")
-    salvaged = Recovered(next_seq=20, previous=recover(tmp_path, NO_FOLD).previous, salvaged=damage)
+    salvaged = Recovered(next_seq=20, previous=recover(tmp_path, None).previous, salvaged=damage)
     path = empty_segment(tmp_path, salvaged)
     assert read_header(path).salvaged == damage
     found = RegistryFold()
@@ -314,7 +314,7 @@ def test_a_segment_without_records_that_a_salvage_began_is_begun_again(tmp_path)
     boot.commit([fact("a")])
     boot.close()
     assert read_header(tmp_path / segment_name(20)).salvaged == damage
-    assert recover(tmp_path, NO_FOLD).next_seq == 21
+    assert recover(tmp_path, None).next_seq == 21
 
 
 @pytest.mark.parametrize("junk", [b'{"v":3', b"\0" * 100, b"whole\nlines\n", "records"])
@@ -326,7 +326,7 @@ def test_what_a_failing_disk_did_not_let_go_of_is_set_aside(tmp_path, junk):
     good = path.read_bytes()
     junk = lines[0][-1] if junk == "records" else junk
     path.write_bytes(good + junk)
-    recovered = recover(tmp_path, NO_FOLD)
+    recovered = recover(tmp_path, None)
     assert contents(tmp_path)[FIRST] == good
     assert contents(tmp_path)[FIRST + ".torn"] == junk
     assert [each.last_seq for each in recovered.unsealed] == [2, 3]
@@ -375,10 +375,10 @@ def test_a_torn_tail_on_a_disk_that_fails_is_set_aside_later(tmp_path, disk, cal
     path.write_bytes(good + b"torn")
     disk.failing = {call}
     with pytest.raises(JournalError, match=rf"cannot read the journal directory {tmp_path}: .*Input/output error"):
-        recover(tmp_path, NO_FOLD, disk)
+        recover(tmp_path, None, disk)
     assert path.read_bytes() == good + b"torn"
     disk.failing = set()
-    assert recover(tmp_path, NO_FOLD, disk).torn_bytes == 4
+    assert recover(tmp_path, None, disk).torn_bytes == 4
     assert path.read_bytes() == good
     assert path.with_name(path.name + ".torn").read_bytes() == b"torn"
 
@@ -406,7 +406,7 @@ def test_a_directory_that_cannot_be_locked(tmp_path, monkeypatch):
 
 def test_the_lock_is_no_segment(tmp_path):
     lock = JournalLock(tmp_path)
-    assert recover(tmp_path, NO_FOLD) == Recovered()
+    assert recover(tmp_path, None) == Recovered()
     lock.release()
     assert [path.name for path in tmp_path.iterdir()] == ["lock"]
 

@@ -11,7 +11,7 @@ from bussrv.errors import JournalError
 from bussrv.journal.chain import START, line_hash
 from bussrv.journal.header import Damage, decode_part
 from bussrv.journal.manifest import MANIFEST_NAME
-from bussrv.journal.reading import NO_FOLD, SegmentReader, read_header
+from bussrv.journal.reading import SegmentReader, read_header
 from bussrv.journal.record import Record, decode, encode
 from bussrv.journal.recovery import Damaged, recover
 from bussrv.journal.salvage import salvage
@@ -350,7 +350,7 @@ def test_whatever_byte_is_changed_in_a_sealed_journal_it_is_noticed(tmp_path, nu
         changed[position] ^= 1 << position % 8
         path.write_bytes(changed)
         with pytest.raises(Damaged) as caught:
-            recover(tmp_path, NO_FOLD)
+            recover(tmp_path, None)
         assert caught.value.damage.segment == number
         assert caught.value.damage.seq is not None
 
@@ -364,7 +364,7 @@ def test_without_seals_every_byte_but_those_of_the_last_line_is_held_by_the_chai
         changed[position] ^= 1 << position % 8
         path.write_bytes(changed)
         with pytest.raises(Damaged):
-            recover(tmp_path, NO_FOLD)
+            recover(tmp_path, None)
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.5, 0.99])

@@ -15,9 +15,8 @@ from bussrv.journal import batch as batch_module
 from bussrv.journal import writer as writer_module
 from bussrv.journal.batch import PULSE, Rotation, make_entry
 from bussrv.journal.chain import START, line_hash
-from bussrv.journal.digests import digest_of
 from bussrv.journal.header import Previous
-from bussrv.journal.reading import NO_FOLD, read_header
+from bussrv.journal.reading import read_header
 from bussrv.journal.recovery import Recovered, recover
 from bussrv.journal.segment import first_seq, list_segments, segment_name
 from bussrv.journal.writer import FileJournal
@@ -27,6 +26,7 @@ from tests.journal.support import (
     FakeClock,
     FakeReactor,
     actors,
+    digest_of,
     every_record,
     fact,
     lines_of,
@@ -128,7 +128,7 @@ def test_a_segment_that_is_full_is_followed_by_another(tmp_path):
         beginning, *records = lines_of(path)
         assert len(beginning) + len(records[:-1]) * len(record) < limit <= path.stat().st_size
     assert actors(tmp_path) == ["n0", *names]
-    assert recover(tmp_path, NO_FOLD).next_seq == 10
+    assert recover(tmp_path, None).next_seq == 10
 
 
 def test_one_batch_stays_in_one_segment(tmp_path):
@@ -208,7 +208,7 @@ def test_a_clock_that_is_set_back_changes_no_order(tmp_path):
     records = every_record(tmp_path)
     assert [record.seq for record in records] == [1, 2, 3, 4, 5]
     assert [record.time for record in records] == moments
-    (extent,) = recover(tmp_path, NO_FOLD).unsealed
+    (extent,) = recover(tmp_path, None).unsealed
     assert (extent.first_time, extent.last_time) == (moments[0], moments[-1])
 
 

@@ -59,7 +59,7 @@ def why_unreadable(segment: Segment) -> str:
     """Why a segment cannot be decompressed, in the words of the system."""
     if not segment.in_place:
         try:
-            digests_of(Path(segment.file), ())
+            digests_of(Path(segment.file))
         except (OSError, *CORRUPT) as error:
             return str(error)
     return "it is not what it was when it was compressed"
