@@ -80,7 +80,7 @@ class Rotation(Struct, frozen=True, kw_only=True):
 class BatchWriter:
     """Writes batches of entries, numbers and chains their records, and begins a new segment when one is due.
 
-    :param recovered: where the journal goes on.
+    :param recovered: where the journal continues.
     :param fold: what the journal adds up to so far; every record that is written is applied to it, and each segment
         begins with its snapshot.
     :param sync: when an entry counts as durable. ``always``: when it is on the disk; ``interval``: when it is

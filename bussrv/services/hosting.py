@@ -107,7 +107,7 @@ class HostedServices:
             self._bus.close(self._session_id, "server-stopped", Traffic())
 
     def registry_changed(self, stamped: Stamped) -> None:
-        """Tell services of their first subscriber and after their last; see :class:`IRegistryObserver`."""
+        """Tell services when their first subscriber came and their last one left; see :class:`IRegistryObserver`."""
         event = stamped.event
         if isinstance(event, (ev.SubscriptionAdded, ev.SubscriptionRemoved)) and event.service in self._services:
             self._look(event.service)

@@ -23,7 +23,7 @@ bytes, and then as many bytes. Service ids are UTF-8; messages are bytes.
     32               ->          STRING user, STRING secret       authenticate
     33               <-          INTEGER code                     its result; 0: accepted
 
-Bytes of a packet behind its last field are skipped: a later version of the protocol may put something there.
+Bytes of a packet after its last field are skipped: a later version of the protocol may put something there.
 """
 
 from __future__ import annotations
@@ -89,13 +89,13 @@ class Info(Struct, frozen=True):
 
 
 class Ignored(Struct, frozen=True):
-    """A packet that means nothing, the test value or a reserved type. Comes as soon as its header is there."""
+    """A packet without meaning: type 0, or a reserved type. Returned as soon as its header is there."""
 
     msgtype: int
 
 
 class Other(Struct, frozen=True):
-    """A packet that is no business of the protocol, such as authentication."""
+    """A packet of type 32 or above, which the protocol leaves to extensions, such as a login."""
 
     msgtype: int
     data: bytes
