@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 from twisted.logger import Logger, LogPublisher
 
 from tests.counters import UNKNOWN, KnownCounters
+from tests.forked import Nursery
 from tests.size import sized
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def no_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
     if not any(request.node.get_closest_marker(name) for name in ("processes", "spark")):
         monkeypatch.setattr(subprocess.Popen, "__init__", refuse)
+        monkeypatch.setattr(Nursery, "start", refuse)
 
 
 WITH_SPARK = "tests/audit/"

@@ -40,14 +40,7 @@ class RunningServer:
         self.addresses: dict[str, tuple[str, int]] = {}
         self.lines: list[str] = []
         self._logged: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self.process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            env={**os.environ, **(environment or {})},
-        )
+        self.process = self._spawn(command, {**os.environ, **(environment or {})})
         self._reading = threading.Thread(target=self._read, name="server-log", daemon=True)
         self._reading.start()
         try:
@@ -55,6 +48,16 @@ class RunningServer:
         except RuntimeError:
             self.process.kill()
             raise
+
+    def _spawn(self, command: list[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+        )
 
     @staticmethod
     def help_text(environment: Mapping[str, str] | None = None) -> str:

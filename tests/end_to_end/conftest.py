@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from bussrv.testing.server import RunningServer
+from tests.forked import ForkedServer
 
 Start = Callable[..., RunningServer]
 
@@ -15,11 +16,18 @@ def journal(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def start(journal: Path) -> Iterator[Start]:
+def servers() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def start(servers: ExitStack, journal: Path) -> Start:
     """Starts servers, one after the other, on the same journal."""
-    with ExitStack() as servers:
+    return lambda *options, **environment: servers.enter_context(ForkedServer(journal, options, environment))
 
-        def start_server(*options: str, **environment: str) -> RunningServer:
-            return servers.enter_context(RunningServer(journal, options, environment))
 
-        yield start_server
+@pytest.fixture
+def launch(servers: ExitStack, journal: Path) -> Start:
+    """As ``start``, but by the command that a user gives."""
+    return lambda *options, **environment: servers.enter_context(RunningServer(journal, options, environment))

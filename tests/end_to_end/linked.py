@@ -18,6 +18,7 @@ from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
 from tests.end_to_end.cables import Bench, Cable
 from tests.end_to_end.journals import records
+from tests.forked import ForkedServer
 
 _LINK = re.compile(r" link to (\S+) at \S+ is (up|down)")
 SOON = ("--max-link-delay", "0.01", "--link-allow", "127.0.0.1")
@@ -122,7 +123,7 @@ class LinkedServers:
     def _start(self, name: str) -> RunningServer:
         dialed = [f"--link=tcp:127.0.0.1:{self.cables[pair].port}" for pair in self._links if pair[0] == name]
         options = ["--server-id", name, "--services", "off", "--link-allow", "127.0.0.1", *dialed, *self._options]
-        return RunningServer(self._directory / name, options)
+        return ForkedServer(self._directory / name, options)
 
     def start_again(self, name: str) -> None:
         """Start a server again that has ended. Cables to it have to be plugged in again."""

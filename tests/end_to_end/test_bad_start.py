@@ -10,6 +10,8 @@ import pytest
 
 from bussrv.testing.server import FREE_PORTS, TWISTD
 from tests.end_to_end.conftest import Start
+from tests.forked import refused_start
+from tests.tables import each_row
 
 
 def run(directory: Path, options: Sequence[str]) -> subprocess.CompletedProcess[str]:
@@ -17,7 +19,16 @@ def run(directory: Path, options: Sequence[str]) -> subprocess.CompletedProcess[
     return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.parametrize("options", [["--no-such-option"], ["--objects", "tcp:0:interface=192.0.2.1"]])
+def test_what_is_wrong_is_one_line_on_standard_error(tmp_path: Path, options: list[str]) -> None:
+    """Whether it is seen before the start or only then."""
+    ended = run(tmp_path, options)
+    assert ended.returncode == 1
+    assert ended.stderr == refused_start(tmp_path, *options)
+    assert "Traceback" not in ended.stdout
+
+
+@each_row(
     ("options", "sentence"),
     [
         (["--spp", "99999"], "--spp: 99999 is no port"),
@@ -33,12 +44,7 @@ def run(directory: Path, options: Sequence[str]) -> subprocess.CompletedProcess[
     ],
 )
 def test_bad_options(tmp_path: Path, options: list[str], sentence: str) -> None:
-    ended = run(tmp_path, options)
-    assert ended.returncode == 1
-    assert sentence in ended.stderr
-    assert ended.stderr.count("\n") == 1
-    assert ended.stderr.startswith("bussrv: ")
-    assert "Traceback" not in ended.stdout + ended.stderr
+    assert sentence in refused_start(tmp_path, *options)
 
 
 def test_faults_of_all_sources_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,29 +87,26 @@ def test_an_option_without_effect_and_an_unknown_variable_are_warned_of(
         assert [line for line in server.lines if line.endswith(f"#warn] {said}")]
 
 
-@pytest.mark.parametrize("name", ["objects", "business", "spp"])
+@each_row("name", ["objects", "business", "spp"])
 def test_a_busy_port(tmp_path: Path, name: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        ended = run(tmp_path, [f"--{name}", str(port)])
-    assert ended.returncode == 1
-    assert ended.stderr == f"bussrv: --{name}: cannot listen on 127.0.0.1, port {port}: Address already in use\n"
+        said = refused_start(tmp_path, f"--{name}", str(port))
+    assert said == f"bussrv: --{name}: cannot listen on 127.0.0.1, port {port}: Address already in use\n"
 
 
 def test_a_busy_datagram_port(tmp_path: Path) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 0))
-        ended = run(tmp_path, ["--inbus", str(taken.getsockname()[1])])
-    assert ended.returncode == 1
-    assert ended.stderr.startswith("bussrv: --inbus: cannot listen on 127.0.0.1, port ")
-    assert ended.stderr.endswith(": Address already in use\n")
+        said = refused_start(tmp_path, "--inbus", str(taken.getsockname()[1]))
+    assert said.startswith("bussrv: --inbus: cannot listen on 127.0.0.1, port ")
+    assert said.endswith(": Address already in use\n")
 
 
 def test_a_journal_that_another_server_uses(start: Start, journal: Path, tmp_path: Path) -> None:
     server = start()
-    ended = run(tmp_path, ["--journal", str(journal)])
-    assert ended.returncode == 1
-    assert ended.stderr == f"bussrv: --journal: another server is using the journal directory {journal}\n"
+    said = refused_start(tmp_path, "--journal", str(journal))
+    assert said == f"bussrv: --journal: another server is using the journal directory {journal}\n"
     assert server.stop(signal.SIGTERM) == 0
 
 
@@ -113,13 +116,11 @@ def test_a_damaged_journal(start: Start, journal: Path, tmp_path: Path) -> None:
     first, _, rest = segment.read_bytes().partition(b"\n")
     segment.chmod(0o640)
     segment.write_bytes(first[:-5] + b"\n" + rest)
-    ended = run(tmp_path, ["--journal", str(journal)])
-    assert ended.returncode == 1
-    assert f"{segment}, line 1: not the header of a segment" in ended.stderr
-    assert "--journal-salvage" in ended.stderr
-    assert ended.stderr.count("\n") == 1
+    said = refused_start(tmp_path, "--journal", str(journal))
+    assert f"{segment}, line 1: not the header of a segment" in said
+    assert "--journal-salvage" in said
 
 
 def test_a_failed_start_leaves_the_journal_to_others(start: Start, journal: Path, tmp_path: Path) -> None:
-    assert run(tmp_path, ["--journal", str(journal), "--spp", "bogus:1"]).returncode == 1
+    refused_start(tmp_path, "--journal", str(journal), "--spp", "bogus:1")
     assert start().stop() == 0

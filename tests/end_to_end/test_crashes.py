@@ -31,6 +31,7 @@ from bussrv.wire import spp
 from tests.end_to_end.doomed import SEGMENT_BYTES, Load, Told, choose_doom
 from tests.end_to_end.journals import records
 from tests.end_to_end.linked import assert_journal_is_closed, tracebacks
+from tests.forked import ForkedServer
 from tests.size import sized
 
 SIDE_BY_SIDE = 2
@@ -125,7 +126,7 @@ class Crashes:
 
     def _start(self, *options: str) -> RunningServer:
         began = time.monotonic()
-        server = RunningServer(self._journal, (*self._options, *options))
+        server = ForkedServer(self._journal, (*self._options, *options))
         self.starts.append(time.monotonic() - began)
         return server
 

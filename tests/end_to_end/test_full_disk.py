@@ -14,6 +14,7 @@ from bussrv.journal.verify import verify
 from bussrv.testing.server import RunningServer
 from tests.end_to_end.journals import records
 from tests.end_to_end.linked import assert_journal_is_closed, tracebacks
+from tests.forked import ForkedServer
 from tests.small_disk import fill, small_disk
 
 SIZE = "256k"
@@ -56,7 +57,7 @@ def test_changes_are_refused_objects_flow_and_it_heals_by_itself(
 ) -> None:
     public, journal = generate(tmp_path / "key"), small_disk / "journal"
     always = ("--services", "off", "--journal-min-free", "0", "--journal-key", str(tmp_path / "key"))
-    with RunningServer(journal, (*always, *options)) as server:
+    with ForkedServer(journal, (*always, *options)) as server:
         connect: Callable[[], ObjectsClient] = lambda: ObjectsClient(port=server.port("objects"))  # noqa: E731
         with connect() as ann, connect() as bob:
             ann.subscribe(user="ann")

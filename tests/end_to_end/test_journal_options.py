@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,10 @@ from bussrv.journal.pseudonyms import is_pseudonym
 from bussrv.journal.reading import read_segments
 from bussrv.journal.segment import is_compressed, list_segments
 from bussrv.journal.verify import verify
-from bussrv.testing.server import FREE_PORTS, TWISTD, RunningServer
+from bussrv.testing.server import RunningServer
 from tests.end_to_end.conftest import Start
 from tests.end_to_end.journals import events_of
+from tests.forked import refused_start
 from tests.size import further
 
 ways = pytest.mark.parametrize("way", further(["command line", "file"]))
@@ -116,12 +116,7 @@ def test_pseudonyms(start: Start, journal: Path, tmp_path: Path, way: str) -> No
 
 def ended(journal: Path, tmp_path: Path, *options: str) -> str:
     """What a start says that does not succeed."""
-    command = [*TWISTD, "-n", "--pidfile=", "bussrv", *FREE_PORTS, "--journal", str(journal), *options]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert ran.returncode == 1
-    assert ran.stderr.count("\n") == 1
-    assert "Traceback" not in ran.stdout + ran.stderr
-    return ran.stderr
+    return refused_start(tmp_path, "--journal", str(journal), *options)
 
 
 @ways

@@ -14,6 +14,7 @@ from tests.end_to_end.cables import reserve_port
 from tests.end_to_end.conftest import Start
 from tests.end_to_end.journals import events_of, records
 from tests.end_to_end.linked import SOON, LinkedServers, assert_journal_is_closed, tracebacks
+from tests.forked import ForkedServer
 
 
 @contextmanager
@@ -23,7 +24,7 @@ def two_servers_that_dial_each_other(directory: Path) -> Iterator[tuple[RunningS
 
         def start(name: str, other: str) -> RunningServer:
             options = ["--server-id", name, "--objects", str(ports[name]), f"--link=tcp:127.0.0.1:{ports[other]}"]
-            return RunningServer(directory / name, [*options, *SOON])
+            return ForkedServer(directory / name, [*options, *SOON])
 
         with ThreadPoolExecutor(2) as pool:
             first, second = pool.map(start, "ab", "ba")
@@ -74,12 +75,12 @@ def test_a_server_that_is_not_there_yet_is_dialed_until_it_is(tmp_path: Path) ->
         held = stack.enter_context(reserve_port())
         port = held.getsockname()[1]
         options = ["--server-id", "early", f"--link=tcp:127.0.0.1:{port}", "--max-link-delay", "0.2"]
-        early = stack.enter_context(RunningServer(tmp_path / "early", options))
+        early = stack.enter_context(ForkedServer(tmp_path / "early", options))
         for _ in range(3):
             while ": dialing again in " not in early.next_line():
                 pass
         late = stack.enter_context(
-            RunningServer(tmp_path / "late", ["--server-id", "late", "--objects", str(port), *SOON])
+            ForkedServer(tmp_path / "late", ["--server-id", "late", "--objects", str(port), *SOON])
         )
         while "link to late at" not in early.next_line():
             pass
@@ -96,7 +97,7 @@ def test_a_server_does_not_link_to_itself(tmp_path: Path) -> None:
     with ExitStack() as stack:
         port = stack.enter_context(reserve_port()).getsockname()[1]
         options = ["--server-id", "a", "--objects", str(port), f"--link=tcp:127.0.0.1:{port}", *SOON]
-        server = stack.enter_context(RunningServer(tmp_path / "a", options))
+        server = stack.enter_context(ForkedServer(tmp_path / "a", options))
         while "both servers of the link have the routing id a" not in server.next_line():
             pass
         with ObjectsClient(port=port) as client:

@@ -17,8 +17,8 @@ from tests.end_to_end.journals import events_of, records
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_told_to_stop_it_closes_the_journal_and_exits_with_0(start: Start, journal: Path, number: int) -> None:
-    server = start("--services", "off", "--drain-seconds", "0.2")
+def test_told_to_stop_it_closes_the_journal_and_exits_with_0(launch: Start, journal: Path, number: int) -> None:
+    server = launch("--services", "off", "--drain-seconds", "0.2")
     with ObjectsClient(port=server.port("objects")) as client:
         client.subscribe()
         assert server.stop(number) == 0
@@ -28,8 +28,8 @@ def test_told_to_stop_it_closes_the_journal_and_exits_with_0(start: Start, journ
     assert not any("Traceback" in line for line in server.lines)
 
 
-def test_the_banner_says_what_listens_and_where_the_journal_is(start: Start, journal: Path) -> None:
-    server = start()
+def test_the_banner_says_what_listens_and_where_the_journal_is(launch: Start, journal: Path) -> None:
+    server = launch()
     said = "\n".join(server.lines)
     for name, (host, port) in server.addresses.items():
         assert f"{name} on " in said
