@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from twisted.internet.error import CannotListenError
@@ -14,6 +14,9 @@ from bussrv.bus.interfaces import IBus
 from bussrv.errors import ConfigError
 from bussrv.interfaces import IListener, IWireFormat
 from bussrv.server.config import Config
+
+SOON = 30
+"""Days that a certificate is valid when it is time to think of the next one."""
 
 log = Logger()
 
@@ -54,6 +57,17 @@ def cannot_listen(error: CannotListenError) -> str:
     else:
         where = os.fsdecode(error.port)
     return f"cannot listen on {where}: {what}"
+
+
+def warn_of_expiry(certificates: Mapping[str, Callable[[], int | None]]) -> None:
+    """Say which certificates expire soon.
+
+    :param certificates: the days left to those of each end that speaks TLS, by its name.
+    """
+    for name, days_left in certificates.items():
+        days = days_left()
+        if days is not None and days < SOON:
+            log.warn("WARNING: {name}: a certificate expires in {days} days", name=name, days=days)
 
 
 def warn_of_exposed(listeners: dict[str, IListener]) -> None:

@@ -31,7 +31,7 @@ from bussrv.server.journal import JournalPlace, NoJournal
 from bussrv.server.logtext import escape_log
 from bussrv.server.monotonic import run_on_monotonic_clock
 from bussrv.server.options import BusOptions, Options, StartError
-from bussrv.server.ports import open_ports, warn_of_exposed
+from bussrv.server.ports import open_ports, warn_of_expiry, warn_of_exposed
 from bussrv.server.signals import obey_signals
 from bussrv.server.supervisor import Supervisor
 from bussrv.services.hosting import HostedServices
@@ -195,6 +195,7 @@ class BusService(Service):
             log.info("  journal in {journal}{loses}", journal=journal.directory, loses=_LOSES[journal.sync])
             log.info("  journal: {outlook}", outlook=self._place.outlook())
         warn_of_exposed(self.listeners)
+        warn_of_expiry(self.bus.streams.certificates)
         log.info("bussrv is ready")
         self._supervisor.ready()
 

@@ -1,16 +1,11 @@
-"""What endpoints, options and plugins could break at the start: TLS, and plugins that fail."""
+"""What plugins that fail could break at the start."""
 
 import re
-import socket
-import ssl
 import subprocess
 from pathlib import Path
 
 from bussrv.client.objects import ObjectsClient
 from bussrv.testing.server import FREE_PORTS, TWISTD, RunningServer
-from bussrv.wire import spp
-from bussrv.wire.objects import BusObject, ObjectReader, encode
-from tests.certificates import self_signed
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,48 +43,6 @@ absent = WireFormat("absent", module="no.such.module", default_endpoint="tcp:0:i
 broken = WireFormat("broken", module="broken", default_endpoint="tcp:0:interface=127.0.0.1", summary="broken")
 hosted = HostedService("hosted", module="broken", content_type="text/plain", summary="broken")
 """
-
-
-def secure(server: RunningServer, name: str, certificate: Path) -> ssl.SSLSocket:
-    context = ssl.create_default_context(cafile=certificate)
-    plain = socket.create_connection(server.addresses[name], 10)
-    return context.wrap_socket(plain, server_hostname="localhost")
-
-
-def receive(client: socket.socket, reader: ObjectReader) -> BusObject:
-    while (event := reader.next_event()) is None:
-        data = client.recv(1 << 16)
-        assert data, "the server hung up"
-        reader.feed(data)
-    assert isinstance(event, BusObject)
-    return event
-
-
-def test_formats_are_served_over_tls(tmp_path: Path) -> None:
-    key, certificate = self_signed(tmp_path / "server")
-    endpoint = f"ssl:0:privateKey={key}:certKey={certificate}:interface=127.0.0.1"
-    payload = bytes(range(256)) * 8192
-    with RunningServer(tmp_path / "journal", ["--objects", endpoint, "--spp", endpoint]) as server:
-        with secure(server, "objects", certificate) as client, secure(server, "spp", certificate) as watcher:
-            reader = ObjectReader()
-            reader.expect_server()
-            for fields in ({"event": "routing/subscribe"}, {"event": "services/register", "name": "tv"}):
-                client.sendall(encode(fields))
-                assert receive(client, reader).fields()["event"] == f"{fields['event']}/reply"
-            offers = spp.SppReader("server")
-            while (offer := offers.next_event()) != spp.Offer("tv"):
-                if offer is None:
-                    offers.feed(watcher.recv(4096))
-            client.sendall(encode({"type": "video/x", "size": len(payload)}, payload))
-            assert receive(client, reader).payload == payload
-        # Whoever does not speak TLS is no reason for a traceback, nor for an exit.
-        with socket.create_connection(server.addresses["objects"], 10) as plain:
-            plain.sendall(encode({"event": "routing/subscribe"}))
-            plain.settimeout(10)
-            while plain.recv(4096):
-                pass
-        assert server.stop() == 0
-    assert not any("Traceback" in line for line in server.lines)
 
 
 def with_plugins(directory: Path) -> dict[str, str]:

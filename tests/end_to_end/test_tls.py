@@ -65,6 +65,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     made = Secured(tmp_path_factory.mktemp("secured"))
     with made.server:
         yield made
+        assert made.server.stop() == 0
+    assert not any("Traceback" in line for line in made.server.lines)
 
 
 def test_every_format_is_served(secured: Secured) -> None:
