@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bussrv.cli import audit, journal, spp_user, timeline
+from bussrv.cli import audit, check, journal, spp_user, timeline
 from bussrv.version import VERSION
 
 INTERRUPTED = 130
@@ -30,6 +30,7 @@ class Command:
 
 COMMANDS: dict[str, Command] = {
     "audit": Command(audit.SUMMARY, audit.DESCRIPTION, audit.add_arguments, audit.run),
+    "check": Command(check.SUMMARY, check.DESCRIPTION, check.add_arguments, check.run),
     "journal": Command(journal.SUMMARY, journal.DESCRIPTION, journal.add_arguments, journal.run),
     "spp-user": Command(spp_user.SUMMARY, spp_user.DESCRIPTION, spp_user.add_arguments, spp_user.run),
     "timeline": Command(timeline.SUMMARY, timeline.DESCRIPTION, timeline.add_arguments, timeline.run),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,7 +21,7 @@ from bussrv.journal.interfaces import IJournal
 from bussrv.journal.keys import PrivateKey, read_private
 from bussrv.journal.lock import JournalLock
 from bussrv.journal.manifest import MANIFEST_NAME
-from bussrv.journal.manifest_file import read_manifest
+from bussrv.journal.manifest_file import ManifestFile, read_manifest
 from bussrv.journal.memory import MemoryJournal
 from bussrv.journal.outlook import Growth, Outlook
 from bussrv.journal.pseudonym_keys import Kind, check_key_file, renamed
@@ -32,6 +34,7 @@ from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
 from bussrv.journal.writer import FileJournal
 from bussrv.registry.fold import RegistryFold
 from bussrv.registry.state import RegistryState
+from bussrv.server.faults import noting
 from bussrv.server.sources import of_option
 
 log = Logger()
@@ -106,7 +109,7 @@ class JournalPlace:
             self._lock = JournalLock(config.directory)
         try:
             with _naming(place("journal-key")):
-                self._key = self._read_key()
+                self._key = _read_key(config)
             with _naming(place("journal-pseudonyms")):
                 self._pseudonyms = self._open_pseudonyms()
             self._fold, self.recovered = self._recover()
@@ -118,17 +121,6 @@ class JournalPlace:
             _name(self.state, self._pseudonyms.reveal_text)
             # Names from before there were pseudonyms must not stand in new snapshots.
             _name(self._fold.state, self._pseudonyms.hide_text)
-
-    def _read_key(self) -> PrivateKey | None:
-        path, directory = self._config.key, self._config.directory
-        if path is None:
-            return None
-        if path.resolve().is_relative_to(directory.resolve()):
-            raise JournalError(
-                f"the private key {path} lies in the journal directory {directory}: whoever can change the journal "
-                "could sign it anew. Put it elsewhere."
-            )
-        return read_private(path)
 
     def _open_pseudonyms(self) -> Pseudonyms | None:
         if self._config.pseudonyms is None:
@@ -228,6 +220,61 @@ class JournalPlace:
             self._pseudonyms.close()
         self._lock.release()
         return result
+
+
+def journal_faults(config: JournalConfig, place: Callable[[str], str]) -> list[str]:
+    """The faults of the options of a journal. Only reads: the directory may be that of a running server.
+
+    Damage of the journal is found by its recovery, or by :mod:`bussrv.journal.verify`.
+
+    :param place: the place of the value of an option, by its name.
+    """
+    faults: list[str] = []
+    with noting(place("journal"), faults):
+        _check_directory(config.directory)
+    with noting(place("journal-key"), faults):
+        _check_key(config)
+    with noting(place("journal-pseudonyms"), faults):
+        if config.pseudonyms is not None:
+            check_key_file(config.pseudonyms, config.directory)
+    return faults
+
+
+def _check_directory(directory: Path) -> None:
+    """Check that the lock can be taken there: the directory, or the nearest one above it, can be written to."""
+    nearest = next(each for each in (directory, *directory.parents) if each.exists())
+    if not nearest.is_dir():
+        why = os.strerror(errno.ENOTDIR)
+    elif not os.access(nearest, os.W_OK | os.X_OK):
+        why = os.strerror(errno.EACCES)
+    else:
+        return
+    raise JournalError(f"cannot write the journal directory {directory}: {why}")
+
+
+def _check_key(config: JournalConfig) -> None:
+    """Check the key that signs seals, and that the manifest can go on with it."""
+    key = _read_key(config)
+    path = config.directory / MANIFEST_NAME
+    manifest = read_manifest(path)
+    if manifest.in_force is not None:
+        ManifestFile(path, manifest, key)
+
+
+def _read_key(config: JournalConfig) -> PrivateKey | None:
+    """The key that signs seals.
+
+    :raises JournalError: it cannot be used.
+    """
+    path, directory = config.key, config.directory
+    if path is None:
+        return None
+    if path.resolve().is_relative_to(directory.resolve()):
+        raise JournalError(
+            f"the private key {path} lies in the journal directory {directory}: whoever can change the journal "
+            "could sign it anew. Put it elsewhere."
+        )
+    return read_private(path)
 
 
 @contextmanager

@@ -33,12 +33,10 @@ def open_ports(
     for each in formats:
         name = each.name
         try:
-            listener = each.listen(bus, config.endpoints[name], reactor)
-            listener.startService()
+            listener = listener_of(each, config, bus, reactor)
+            _start(listener, config.place(name))
         except ConfigError as error:
-            faults.append(f"{config.place(error.option or name)}: {error}")
-        except CannotListenError as error:
-            faults.append(f"{config.place(name)}: {cannot_listen(error)}")
+            faults += error.sentences
         except Exception as error:
             log.error("--{name}: not served: {kind}: {error}", name=name, kind=type(error).__name__, error=error)
         else:
@@ -47,6 +45,27 @@ def open_ports(
         raise ConfigError(*faults)
     if not opened:
         raise ConfigError("no wire format can be served")
+
+
+def listener_of(wire_format: IWireFormat, config: Config, bus: IBus, reactor: Any) -> IListener:
+    """What serves a wire format, not started yet.
+
+    :raises ConfigError: has a sentence, with the place of the option that is wrong.
+    :raises Exception: it is a bad plugin.
+    """
+    try:
+        return wire_format.listen(bus, config.endpoints[wire_format.name], reactor)
+    except ConfigError as error:
+        raise ConfigError(f"{config.place(error.option or wire_format.name)}: {error}") from error
+
+
+def _start(listener: IListener, place: str) -> None:
+    try:
+        listener.startService()
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}") from error
+    except CannotListenError as error:
+        raise ConfigError(f"{place}: {cannot_listen(error)}") from error
 
 
 def cannot_listen(error: CannotListenError) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import secrets
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +26,7 @@ from bussrv.registry.registry import Registry
 from bussrv.server.collector import tune_collector
 from bussrv.server.config import Config
 from bussrv.server.descriptors import most_connections, most_sessions, raise_limit
+from bussrv.server.faults import noting
 from bussrv.server.journal import JournalPlace, NoJournal
 from bussrv.server.logtext import escape_log
 from bussrv.server.monotonic import run_on_monotonic_clock
@@ -145,7 +145,7 @@ class BusService(Service):
         """Open the ports, and make the links. The faults of both are reported together."""
         faults: list[str] = []
         for description in self._config.links:
-            with _noting(self._config.place("link"), faults):
+            with noting(self._config.place("link"), faults):
                 endpoint = parse_link(description, self.bus, self._reactor)
                 self._dialers.append(LinkDialer(description, endpoint, self.bus, self._reactor))
         try:
@@ -241,15 +241,6 @@ class BusService(Service):
         """Close every session, then the journal."""
         super().stopService()
         return Deferred.fromCoroutine(self._stop())
-
-
-@contextmanager
-def _noting(place: str, faults: list[str]) -> Iterator[None]:
-    """Note what is wrong with a value, instead of raising it."""
-    try:
-        yield
-    except ConfigError as error:
-        faults.append(f"{place}: {error}")
 
 
 def makeService(options: BusOptions) -> BusService:

@@ -1,0 +1,65 @@
+"""Everything that a start checks, without opening a port and without writing to the journal."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from bussrv.bus.bus import Bus
+from bussrv.clock import SystemClock
+from bussrv.errors import ConfigError
+from bussrv.formats.dialing import parse_link
+from bussrv.interfaces import IHostedService, IWireFormat
+from bussrv.journal.memory import MemoryJournal
+from bussrv.registry.registry import Registry
+from bussrv.server import config
+from bussrv.server.config import Config
+from bussrv.server.faults import noting
+from bussrv.server.journal import journal_faults
+from bussrv.server.ports import listener_of
+from bussrv.server.sources import Given
+
+
+def check(
+    given: Mapping[str, Given], formats: Iterable[IWireFormat], services: Iterable[IHostedService], reactor: Any
+) -> Config:
+    """The configuration that values of options stand for, with all that it names checked.
+
+    :param reactor: need not run.
+    :raises ConfigError: has a sentence for each fault, with the place of the value. If values are wrong, files and
+        endpoints are not looked at.
+    """
+    formats = list(formats)
+    checked = config.build(given, formats, services)
+    faults = _port_and_link_faults(checked, formats, reactor)
+    if checked.journal is not None:
+        faults += journal_faults(checked.journal, checked.place)
+    if faults:
+        raise ConfigError(*faults)
+    return checked
+
+
+def _port_and_link_faults(checked: Config, formats: Iterable[IWireFormat], reactor: Any) -> list[str]:
+    """Make the ports and links of a server that is not started: endpoints, certificates and users are read for that."""
+    faults: list[str] = []
+    bus = _bus(checked, reactor)
+    for each in formats:
+        if each.name not in checked.endpoints:
+            continue
+        try:
+            listener_of(each, checked, bus, reactor)
+        except ConfigError as error:
+            faults += error.sentences
+        except Exception as error:
+            faults.append(f"--{each.name}: not served: {type(error).__name__}: {error}")
+    for description in checked.links:
+        with noting(checked.place("link"), faults):
+            parse_link(description, bus, reactor)
+    return faults
+
+
+def _bus(checked: Config, reactor: Any) -> Bus:
+    clock, server_id, settings = SystemClock(), checked.server_id or "check", checked.settings
+    registry = Registry(MemoryJournal(), clock, secrets.token_hex, server_id=server_id, boot="check", settings=settings)
+    return Bus(registry, settings, server_id, secrets.token_hex, clock, reactor)

@@ -1,0 +1,17 @@
+"""Faults of values, collected so that all of them are reported together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bussrv.errors import ConfigError, JournalError
+
+
+@contextmanager
+def noting(place: str, faults: list[str]) -> Iterator[None]:
+    """Note what is wrong with the value at a place, instead of raising it."""
+    try:
+        yield
+    except (ConfigError, JournalError) as error:
+        faults.append(f"{place}: {error}")

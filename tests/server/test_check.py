@@ -1,0 +1,128 @@
+"""``bussrv check``: all that a start with the same configuration would find wrong, and nothing is opened or written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bussrv.cli.main import main
+from bussrv.formats.spp_users import user_line
+from bussrv.journal.keys import generate
+from tests.certificates import self_signed
+
+EVERY_FAULT = """
+objects = "ssl:7890:privateKey=/nowhere.pem"
+business = "tcp:0:port=5:none=1"
+inbus = "udp:seven"
+spp = "tcp:99999x"
+
+link = ["tls:hall:7890:trustRoots=/nowhere.pem", "tcp:hall:99999"]
+journal = "{taken}"
+journal-key = "/nowhere.key"
+journal-pseudonyms = "/proc"
+"""
+
+
+Checked = Callable[[str], tuple[int, str, list[str]]]
+
+
+@pytest.fixture
+def checked(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Checked:
+    """Check a file of this text. Returns the exit status, the standard output, and the faults."""
+    monkeypatch.chdir(tmp_path)
+
+    def check(text: str) -> tuple[int, str, list[str]]:
+        Path("bus.toml").write_text(text)
+        status = main(["check", "bus.toml"])
+        said = capsys.readouterr()
+        return status, said.out, [line.removeprefix("bussrv check: ") for line in said.err.splitlines()]
+
+    return check
+
+
+def test_a_good_file_is_used_as_it_is(checked: Checked, tmp_path: Path) -> None:
+    key, certificate = self_signed(tmp_path / "tls")
+    generate(tmp_path / "seals.key")
+    users = tmp_path / "users"
+    users.write_text(user_line("ann", b"secret") + "\n")
+    users.chmod(0o600)
+    before = sorted(tmp_path.iterdir())
+    status, said, faults = checked(
+        f'objects = "ssl:7890:privateKey={key}:certKey={certificate}"\nspp-users = "{users}"\n'
+        f'journal-key = "seals.key"\njournal-pseudonyms = "pseudonyms"\n'
+        f'link = ["tls:hall:1:trustRoots={certificate}"]\n'
+    )
+    assert (status, said, faults) == (0, "bus.toml: the server can use it\n", [])
+    assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "bus.toml"])
+
+
+def test_every_fault_has_its_file_and_line(checked: Checked, tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.touch()
+    status, said, faults = checked(EVERY_FAULT.format(taken=taken))
+    assert (status, said) == (1, "")
+    assert [fault.partition(": ")[0] for fault in faults] == [
+        f"bus.toml:{line}" for line in (3, 4, 2, 5, 7, 7, 8, 9, 10)
+    ]
+    text = "\n".join(faults)
+    for part in ("/nowhere.pem: cannot be read", "'udp:seven'", "99999x", "ports are 0 to 65535", "Not a directory"):
+        assert part in text
+    assert "there is no key /nowhere.key" in text
+    assert "/proc is no file" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("max-links = 0", "bus.toml:1: max-links: 0 is not a whole number of 1 or more"),
+        ("\nno-such = 1", "bus.toml:2: there is no option 'no-such'"),
+        ("max-links = ", "--config: bus.toml is not TOML: Invalid value (at end of document)"),
+        (
+            'spp-users = "/nowhere"',
+            "bus.toml:1: spp-users: cannot read the users in /nowhere: No such file or directory",
+        ),
+        ('journal-key = "bussrv-journal/key"', "the private key"),
+    ],
+)
+def test_a_fault(checked: Checked, text: str, fault: str) -> None:
+    status, _, faults = checked(text)
+    assert status == 1
+    assert any(fault in each for each in faults)
+
+
+def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "/nowhere.toml"]) == 1
+    assert "cannot read /nowhere.toml: No such file or directory" in capsys.readouterr().err
+
+
+def test_an_environment_variable_overrides_the_file(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUSSRV_MAX_LINKS", "none")
+    monkeypatch.setenv("BUSSRV_NO_SUCH", "1")
+    status, _, faults = checked("max-links = 0")
+    assert status == 1
+    assert faults == [
+        "BUSSRV_NO_SUCH: has no effect: there is no such option",
+        "BUSSRV_MAX_LINKS: 'none' is not a whole number of 1 or more",
+    ]
+    monkeypatch.setenv("BUSSRV_MAX_LINKS", "5")
+    assert checked("max-links = 0")[0] == 0
+
+
+def test_options_without_effect_are_no_faults(checked: Checked) -> None:
+    status, _, notes = checked('journal = "off"\njournal-sync = "off"')
+    assert (status, notes) == (0, ["bus.toml:2: journal-sync: has no effect: bus.toml:1: journal is off"])
+
+
+def test_another_key_than_that_of_the_journal(checked: Checked, tmp_path: Path) -> None:
+    journal, other = tmp_path / "journal", tmp_path / "other.key"
+    generate(tmp_path / "seals.key")
+    generate(other)
+    main(["journal", "synth", str(journal), "--events", "50", "--key", str(tmp_path / "seals.key")])
+    assert checked(f'journal = "{journal}"\njournal-key = "seals.key"')[0] == 0
+    status, _, faults = checked(f'journal = "{journal}"\njournal-key = "{other}"')
+    assert status == 1
+    assert len(faults) == 1
+    assert faults[0].startswith("bus.toml:2: journal-key: ")
+    assert "cannot go on with the key" in faults[0]
