@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from twisted.internet.error import CannotListenError
@@ -21,30 +22,47 @@ SOON = 30
 log = Logger()
 
 
-def open_ports(
-    formats: Iterable[IWireFormat], config: Config, bus: IBus, reactor: Any, opened: dict[str, IListener]
-) -> None:
-    """Listen for every wire format. A bad plugin, which fails for another reason than its endpoint, is left out.
+def make_listeners(
+    formats: Iterable[IWireFormat], config: Config, bus: IBus, reactor: Any, faults: list[str]
+) -> dict[str, IListener]:
+    """What serves each wire format, by name. Files are read, but no port is opened yet.
+
+    A bad plugin, which fails for another reason than its endpoint, is left out, here and by :func:`open_ports`.
+
+    :param faults: gets a sentence for each option that is wrong.
+    """
+    made: dict[str, IListener] = {}
+    for each in formats:
+        with _noting(each.name, faults):
+            made[each.name] = listener_of(each, config, bus, reactor)
+    return made
+
+
+def open_ports(listeners: Mapping[str, IListener], config: Config, opened: dict[str, IListener]) -> None:
+    """Listen for every wire format.
 
     :param opened: gets the listeners, by name; also those that were opened before an error.
     :raises ConfigError: has a sentence for each option that is wrong.
     """
     faults: list[str] = []
-    for each in formats:
-        name = each.name
-        try:
-            listener = listener_of(each, config, bus, reactor)
+    for name, listener in listeners.items():
+        with _noting(name, faults):
             _start(listener, config.place(name))
-        except ConfigError as error:
-            faults += error.sentences
-        except Exception as error:
-            log.error("--{name}: not served: {kind}: {error}", name=name, kind=type(error).__name__, error=error)
-        else:
             opened[name] = listener
     if faults:
         raise ConfigError(*faults)
     if not opened:
         raise ConfigError("no wire format can be served")
+
+
+@contextmanager
+def _noting(name: str, faults: list[str]) -> Iterator[None]:
+    try:
+        yield
+    except ConfigError as error:
+        faults += error.sentences
+    except Exception as error:
+        log.error("--{name}: not served: {kind}: {error}", name=name, kind=type(error).__name__, error=error)
 
 
 def listener_of(wire_format: IWireFormat, config: Config, bus: IBus, reactor: Any) -> IListener:

@@ -31,7 +31,7 @@ from bussrv.server.journal import JournalPlace, NoJournal
 from bussrv.server.logtext import escape_log
 from bussrv.server.monotonic import run_on_monotonic_clock
 from bussrv.server.options import BusOptions, Options, StartError
-from bussrv.server.ports import open_ports, warn_of_expiry, warn_of_exposed
+from bussrv.server.ports import make_listeners, open_ports, warn_of_expiry, warn_of_exposed
 from bussrv.server.signals import obey_signals
 from bussrv.server.supervisor import Supervisor
 from bussrv.services.hosting import HostedServices
@@ -142,18 +142,16 @@ class BusService(Service):
         return replace(self._config.settings, max_sessions=most)
 
     def _open(self) -> None:
-        """Open the ports, and make the links. The faults of both are reported together."""
+        """Make the links, and open the ports. If anything is wrong with either, no port is opened."""
         faults: list[str] = []
+        listeners = make_listeners(self._formats, self._config, self.bus, self._reactor, faults)
         for description in self._config.links:
             with noting(self._config.place("link"), faults):
                 endpoint = parse_link(description, self.bus, self._reactor)
                 self._dialers.append(LinkDialer(description, endpoint, self.bus, self._reactor))
-        try:
-            open_ports(self._formats, self._config, self.bus, self._reactor, self.listeners)
-        except ConfigError as error:
-            faults = [*error.sentences, *faults]
         if faults:
             raise ConfigError(*faults)
+        open_ports(listeners, self._config, self.listeners)
 
     def _note_start(self, recovered: Recovered) -> None:
         addresses = {name: listener.address for name, listener in self.listeners.items()}

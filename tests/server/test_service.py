@@ -79,6 +79,13 @@ async def test_it_starts_serves_and_stops(tmp_path: Path) -> None:
     ]
 
 
+def test_no_port_is_opened_if_a_file_of_another_one_cannot_be_used(tmp_path: Path) -> None:
+    failed = service("off", objects=f"unix:{tmp_path}/socket", spp="ssl:0:privateKey=none")
+    with pytest.raises(StartError, match="none: cannot be read"):
+        failed.startService()
+    assert (failed.listeners, list(tmp_path.iterdir())) == ({}, [])
+
+
 @pytest_twisted.ensureDeferred
 async def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     first = service("off")
