@@ -143,7 +143,11 @@ class TlsConnection(TlsOutput):
 
     def _serve(self, until: float) -> bool:
         """Do what there is to do for one slice. :returns: whether something is left."""
-        self.is_waiting = not self._is_over and self._take(until)
+        try:
+            self.is_waiting = not self._is_over and self._take(until)
+        except Exception:
+            self.abortConnection()  # as Twisted does; whoever does the slices logs it
+            raise
         if not (self.is_waiting or self._is_paused or self._is_over):
             self._go_on()
         return self.is_waiting

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.task import Clock
+from twisted.logger import capturedLogs
 
 from bussrv.formats.tls_connection import TlsConnection
 from bussrv.slices import Slices
@@ -149,6 +150,16 @@ def test_what_was_sent_is_passed_on(
     wire.pause(False)
     wire.side.clock.advance(0)
     assert (wire.side.served.got, wire.side.served.ends, wire.side.failures) == (sent, 1, [])
+
+
+def test_a_connection_that_cannot_be_served_is_closed(
+    contexts: tuple[ssl.SSLContext, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Served, "makeConnection", lambda self, transport: 1 / 0)
+    with capturedLogs() as logged:
+        wire = Wire(*contexts, 1 << 16)
+    assert [event["log_failure"].type for event in logged] == [ZeroDivisionError]
+    assert wire.transport.aborted
 
 
 @given(st.binary(max_size=200), st.integers(0, 200))
