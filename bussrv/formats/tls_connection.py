@@ -107,7 +107,7 @@ class TlsConnection(TlsOutput):
     def readConnectionLost(self) -> None:
         """The other end sends no more. Objects and packets have a length, so none can be cut short unnoticed."""
         self._input_ended = True
-        if not (self.is_waiting or self._is_paused):
+        if not (self.is_waiting or self._is_paused or self._is_closing):
             self.serve_soon()
 
     def writeConnectionLost(self) -> None:

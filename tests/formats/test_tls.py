@@ -117,6 +117,16 @@ def test_who_does_not_speak_tls_gets_nothing_and_holds_nothing(place: Place, sai
     assert pending(network) == 0
 
 
+def test_a_failure_is_counted_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    network = Network()
+    plain = Port(network, place.port).connect()
+    monkeypatch.setattr(plain.transport, "loseConnection", lambda: None)  # what is sent last is still under way
+    plain.send(b"hello")
+    plain.send(b"hello")
+    plain.protocol.readConnectionLost()
+    assert network.bus.counters["tls-failed"] == 1
+
+
 @each_row("step", [None, 1, 60])
 def test_a_handshake_that_takes_too_long_is_cut(place: Place, step: int | None) -> None:
     """The client says nothing, or a little now and then."""
