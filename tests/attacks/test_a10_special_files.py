@@ -11,7 +11,8 @@ import pytest
 
 from bussrv.client.objects import ObjectsClient
 from bussrv.journal.segment import list_segments, segment_name
-from bussrv.testing.server import TWISTD, RunningServer
+from bussrv.testing.server import TWISTD
+from tests.forked import ForkedServer
 
 PATIENCE = 20
 
@@ -24,7 +25,7 @@ def ended(*command: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("name", ["segment", "next segment", "manifest"])
 def test_nobody_waits_for_ever(tmp_path: Path, name: str) -> None:
     journal = tmp_path / "journal"
-    with RunningServer(journal) as server:
+    with ForkedServer(journal) as server:
         with ObjectsClient(port=server.port("objects")) as client:
             client.subscribe()
         server.stop()

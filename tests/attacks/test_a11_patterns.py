@@ -17,6 +17,7 @@ from bussrv.settings import Settings
 from bussrv.testing.server import RunningServer
 from bussrv.wire.objects import MAX_NATURES
 from tests.attacks.bystanders import Bystanders
+from tests.forked import ForkedServer
 from tests.size import further
 
 MEMBERS = 100
@@ -76,7 +77,7 @@ def send_fresh_types(sender: ObjectsClient, to: dict[str, Any], numbers: Iterato
 @pytest.mark.parametrize("to", further([{}, {"to": SHARED}]), ids=["to all", "addressed"])
 def test_nobody_waits_for_patterns_of_others(tmp_path: Path, subscription: Any, to: dict[str, Any]) -> None:
     with (
-        RunningServer(tmp_path / "journal", ["--announce", "off"]) as server,
+        ForkedServer(tmp_path / "journal", ["--announce", "off"]) as server,
         members(server, subscription),
         Bystanders(server) as bystanders,
         ObjectsClient(port=server.port("objects"), timeout=60) as sender,

@@ -15,6 +15,7 @@ from bussrv.wire import spp
 from bussrv.wire.objects import encode
 from tests.attacks.bystanders import nobody_waits
 from tests.attacks.watchers import Watchers
+from tests.forked import ForkedServer
 from tests.size import sized
 
 WATCHERS = sized(1_000)
@@ -63,6 +64,6 @@ def flap(server: RunningServer, watchers: Watchers) -> None:
 def test_nobody_waits_while_services_come_and_go(
     tmp_path: Path, attack: Callable[[RunningServer, Watchers], None]
 ) -> None:
-    with RunningServer(tmp_path / "journal", ROOM) as server, Watchers(server, WATCHERS) as watchers:
+    with ForkedServer(tmp_path / "journal", ROOM) as server, Watchers(server, WATCHERS) as watchers:
         nobody_waits(server, lambda: attack(server, watchers))
         assert server.stop() == 0

@@ -16,6 +16,7 @@ from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
 from bussrv.wire.objects import encode
 from tests.attacks.bystanders import nobody_waits
+from tests.forked import ForkedServer
 from tests.hosts import HOSTS, listening_on, needs_host
 from tests.size import further, sized
 
@@ -58,7 +59,7 @@ def asking(address: tuple[str, int], questions: bytes, most: int) -> Iterator[No
 def busy_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server with ten thousand services."""
     options = [*ROOM, *listening_on(needs_host(request.param))]
-    with RunningServer(tmp_path_factory.mktemp("a2") / "journal", options) as server, contextlib.ExitStack() as stack:
+    with ForkedServer(tmp_path_factory.mktemp("a2") / "journal", options) as server, contextlib.ExitStack() as stack:
         address = server.addresses["objects"]
         providers = [stack.enter_context(ObjectsClient(*address, timeout=60)) for _ in range(PROVIDERS)]
         for provider in providers:

@@ -11,6 +11,7 @@ from bussrv.client.objects import ObjectsClient
 from bussrv.testing.server import RunningServer
 from bussrv.wire import inbus
 from tests.attacks.bystanders import Bystanders
+from tests.forked import ForkedServer
 
 FLOOR = 0.05
 """On a machine with nothing else to do it is under 0.02; without slices it is 0.07."""
@@ -52,7 +53,7 @@ def subscribers(server: RunningServer) -> Iterator[None]:
 
 def test_a_flood_of_datagrams_makes_no_connection_wait(tmp_path: Path) -> None:
     with (
-        RunningServer(tmp_path / "journal") as server,
+        ForkedServer(tmp_path / "journal") as server,
         subscribers(server),
         Bystanders(server, leave_out=("inbus",)) as bystanders,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sink,
@@ -69,7 +70,7 @@ def test_a_flood_of_datagrams_makes_no_connection_wait(tmp_path: Path) -> None:
 
 
 def test_what_is_lost_is_counted(tmp_path: Path) -> None:
-    with RunningServer(tmp_path / "journal", ["--inbus-receive-buffer", "5000"]) as server:
+    with ForkedServer(tmp_path / "journal", ["--inbus-receive-buffer", "5000"]) as server:
         with ObjectsClient(*server.addresses["objects"]) as client:
             client.subscribe()
             counters: dict[str, int] = {}

@@ -15,6 +15,7 @@ import pytest
 from bussrv.testing.server import RunningServer
 from bussrv.wire.objects import encode
 from tests.attacks.bystanders import Bystanders
+from tests.forked import ForkedServer
 
 SECONDS = 1.0
 MOST_LOOKS = 6
@@ -59,7 +60,7 @@ def brackets(server: RunningServer) -> Iterator[Iterator[None]]:
 @pytest.mark.parametrize("attack", [half_closed, brackets])
 def test_nobody_of_another_address_waits(tmp_path: Path, attack: Any) -> None:
     with (
-        RunningServer(tmp_path / "journal") as server,
+        ForkedServer(tmp_path / "journal") as server,
         Bystanders(server, host=ELSEWHERE) as bystanders,
         attack(server) as steps,
     ):

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from bussrv.client.objects import ObjectsClient
-from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
 from bussrv.wire.objects import encode
 from tests.attacks.bystanders import Bystanders, Waits
+from tests.forked import ForkedServer
 from tests.hosts import HOSTS, listening_on, needs_host
 from tests.size import further, sized
 
@@ -77,7 +77,7 @@ MAIN = 4
 def test_others_are_served_while_one_is_loud(tmp_path: Path, name: str, host: str) -> None:
     wire_format, first, again = LOUD_CLIENTS[name]
     options = listening_on(needs_host(host))
-    with RunningServer(tmp_path / "journal", options) as server, Bystanders(server) as bystanders:
+    with ForkedServer(tmp_path / "journal", options) as server, Bystanders(server) as bystanders:
         idle = bystanders.watch(SECONDS / 2)
         seen = []
         with loud(server.addresses[wire_format], first, again):
@@ -92,7 +92,7 @@ def nobody_waits(waits: Waits, idle: Waits) -> bool:
 
 def test_a_client_with_thousands_of_services_goes(tmp_path: Path) -> None:
     """Each service that goes is told to every SPP client."""
-    with RunningServer(tmp_path / "journal") as server, contextlib.ExitStack() as stack:
+    with ForkedServer(tmp_path / "journal") as server, contextlib.ExitStack() as stack:
         for _ in range(20):
             stack.enter_context(socket.create_connection(("127.0.0.1", server.port("spp"))))
         bystanders = stack.enter_context(Bystanders(server))

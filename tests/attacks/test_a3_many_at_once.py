@@ -8,9 +8,9 @@ import selectors
 import socket
 from pathlib import Path
 
-from bussrv.testing.server import RunningServer
 from bussrv.wire.objects import encode
 from tests.attacks.bystanders import Bystanders
+from tests.forked import ForkedServer
 
 CLIENTS = 1200
 MOST_LOOKS = 4
@@ -39,7 +39,7 @@ def subscription(number: int) -> bytes:
 
 def test_clients_of_another_address_are_served_in_between(tmp_path: Path) -> None:
     options = ["--announce", "off"]
-    with RunningServer(tmp_path / "journal", options) as server, contextlib.ExitStack() as stack:
+    with ForkedServer(tmp_path / "journal", options) as server, contextlib.ExitStack() as stack:
         address = ("127.0.0.1", server.port("objects"))
         clients = [stack.enter_context(socket.create_connection(address, PATIENCE)) for _ in range(CLIENTS)]
         ask_all(clients, subscription(0))

@@ -21,6 +21,7 @@ from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
 from bussrv.wire.objects import ObjectReader, encode
 from tests.attacks.bystanders import Bystanders, scheduled, share
+from tests.forked import ForkedServer
 from tests.hosts import HOSTS, listening_on, needs_host
 from tests.size import further, sized
 
@@ -69,12 +70,12 @@ def test_a_thousand_clients_are_back_within_ten_seconds_of_a_kill(tmp_path: Path
     journal, options = tmp_path / "journal", listening_on(needs_host(host))
     # Connections that the system does not take at once are tried again only after seconds.
     with contextlib.ExitStack() as stack:
-        with RunningServer(journal, options) as server:
+        with ForkedServer(journal, options) as server:
             subscribe_all(server.addresses["objects"], CLIENTS, stack)
             server.process.kill()
             server.wait()
         begin = time.monotonic()
-        again = stack.enter_context(RunningServer(journal, options))
+        again = stack.enter_context(ForkedServer(journal, options))
         subscribe_all(again.addresses["objects"], CLIENTS, stack)
         took = (time.monotonic() - begin) * share((0, 0), scheduled(again.process.pid))
         assert waited(again) == 0
@@ -100,9 +101,9 @@ def seconds_to_register(server: RunningServer) -> float:
 
 def test_a_client_registers_five_thousand_names_within_ten_seconds_three_times_in_a_row(tmp_path: Path) -> None:
     unlimited = ("--journal-session-burst", str(1 << 40), "--journal-total-burst", str(1 << 40))
-    with RunningServer(tmp_path / "unlimited", unlimited) as server:
+    with ForkedServer(tmp_path / "unlimited", unlimited) as server:
         without = seconds_to_register(server)
-    with RunningServer(tmp_path / "journal") as server:
+    with ForkedServer(tmp_path / "journal") as server:
         took = [seconds_to_register(server) for _ in range(3)]
         assert waited(server) == 0
     # The machine may have other things to do.
@@ -112,7 +113,7 @@ def test_a_client_registers_five_thousand_names_within_ten_seconds_three_times_i
 def test_who_subscribes_without_end_cannot_fill_the_journal(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     options = ("--journal-session-burst", "200000", "--journal-segment-bytes", "100000000")
-    with RunningServer(journal, options) as server, Bystanders(server) as bystanders:
+    with ForkedServer(journal, options) as server, Bystanders(server) as bystanders:
         before = size_of(journal)
         again = encode({"event": "routing/subscribe", "receive_mode": "no_echo"}, b"") * 200
         with bystanders.during() as waits, socket.create_connection(("127.0.0.1", server.port("objects"))) as greedy:

@@ -11,7 +11,7 @@ from bussrv import events as ev
 from bussrv.client.objects import BusError, ObjectsClient
 from bussrv.journal.reading import read_journal
 from bussrv.journal.verify import verify
-from bussrv.testing.server import RunningServer
+from tests.forked import ForkedServer
 from tests.small_disk import small_disk
 
 MIN_FREE = 400_000
@@ -30,7 +30,7 @@ def register_without_end(client: ObjectsClient) -> None:
 def test_below_the_limit_changes_are_refused_and_sessions_still_end_in_the_journal(tmp_path: Path) -> None:
     with small_disk(tmp_path / "small", "1m") as disk:
         journal = disk / "journal"
-        with RunningServer(journal, ("--services", "off", "--journal-min-free", str(MIN_FREE))) as server:
+        with ForkedServer(journal, ("--services", "off", "--journal-min-free", str(MIN_FREE))) as server:
             ballast = disk / "ballast"
             with ObjectsClient(port=server.port("objects")) as ann, ObjectsClient(port=server.port("objects")) as bob:
                 ann.subscribe()

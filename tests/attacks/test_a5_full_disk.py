@@ -10,6 +10,7 @@ from bussrv.testing.server import RunningServer
 from bussrv.wire.objects import encode
 from tests.attacks.test_a5_memory import connect, resident
 from tests.end_to_end.journals import records
+from tests.forked import ForkedServer
 from tests.small_disk import fill, small_disk
 
 VISITS = 3000
@@ -30,7 +31,7 @@ def visit(server: RunningServer) -> bytes:
 def test_visitors_leave_nothing_behind_while_the_disk_is_full(small_disk: Path) -> None:
     journal = small_disk / "journal"
     options = ["--announce", "off", "--services", "off", "--journal-min-free", "0"]
-    with RunningServer(journal, options) as server:
+    with ForkedServer(journal, options) as server:
         ballast = fill(small_disk)
         answers = [visit(server) for _ in range(500)]
         assert b"journal-unavailable" in answers[-1]

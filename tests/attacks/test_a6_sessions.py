@@ -9,6 +9,7 @@ from pathlib import Path
 from bussrv.client.objects import ObjectsClient
 from bussrv.testing.server import RunningServer
 from bussrv.wire import inbus, spp
+from tests.forked import ForkedServer
 
 MOST = 20
 V1 = b"PROXY TCP6 %s 2001:db8::1 5555 3002\r\n"
@@ -48,7 +49,7 @@ def flood_with_datagrams(server: RunningServer) -> None:
 def test_datagrams_take_no_session_that_a_connection_could_have(tmp_path: Path) -> None:
     options = ("--max-sessions", str(MOST), "--inbus-max-sessions", str(2 * MOST))
     for _ in range(2):
-        with RunningServer(tmp_path / "journal", options) as server:
+        with ForkedServer(tmp_path / "journal", options) as server:
             flood_with_datagrams(server)
             with ObjectsClient(*server.addresses["objects"]) as client:
                 client.subscribe()
@@ -59,7 +60,7 @@ def test_datagrams_take_no_session_that_a_connection_could_have(tmp_path: Path) 
 
 def test_silent_clients_keep_nobody_out(tmp_path: Path) -> None:
     options = ("--spp-max-silent", str(MOST))
-    with RunningServer(tmp_path / "journal", options) as server, connections(server, MOST + 5) as silent:
+    with ForkedServer(tmp_path / "journal", options) as server, connections(server, MOST + 5) as silent:
         assert all(is_closed(each) for each in silent[:5])
         for each in silent[5:]:
             each.settimeout(0.01)
@@ -74,7 +75,7 @@ def test_silent_clients_keep_nobody_out(tmp_path: Path) -> None:
 def test_addresses_that_a_proxy_states_are_counted(tmp_path: Path) -> None:
     options = ("--spp", "haproxy:tcp:0:interface=127.0.0.1", "--spp-max-silent-per-address", "2")
     with (
-        RunningServer(tmp_path / "journal", options) as server,
+        ForkedServer(tmp_path / "journal", options) as server,
         connections(server, 3, V1 % b"2001:db8::5") as one,
         connections(server, 2, V1 % b"2001:db8:0:1::5") as other,
     ):

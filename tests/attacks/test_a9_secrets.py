@@ -14,6 +14,7 @@ import pytest
 from bussrv.formats.spp_users import user_line
 from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
+from tests.forked import ForkedServer
 from tests.size import further, sized
 
 GUESSING = sized(300)
@@ -102,7 +103,7 @@ def test_guesses_do_not_keep_right_secrets_out(tmp_path: Path, source: str) -> N
     users.write_text("".join(user_line(user, f"secret of {user}".encode()) + "\n" for user in USERS))
     # Those who guess are at 127.0.0.2; to be right is hardest from there.
     with (
-        RunningServer(tmp_path / "journal", ["--spp-users", str(users)]) as server,
+        ForkedServer(tmp_path / "journal", ["--spp-users", str(users)]) as server,
         Guessers(server, "127.0.0.2"),
     ):
         log_in_all(server, source)

@@ -9,6 +9,7 @@ import pytest
 
 from bussrv.client.objects import ObjectsClient
 from bussrv.testing.server import RunningServer
+from tests.forked import ForkedServer
 
 PATIENCE = 10
 
@@ -52,12 +53,12 @@ def parties(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Pa
     """A provider, two clients and an attacker; the clients may be on another server than the provider."""
     with contextlib.ExitStack() as stack:
         hall = stack.enter_context(
-            RunningServer(tmp_path / "hall", ("--server-id", "hall", "--link-allow", "127.0.0.0/8"))
+            ForkedServer(tmp_path / "hall", ("--server-id", "hall", "--link-allow", "127.0.0.0/8"))
         )
         cellar = hall
         if request.param == "linked servers":
             link = ("--server-id", "cellar", "--link", f"tcp:127.0.0.1:{hall.port('objects')}")
-            cellar = stack.enter_context(RunningServer(tmp_path / "cellar", link))
+            cellar = stack.enter_context(ForkedServer(tmp_path / "cellar", link))
         service = Party(hall, stack)
         parties = (service, *(Party(cellar, stack) for _ in range(3)))
         service.client.register("tv")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bussrv.client.business import BusinessClient
 from bussrv.client.objects import ObjectsClient
-from bussrv.testing.server import RunningServer
+from tests.forked import ForkedServer
 
 WORDS = (
     "routing/subscribe/notify",
@@ -20,7 +20,7 @@ WORDS = (
 
 def test_what_only_servers_say_is_refused_from_clients_of_both_vocabularies(tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:
-        server = stack.enter_context(RunningServer(tmp_path / "journal"))
+        server = stack.enter_context(ForkedServer(tmp_path / "journal"))
         victim = stack.enter_context(ObjectsClient(port=server.port("objects")))
         victim.subscribe(subscriptions=["*"])
         liar = stack.enter_context(ObjectsClient(port=server.port("objects")))

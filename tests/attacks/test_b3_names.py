@@ -10,6 +10,7 @@ import pytest
 
 from bussrv.testing.server import RunningServer
 from bussrv.wire.objects import BusObject, ObjectReader, encode
+from tests.forked import ForkedServer
 
 OWNER, THIEF = "127.0.0.1", "127.0.0.2"
 HOLD = 2
@@ -40,7 +41,7 @@ class Client:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RunningServer]:
-    with RunningServer(tmp_path / "journal", ("--routing-id-hold", str(HOLD))) as server:
+    with ForkedServer(tmp_path / "journal", ("--routing-id-hold", str(HOLD))) as server:
         yield server
 
 

@@ -17,15 +17,15 @@ from bussrv.formats.spp_users import user_line
 from bussrv.journal.reading import read_journal
 from bussrv.journal.segment import list_segments
 from bussrv.journal.verify import verify
-from bussrv.testing.server import RunningServer
 from tests.docs.golden import OLDER, SECOND_KEY, private_pem
+from tests.forked import ForkedServer
 
 
 def test_a_name_that_is_claimed_is_no_actor_on_any_format(tmp_path: Path) -> None:
     users = tmp_path / "users"
     users.write_text(user_line("ann", b"s3cret") + "\n")
     users.chmod(0o600)
-    with RunningServer(tmp_path / "journal", ("--spp-users", str(users))) as server:
+    with ForkedServer(tmp_path / "journal", ("--spp-users", str(users))) as server:
         with (
             ObjectsClient(port=server.port("objects")) as member,
             BusinessClient(port=server.port("business")) as old,
@@ -56,7 +56,7 @@ def test_a_server_goes_on_in_a_journal_of_schema_version_2(tmp_path: Path) -> No
     key = tmp_path / "hall.key"
     key.write_bytes(private_pem(SECOND_KEY))
     key.chmod(0o600)
-    with RunningServer(journal, ("--journal-key", str(key))) as server:
+    with ForkedServer(journal, ("--journal-key", str(key))) as server:
         with socket.create_connection(("127.0.0.1", server.port("objects"))) as client:
             client.sendall(b'{"event":"routing/subscribe","id":1,"user":"anna"}\0')
             assert b"routing/subscribe/reply" in client.recv(4096)

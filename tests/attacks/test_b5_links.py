@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from bussrv.client.objects import ObjectsClient
-from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
 from bussrv.wire.objects import encode
 from tests.attacks.bystanders import Bystanders, nobody_waits
 from tests.attacks.watchers import Watchers
 from tests.end_to_end.foreign import ForeignServer
+from tests.forked import ForkedServer
 from tests.size import sized
 
 FLOOD = sized(6000)
@@ -24,7 +24,7 @@ SERVICES = 5000
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_no_program_of_this_machine_may_link_unless_that_is_allowed(tmp_path: Path, host: str) -> None:
     endpoint = f"tcp:0:interface={host}".replace("::1", r"\:\:1")
-    with RunningServer(tmp_path / "journal", ["--objects", endpoint]) as server:
+    with ForkedServer(tmp_path / "journal", ["--objects", endpoint]) as server:
         with socket.create_connection((host, server.port("objects")), 10) as connection:
             connection.sendall(
                 b'{"event":"routing/subscribe","role":"server","routing-id":"evil","subscriptions":["*"]}\0'
@@ -38,7 +38,7 @@ def test_no_program_of_this_machine_may_link_unless_that_is_allowed(tmp_path: Pa
 
 def test_a_flood_of_sessions_over_a_link_makes_nobody_wait(tmp_path: Path) -> None:
     with (
-        RunningServer(tmp_path / "journal", ["--link-allow", "127.0.0.1"]) as server,
+        ForkedServer(tmp_path / "journal", ["--link-allow", "127.0.0.1"]) as server,
         ForeignServer("foreign", ["*"]) as foreign,
         Bystanders(server) as bystanders,
         ObjectsClient(port=server.port("objects")) as member,
@@ -71,7 +71,7 @@ def test_the_end_of_a_session_with_thousands_of_services_makes_nobody_wait(tmp_p
     comes: list[dict[str, object]] = [{"event": "routing/subscribe/notification", "routing-id": "far"}]
     comes += [{"event": "services/register", "routing-id": "far", "name": name} for name in names]
     with (
-        RunningServer(tmp_path / "journal", ["--link-allow", "127.0.0.1"]) as server,
+        ForkedServer(tmp_path / "journal", ["--link-allow", "127.0.0.1"]) as server,
         ForeignServer("foreign", ["*"]) as foreign,
         Watchers(server, 20) as watchers,
     ):
@@ -90,7 +90,7 @@ def test_the_end_of_a_session_with_thousands_of_services_makes_nobody_wait(tmp_p
 def test_a_server_that_links_is_told_of_thousands_of_sessions_and_nobody_waits(tmp_path: Path) -> None:
     options = ["--link-allow", "127.0.0.1", "--max-sessions", "20000"]
     with (
-        RunningServer(tmp_path / "journal", options) as server,
+        ForkedServer(tmp_path / "journal", options) as server,
         ForeignServer("first", ["*"]) as first,
         ForeignServer("second", ["*"]) as second,
         Bystanders(server) as bystanders,

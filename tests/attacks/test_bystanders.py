@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from bussrv.testing.server import RunningServer
 from tests.attacks.bystanders import PROBES, Bystanders, Sample, Waits, scheduled, share
+from tests.forked import ForkedServer
 
 FROZEN = 0.4
 
 
 def test_bystanders_measure_every_format_and_notice_when_the_server_stands_still(tmp_path: Path) -> None:
-    with RunningServer(tmp_path / "journal") as server, Bystanders(server) as bystanders:
+    with ForkedServer(tmp_path / "journal") as server, Bystanders(server) as bystanders:
         idle = bystanders.watch(0.5)
         assert {sample.name for sample in idle.samples} == set(PROBES)
         with bystanders.during() as waits:

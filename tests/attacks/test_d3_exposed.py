@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bussrv.testing.server import RunningServer
+from tests.forked import ForkedServer
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_what_other_machines_can_reach_is_named_in_a_warning(
     tmp_path: Path, option: str, endpoint: str, where: str | None
 ) -> None:
     options = [f"--{option}", endpoint.replace("SOCKET", str(tmp_path / "socket"))]
-    with RunningServer("off", options) as server:
+    with ForkedServer("off", options) as server:
         assert server.stop() == 0
     warnings = [line for line in server.lines if "WARNING" in line]
     if where is None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bussrv.testing.server import RunningServer
+from tests.forked import ForkedServer
 
 pytestmark = pytest.mark.processes
 
@@ -49,7 +50,7 @@ class Program:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RunningServer]:
-    with RunningServer(tmp_path / "journal", ["--server-id", "hall", "--link-allow", "127.0.0.1"]) as running:
+    with ForkedServer(tmp_path / "journal", ["--server-id", "hall", "--link-allow", "127.0.0.1"]) as running:
         yield running
 
 

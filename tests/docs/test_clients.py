@@ -13,6 +13,7 @@ from bussrv.client.spp import SppClient
 from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
 from tests.docs.pages import blocks
+from tests.forked import ForkedServer
 from tests.formats.tls_clients import Place
 
 pytestmark = pytest.mark.processes
@@ -23,7 +24,7 @@ IMPORTS = "from bussrv.client.objects import BusError, ObjectsClient\n"
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RunningServer]:
-    with RunningServer(tmp_path / "journal") as running:
+    with ForkedServer(tmp_path / "journal") as running:
         yield running
 
 
@@ -47,7 +48,7 @@ def output(snippet: str, server: RunningServer) -> str:
 
 def test_secure(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    with RunningServer("off", ["--objects", place.port]) as running:
+    with ForkedServer("off", ["--objects", place.port]) as running:
         here = SECURE.replace('"hall.example", 7890', f'"localhost", {running.port("objects")}')
         assert output(here.replace("ca.pem", str(place.authority.file)), running) == "routing/subscribe/reply\n"
 

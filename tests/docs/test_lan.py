@@ -12,8 +12,8 @@ import pytest
 
 from bussrv.server.config import Config
 from bussrv.server.options import Options
-from bussrv.testing.server import RunningServer
 from tests.docs.pages import blocks, rows
+from tests.forked import ForkedServer
 
 pytestmark = pytest.mark.processes
 
@@ -60,7 +60,7 @@ def test_one_server_for_each_network() -> None:
 
 def test_the_script(tmp_path: Path) -> None:
     (script,) = blocks(PAGE, "python")
-    with RunningServer(tmp_path / "journal") as server:
+    with ForkedServer(tmp_path / "journal") as server:
         for shown, here in (
             ("192.168.7.1", "127.0.0.1"),
             ("ObjectsClient(SERVER)", f"ObjectsClient(SERVER, {server.port('objects')})"),

@@ -22,6 +22,7 @@ from bussrv.wire import inbus, spp
 from bussrv.wire.objects import BusObject, ObjectReader, encode
 from bussrv.wire.spp import SppReader
 from tests.docs.pages import PAGES, ROOT, blocks, page, rows
+from tests.forked import ForkedServer
 
 
 def test_the_tables_of_codes_and_counters_are_those_in_the_code() -> None:
@@ -128,7 +129,7 @@ def test_transcripts_of_objects(name: str, tmp_path: Path) -> None:
     """What a client says in them is answered as they say, but for routing ids."""
     lines = transcript(f"docs/reference/protocols/{name}.md")
     assert lines
-    with RunningServer(tmp_path / "journal") as server:
+    with ForkedServer(tmp_path / "journal") as server:
         port = server.port(name)
         with ObjectsClient(port=server.port("objects")) as service:
             service.subscribe()
@@ -146,7 +147,7 @@ def test_transcripts_of_objects(name: str, tmp_path: Path) -> None:
 @pytest.mark.processes
 def test_transcript_of_a_link(tmp_path: Path) -> None:
     """The page is the other server; ``ann`` is a member of this one, and provides ``tv``."""
-    with RunningServer(tmp_path / "journal", ["--server-id", "hall", "--link-allow", "127.0.0.1"]) as server:
+    with ForkedServer(tmp_path / "journal", ["--server-id", "hall", "--link-allow", "127.0.0.1"]) as server:
         port = server.port("objects")
         with ObjectsClient(port=port) as ann, socket.create_connection(("127.0.0.1", port), 10) as cellar:
             ann.subscribe(**{"routing-id": "ann"})
@@ -269,7 +270,7 @@ def test_the_service_of_the_page_is_hosted(tmp_path: Path) -> None:
 @pytest.mark.processes
 def test_transcript_of_a_service_of_the_server(tmp_path: Path) -> None:
     with (
-        RunningServer(tmp_path / "journal") as server,
+        ForkedServer(tmp_path / "journal") as server,
         socket.create_connection(("127.0.0.1", server.port("objects")), 10) as client,
     ):
         reader = ObjectReader()

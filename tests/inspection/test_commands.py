@@ -17,9 +17,9 @@ from bussrv.inspection import commands
 from bussrv.inspection.words import word
 from bussrv.journal.record import Record, decode
 from bussrv.journal.segment import list_segments, segment_name
-from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
 from tests.audit.commands import BUSSRV, ROOT, run
+from tests.forked import ForkedServer
 from tests.inspection.shell import Shell
 from tests.inspection.test_reading import write
 
@@ -253,7 +253,7 @@ class Following:
 @pytest.mark.processes
 def test_tail_follows_a_server_through_its_restart(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
-    with RunningServer(journal) as server, Following(journal, "-n", "1000") as following:
+    with ForkedServer(journal) as server, Following(journal, "-n", "1000") as following:
         first = following.until("server.started")
         with ObjectsClient(port=server.port("objects")) as client:
             client.subscribe(**{"routing-id": "ann"})
@@ -263,7 +263,7 @@ def test_tail_follows_a_server_through_its_restart(tmp_path: Path) -> None:
             assert registered["routing_id"] == "ann"
         assert server.stop() == 0
         stopped = following.until("server.stopped")
-        with RunningServer(journal) as again:
+        with ForkedServer(journal) as again:
             second = following.until("server.started")
             assert (second["seq"], second["boot"] != first["boot"]) == (int(str(stopped["seq"])) + 1, True)
             assert following.interrupt() == (130, "")
@@ -274,7 +274,7 @@ def test_tail_follows_a_server_through_its_restart(tmp_path: Path) -> None:
 @pytest.mark.processes
 def test_tail_follows_what_the_filters_leave(tmp_path: Path) -> None:
     with (
-        RunningServer(tmp_path / "journal") as server,
+        ForkedServer(tmp_path / "journal") as server,
         Following(tmp_path / "journal", "-n", "9", "--service", "tv") as following,
         ObjectsClient(port=server.port("objects")) as client,
     ):
@@ -286,7 +286,7 @@ def test_tail_follows_what_the_filters_leave(tmp_path: Path) -> None:
 
 @pytest.mark.processes
 def test_state_at_the_end_is_the_snapshot_of_the_server(shell: Shell, tmp_path: Path) -> None:
-    with RunningServer(tmp_path / "journal") as server:
+    with ForkedServer(tmp_path / "journal") as server:
         with SppClient(port=server.port("spp")) as watcher, ObjectsClient(port=server.port("objects")) as client:
             client.subscribe(**{"routing-id": "ann"})
             client.register("tv")

@@ -9,8 +9,8 @@ from bussrv.client.spp import SppClient
 from bussrv.errors import ConfigError
 from bussrv.formats.spp_users import SecretHash
 from bussrv.server.options import Options
-from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
+from tests.forked import ForkedServer
 from tests.server.configs import configured
 from tests.tables import each_row
 
@@ -53,13 +53,13 @@ def test_the_configuration_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_server_does_not_start_with_a_file_that_makes_no_sense(tmp_path: Path) -> None:
     (tmp_path / "users").write_text("ann:s3cret\n")
     with pytest.raises(RuntimeError, match=r"bussrv: --spp-users: .*users, line 1: not of the form"):
-        RunningServer("off", ["--spp-users", str(tmp_path / "users")])
+        ForkedServer("off", ["--spp-users", str(tmp_path / "users")])
 
 
 @pytest.mark.processes
 def test_a_server_that_asks_who_watches(tmp_path: Path) -> None:
     (tmp_path / "users").write_text(ANN)
-    with RunningServer("off", ["--spp-users", str(tmp_path / "users"), "--slow", "spp=coalesce"]) as server:
+    with ForkedServer("off", ["--spp-users", str(tmp_path / "users"), "--slow", "spp=coalesce"]) as server:
         with SppClient(port=server.port("spp")) as client:
             with pytest.raises(PermissionError):
                 client.authenticate("ann", "secret")
