@@ -159,17 +159,18 @@ def test_the_route_is_the_sender_then_the_server() -> None:
     assert sender.names() == ["y"]
 
 
-@each_row("id_", [None, "n-1", 7])
+@each_row("id_", [None, "n-1", 7, True])
 def test_neighbors_are_answered_in_reply_to_the_request(id_: Any) -> None:
     """Asked of this server by its id; asked of another member, the question is routed: only servers answer it."""
     network = Network()
     asking, other = network.member(receive_mode="no_echo"), network.member(receive_mode="no_echo")
-    drain([asking])
+    network.server("cellar")
+    drain([asking, other])
     given = {} if id_ is None else {"id": id_}
     asking.send({"event": "routing/neighbors", "to": "hall", **given})
     reply = asking.only_reply()
     assert (reply["event"], reply["to"]) == ("routing/neighbors/reply", asking.routing_id)
-    assert (reply["neighbors"], reply.get("in-reply-to")) == ([], id_)
+    assert (reply["neighbors"], reply.get("in-reply-to")) == (["cellar"], id_)
     asking.send({"event": "routing/neighbors", "to": other.routing_id, **given})
     asked = other.only_reply()
     assert asked["id"] == id_ or id_ is None

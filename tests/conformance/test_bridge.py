@@ -3,6 +3,7 @@
 import base64
 import json
 
+from bussrv import events as ev
 from bussrv.wire import spp
 from tests.conformance.support import provider
 from tests.formats.network import Member, Network, drain
@@ -57,6 +58,8 @@ def test_an_app_key_is_a_service_from_its_first_publish_until_its_lease_is_over(
     assert watcher.received() == []
     network.reactor.pump([10] * 6)
     assert watcher.received() == [spp.Removed("gauge")]
+    (gone,) = network.events(ev.ServiceUnregistered)
+    assert gone.reason == "lease-expired"
 
 
 @each_row(

@@ -107,7 +107,7 @@ def test_name_and_user_are_information_only(about: dict[str, Any]) -> None:
     assert passing(member, sender) == EVERYTHING
     (identified, _) = network.events(ev.SessionIdentified)
     known = {"name": identified.name, "user": identified.claimed}
-    assert identified.actor is None
+    assert (identified.actor, identified.vocabulary) == (None, "business")
     assert known == {"name": None, "user": None} | {key: each for key, each in about.items() if isinstance(each, str)}
 
 
@@ -161,6 +161,8 @@ def test_before_it_registered_a_client_is_not_served() -> None:
         stranger.send({"event": event, "name": "tv"})
     member.send({"event": "y"})
     assert (stranger.received(), member.names()) == ([], ["y"])
+    network.reactor.advance(30)
+    assert (stranger.connection.is_open, member.connection.is_open) == (False, True)
 
 
 # Services.
@@ -209,6 +211,7 @@ def test_closing_the_connection_unregisters() -> None:
     one.send({"event": "services/register", "name": "radio"})
     one.connection.close()
     assert list(network.registry.state.services) == ["tv"]
+    assert {event.reason for event in network.events(ev.ServiceUnregistered)} == {"client-closed"}
 
 
 @each_row(

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from bussrv import events as ev
 from bussrv.errors import REASONS
 from bussrv.settings import Settings
 from tests.conformance.support import (
@@ -263,18 +264,21 @@ MALFORMED = [
 def test_what_is_malformed_is_answered_with_one_error_and_the_connection_closed(
     vocabulary: str, joined: bool, data: bytes, reason: str, where: str
 ) -> None:
-    """The error says what was wrong and where; what comes behind it is not looked at."""
+    """The error says what was wrong and where. What came before is served, what comes after is not looked at."""
     network = Network(max_metadata=200, max_payload=100, max_nesting=8)
     member = join(network, vocabulary) if joined else unjoined(network, vocabulary)
     other = network.member()
     drain([member, other])
-    member.connection.send_bytes(data + b'{"event":"after"}\0')
-    error = member.only_reply()
+    member.connection.send_bytes(b'{"event":"before"}\0' + data + b'{"event":"after"}\0')
+    *before, error = member.heads()
+    assert len(before) == joined
     assert (error.pop("event"), error.pop("reason")) == ("error", reason)
     assert where in error.pop("message")
     assert error == {}
     assert not member.connection.is_open
-    assert other.names() == (["routing/disconnect"] if joined else [])
+    assert other.names() == (["before", "routing/disconnect"] if joined else [])
+    (closed,) = network.events(ev.SessionClosed)
+    assert (closed.reason, network.bus.counters[reason]) == (reason, 1)
 
 
 @both
@@ -306,7 +310,7 @@ def test_what_is_well_framed_but_wrong_is_answered_and_the_connection_lives_on(
     error = member.only_reply()
     assert list(error) == ["event", "in-reply-to", "reason", "message"]
     assert (error["event"], error["in-reply-to"], error["reason"]) == ("error", "1", reason)
-    assert " " in error["message"]
+    assert (list(fields)[-1] if reason == "bad-attribute" else " ") in error["message"]
     member.send({"event": "fine"})
     assert member.names() == ["fine"]
 
@@ -341,7 +345,8 @@ def test_a_strict_server_refuses_a_payload_without_a_type(vocabulary: str) -> No
     sender, receiver = join(network, vocabulary), network.member()
     drain([sender, receiver])
     sender.send({"id": "1"}, b"x")
-    assert (reasons(sender), receiver.received()) == (["missing-type"], [])
+    sender.send({"event": "services/request", "name": "tv", "id": "2"}, b"x")
+    assert (reasons(sender), receiver.received()) == (["missing-type"] * 2, [])
     sender.send({"event": "fine"})
     sender.send({"type": "a/b"}, b"x")
     assert receiver.names() == ["fine", "a/b"]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from bussrv import events as ev
 from tests.conformance.support import quiet_pair, reasons, unjoined
 from tests.formats.network import Member, Network, drain
 from tests.tables import each_row
@@ -49,6 +50,8 @@ def test_whoever_has_not_subscribed_within_30_seconds_is_closed() -> None:
     assert [each.connection.is_open for each in (silent, talking, wrong, member)] == [False, False, False, True]
     network.reactor.advance(1000)
     assert member.connection.is_open
+    assert [event.reason for event in network.events(ev.SessionClosed)] == ["subscribe-timeout"] * 3
+    assert network.bus.counters["subscribe-timeout"] == 3
 
 
 def test_a_newcomer_becomes_a_member_only_when_its_subscription_is_answered() -> None:
@@ -140,7 +143,7 @@ def test_the_receive_mode_is_all_when_there_is_none() -> None:
 
 
 def test_receive_mode_none_hears_its_own_subscription_reply_and_nothing_else() -> None:
-    """Not even answers, and nothing of other members."""
+    """Not even answers, and nothing of other members; it is served all the same."""
     network = Network()
     deaf = unjoined(network)
     deaf.send({"event": "routing/subscribe", "receive_mode": "none", "routing-ids": ["deaf"]})
@@ -149,8 +152,13 @@ def test_receive_mode_none_hears_its_own_subscription_reply_and_nothing_else() -
     other.send({"event": "x", "to": "deaf"})
     for event in ("ping", "services/register", "services/unregister", "services/discovery", "services/request"):
         deaf.send({"event": event, "name": "tv", "id": "1"})
+        assert list(network.registry.state.services) == (["tv"] if event == "services/register" else [])
     other.connection.close()
     assert deaf.received() == []
+    assert network.bus.counters["receive-none"] == 3
+    deaf.send({"event": "routing/subscribe"})
+    deaf.send({"event": "ping"})
+    assert deaf.names() == ["routing/subscribe/reply", "pong"]
 
 
 @each_row(
@@ -196,6 +204,8 @@ def test_subscribing_again_replaces_everything_that_was_said_before() -> None:
     member.send({"event": "routing/subscribe", "types": ["image/*"], "routing-ids": ["new"], "id": "2"})
     reply = member.heads()[-1]
     assert (reply["in-reply-to"], reply["routing-id"], reply["routing-ids"]) == ("2", member.routing_id, ["new"])
+    (removed,) = network.events(ev.SubscriptionRemoved)
+    assert removed.reason == "replaced"
     assert passing(network, member, sender) == EVENTS | {"png"}
     sender.send({"event": "x", "to": "old"})
     assert member.received() == []
@@ -253,15 +263,22 @@ def test_members_are_told_when_one_of_them_is_gone(end: str) -> None:
 
 
 @each_row(
-    ("announce", "told"),
-    [({}, True), ({"announce": "members"}, True), ({"announce": "servers"}, False), ({"announce": "off"}, False)],
+    ("announce", "members_told", "servers_told"),
+    [
+        ({}, True, True),
+        ({"announce": "members"}, True, True),
+        ({"announce": "servers"}, False, True),
+        ({"announce": "off"}, False, False),
+    ],
 )
-def test_announcing_may_be_limited(announce: dict[str, str], told: bool) -> None:
+def test_announcing_may_be_limited(announce: dict[str, str], members_told: bool, servers_told: bool) -> None:
     """Members are told of each other unless the operator says that only servers are, or nobody."""
     network = Network(**announce)
-    member = network.member()
+    member, server = network.member(), network.server()
+    drain([member, server])
     network.member().connection.close()
-    assert member.names() == (["routing/subscribe/notify", "routing/disconnect"] if told else [])
+    assert member.names() == (["routing/subscribe/notify", "routing/disconnect"] if members_told else [])
+    assert len(server.names()) == (2 if servers_told else 0)
 
 
 def test_a_refused_subscription_changes_nothing() -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from bussrv import events as ev
-from tests.conformance.support import provider, quiet_pair, reasons, unjoined
+from tests.conformance.support import VOCABULARIES, join, provider, quiet_pair, reasons, unjoined
 from tests.formats.network import Member, Network, drain
 from tests.tables import each_row
 
@@ -377,7 +377,10 @@ WORDS_OF_SERVERS = [
 @each_row("to", [False, True], ids=["to all", "to one"])
 def test_only_servers_say_what_members_believe_of_servers_and_of_each_other(event: str, to: bool) -> None:
     """In whatever case: many compare events without."""
-    for sender, receiver in (quiet_pair(Network()), quiet_pair(Network())[::-1]):
+    for vocabulary in VOCABULARIES:
+        network = Network()
+        sender, receiver = join(network, vocabulary), network.member()
+        drain([sender, receiver])
         sender.send({"event": event, "id": 1, **({"to": receiver.routing_id} if to else {})})
         assert (receiver.received(), reasons(sender)) == ([], ["reserved-event"])
 
@@ -400,7 +403,8 @@ def test_request_and_reply_keep_every_attribute_and_the_payload() -> None:
 
 @each_row("named", [True, False], ids=["by name", "all"])
 def test_discovery_is_answered_once_for_each_provider(named: bool) -> None:
-    """With the name, the provider's routing id and its wire format; whatever format it speaks."""
+    """With the name, the provider's routing id and its wire format; whatever format it speaks. A question about all is
+    routed as well: there may be services that do not register."""
     network = Network()
     one, two, office = provider(network, "tv"), provider(network, "tv"), network.business()
     office.send({"event": "services/register", "name": "tv"})
@@ -417,6 +421,7 @@ def test_discovery_is_answered_once_for_each_provider(named: bool) -> None:
         assert (gauge[0], gauge[2]) == ("gauge", "inbus")
         expected.add(gauge)
     assert (providers, len(found)) == (expected, len(expected))
+    assert ("services/discovery" in one.names()) == (not named)
 
 
 def test_services_that_do_not_register_may_answer_discovery_themselves() -> None:
@@ -435,7 +440,7 @@ def test_services_that_do_not_register_may_answer_discovery_themselves() -> None
 
 
 @each_row("to", [None, "hall", ["hall"]])
-@each_row("id_", [None, "p", 7])
+@each_row("id_", [None, "p", 7, True])
 def test_a_ping_is_answered_by_the_server(to: Any, id_: Any) -> None:
     """With its routing id, in reply to the ping; others hear nothing of it."""
     client, other = quiet_pair(Network())

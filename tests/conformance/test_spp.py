@@ -151,15 +151,19 @@ def test_subscribing_again_sends_the_snapshot_again() -> None:
     member.send({"type": "a/b"}, b"2")
     assert watcher.messages() == [b"1", b"1", b"1", b"2"]
     assert len([each for each in network.events(ev.SubscriptionAdded) if each.service == "tv"]) == 1
+    assert network.events(ev.SubscriptionRenewed) == []
 
 
 def test_several_services_are_subscribed_to_over_one_connection() -> None:
-    """Each update says which service it is of."""
+    """Each update says which service it is of; they keep their order, also when they come in one chunk."""
     network = Network()
     member, watcher = provider(network, "tv", "door"), subscribed(network, "tv", "door")
-    for name in ("tv", "door", "tv"):
+    names = ("tv", "door", "tv", "tv", "door")
+    for name in names:
         member.send({"type": "a/b", "sender": name}, name.encode())
-    assert watcher.received() == [Info(name, name.encode()) for name in ("tv", "door", "tv")]
+    assert watcher.received() == [Info(name, name.encode()) for name in names]
+    member.connection.send_bytes(b"".join(b'{"type":"a/b","sender":"%b"}\0' % name.encode() for name in names))
+    assert watcher.received() == [Info(name, b"") for name in names]
 
 
 def test_what_nobody_subscribed_to_is_not_sent() -> None:
@@ -315,19 +319,28 @@ def test_authentication_is_used_only_when_it_is_on() -> None:
     watcher.connection.send_bytes(spp.authenticate("ann", "x") + spp.other(32, b"\xff"))
     assert (watcher.received(), watcher.connection.is_open) == ([], True)
     assert network.events(ev.AuthSucceeded, ev.AuthFailed) == []
+    assert network.bus.counters == {"spp-ignored": 2}
 
 
 def test_until_a_client_is_accepted_it_can_do_nothing() -> None:
     """It is offered nothing, and what it subscribes to is journaled as refused; then it is offered everything."""
     network = guarded()
-    provider(network, "tv")
+    member = provider(network, "tv", "radio")
     watcher = network.watcher()
     provider(network, "door")
-    watcher.subscribe("tv")
+    member.send({"event": "services/unregister", "name": "radio"})
+    for name in ("tv", "never"):
+        watcher.subscribe(name)
+    watcher.unsubscribe("tv")
+    member.send({"type": "a/b"}, b"1")
     assert watcher.received() == []
-    assert refusals(network) == [("tv", "not-authenticated")]
+    assert refusals(network) == [("tv", "not-authenticated"), ("never", "not-authenticated")]
+    assert network.bus.counters["not-authenticated"] == 2
     watcher.connection.send_bytes(spp.authenticate("ann", "ann"))
     assert watcher.received()[1:] == [Offer("door"), Offer("tv")]
+    watcher.subscribe("tv")
+    member.send({"event": "services/unregister"})
+    assert watcher.received() == [Info("tv", b"1"), Removed("tv")]
 
 
 def test_who_was_accepted_and_who_was_not_is_journaled() -> None:
@@ -420,9 +433,9 @@ def test_bytes_behind_the_last_field_of_a_packet_are_skipped() -> None:
 
 
 def test_what_is_too_large_for_a_packet_is_not_sent_counted_and_logged_at_a_limited_rate() -> None:
-    """The client is sent what comes behind it; a line of the log says what was left out."""
+    """The client is sent what comes after it, others everything; a line of the log says what was left out."""
     network = Network(max_packet=20)
-    member, watcher = provider(network, "tv"), subscribed(network, "tv")
+    member, other, watcher = provider(network, "tv"), network.member(), subscribed(network, "tv")
     logged: list[Any] = []
     globalLogPublisher.addObserver(logged.append)
     for _ in range(100):
@@ -432,6 +445,7 @@ def test_what_is_too_large_for_a_packet_is_not_sent_counted_and_logged_at_a_limi
     globalLogPublisher.removeObserver(logged.append)
     member.send({"type": "a/b"}, b"x" * 10)
     assert watcher.received() == [Info("tv", b"x" * 10)]
+    assert len(other.received()) == 102
     assert network.bus.counters["packet-too-large"] == 101
     warnings = [each["suppressed"] for each in logged if each.get("service") == "tv"]
     assert warnings == [*[0] * LOG_BURST, 100 - LOG_BURST]
@@ -490,6 +504,7 @@ def test_slow_clients_may_be_coalesced_to_the_newest_state_of_each_service() -> 
             member.send({"type": "a/b", "sender": "tv"}, b"%d" % number)
         member.send({"type": "a/b", "sender": "door"}, b"x")
         member.send({"event": "services/unregister"})
+        assert slow.received() == []
         slow.connection.protocol.link.resumeProducing()
         every = [Info("tv", b"0"), Info("tv", b"1"), Info("tv", b"2")]
         behind = [Info("door", b"x"), Removed("door"), Removed("tv")]

@@ -95,62 +95,6 @@ def test_the_whole_matrix(source: str, to: str, kind: str) -> None:
         assert network.bus.counters["datagram-too-large"] == 1
 
 
-def test_what_no_datagram_can_carry_reaches_the_others() -> None:
-    network = Network()
-    member = network.member()
-    publish = publisher(network, "objects")
-    network.udp.subscribe("tv")
-    publish("a/b", PAYLOADS["60 KB of bytes"][1])
-    assert network.udp.taken() == []
-    assert PAYLOADS["60 KB of bytes"][1] in [payload for _, payload in member.received()]
-
-
-def test_an_inbus_publication_is_an_object_of_the_network() -> None:
-    network = Network()
-    member = network.member()
-    network.udp.publish("gauge", b"21.5", app_type=7)
-    ((fields, payload),) = member.received()
-    route = fields.pop("route")
-    identifier = fields.pop("id")
-    assert fields == {"type": "text/plain; charset=UTF-8", "size": 4, "sender": "gauge", "app-type": 7}
-    assert (payload, len(route), route[1]) == (b"21.5", 2, "hall")
-    assert identifier
-
-
-def test_app_type_and_content_type_cross_the_bridge() -> None:
-    network = Network()
-    member = network.member()
-    member.send({"event": "services/register", "name": "tv"})
-    network.udp.subscribe("tv", version=2)
-    for app_type, seen in ((17, 17), ("x", 1), (None, 1), (True, 1), (2**70, 1)):
-        member.send({"type": "text/plain", "app-type": app_type}, b"x")
-        ((datagram, address),) = network.udp.taken()
-        assert (json.loads(datagram)["application"], address) == (["tv", seen], ("10.0.0.2", 5000))
-        assert json.loads(datagram)["address"] == ["", 0]
-
-
-def test_what_is_meant_for_somebody_and_what_is_no_content_is_no_publication() -> None:
-    network = Network()
-    member = network.member()
-    member.send({"event": "services/register", "name": "tv"})
-    watcher = network.watcher()
-    watcher.subscribe("tv")
-    watcher.received()
-    member.send({"type": "a/b", "to": member.routing_id}, b"secret")
-    member.send({"type": "a/b", "sender": "somebody else"}, b"x")
-    member.send({"event": "services/reply", "type": "a/b"}, b"x")
-    member.send({"event": "routing/x", "type": "a/b"}, b"x")
-    member.send({"event": "bare"})
-    assert watcher.received() == []
-    member.send({"event": "alarm", "type": "a/b"}, b"ring")
-    member.send({"sender": "tv"}, b"no type")
-    assert watcher.messages() == [b"ring", b"no type"]
-    member.send({"event": "services/register", "name": "radio"})
-    member.send({"type": "a/b"}, b"of which service?")
-    member.send({"type": "a/b", "sender": "tv"}, b"of tv")
-    assert watcher.messages() == [b"of tv"]
-
-
 def test_order_is_kept_for_each_publisher_and_service() -> None:
     network = Network()
     member = network.member(receive_mode="none")

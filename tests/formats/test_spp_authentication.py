@@ -22,7 +22,7 @@ from bussrv.formats.verified_secrets import KEPT
 from bussrv.interfaces import IAuthenticator
 from bussrv.settings import Settings
 from bussrv.wire import spp
-from bussrv.wire.spp import Info, Offer, Other, Removed
+from bussrv.wire.spp import Info, Offer, Other
 from tests.formats.network import Network, Watcher
 from tests.formats.test_spp import service
 from tests.tables import each_row
@@ -62,49 +62,6 @@ def log_in(watcher: Watcher, secret: str = "s3cret", user: str = "ann") -> None:
 @each_row("authenticator", [Held(), UserList(USERS, at_once, Clock())], ids=lambda each: type(each).__name__)
 def test_authenticators_are_ones(authenticator: IAuthenticator) -> None:
     assert verifyObject(IAuthenticator, authenticator)
-
-
-def test_without_a_list_of_users_authentication_is_ignored_and_counted() -> None:
-    network = Network()
-    service(network, "tv")
-    watcher = network.watcher()
-    log_in(watcher)
-    watcher.connection.send_bytes(spp.other(32, b"\0\0\0\2a"))
-    assert watcher.received() == [Offer("tv")]
-    assert network.bus.counters["spp-ignored"] == 2
-
-
-def test_a_client_is_offered_nothing_until_it_said_who_it_is() -> None:
-    network = guarded()
-    member = service(network, "tv", "door")
-    watcher = network.watcher()
-    member.send({"event": "services/unregister", "name": "door"})
-    member.send({"event": "services/register", "name": "radio"})
-    assert watcher.received() == []
-    log_in(watcher)
-    assert watcher.received() == [ACCEPTED, Offer("radio"), Offer("tv")]
-    member.send({"event": "services/unregister"})
-    assert watcher.received() == [Removed("radio"), Removed("tv")]
-
-
-def test_nobody_subscribes_before_and_that_is_written_down() -> None:
-    network = guarded()
-    member = service(network, "tv")
-    watcher = network.watcher()
-    watcher.subscribe("tv")
-    watcher.subscribe("never")
-    watcher.unsubscribe("tv")
-    member.send({"type": "a/b"}, b"1")
-    assert watcher.received() == []
-    refused = network.events(ev.SubscriptionRefused)
-    assert [(each.service, each.reason) for each in refused] == [
-        ("tv", "not-authenticated"),
-        ("never", "not-authenticated"),
-    ]
-    assert network.bus.counters["not-authenticated"] == 2
-    log_in(watcher)
-    watcher.subscribe("tv")
-    assert watcher.received() == [ACCEPTED, Offer("tv"), Info("tv", b"1")]
 
 
 def test_the_journal_says_who_it_was_and_never_the_secret() -> None:

@@ -31,21 +31,6 @@ def packets(*each: bytes) -> Bundle:
     return Bundle(each)
 
 
-def test_of_each_service_only_the_newest_state_waits() -> None:
-    network = Network(slow_spp="coalesce")
-    member = service(network, "tv", "door")
-    fast, slow = network.watcher(), slow_watcher(network, "tv", "door")
-    fast.subscribe("tv")
-    fast.received()
-    for number in range(5):
-        member.send({"type": "a/b", "sender": "tv"}, b"%d" % number)
-        member.send({"type": "a/b", "sender": "door"}, b"%d" % number)
-    assert slow.received() == []
-    assert drained(slow) == [Info("tv", b"4"), Info("door", b"4")]
-    assert fast.messages() == [b"%d" % number for number in range(5)]
-    assert network.bus.counters["spp-coalesced"] == 8
-
-
 def test_one_chunk_of_many_updates_is_coalesced_too() -> None:
     network = Network(slow_spp="coalesce")
     member = service(network, "tv")
@@ -62,15 +47,6 @@ def test_a_client_that_is_not_slow_misses_nothing() -> None:
     member.connection.send_bytes(b'{"type":"a/b","size":1}\x000{"type":"a/b","size":1}\x001')
     assert slow.messages() == [b"0", b"1"]
     assert network.bus.counters["spp-coalesced"] == 0
-
-
-def test_it_is_off_unless_asked_for() -> None:
-    network = Network()
-    member = service(network, "tv")
-    slow = slow_watcher(network, "tv")
-    for number in range(3):
-        member.send({"type": "a/b"}, b"%d" % number)
-    assert drained(slow) == [Info("tv", b"%d" % number) for number in range(3)]
 
 
 def test_offers_and_removals_stay_and_so_does_what_came_before_and_behind_them() -> None:
