@@ -1,4 +1,4 @@
-"""Linked servers as users run them: processes, sockets, and whatever way they are linked in."""
+"""Linked servers as users run them: processes and sockets. Many more topologies, in memory: tests/links."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -12,16 +12,17 @@ from bussrv.client.objects import Object
 from bussrv.client.spp import SppClient
 from bussrv.wire import spp
 from tests.end_to_end.linked import LinkedServers, Member, assert_journal_is_closed, tracebacks
+from tests.size import further
 
 TOPOLOGIES = {
-    "triangle": ("ab", "bc", "ca"),
     "diamond": ("ab", "ac", "bd", "cd"),
+    "triangle": ("ab", "bc", "ca"),
     "ring": ("ab", "bc", "cd", "de", "ea"),
 }
 COUNT = 200
 
 
-@pytest.fixture(scope="module", params=sorted(TOPOLOGIES))
+@pytest.fixture(scope="module", params=further(TOPOLOGIES))
 def network(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LinkedServers]:
     """Linked servers, shared by the tests of this file; at the end they are stopped, and have to have been well."""
     with LinkedServers(tmp_path_factory.mktemp(request.param), TOPOLOGIES[request.param]) as servers:
