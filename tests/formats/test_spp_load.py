@@ -8,13 +8,14 @@ from collections import Counter
 from bussrv.wire import inbus, spp
 from bussrv.wire.objects import encode
 from tests.formats.network import DatagramPort, Member, Network, Watcher
+from tests.size import sized
 
 WATCHERS = 200
 STALLING = 50
 """How many of the watchers read nothing for a while, again and again."""
 
 SUBSCRIBERS = 200
-PUBLICATIONS = 10_000
+PUBLICATIONS = 1000 * sized(10)
 CHUNK = 100
 """How many publications come in one piece."""
 

@@ -39,8 +39,6 @@ def test_each_hash_has_its_own_salt_and_costs_something() -> None:
     one, two = hash_secret(b"same"), hash_secret(b"same")
     assert one.salt != two.salt
     assert (one.cost, one.block_size, one.parallelism) == (1 << 15, 8, 3)
-    assert one.matches(b"same")
-    assert not one.matches(b"other")
     assert not NOBODY.matches(b"")
 
 
