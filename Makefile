@@ -16,6 +16,7 @@ RUN := $(VENV)/.installed-run
 AUDIT := $(VENV)/.installed-audit
 DOCS := $(VENV)/.installed-docs
 DEV := $(VENV)/.installed-dev
+FUZZ := $(VENV)/.installed-fuzz
 
 # A virtual environment holds its own place in its scripts, so it is made again when the directory was moved or copied; also
 # when its interpreter is gone, or is not the version of the PYTHON that is asked for.
@@ -33,7 +34,7 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help run demo check test test-full lint types bench bench-full docs clean java always
+.PHONY: help run demo check test test-full fuzz lint types bench bench-full docs clean java always
 
 help: ## say what there is (what `make` alone does)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s  %s\n", $$1, $$2 }' Makefile
@@ -55,9 +56,12 @@ test: java $(DEV) ## run every test, the dearest at a third of their size (needs
 	$(BIN)/python -m pytest $(ARGS)
 
 # TEST_SIZE: see tests/size.py.
-test-full: java $(DEV) ## the same at full size with other drawn examples each time, and the tests of bench
+test-full: java $(DEV) $(FUZZ) ## the same at full size with other drawn examples each time, and the tests of bench
 	TEST_SIZE=full HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-random} \
 		$(BIN)/python -m pytest -m '' -o testpaths='tests bench' $(ARGS)
+
+fuzz: $(FUZZ) ## fuzz every parser for ten minutes, an hour in all, and keep what is new
+	$(BIN)/python -m tests.fuzz $(or $(ARGS),all --seconds 600 --keep)
 
 lint: $(DEV) ## check style and formatting
 	$(BIN)/ruff check .
@@ -127,3 +131,6 @@ $(DOCS): $(MADE) setup.py pyproject.toml
 
 $(DEV): $(MADE) setup.py pyproject.toml
 	$(call install,[dev],$(RUN) $(AUDIT) $(DOCS) $(DEV))
+
+$(FUZZ): $(MADE) setup.py pyproject.toml
+	$(call install,[fuzz],$(RUN) $(FUZZ))

@@ -74,7 +74,7 @@ def manager(tmp_path: Path) -> Iterator[socket.socket]:
 
 def test_the_service_manager_is_told(start: Start, manager: socket.socket) -> None:
     address = manager.getsockname()
-    server = start(NOTIFY_SOCKET=address, WATCHDOG_USEC="100000")
+    server = start(NOTIFY_SOCKET=address, WATCHDOG_USEC="400000")
     assert [manager.recv(100) for _ in range(4)] == [b"READY=1", *[b"WATCHDOG=1"] * 3]
     assert server.stop(signal.SIGTERM) == 0
     manager.setblocking(False)

@@ -1,0 +1,134 @@
+"""What is fuzzed: parsers of what strangers send, and of files. Each target takes any bytes; an exception is a fault.
+
+A target also holds a fast path against a slow one, or chunks against the whole, so that a wrong answer is a fault, too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from bussrv.errors import RemoteProtocolError
+from bussrv.formats.spp_users import check_user, parse_hash, user_line
+from bussrv.journal.evidence.lines import LineJudge
+from bussrv.journal.evidence.manifest import EntryJudge
+from bussrv.wire import inbus as inbus_wire
+from bussrv.wire import spp as spp_wire
+from bussrv.wire.objects import BusObject, ObjectReader
+
+ROOT = Path(__file__).parents[2]
+VECTORS = ROOT / "tests/vectors"
+JOURNAL = ROOT / "docs/reference/journal-format/whole"
+
+Target = Callable[[bytes], None]
+
+
+def chunks(data: bytes) -> tuple[list[bytes], bytes]:
+    """What the first byte says: the rest in chunks of so many bytes, and the rest."""
+    size, rest = (data[0] or 1, data[1:]) if data else (1, b"")
+    return [rest[begin : begin + size] for begin in range(0, len(rest), size)], rest
+
+
+def read(reader: Any, pieces: list[bytes]) -> list[object]:
+    """The events of a stream, and the reason why it ended early, if it did."""
+    events: list[object] = []
+    for piece in pieces:
+        reader.feed(piece)
+        try:
+            while (event := reader.next_event()) is not None:
+                events.append(event)
+        except RemoteProtocolError as error:
+            return [*events, (error.reason, error.message)]
+    return events
+
+
+class _OneByOne(ObjectReader):
+    """Reads no object ahead."""
+
+    def batch(self) -> Iterator[BusObject]:
+        return iter(())
+
+
+def objects(data: bytes) -> None:
+    """Objects, in chunks, as a whole and one by one."""
+    pieces, rest = chunks(data)
+    limits = {"max_metadata": 2000, "max_payload": 500, "max_nesting": 8}
+    whole = read(ObjectReader(**limits), [rest])
+    assert read(ObjectReader(**limits), pieces) == whole
+    assert read(_OneByOne(**limits), [rest]) == whole
+    for event in whole:
+        if isinstance(event, BusObject):
+            assert isinstance(event.fields(), dict)
+
+
+def spp(data: bytes) -> None:
+    """Packets of SPP, in chunks and as a whole, of clients and of servers."""
+    pieces, rest = chunks(data)
+    for side in ("client", "server"):
+        whole = read(spp_wire.SppReader(side, 1000), [rest])
+        assert read(spp_wire.SppReader(side, 1000), pieces) == whole
+    with suppress(RemoteProtocolError):
+        spp_wire.credentials(rest)
+    with suppress(RemoteProtocolError):
+        spp_wire.auth_code(rest)
+
+
+def inbus(data: bytes) -> None:
+    """Datagrams of Inbus: the fast reader takes nothing that the exact one reads otherwise."""
+    fast = inbus_wire._decode_fast(data)
+    try:
+        exact = inbus_wire._decode_exactly(data)
+    except RemoteProtocolError:
+        assert fast is None
+        return
+    assert fast in (None, exact)
+    assert inbus_wire.decode(inbus_wire.encode(exact)) == exact
+
+
+def users(data: bytes) -> None:
+    """Lines of the file of users."""
+    user, _, text = data.decode(errors="replace").rpartition(":")
+    try:
+        check_user(user)
+        parsed = parse_hash(text)
+    except ValueError:
+        return
+    assert parse_hash(str(parsed)) == parsed
+
+
+def journal(data: bytes) -> None:
+    """Lines of a segment: sound records are judged on a short path, with the same outcome."""
+    quick, slow = LineJudge(1), LineJudge(1)
+    for line in data.split(b"\n"):
+        quick.pass_line(line)
+        slow._server = None
+        slow.pass_line(line)
+    assert quick.end() == slow.end()
+    assert list(quick.numbers.findings()) == list(slow.numbers.findings())
+
+
+def manifest(data: bytes) -> None:
+    """Lines of a manifest."""
+    judge = EntryJudge(None)
+    for line in data.split(b"\n"):
+        judge.pass_line(line)
+    judge.end()
+
+
+TARGETS: dict[str, Target] = {each.__name__: each for each in (objects, spp, inbus, users, journal, manifest)}
+
+
+def seeds(name: str) -> list[bytes]:
+    """Inputs to begin with, most of them accepted."""
+    if name in ("journal", "manifest"):
+        pattern = "*.jsonl" if name == "journal" else "manifest"
+        return [b"\n".join(path.read_bytes().split(b"\n")[:12]) for path in sorted(JOURNAL.glob(pattern))]
+    if name == "users":
+        return [user_line("ann", b"secret").encode(), b"#", b"ann:scrypt$2$1$1$c2FsdA==$" + b"A" * 43 + b"="]
+    vectors = json.loads((VECTORS / f"{name}.json").read_text(encoding="utf-8"))["vectors"]
+    short = [each for each in vectors if "text_parts" not in each]
+    whole = [bytes.fromhex(each["hex"]) if "hex" in each else each["text"].encode() for each in short]
+    return whole if name == "inbus" else [b"\0" + each for each in whole]
