@@ -181,7 +181,17 @@ class LinkDown(Event, frozen=True, tag="link.down"):
 
 
 class ConfigReloaded(Event, frozen=True, tag="config.reloaded"):
-    """The configuration was read again."""
+    """The configuration was read again, and is in effect. ``changed`` has the names of the options that changed."""
+
+    changed: tuple[str, ...] = ()
+
+
+class ConfigReloadFailed(Event, frozen=True, tag="config.reload-failed"):
+    """The configuration was read again, and cannot be used: nothing changed. ``message`` says why."""
+
+    OUTCOME = "failed"
+
+    message: str
 
 
 class JournalDegraded(Event, frozen=True, tag="journal.degraded"):
@@ -251,6 +261,7 @@ AnyEvent = (
     | LinkUp
     | LinkDown
     | ConfigReloaded
+    | ConfigReloadFailed
     | JournalDegraded
     | JournalRestored
     | JournalSalvaged

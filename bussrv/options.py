@@ -311,8 +311,8 @@ class Option:
     :ivar default: the setting if no source sets it.
     :ivar unset: the default in words, for a default that no value stands for.
     :ivar example: a value for the sample file, if no value stands for the default.
-    :ivar reloadable: whether a running server could take another value: no port, socket or file of the journal was
-        opened with the old one. The server of today reads its options at the start only.
+    :ivar reloadable: whether a running server takes another value when it reads its configuration again. Then no part
+        keeps a copy of the old one, or the part is in :attr:`bussrv.bus.interfaces.IBus.reloadables`.
     :ivar in_file: whether the configuration file may set it.
     """
 

@@ -19,6 +19,7 @@ from bussrv.options import (
     Kind,
     Network,
     Whole,
+    rows,
 )
 from bussrv.values import shown
 
@@ -61,7 +62,10 @@ class SlowPolicy(Kind[Any]):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """Limits and policies, each declared as a row of the table of options."""
+    """Limits and policies, each declared as a row of the table of options.
+
+    All parts of a server hold the same object. Only :meth:`reload` changes it.
+    """
 
     max_sessions: int = SESSIONS.count(
         50_000,
@@ -120,6 +124,7 @@ class Settings:
         0.002,
         "Seconds that one session is served before others get their turn. A session that needs longer is served on "
         "after the others, and counted as `slice-over`. A connection is read 64 KiB at a time.",
+        reloadable=False,
     )
     listen_backlog: int = SESSIONS.option(
         Whole(most=MAX_BACKLOG),
@@ -132,16 +137,19 @@ class Settings:
         64 << 10,
         "Bytes of an object's metadata. A client that sends more gets the error `metadata-too-large` and is "
         "disconnected.",
+        reloadable=False,
     )
     max_payload: int = OBJECTS.size(
         16 << 20,
         "Bytes of an object's payload. A client that sends more gets the error `payload-too-large` and is "
         "disconnected.",
+        reloadable=False,
     )
     max_nesting: int = OBJECTS.count(
         64,
         "Levels that metadata may nest. A client that sends more gets the error `nesting-too-deep` and is "
         "disconnected.",
+        reloadable=False,
     )
     strict: bool = OBJECTS.option(
         FLAG,
@@ -153,6 +161,7 @@ class Settings:
         "members",
         "Whom the server tells that members join and leave: `members` and linked servers, linked `servers` only, or "
         "nobody (`off`).",
+        reloadable=False,
     )
     max_services: int = OBJECTS.count(
         10_000,
@@ -195,6 +204,7 @@ class Settings:
     max_outbound: int = MEMORY.size(
         16 << 20,
         "Bytes that may wait for one client. Beyond it that client is disconnected, `slow-consumer`.",
+        reloadable=False,
     )
     max_outbound_total: int = MEMORY.size(
         256 << 20,
@@ -282,6 +292,7 @@ class Settings:
         "Seconds that an Inbus subscriber or publisher may be silent. Then its subscription or service ends, "
         "`lease-expired`. If its machine reports that the port is closed, the lease is cut to 30 seconds, "
         "`inbus-unreachable`. 0: no lease ends.",
+        reloadable=False,
     )
     inbus_max_rate: int = INBUS.count(
         10_000,
@@ -315,6 +326,7 @@ class Settings:
         1 << 20,
         "Bytes of an SPP packet without its header. A client that sends more is disconnected, `packet-too-large`. A "
         "larger update is not sent to SPP clients.",
+        reloadable=False,
     )
     slow_spp: SlowSpp = SPP.option(
         SlowPolicy("spp", get_args(SlowSpp)),
@@ -322,6 +334,7 @@ class Settings:
         "The policy for SPP clients that read slowly. With `spp=disconnect` every update waits for the client, until "
         "`--max-outbound` disconnects it. With `spp=coalesce` only the newest state of each service waits.",
         name="slow",
+        reloadable=False,
     )
     spp_max_silent: int = SPP.count(
         2_000,
@@ -346,29 +359,41 @@ class Settings:
         10,
         "Records a second of one kind that refusals and limits of one address (IPv6: of one /64 network) may write to "
         "the journal, after a burst of 5 seconds' worth. Further ones are counted in `suppressed` of the next record.",
+        reloadable=False,
     )
     stranger_total_rate: int = REFUSALS.count(
         50,
         "Records a second of one kind that refusals and limits of all addresses together may write to the journal, "
         "after a burst of 10 seconds' worth. Further ones are counted in `suppressed` of the next record.",
+        reloadable=False,
     )
     journal_session_rate: int = BUDGET.size(
         64 << 10,
         "Bytes of journal a second that the changes of one session, or of all sessions of one address (IPv6: of one "
         "/64 network), may cause after the burst. Further changes wait, `journal-paused`.",
+        reloadable=False,
     )
     journal_session_burst: int = BUDGET.size(
         32 << 20,
         "Bytes of journal that the changes of one session, or of all sessions of one address, may cause at once. "
         "After that `--journal-session-rate` limits them.",
+        reloadable=False,
     )
     journal_total_rate: int = BUDGET.size(
         1 << 20,
         "Bytes of journal a second that the changes of all sessions that did not authenticate may cause together after "
         "the burst. Further changes wait, `journal-paused`.",
+        reloadable=False,
     )
     journal_total_burst: int = BUDGET.size(
         256 << 20,
         "Bytes of journal that the changes of all sessions that did not authenticate may cause together at once. After "
         "that `--journal-total-rate` limits them.",
+        reloadable=False,
     )
+
+    def reload(self, new: Settings) -> None:
+        """Take the values of the options that a running server can change from another object, all at once."""
+        for each in rows(type(self)):
+            if each.reloadable:
+                object.__setattr__(self, each.sets, getattr(new, each.sets))

@@ -25,24 +25,12 @@ INBUS = "inbus"
 class Budget:
     """Sessions that are counted together.
 
-    :param limits: the options of its limits: to all sessions, and to those of one address.
-    :param most: most sessions.
-    :param most_per_address: most sessions of one address.
+    :param prefix: begins the options of its limits.
     """
 
-    def __init__(
-        self,
-        limits: tuple[str, str],
-        most: int,
-        most_per_address: int,
-        settings: Settings,
-        seconds: Callable[[], float],
-    ) -> None:
-        self._limit, self._limit_per_address = limits
-        self._most = most
-        self._most_per_address = most_per_address
-        self._trusted = settings.trusted_network
-        self._most_connects = settings.max_connects
+    def __init__(self, prefix: str, settings: Settings, seconds: Callable[[], float]) -> None:
+        self._prefix = prefix
+        self._settings = settings
         self._connects = Throttle(settings.max_connects, settings.max_connects_burst, seconds)
         self._keys: dict[str, str] = {}
         self._by_key: Counter[str] = Counter()
@@ -53,16 +41,27 @@ class Budget:
 
         :raises OverLimit: ``too-many-sessions`` or ``too-many-connects``.
         """
-        if len(self._keys) >= self._most:
-            raise _too_many("too-many-sessions", "sessions", self._limit, self._most)
-        if is_exempt(peer, self._trusted):
+        settings = self._settings
+        most = self._most("max-sessions")
+        if len(self._keys) >= most:
+            raise _too_many("too-many-sessions", "sessions", f"{self._prefix}max-sessions", most)
+        if is_exempt(peer, settings.trusted_network):
             return
-        key, most = address_key(peer), self._most_per_address
+        key, most = address_key(peer), self._most("max-sessions-per-address")
         if self._by_key[key] >= most:
-            raise _too_many("too-many-sessions", f"sessions from {key}", self._limit_per_address, most)
+            limit = f"{self._prefix}max-sessions-per-address"
+            raise _too_many("too-many-sessions", f"sessions from {key}", limit, most)
         if self._connects.admit(key) is None:
-            most = self._most_connects
+            most = settings.max_connects
             raise _too_many("too-many-connects", f"new sessions a second from {key}", "max-connects", most)
+
+    def _most(self, limit: str) -> int:
+        most: int = getattr(self._settings, f"{self._prefix}{limit}".replace("-", "_"))
+        return most
+
+    def copy_limits(self) -> None:
+        """Take the limits of the settings again."""
+        self._connects.limit(self._settings.max_connects, self._settings.max_connects_burst)
 
     def entered(self, session_id: str, peer: str) -> None:
         """A session was opened."""
@@ -98,15 +97,16 @@ class Admission:
     """
 
     def __init__(self, registry: IRegistry, settings: Settings, seconds: Callable[[], float]) -> None:
-        most, per_address = settings.inbus_max_sessions, settings.inbus_max_sessions_per_address
-        limits = "inbus-max-sessions", "inbus-max-sessions-per-address"
-        self._inbus = Budget(limits, most, per_address, settings, seconds)
-        most, per_address = settings.max_sessions, settings.max_sessions_per_address
-        limits = "max-sessions", "max-sessions-per-address"
-        self._connections = Budget(limits, most, per_address, settings, seconds)
+        self._inbus = Budget("inbus-", settings, seconds)
+        self._connections = Budget("", settings, seconds)
         for session in registry.state.sessions.values():
             if session.home is None:
                 self._budget(session.protocol).entered(session.id, session.peer)
+
+    def copy_limits(self) -> None:
+        """Take the limits of the settings again."""
+        for each in (self._inbus, self._connections):
+            each.copy_limits()
 
     def check(self, protocol: str, peer: str) -> None:
         """Check that one more session of a wire format may be opened from an address.

@@ -19,6 +19,7 @@ from bussrv.bus.failures import FailedEncodings
 from bussrv.bus.interest import Kind, kind_of, kind_of_content
 from bussrv.bus.interfaces import IBus, IReloadable, ISessionLink
 from bussrv.bus.last_values import LastValues
+from bussrv.bus.limits import CopiedLimits
 from bussrv.bus.links import Links
 from bussrv.bus.outgoing import Bundle, Delivery
 from bussrv.bus.publishing import Publisher
@@ -89,18 +90,18 @@ class Bus:
             reactor,
         )
         most, of_one, seconds = settings.max_requests, settings.max_requests_per_asker, settings.request_timeout
-        requests = OpenRequests(lambda: clock.mono() / 1_000_000, most, of_one, seconds, new_id)
+        self._requests = requests = OpenRequests(lambda: clock.mono() / 1_000_000, most, of_one, seconds, new_id)
         recipients = Recipients(registry, server_id, self._receivers, self._fanout, self.links, self.counters)
         self._router = Router(registry, self._receivers, recipients, self.links, requests, self.counters)
         publisher = Publisher(self._receivers, self._fanout, self._last_values, self._to_subscribers)
         longest = wire.max_relayed(settings.max_metadata)
         self._batches = Batches(self._receivers, self._fanout, self.links, publisher, new_id, longest)
-        seen = Seen(settings.max_seen)
+        self._seen = seen = Seen(settings.max_seen)
         self._relay = Relay(
             self.links, self._batches, seen, self.counters, self._deliver_relayed, server_id, longest, new_id
         )
         self.streams = Streams(settings, reactor)
-        self.reloadables: list[IReloadable] = []
+        self.reloadables: list[IReloadable] = [CopiedLimits(self._copy_limits)]
         self._turns = Turns(self._fanout.flush, reactor)
         self._directory = Directory(registry)
         self._admission = Admission(registry, settings, reactor.seconds)
@@ -109,6 +110,15 @@ class Bus:
         registry.observe(self._admission)
         registry.observe(self)
         registry.observe(self.links)
+
+    def _copy_limits(self) -> None:
+        settings = self.settings
+        self._admission.copy_limits()
+        self._last_values.limit(settings.max_last_values, settings.max_last_value)
+        self._requests.limit(settings.max_requests, settings.max_requests_per_asker, settings.request_timeout)
+        self._seen.capacity = settings.max_seen
+        self.streams.inbound.most = settings.max_inbound_total
+        self.streams.outbound.most = settings.max_outbound_total
 
     # Sessions.
 

@@ -230,7 +230,7 @@ class IReloadable(Interface):
     def prepare() -> Callable[[], None]:
         """Read and check all of it. Nothing changes yet.
 
-        :returns: puts it into effect; cannot fail.
+        :returns: puts it into effect; cannot fail. It is called when :attr:`IBus.settings` has its new values.
         :raises bussrv.errors.ConfigError: names the file and what is wrong with it.
         """
 

@@ -15,8 +15,7 @@ class LastValues:
     """
 
     def __init__(self, max_bytes: int, max_value: int, counters: Counter[str]) -> None:
-        self._max_bytes = max_bytes
-        self._max_value = max_value
+        self.limit(max_bytes, max_value)
         self._counters = counters
         self._values: OrderedDict[str, bytes] = OrderedDict()
         self._size = 0
@@ -24,6 +23,11 @@ class LastValues:
     def __len__(self) -> int:
         """How many bytes are kept."""
         return self._size
+
+    def limit(self, max_bytes: int, max_value: int) -> None:
+        """Have other limits for the payloads from now on."""
+        self._max_bytes = max_bytes
+        self._max_value = max_value
 
     def put(self, service: str, payload: bytes) -> None:
         """Remember the newest payload of a service."""

@@ -42,9 +42,7 @@ class OpenRequests:
         self, seconds: Callable[[], float], most: int, most_of_one: int, max_age: float, new_id: Callable[[], str]
     ) -> None:
         self._seconds = seconds
-        self._most = most
-        self._most_of_one = most_of_one
-        self._max_age = max_age
+        self.limit(most, most_of_one, max_age)
         self._new_id = new_id
         self._suffix = 0
         self._size = 0
@@ -57,6 +55,12 @@ class OpenRequests:
         self._over: dict[str, dict[str, dict[str, Ask]]] = {}
         self._same: dict[tuple[str, str], Counter[str]] = {}
         self._doomed: deque[Ask] = deque()
+
+    def limit(self, most: int, most_of_one: int, max_age: float) -> None:
+        """Have other limits from now on. The age counts for requests that are open, too."""
+        self._most = most
+        self._most_of_one = most_of_one
+        self._max_age = max_age
 
     def __len__(self) -> int:
         """How many requests the open ones count as."""

@@ -21,11 +21,11 @@ def _keys(origin: int, object_ids: Iterable[Any]) -> list[int]:
 class Seen:
     """The newest objects, by origin and id. Ids alone are not unique: many clients count from 1.
 
-    :param capacity: how many are remembered; the oldest are forgotten first.
+    :ivar capacity: how many are remembered; the oldest are forgotten first.
     """
 
     def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
+        self.capacity = capacity
         # Hashes (SipHash for text) instead of the ids: two of the newest 131,072 are equal once in 10^9 runs.
         self._known: set[int] = set()
         self._order: deque[int] = deque()
@@ -63,6 +63,6 @@ class Seen:
         return [obj for obj, key in zip(objs, keys, strict=True) if self._add(key)]
 
     def _forget_oldest(self) -> None:
-        over = len(self._order) - self._capacity
+        over = len(self._order) - self.capacity
         if over > 0:
             self._known.difference_update([self._order.popleft() for _ in range(over)])

@@ -20,6 +20,7 @@ from bussrv.formats.endpoint_parts import take_apart
 from bussrv.formats.links import ServerLink
 from bussrv.formats.objects import ObjectsProtocol
 from bussrv.formats.stream import StreamFactory
+from bussrv.formats.tls import forget_certificates, keep_certificates
 from bussrv.formats.tls_dialing import TlsLink
 from bussrv.values import shown
 from bussrv.wire.objects import BadObject, BusObject
@@ -112,23 +113,26 @@ def parse_link(description: str, bus: IBus, reactor: Any) -> Any:
 class LinkDialer(Service):
     """Keeps a link to another server up; the delay between attempts grows, up to ``--max-link-delay``, and is jittered.
 
-    :param name: what the log calls it.
+    :param description: what the log calls it.
     :param endpoint: where the other server is: a client endpoint of Twisted.
+    :ivar certificates: what it needs for TLS; ``None``: it has no TLS.
     """
 
-    def __init__(self, name: str, endpoint: Any, bus: IBus, reactor: Any) -> None:
-        self._name = name
+    def __init__(self, description: str, endpoint: Any, bus: IBus, reactor: Any) -> None:
+        self.description = description
         self._endpoint = endpoint
+        self.certificates = endpoint.certificates if isinstance(endpoint, TlsLink) else None
         self._bus = bus
         self._reactor = reactor
         self._factory = StreamFactory(DialedProtocol, bus, reactor)
-        self._delay = backoffPolicy(FIRST_DELAY, bus.settings.max_link_delay, GROWTH)
         self._server_id = ""
         self._dialing: Deferred[None] = succeed(None)
 
     def startService(self) -> None:
         """Dial."""
         super().startService()
+        if self.certificates is not None:
+            keep_certificates(self._bus, self.certificates)
         self._dialing = Deferred.fromCoroutine(self._keep_dialing())
         self._dialing.addErrback(lambda failure: failure.trap(CancelledError))
 
@@ -138,8 +142,8 @@ class LinkDialer(Service):
             # The other server may have dialed this one.
             await self._bus.links.lost(self._server_id)
             attempts = 0 if await self._link() else attempts + 1
-            delay = self._delay(attempts)
-            log.info("link {name}: dialing again in {delay:.1f} s", name=self._name, delay=delay)
+            delay = backoffPolicy(FIRST_DELAY, self._bus.settings.max_link_delay, GROWTH)(attempts)
+            log.info("link {name}: dialing again in {delay:.1f} s", name=self.description, delay=delay)
             await deferLater(self._reactor, delay)
 
     async def _link(self) -> bool:
@@ -149,7 +153,7 @@ class LinkDialer(Service):
         except CancelledError:
             raise
         except Exception as error:
-            log.info("link {name}: {error}", name=self._name, error=error)
+            log.info("link {name}: {error}", name=self.description, error=error)
             return False
         gone = protocol.gone()
         stood = True
@@ -164,5 +168,7 @@ class LinkDialer(Service):
     def stopService(self) -> Deferred[Any]:
         """Hang up, and dial no more."""
         super().stopService()
+        if self.certificates is not None:
+            forget_certificates(self._bus, self.certificates)
         self._dialing.cancel()
         return DeferredList([protocol.end(REASON, MOST_SECONDS_TO_READ) for protocol in tuple(self._factory.protocols)])

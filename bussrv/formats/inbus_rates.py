@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from bussrv import events as ev
 from bussrv.addresses import address_key, format_address, is_local
 from bussrv.bus.interfaces import IBus
+from bussrv.bus.limits import CopiedLimits
 from bussrv.formats.inbus_drops import FORMAT, Drops
 from bussrv.registry.throttle import Throttle
 
@@ -44,11 +45,19 @@ class Rates:
     def __init__(self, bus: IBus, seconds: Callable[[], float], drops: Drops) -> None:
         self._bus = bus
         self._drops = drops
-        self._most = most = bus.settings.inbus_max_rate
-        self._most_of_host = of_host = bus.settings.inbus_max_host_rate
+        most, of_host = bus.settings.inbus_max_rate, bus.settings.inbus_max_host_rate
         self._of_address = Throttle(most, most, seconds, MAX_TARGETS)
         self._of_host = Throttle(of_host, of_host, seconds, MAX_TARGETS)
         self._of_foreign = Throttle(most, most, seconds, MAX_TARGETS)
+        self._copy_limits()
+        bus.reloadables.append(CopiedLimits(self._copy_limits))
+
+    def _copy_limits(self) -> None:
+        self._most = most = self._bus.settings.inbus_max_rate
+        self._most_of_host = of_host = self._bus.settings.inbus_max_host_rate
+        self._of_address.limit(most, most)
+        self._of_foreign.limit(most, most)
+        self._of_host.limit(of_host, of_host)
 
     def admits(self, target: Target, session_id: str, wanted: int) -> int:
         """How many of the datagrams that are ``wanted`` may be sent there now."""

@@ -252,4 +252,4 @@ class SppFactory(StreamFactory):
 
 def listen(bus: IBus, endpoint: str, reactor: Any) -> StreamListener:
     """Serve SPP; see :meth:`bussrv.interfaces.IWireFormat.listen`."""
-    return StreamListener(SppFactory(bus, reactor, make_authenticator(bus.settings, reactor)), endpoint, reactor)
+    return StreamListener(SppFactory(bus, reactor, make_authenticator(bus, reactor)), endpoint, reactor)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from ipaddress import IPv4Network, IPv6Network
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred, succeed
@@ -17,6 +18,7 @@ from twisted.python.threadpool import ThreadPool
 from zope.interface import implementer
 
 from bussrv.addresses import address_key, is_exempt
+from bussrv.bus.interfaces import IBus, IReloadable
 from bussrv.errors import ConfigError
 from bussrv.formats.login_delays import OF_ADDRESS, OF_USER_AT_ADDRESS, Failures
 from bussrv.formats.login_queue import Check, LoginQueue
@@ -71,18 +73,18 @@ class UserList:
     ) -> None:
         self._in_thread = in_thread
         self._reactor = reactor
-        self._trusted = trusted
         self._verified = VerifiedSecrets(os.urandom(32))
         self._of_address = Failures(OF_ADDRESS)
         self._of_user = Failures(OF_USER_AT_ADDRESS)
         self._queue: LoginQueue[_Login, _Address] = LoginQueue(MAX_WAITING, self._address_due, self._user_due)
         self._checking: dict[bytes, _Check] = {}
         self._call: Any = None
-        self.replace(users)
+        self.replace(users, trusted)
 
-    def replace(self, users: Mapping[str, SecretHash]) -> None:
-        """From now on these are the users; no secret that was right before is remembered."""
+    def replace(self, users: Mapping[str, SecretHash], trusted: tuple[IPv4Network | IPv6Network, ...]) -> None:
+        """From now on these are the users and the trusted networks; no secret that was right before is remembered."""
         self._users = users
+        self._trusted = trusted
         self._verified.clear()
         # Somebody unknown takes as long as somebody known: otherwise the time would tell who is known.
         self._nobody = next(iter(users.values()), NOBODY)
@@ -180,22 +182,56 @@ def _patiently(function: Callable[..., bool], *arguments: Any) -> bool:
     return function(*arguments)
 
 
-def make_authenticator(settings: Settings, reactor: Any) -> IAuthenticator | None:
+class _Threads:
+    """The threads that check secrets. The first one begins when it is needed."""
+
+    def __init__(self, reactor: Any) -> None:
+        self._reactor = reactor
+        self._pool: ThreadPool | None = None
+
+    def __call__(self, function: Callable[..., bool], *arguments: Any) -> Deferred[bool]:
+        """Call a function off the reactor's thread."""
+        if self._pool is None:
+            self._pool = ThreadPool(0, MAX_CHECKING, "spp-secrets")
+            self._pool.start()
+            self._reactor.addSystemEventTrigger("during", "shutdown", self._pool.stop)
+        return deferToThreadPool(self._reactor, self._pool, _patiently, function, *arguments)
+
+
+@implementer(IReloadable)
+class UsersFile:
+    """The file of the users, which can be read again.
+
+    :param path: where it is.
+    :raises ConfigError: it makes no sense.
+    """
+
+    name = "SPP users"
+
+    def __init__(self, path: Path, settings: Settings, reactor: Any) -> None:
+        self._path = path
+        self._settings = settings
+        self.users = UserList(self._read(), _Threads(reactor), reactor, settings.trusted_network)
+
+    def prepare(self) -> Callable[[], None]:
+        """Read and check the file again; see :class:`bussrv.bus.interfaces.IReloadable`."""
+        users = self._read()
+        return lambda: self.users.replace(users, self._settings.trusted_network)
+
+    def _read(self) -> dict[str, SecretHash]:
+        try:
+            return read_users(self._path)
+        except ConfigError as error:
+            raise ConfigError(str(error), option="spp-users") from error
+
+
+def make_authenticator(bus: IBus, reactor: Any) -> IAuthenticator | None:
     """The authenticator; ``None``: everybody may subscribe.
 
     :raises ConfigError: the file of the users makes no sense.
     """
-    if settings.spp_users is None:
+    if bus.settings.spp_users is None:
         return None
-    try:
-        users = read_users(settings.spp_users)
-    except ConfigError as error:
-        raise ConfigError(str(error), option="spp-users") from error
-    pool = ThreadPool(0, MAX_CHECKING, "spp-secrets")
-    pool.start()
-    reactor.addSystemEventTrigger("during", "shutdown", pool.stop)
-
-    def in_thread(function: Callable[..., bool], *arguments: Any) -> Deferred[bool]:
-        return deferToThreadPool(reactor, pool, _patiently, function, *arguments)
-
-    return UserList(users, in_thread, reactor, settings.trusted_network)
+    file = UsersFile(bus.settings.spp_users, bus.settings, reactor)
+    bus.reloadables.append(file)
+    return file.users

@@ -30,9 +30,7 @@ class SilentClients(Generic[Client]):
     """
 
     def __init__(self, settings: Settings, turn_out: Callable[[Client, OverLimit], None], reactor: Any) -> None:
-        self._most = settings.spp_max_silent
-        self._most_per_address = settings.spp_max_silent_per_address
-        self._trusted = settings.trusted_network
+        self._settings = settings
         self._turn_out = turn_out
         self._reactor = reactor
         self._arriving: OrderedDict[Client, tuple[str, float]] = OrderedDict()
@@ -76,10 +74,11 @@ class SilentClients(Generic[Client]):
         self._keys[client] = key
         self._tally.add(key)
         self._by_key.setdefault(key, OrderedDict())[client] = None
-        if len(self._by_key[key]) > self._most_per_address and not is_exempt(peer, self._trusted):
-            self._turn_out_oldest(key, f"from {key}", "spp-max-silent-per-address", self._most_per_address)
-        elif len(self._keys) > self._most:
-            self._turn_out_oldest(self._tally.fullest(), "in all", "spp-max-silent", self._most)
+        most, most_of_address = self._settings.spp_max_silent, self._settings.spp_max_silent_per_address
+        if len(self._by_key[key]) > most_of_address and not is_exempt(peer, self._settings.trusted_network):
+            self._turn_out_oldest(key, f"from {key}", "spp-max-silent-per-address", most_of_address)
+        elif len(self._keys) > most:
+            self._turn_out_oldest(self._tally.fullest(), "in all", "spp-max-silent", most)
 
     def _turn_out_oldest(self, key: str, which: str, limit: str, most: int) -> None:
         oldest = next(iter(self._by_key[key]))

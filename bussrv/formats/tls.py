@@ -127,6 +127,14 @@ def keep_certificates(bus: IBus, certificates: Certificates) -> None:
     bus.report("certificates", lambda: _about(kept))
 
 
+def forget_certificates(bus: IBus, certificates: Certificates) -> None:
+    """The end that had these certificates is gone. Another one may have its name by now."""
+    bus.reloadables.remove(certificates)
+    kept = bus.streams.certificates
+    if kept.get(certificates.name) == certificates.days_left:
+        del kept[certificates.name]
+
+
 def _about(kept: Mapping[str, Callable[[], int | None]]) -> dict[str, dict[str, int]]:
     days = {name: days_left() for name, days_left in kept.items()}
     return {name: {"days-left": left} for name, left in days.items() if left is not None}

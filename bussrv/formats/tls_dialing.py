@@ -23,7 +23,7 @@ from bussrv.bus.interfaces import IBus
 from bussrv.formats.endpoint_parts import Parts, number
 from bussrv.formats.patience import Patience
 from bussrv.formats.stream import StreamFactory
-from bussrv.formats.tls import MAX_PORT, keep_certificates
+from bussrv.formats.tls import MAX_PORT
 from bussrv.formats.tls_connection import TlsConnection
 from bussrv.formats.tls_context import Certificates, TlsFiles
 
@@ -135,7 +135,6 @@ class TlsLink:
         self.server_name = given.get("serverName", host)
         self.dialed = HostnameEndpoint(reactor, host, port, timeout, bind)
         self.certificates = Certificates(f"link {host}:{port}", files, bus.utc)
-        keep_certificates(bus, self.certificates)
 
     def connect(self, factory: StreamFactory) -> Deferred[Any]:
         """Connect. :returns: fires with the protocol that ``factory`` made."""

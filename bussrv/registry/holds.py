@@ -29,8 +29,7 @@ class HeldIds:
     """
 
     def __init__(self, settings: Settings, server_id: str, seconds: Callable[[], float]) -> None:
-        self._hold = settings.routing_id_hold
-        self._most = settings.max_held_ids
+        self._settings = settings
         self._server_id = server_id
         self._seconds = seconds
         self._asked: set[str] = set()
@@ -50,11 +49,13 @@ class HeldIds:
         if session.id not in self._asked:
             return
         self._asked.discard(session.id)
-        if self._hold > 0:
-            hold = _Hold(session.actor, address_key(session.peer), self._seconds() + self._hold)
+        seconds = self._settings.routing_id_hold
+        if seconds > 0:
+            hold = _Hold(session.actor, address_key(session.peer), self._seconds() + seconds)
             self._held[session.routing_id] = hold
             self._held.move_to_end(session.routing_id)
-        while self._held and (len(self._held) > self._most or self._first().until <= self._seconds()):
+        most = self._settings.max_held_ids
+        while self._held and (len(self._held) > most or self._first().until <= self._seconds()):
             self._held.popitem(last=False)
 
     def _first(self) -> _Hold:

@@ -36,12 +36,16 @@ class Throttle:
         max_keys: int | None = None,
         forgotten: Callable[[Hashable, int], None] = lambda key, held_back: None,
     ) -> None:
-        self._rate = rate
-        self._burst = float(burst)
+        self.limit(rate, burst)
         self._seconds = seconds
         self._forgotten = forgotten
         self._max_keys = MAX_KEYS if max_keys is None else max_keys
         self._buckets: OrderedDict[Hashable, tuple[float, float, int]] = OrderedDict()
+
+    def limit(self, rate: float, burst: int) -> None:
+        """Have other limits from now on."""
+        self._rate = rate
+        self._burst = float(burst)
 
     def admit(self, key: Hashable, times: int = 1) -> int | None:
         """Take a token of ``key``.

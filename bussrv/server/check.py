@@ -32,12 +32,18 @@ def check(
     """
     formats = list(formats)
     checked = config.build(given, formats, services)
-    faults = _port_and_link_faults(checked, formats, reactor)
-    if checked.journal is not None:
-        faults += journal_faults(checked.journal, checked.place)
+    faults = check_places(checked, formats, reactor)
     if faults:
         raise ConfigError(*faults)
     return checked
+
+
+def check_places(checked: Config, formats: Iterable[IWireFormat], reactor: Any) -> list[str]:
+    """The faults of the endpoints, files and directories that a configuration names."""
+    faults = _port_and_link_faults(checked, formats, reactor)
+    if checked.journal is not None:
+        faults += journal_faults(checked.journal, checked.place)
+    return faults
 
 
 def _port_and_link_faults(checked: Config, formats: Iterable[IWireFormat], reactor: Any) -> list[str]:

@@ -27,6 +27,7 @@ class Config(Struct, frozen=True, kw_only=True):
     :ivar server_id: ``None``: the one in the journal, or a new one.
     :ivar services: the names of the services that the server itself provides.
     :ivar links: the client endpoint descriptions of the servers to link with.
+    :ivar values: the settings of all options that the configuration file may set, by name.
     :ivar places: the place of the value of each option that a source sets, by name.
     :ivar without_effect: a sentence for each option that another one makes void.
     """
@@ -37,6 +38,7 @@ class Config(Struct, frozen=True, kw_only=True):
     links: tuple[str, ...]
     services: tuple[str, ...]
     settings: Settings
+    values: dict[str, Any]
     places: dict[str, str]
     without_effect: tuple[str, ...]
 
@@ -73,6 +75,7 @@ def build(
         links=own.link,
         services=tuple(sorted(each.name for each in services)) if own.services is None else own.services,
         settings=Settings(**{each.sets: found[each.name] for each in rows(Settings)}),
+        values={each.name: found[each.name] for each in options if each.in_file},
         places={name: each.place for name, each in merged.items()},
         without_effect=_without_journal(merged) if own.journal is None else (),
     )

@@ -199,14 +199,17 @@ class ServerOptions:
     journal_segment_bytes: int = JOURNAL.size(
         Rotation().bytes,
         "Bytes of a segment. A segment that has reached this size ends, and the next record begins another one.",
+        reloadable=False,
     )
     journal_segment_age: float = JOURNAL.time(
         Rotation().age,
         "Seconds after which a segment that has records ends. The next record begins another one.",
+        reloadable=False,
     )
     journal_seal_interval: float = JOURNAL.time(
         UpkeepPolicy().seal_interval,
         "Seconds between two seals of a growing segment. Records after the last seal are not sealed yet.",
+        reloadable=False,
     )
     journal_key: Path | None = JOURNAL.option(
         FILE,
@@ -223,11 +226,13 @@ class ServerOptions:
         "until there is room again. 0: none stay free.",
         unset="the smaller of 1 GiB and 5 %",
         example=1 << 30,
+        reloadable=False,
     )
     journal_compress: bool = JOURNAL.option(
         FLAG,
         UpkeepPolicy().compress,
         "Compress closed segments.",
+        reloadable=False,
     )
     journal_retain_age: float | None = JOURNAL.option(
         SECONDS,
@@ -235,6 +240,7 @@ class ServerOptions:
         "Seconds after its last record at which a closed segment is removed.",
         unset="never",
         example=31_536_000.0,
+        reloadable=False,
     )
     journal_retain_bytes: int | None = JOURNAL.option(
         BYTES,
@@ -242,6 +248,7 @@ class ServerOptions:
         "Bytes that all segments together may take on the disk. Beyond it the oldest closed segments are removed.",
         unset="never",
         example=10 << 30,
+        reloadable=False,
     )
     journal_pseudonyms: Path | None = JOURNAL.option(
         FILE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from twisted.logger import Logger
@@ -130,8 +131,8 @@ class BusOptions(usage.Options):
         """
         try:
             super().parseOptions(options)
-            given = {**of_environment(os.environ, self.table), **of_command_line(self._given())}
-            self.config = config.build(given, self.formats, self.services)
+            self.config = self.read()
+            self._fix_path()
         except (usage.UsageError, ConfigError) as error:
             *others, last = error.sentences if isinstance(error, ConfigError) else [str(error)]
             # The log never begins then, and a plugin that was left out may be the reason.
@@ -140,6 +141,19 @@ class BusOptions(usage.Options):
             log.warn("{name}: has no effect: there is no such option", name=one_line(name))
         for sentence in self.config.without_effect:
             log.warn("{sentence}", sentence=one_line(sentence))
+
+    def read(self) -> Config:
+        """Read and check the options of every source: the file and the environment as they are now.
+
+        :raises ConfigError: names every fault and its place.
+        """
+        given = {**of_environment(os.environ, self.table), **of_command_line(self._given())}
+        return config.build(given, self.formats, self.services)
+
+    def _fix_path(self) -> None:
+        """From now on the file is the one that was read, whatever directory ``twistd`` changes to."""
+        if self["config"] is not None:
+            self["config"] = str(Path(self["config"]).absolute())
 
     def _given(self) -> dict[str, Any]:
         """The values that the command line gives, by the names of the options."""

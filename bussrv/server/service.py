@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -19,19 +19,19 @@ from bussrv.bus.bus import Bus
 from bussrv.bus.membership import MembershipAnnouncer
 from bussrv.clock import Clock, SystemClock
 from bussrv.errors import ConfigError, JournalError
-from bussrv.formats.dialing import LinkDialer, parse_link
 from bussrv.interfaces import IDrainedListener, IHostedService, IListener, IWireFormat
 from bussrv.journal.recovery import Recovered
 from bussrv.registry.registry import Registry
 from bussrv.server.collector import tune_collector
 from bussrv.server.config import Config
 from bussrv.server.descriptors import most_connections, most_sessions, raise_limit
-from bussrv.server.faults import noting
 from bussrv.server.journal import JournalPlace, NoJournal
+from bussrv.server.links import DialedLinks
 from bussrv.server.logtext import escape_log
 from bussrv.server.monotonic import run_on_monotonic_clock
 from bussrv.server.options import BusOptions, Options, StartError
 from bussrv.server.ports import make_listeners, open_ports, warn_of_expiry, warn_of_exposed
+from bussrv.server.reload import Reload
 from bussrv.server.signals import obey_signals
 from bussrv.server.supervisor import Supervisor
 from bussrv.services.hosting import HostedServices
@@ -60,6 +60,7 @@ class BusService(Service):
 
     :param formats: the wire formats that are installed.
     :param services: the services of the server itself that are installed.
+    :param read: reads the configuration again; ``None``: it cannot be.
     :ivar bus: once it is started.
     """
 
@@ -73,11 +74,14 @@ class BusService(Service):
         reactor: Any,
         clock: Clock | None = None,
         services: Iterable[IHostedService] = (),
+        read: Callable[[], Config] | None = None,
     ) -> None:
         self.listeners: dict[str, IListener] = {}
-        self._dialers: list[LinkDialer] = []
         self._config = config
-        self._formats = [each for each in formats if each.name in config.endpoints]
+        self._read = read
+        self._reload: Reload | None = None
+        self._installed = list(formats)
+        self._formats = [each for each in self._installed if each.name in config.endpoints]
         self._services = [each for each in services if each.name in config.services]
         self._reactor = reactor
         self._clock: Clock = SystemClock() if clock is None else clock
@@ -123,8 +127,9 @@ class BusService(Service):
         self._note_start(recovered)
         self._close_left_open()
         self._hosted.start()
-        for dialer in self._dialers:
-            dialer.startService()
+        self._dial()
+        if self._read is not None:
+            self._reload = Reload(self._config, self._read, self._installed, self.bus, self._links, self._reactor)
         # Not before the reactor runs: from then on a stop is orderly.
         self._reactor.callWhenRunning(self._show_banner, server_id)
 
@@ -145,10 +150,11 @@ class BusService(Service):
         """Make the links, and open the ports. If anything is wrong with either, no port is opened."""
         faults: list[str] = []
         listeners = make_listeners(self._formats, self._config, self.bus, self._reactor, faults)
-        for description in self._config.links:
-            with noting(self._config.place("link"), faults):
-                endpoint = parse_link(description, self.bus, self._reactor)
-                self._dialers.append(LinkDialer(description, endpoint, self.bus, self._reactor))
+        self._links = DialedLinks(self.bus, self._reactor)
+        try:
+            self._dial = self._links.prepare(self._config.links, self._config.place("link"))
+        except ConfigError as error:
+            faults += error.sentences
         if faults:
             raise ConfigError(*faults)
         open_ports(listeners, self._config, self.listeners)
@@ -182,8 +188,6 @@ class BusService(Service):
             python=python,
             twisted=twisted.__version__,
         )
-        for description in self._config.links:
-            log.info("linking to {link}", link=description)
         for name, listener in self.listeners.items():
             log.info("{name:>9} on {address}", name=name, address=listener.address)
         journal = self._config.journal
@@ -208,6 +212,11 @@ class BusService(Service):
         else:
             self._end_drain()
 
+    def reload(self) -> None:
+        """Read the configuration again, unless the server stops."""
+        if self.running and self._reload is not None:
+            self._reload.reload()
+
     def _end_drain(self, _: object = None) -> None:
         if self._hurry is not None and not self._hurry.called:
             self._hurry.callback(None)
@@ -225,8 +234,7 @@ class BusService(Service):
         if self._drains and self._hurry is not None:
             await self._drain(self._hurry)
         self.bus.links.stop()
-        for dialer in self._dialers:
-            await dialer.stopService()
+        await self._links.stop()
         for listener in reversed(tuple(self.listeners.values())):
             await listener.stopService()
         await self.bus.links.finish()
@@ -248,6 +256,6 @@ def makeService(options: BusOptions) -> BusService:
     escape_log(globalLogPublisher)
     run_on_monotonic_clock(reactor)
     reactor.callWhenRunning(tune_collector)
-    service = BusService(options.config, options.formats, reactor, services=options.services)
-    obey_signals(reactor, service.asked_to_stop)
+    service = BusService(options.config, options.formats, reactor, services=options.services, read=options.read)
+    obey_signals(reactor, service.asked_to_stop, service.reload)
     return service

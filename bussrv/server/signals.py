@@ -1,4 +1,4 @@
-"""Signals: stop the server in an orderly way, or re-open its log file."""
+"""Signals: stop the server in an orderly way, re-open its log file, or have it read its configuration again."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ class AskedToStop(Protocol):
         """:param drain: whether sessions are to end one after the other."""
 
 
-def obey_signals(reactor: Any, asked_to_stop: AskedToStop) -> None:
-    """Stop on SIGINT and SIGTERM; re-open the log file on SIGHUP and SIGUSR1.
+def obey_signals(reactor: Any, asked_to_stop: AskedToStop, reload: Callable[[], None]) -> None:
+    """Stop on SIGINT and SIGTERM; re-open the log file on SIGHUP and SIGUSR1, and reload on SIGHUP.
 
     With a controlling terminal, SIGHUP says that the terminal is gone: the server stops. Under ``nohup`` it does not.
 
     :param asked_to_stop: is called at each signal to stop, before the reactor is stopped.
+    :param reload: reads the configuration again.
     """
     if threading.current_thread() is not threading.main_thread():
         return
     stop_at_once = partial(_stop, reactor, partial(asked_to_stop, drain=False))
-    hangup = _Hangup(stop_at_once)
+    hangup = _Hangup(stop_at_once, reload)
     # At once: a start may take a while, and both would end it.
     _call_on(signal.SIGHUP, hangup.happened, reactor)
     _call_on(signal.SIGUSR1, reopen_log_files, reactor)
@@ -59,8 +60,9 @@ def _stop(reactor: Any, asked_to_stop: Callable[[], None]) -> None:
 class _Hangup:
     """The meaning of SIGHUP, found before it comes: later, a vanished terminal could not be told from none."""
 
-    def __init__(self, stop: Callable[[], None]) -> None:
+    def __init__(self, stop: Callable[[], None], reload: Callable[[], None]) -> None:
         self._stop = stop
+        self._reload = reload
         self._ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
         self.look()
 
@@ -74,6 +76,7 @@ class _Hangup:
             self._stop()
         else:
             reopen_log_files()
+            self._reload()
 
 
 def _has_terminal() -> bool:

@@ -16,7 +16,7 @@ from bussrv.server.plugins import wire_formats
 DOCS = Path(__file__).parents[1]
 
 _MARKED = re.compile(r"(?<=<!-- options: )(\w+)( -->\n).*?(?=<!-- end of options -->)", re.DOTALL)
-_HEAD = "| option | default | value | meaning |\n|---|---|---|---|\n"
+_HEAD = "| option | default | value | change | meaning |\n|---|---|---|---|---|\n"
 
 
 def with_tables(page: str) -> str:
@@ -37,7 +37,8 @@ def groups(page: str) -> list[str]:
 
 def _row(option: Option) -> str:
     default = option.shown_default if option.unset else f"`{option.shown_default}`"
-    return f"| `--{option.name}` | {default} | {option.kind.takes} | {option.help} |\n"
+    change = "reload" if option.reloadable else "restart"
+    return f"| `--{option.name}` | {default} | {option.kind.takes} | {change} | {option.help} |\n"
 
 
 def main() -> None:

@@ -246,6 +246,9 @@ def write_salvaged(directory: Path) -> None:
     say(ev.ServerStarted(version="1.0.0", formats={"objects": "tcp 127.0.0.1:7890"}))
     say(ev.JournalSalvaged(segment=damage.segment, line=damage.line, message=damage.reason), asked=False)
     say(ev.ServerRecovered(sessions_closed=0), asked=False)
+    say(ev.ConfigReloaded(changed=("link", "max-services")), asked=False)
+    wrong = "/etc/bussrv/bussrv.toml:3: max-links: 0 is not a whole number of 1 or more"
+    say(ev.ConfigReloadFailed(message=wrong), asked=False)
     say.stop()
 
 

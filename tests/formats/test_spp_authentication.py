@@ -20,7 +20,6 @@ from bussrv.formats.spp_authentication import MAX_CHECKING, UserList, make_authe
 from bussrv.formats.spp_users import MAX_SECRET, MAX_USER, SecretHash
 from bussrv.formats.verified_secrets import KEPT
 from bussrv.interfaces import IAuthenticator
-from bussrv.settings import Settings
 from bussrv.wire import spp
 from bussrv.wire.spp import Info, Offer, Other
 from tests.formats.network import Network, Watcher
@@ -275,7 +274,7 @@ def test_other_users_are_known_at_once(users: UserList, threads: Threads, while_
     login = users.authenticate("ann", b"s3cret", "10.0.0.1:1")
     if not while_checking:
         finish(threads, 1)
-    users.replace({"ann": USERS["ann"].made_of(b"other")})
+    users.replace({"ann": USERS["ann"].made_of(b"other")}, ())
     if while_checking:
         finish(threads, 1)
     assert answers([login]) == [not while_checking]
@@ -349,12 +348,13 @@ async def test_secrets_are_checked_in_threads(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(SecretHash, "matches", recorded)
     (tmp_path / "users").write_text(f"ann:{USERS['ann']}\n")
-    authenticator = make_authenticator(Settings(spp_users=tmp_path / "users"), reactor)
+    bus = Network(spp_users=tmp_path / "users").bus
+    authenticator = make_authenticator(bus, reactor)
     assert authenticator is not None
     assert await authenticator.authenticate("ann", b"s3cret", "10.0.0.1:1")
     assert not await authenticator.authenticate("ann", b"guess", "10.0.0.1:1")
     assert threading.main_thread() not in threads
-    assert make_authenticator(Settings(), reactor) is None
+    assert make_authenticator(Network().bus, reactor) is None
 
 
 def test_somebody_unknown_takes_as_long_as_somebody_known() -> None:

@@ -287,7 +287,7 @@ def test_what_is_opened_at_the_start_is_not_reloadable() -> None:
     fixed = {each.name for each in TABLE if not each.reloadable}
     assert {each.name for each in TABLE if isinstance(each.kind, (option_table.Endpoint, kinds.File))} <= fixed
     assert {"journal", "journal-sync", "server-id", "listen-backlog", "inbus-receive-buffer"} <= fixed
-    assert fixed.isdisjoint({"max-payload", "max-connects", "announce", "trusted-network"})
+    assert fixed.isdisjoint({"link", "max-connects", "max-services", "trusted-network"})
 
 
 def test_help_names_every_option_with_its_default() -> None:

@@ -184,6 +184,7 @@ EVENTS: dict[str, str] = {
     "link.up": "a link to another server was established",
     "link.down": "a link to another server was lost",
     "config.reloaded": "the configuration was reloaded",
+    "config.reload-failed": "the configuration could not be reloaded, so nothing changed",
     "journal.degraded": "the journal could not be written",
     "journal.restored": "the journal could be written again",
     "journal.salvaged": "the journal was repaired",

@@ -1,0 +1,138 @@
+"""The configuration, read again while the server runs: all of it is put into effect at once, or nothing is.
+
+1. The file, the environment and the command line are read, and all values are checked.
+2. All files that the running server has read are read again and checked, and so are new links. If an option changed
+   that only a restart can change, all is checked that a start would check.
+3. If there is any fault, nothing changes.
+4. Otherwise the settings get their new values in one step. Then every part that keeps something of them, or of a file,
+   takes what was prepared. Nothing of that can fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec import Struct
+from twisted.logger import Logger
+
+from bussrv import events as ev
+from bussrv.bus.interfaces import IBus
+from bussrv.errors import ConfigError
+from bussrv.interfaces import IWireFormat
+from bussrv.journal.record import format_time
+from bussrv.server.check import check_places
+from bussrv.server.config import Config
+from bussrv.server.links import DialedLinks
+from bussrv.server.logtext import one_line
+from bussrv.server.option_table import BUILT_IN
+from bussrv.server.ports import warn_of_expiry
+
+log = Logger()
+
+MOST_SAID = 2_000
+"""The most characters of faults that are journaled."""
+
+_RELOADABLE = frozenset(each.name for each in BUILT_IN if each.reloadable)
+
+
+class Change(Struct, frozen=True):
+    """A configuration that was read again and checked.
+
+    :ivar changed: the names of the options that it changes.
+    :ivar restart: the names of the options that only a restart changes.
+    :ivar uses: put it into effect.
+    """
+
+    config: Config
+    changed: tuple[str, ...]
+    restart: tuple[str, ...]
+    uses: tuple[Callable[[], None], ...]
+
+
+class Reload:
+    """Reads the configuration again, as often as it is asked to.
+
+    :param config: the one that is in effect.
+    :param read: reads it again; raises :class:`ConfigError`.
+    :param formats: the wire formats that are on.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        read: Callable[[], Config],
+        formats: Iterable[IWireFormat],
+        bus: IBus,
+        links: DialedLinks,
+        reactor: Any,
+    ) -> None:
+        self._values = dict(config.values)
+        self._read = read
+        self._formats = list(formats)
+        self._bus = bus
+        self._links = links
+        self._reactor = reactor
+        self._last: dict[str, str] = {}
+        bus.report("reload", lambda: self._last)
+
+    def reload(self) -> None:
+        """Read the configuration again. The log, the journal and ``bus/statistics`` tell the outcome."""
+        try:
+            change = self._prepare()
+        except ConfigError as error:
+            self._failed(error.sentences)
+        except Exception as error:
+            # Endpoints and wire formats are plugins, and raise what they like.
+            log.failure("the configuration cannot be read again")
+            self._failed([f"{type(error).__name__}: {error}"])
+        else:
+            self._use(change)
+
+    def _prepare(self) -> Change:
+        config = self._read()
+        names = [name for name, value in config.values.items() if value != self._values.get(name)]
+        restart = tuple(each for each in names if each not in _RELOADABLE)
+        faults: list[str] = []
+        uses: list[Callable[[], None]] = []
+        leaving = self._links.leaving(config.links)
+        prepares = [each.prepare for each in self._bus.reloadables if each not in leaving]
+        for prepare in (*prepares, lambda: self._links.prepare(config.links, config.place("link"))):
+            _prepare_one(prepare, uses, faults)
+        if restart:
+            faults += check_places(config, self._formats, self._reactor)
+        if faults:
+            raise ConfigError(*dict.fromkeys(faults))
+        return Change(config, tuple(each for each in names if each in _RELOADABLE), restart, tuple(uses))
+
+    def _use(self, change: Change) -> None:
+        self._bus.settings.reload(change.config.settings)
+        for use in change.uses:
+            use()
+        self._values.update({name: change.config.values[name] for name in change.changed})
+        self._note("ok")
+        self._bus.registry.note(ev.ConfigReloaded(changed=change.changed))
+        log.info("reloaded the configuration; changed: {names}", names=", ".join(change.changed) or "no option")
+        if change.restart:
+            log.warn("restart to change: {names}", names=", ".join(change.restart))
+        warn_of_expiry(self._bus.streams.certificates)
+        for sentence in change.config.without_effect:
+            log.warn("{sentence}", sentence=one_line(sentence))
+
+    def _failed(self, sentences: Iterable[str]) -> None:
+        lines = [one_line(each) for each in sentences]
+        self._note("failed")
+        self._bus.registry.note(ev.ConfigReloadFailed(message="; ".join(lines)[:MOST_SAID]))
+        for each in lines:
+            log.error("not reloaded: {sentence}", sentence=each)
+        log.error("the configuration cannot be used, so nothing has changed")
+
+    def _note(self, outcome: str) -> None:
+        self._last = {"time": format_time(self._bus.utc()), "outcome": outcome}
+
+
+def _prepare_one(prepare: Callable[[], Callable[[], None]], uses: list[Callable[[], None]], faults: list[str]) -> None:
+    try:
+        uses.append(prepare())
+    except ConfigError as error:
+        faults += error.sentences
