@@ -36,6 +36,8 @@ from tests.hostile.scene import Intruder, Scene
 from tests.size import sized
 from tests.tables import each_row
 
+pytestmark = pytest.mark.usefixtures("quick_collections")
+
 FOLD = 4
 GROWTH = 5.0
 """How many times the calls may become when an input grows four times: five is linear, with something to spare."""
