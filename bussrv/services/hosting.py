@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from bussrv import events as ev
 from bussrv.bus.interfaces import IBus, IEncoding, ISessionLink
 from bussrv.bus.outgoing import Bundle
+from bussrv.errors import Refused
 from bussrv.interfaces import IHostedService, IServiceHost, IServiceObject
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.record import Stamped
@@ -76,6 +78,7 @@ class HostedServices:
         self._plugins = list(plugins)
         self._services: dict[str, IServiceObject] = {}
         self._with_subscribers: set[str] = set()
+        self._is_stopped = False
         self._complaints = Throttle(LOG_RATE, LOG_BURST, reactor.seconds)
         for plugin in self._plugins:
             try:
@@ -97,10 +100,18 @@ class HostedServices:
         self._session_id = self._bus.open(PROTOCOL, "local", _NoWay()).id
         for name in self._services:
             registered = self._bus.registry.register_service(self._session_id, name, hosted=True)
-            registered.addErrback(lambda failure: log.failure("a service cannot be offered", failure))
+            registered.addErrback(self._not_offered, name)
+
+    def _not_offered(self, failure: Failure, name: str) -> None:
+        refusal = failure.value
+        if not isinstance(refusal, Refused):
+            log.failure("the service {name} cannot be offered", failure, name=name)
+        elif not self._is_stopped:
+            log.error("the service {name} is not offered: {why}", name=name, why=refusal.message)
 
     def stop(self) -> None:
         """End the services, because the server stops."""
+        self._is_stopped = True
         for name in tuple(self._with_subscribers):
             self._tell(name, self._services[name].last_subscriber_left)
         if self._services:

@@ -155,6 +155,8 @@ class Bystanders:
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
+            if not line.endswith("\n"):
+                break  # It was killed in the middle of a line.
             name, asked, answered = line.split()
             self._samples.put(Sample(name, float(asked), None if answered == "lost" else float(answered)))
         self._samples.put(None)

@@ -2,13 +2,15 @@
 
 import json
 
+import pytest
+from twisted.logger import capturedLogs, formatEvent
 from zope.interface.verify import verifyObject
 
 from bussrv import events as ev
 from bussrv.interfaces import IHostedService, IServiceHost, IServiceObject
 from bussrv.plugin import HostedService
 from bussrv.server.plugins import hosted_services
-from bussrv.services.hosting import Host
+from bussrv.services.hosting import Host, HostedServices
 from bussrv.wire import spp
 from tests.formats.network import Network
 from tests.services.scene import Hosting
@@ -80,6 +82,24 @@ def test_they_go_with_the_server_and_the_journal_says_so() -> None:
     unregistered = [event.service for event in network.events(ev.ServiceUnregistered)]
     assert unregistered == NAMES
     assert [event.reason for event in network.events(ev.SessionClosed)] == ["server-stopped"]
+
+
+@pytest.mark.parametrize("stops", [True, False], ids=["the server stops", "the disk fails"])
+def test_services_that_cannot_be_registered(stops: bool) -> None:
+    """Without a traceback; nobody needs to hear of it when the server stops right after its start."""
+    network = Network()
+    network.journal.hold()
+    hosted = HostedServices(hosted_services(), network.bus, network.journal, network.reactor)
+    with capturedLogs() as logged:
+        hosted.start()
+        if stops:
+            hosted.stop()
+            network.journal.release()
+        else:
+            network.journal.fail("no space left")
+    said = [formatEvent(each) for each in logged]
+    assert said == ([] if stops else [f"the service {name} is not offered: no space left" for name in NAMES])
+    assert not any("log_failure" in each for each in logged)
 
 
 def test_a_service_is_told_of_its_first_subscriber_and_after_its_last() -> None:
