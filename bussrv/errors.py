@@ -79,6 +79,7 @@ REASONS: dict[str, str] = {
     "unreachable": "the session of another server left, or cannot be reached any more",
     "too-many-silent": "too many SPP clients had not subscribed, and this one had waited longest",
     "authentication-failed": "the client failed to say who it is too often",
+    "user-withdrawn": "the user of the session was removed, or has another secret now",
     "lease-expired": "nothing was heard within the lease",
     "unsubscribed": "the last subscription of an Inbus subscriber went",
     "server-stopped": "the server was stopped",

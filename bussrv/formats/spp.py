@@ -33,6 +33,7 @@ from bussrv.interfaces import IAuthenticator
 from bussrv.journal.record import Stamped
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.session import Session
+from bussrv.slices import by_steps
 from bussrv.values import excerpt
 from bussrv.wire import spp as wire
 
@@ -234,6 +235,13 @@ class SppFactory(StreamFactory):
         self._services = bus.registry.state.services
         bus.registry.observe(self)
 
+    def withdraw(self, users: frozenset[str]) -> None:
+        """End the sessions of users who are gone, or have another secret now."""
+        sessions = self.bus.registry.state.sessions
+        ended = (each for each in tuple(self.protocols) if each.session_id in sessions)
+        steps = (each.end("user-withdrawn") for each in ended if each.session().actor in users)
+        self.bus.slices.do(by_steps(steps, self._reactor.seconds))
+
     def registry_changed(self, stamped: Stamped) -> None:
         """Offer a service with its first provider, remove it with its last; see :class:`IRegistryObserver`."""
         event = stamped.event
@@ -252,4 +260,6 @@ class SppFactory(StreamFactory):
 
 def listen(bus: IBus, endpoint: str, reactor: Any) -> StreamListener:
     """Serve SPP; see :meth:`bussrv.interfaces.IWireFormat.listen`."""
-    return StreamListener(SppFactory(bus, reactor, make_authenticator(bus, reactor)), endpoint, reactor)
+    factory = SppFactory(bus, reactor)
+    factory.authenticator = make_authenticator(bus, factory.withdraw, reactor)
+    return StreamListener(factory, endpoint, reactor)

@@ -79,15 +79,23 @@ class UserList:
         self._queue: LoginQueue[_Login, _Address] = LoginQueue(MAX_WAITING, self._address_due, self._user_due)
         self._checking: dict[bytes, _Check] = {}
         self._call: Any = None
+        self._users: Mapping[str, SecretHash] = {}
         self.replace(users, trusted)
 
-    def replace(self, users: Mapping[str, SecretHash], trusted: tuple[IPv4Network | IPv6Network, ...]) -> None:
-        """From now on these are the users and the trusted networks; no secret that was right before is remembered."""
+    def replace(
+        self, users: Mapping[str, SecretHash], trusted: tuple[IPv4Network | IPv6Network, ...]
+    ) -> frozenset[str]:
+        """From now on these are the users and the trusted networks; no secret that was right before is remembered.
+
+        :returns: the users who are gone, or have another secret now.
+        """
+        withdrawn = frozenset(user for user, known in self._users.items() if users.get(user) != known)
         self._users = users
         self._trusted = trusted
         self._verified.clear()
         # Somebody unknown takes as long as somebody known: otherwise the time would tell who is known.
         self._nobody = next(iter(users.values()), NOBODY)
+        return withdrawn
 
     def authenticate(self, user: str, secret: bytes, peer: str) -> Deferred[bool]:
         """Whether ``secret`` is the one of ``user``; see :meth:`IAuthenticator.authenticate`."""
@@ -153,7 +161,7 @@ class UserList:
     def _checked(self, matches: bool, check: _Check, known: SecretHash | None) -> None:
         del self._checking[check.key]
         now = self._reactor.seconds()
-        accepted = matches and known is not None and self._users.get(check.user) is known
+        accepted = matches and known is not None and self._users.get(check.user) == known
         if accepted:
             self._verified.add(check.key, now)
         for address in check.addresses():
@@ -203,20 +211,24 @@ class UsersFile:
     """The file of the users, which can be read again.
 
     :param path: where it is.
+    :param withdraw: ends the sessions of users.
     :raises ConfigError: it makes no sense.
     """
 
     name = "SPP users"
 
-    def __init__(self, path: Path, settings: Settings, reactor: Any) -> None:
+    def __init__(
+        self, path: Path, settings: Settings, withdraw: Callable[[frozenset[str]], None], reactor: Any
+    ) -> None:
         self._path = path
+        self._withdraw = withdraw
         self._settings = settings
         self.users = UserList(self._read(), _Threads(reactor), reactor, settings.trusted_network)
 
     def prepare(self) -> Callable[[], None]:
         """Read and check the file again; see :class:`bussrv.bus.interfaces.IReloadable`."""
         users = self._read()
-        return lambda: self.users.replace(users, self._settings.trusted_network)
+        return lambda: self._withdraw(self.users.replace(users, self._settings.trusted_network))
 
     def _read(self) -> dict[str, SecretHash]:
         try:
@@ -225,13 +237,14 @@ class UsersFile:
             raise ConfigError(str(error), option="spp-users") from error
 
 
-def make_authenticator(bus: IBus, reactor: Any) -> IAuthenticator | None:
+def make_authenticator(bus: IBus, withdraw: Callable[[frozenset[str]], None], reactor: Any) -> IAuthenticator | None:
     """The authenticator; ``None``: everybody may subscribe.
 
+    :param withdraw: ends the sessions of users who are gone, or have another secret now.
     :raises ConfigError: the file of the users makes no sense.
     """
     if bus.settings.spp_users is None:
         return None
-    file = UsersFile(bus.settings.spp_users, bus.settings, reactor)
+    file = UsersFile(bus.settings.spp_users, bus.settings, withdraw, reactor)
     bus.reloadables.append(file)
     return file.users

@@ -349,12 +349,12 @@ async def test_secrets_are_checked_in_threads(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(SecretHash, "matches", recorded)
     (tmp_path / "users").write_text(f"ann:{USERS['ann']}\n")
     bus = Network(spp_users=tmp_path / "users").bus
-    authenticator = make_authenticator(bus, reactor)
+    authenticator = make_authenticator(bus, lambda users: None, reactor)
     assert authenticator is not None
     assert await authenticator.authenticate("ann", b"s3cret", "10.0.0.1:1")
     assert not await authenticator.authenticate("ann", b"guess", "10.0.0.1:1")
     assert threading.main_thread() not in threads
-    assert make_authenticator(Network().bus, reactor) is None
+    assert make_authenticator(Network().bus, lambda users: None, reactor) is None
 
 
 def test_somebody_unknown_takes_as_long_as_somebody_known() -> None:

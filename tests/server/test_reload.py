@@ -53,19 +53,23 @@ FILE = "bus.toml"
 
 @implementer(IRegistryObserver)
 class Next:
-    """Waits for the next event of a kind.
+    """Waits for the next events of a kind.
 
-    :ivar came: fires with it.
+    :ivar came: fires with them.
     """
 
-    def __init__(self, server: BusService, kind: type[ev.Event]) -> None:
+    def __init__(self, server: BusService, kind: type[ev.Event], number: int = 1) -> None:
         self._kind = kind
-        self.came: Deferred[ev.Event] = Deferred()
+        self._number = number
+        self._seen: list[ev.Event] = []
+        self.came: Deferred[list[ev.Event]] = Deferred()
         server.registry.observe(self)
 
     def registry_changed(self, stamped: Stamped) -> None:
-        if isinstance(stamped.event, self._kind) and not self.came.called:
-            self.came.callback(stamped.event)
+        if isinstance(stamped.event, self._kind):
+            self._seen.append(stamped.event)
+            if len(self._seen) == self._number:
+                self.came.callback(self._seen)
 
 
 @asynccontextmanager
@@ -221,6 +225,30 @@ async def test_certificates_and_users_are_read_again_together(tmp_path: Path) ->
     assert not await accepted("ann", "one")
     outcomes = await running.stop()
     assert [type(each) for each in outcomes] == [ev.ConfigReloadFailed, ev.ConfigReloaded]
+
+
+@pytest_twisted.ensureDeferred
+async def test_sessions_of_users_who_are_gone_end(tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    kept = [user("ann", b"one"), user("eve", b"two")]
+    users.write_text("\n".join([*kept, user("bob", b"three"), user("cy", b"four")]))
+    users.chmod(0o600)
+    running = Running(tmp_path, f'spp-users = "{users}"')
+    secrets = {"ann": "one", "bob": "three", "cy": "four"}
+    clients = [await deferToThread(SppClient, port=running.port("spp")) for _ in secrets]
+    for client, (name, secret) in zip(clients, secrets.items(), strict=True):
+        await deferToThread(client.authenticate, name, secret)
+    (nobody,) = [await deferToThread(SppClient, port=running.port("spp"))]
+    ended = Next(running.server, ev.SessionClosed, 2)
+    users.write_text("\n".join([*kept, user("cy", b"another")]))
+    running.reload()
+    withdrawn = await ended.came
+    assert {(each.actor, each.reason) for each in withdrawn} == {("bob", "user-withdrawn"), ("cy", "user-withdrawn")}
+    left = [each.actor for each in running.server.registry.state.sessions.values() if each.protocol == "spp"]
+    assert left == ["ann", None]
+    for client in (*clients, nobody):
+        await deferToThread(client.close)
+    await running.stop()
 
 
 @pytest_twisted.ensureDeferred
