@@ -25,11 +25,11 @@ INBUS = "inbus"
 class Budget:
     """Sessions that are counted together.
 
-    :param prefix: begins the options of its limits.
+    :param limits: the options of its limits: to all sessions, and to those of one address.
     """
 
-    def __init__(self, prefix: str, settings: Settings, seconds: Callable[[], float]) -> None:
-        self._prefix = prefix
+    def __init__(self, limits: tuple[str, str], settings: Settings, seconds: Callable[[], float]) -> None:
+        self._limit, self._limit_per_address = limits
         self._settings = settings
         self._connects = Throttle(settings.max_connects, settings.max_connects_burst, seconds)
         self._keys: dict[str, str] = {}
@@ -42,21 +42,20 @@ class Budget:
         :raises OverLimit: ``too-many-sessions`` or ``too-many-connects``.
         """
         settings = self._settings
-        most = self._most("max-sessions")
+        most = self._most(self._limit)
         if len(self._keys) >= most:
-            raise _too_many("too-many-sessions", "sessions", f"{self._prefix}max-sessions", most)
+            raise _too_many("too-many-sessions", "sessions", self._limit, most)
         if is_exempt(peer, settings.trusted_network):
             return
-        key, most = address_key(peer), self._most("max-sessions-per-address")
+        key, most = address_key(peer), self._most(self._limit_per_address)
         if self._by_key[key] >= most:
-            limit = f"{self._prefix}max-sessions-per-address"
-            raise _too_many("too-many-sessions", f"sessions from {key}", limit, most)
+            raise _too_many("too-many-sessions", f"sessions from {key}", self._limit_per_address, most)
         if self._connects.admit(key) is None:
             most = settings.max_connects
             raise _too_many("too-many-connects", f"new sessions a second from {key}", "max-connects", most)
 
     def _most(self, limit: str) -> int:
-        most: int = getattr(self._settings, f"{self._prefix}{limit}".replace("-", "_"))
+        most: int = getattr(self._settings, limit.replace("-", "_"))
         return most
 
     def copy_limits(self) -> None:
@@ -97,8 +96,8 @@ class Admission:
     """
 
     def __init__(self, registry: IRegistry, settings: Settings, seconds: Callable[[], float]) -> None:
-        self._inbus = Budget("inbus-", settings, seconds)
-        self._connections = Budget("", settings, seconds)
+        self._inbus = Budget(("inbus-max-sessions", "inbus-max-sessions-per-address"), settings, seconds)
+        self._connections = Budget(("max-sessions", "max-sessions-per-address"), settings, seconds)
         for session in registry.state.sessions.values():
             if session.home is None:
                 self._budget(session.protocol).entered(session.id, session.peer)
