@@ -71,7 +71,6 @@ class Settings:
         50_000,
         "Sessions at the same time; those of Inbus are not counted. Further clients are refused, `too-many-sessions`. "
         "The server lowers this limit if the system lets it open too few files (`ulimit -n`).",
-        reloadable=False,
     )
     max_sessions_per_address: int = SESSIONS.count(
         2_000,

@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 import resource
+from dataclasses import replace
+from typing import NamedTuple
+
+from twisted.logger import Logger
+
+from bussrv.settings import Settings
+
+log = Logger()
 
 RESERVE = 128
 """Descriptors that are kept for the journal, ports, links and administration."""
@@ -29,3 +37,24 @@ def raise_limit(wanted: int) -> int:
         soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return needed if soft == resource.RLIM_INFINITY else soft
+
+
+class Fitting(NamedTuple):
+    """Limits that the descriptors of this process suffice for."""
+
+    settings: Settings
+    most_connections: int
+
+
+def fitting(wanted: Settings) -> Fitting:
+    """The settings, with no more sessions than this process can have; its own limit of open files is raised first."""
+    limit = raise_limit(wanted.max_sessions)
+    most = most_sessions(wanted.max_sessions, limit)
+    if most < wanted.max_sessions:
+        log.warn(
+            "--max-sessions is {most}, not {wanted}: the system lets the server open {limit} files (ulimit -n)",
+            most=most,
+            wanted=wanted.max_sessions,
+            limit=limit,
+        )
+    return Fitting(replace(wanted, max_sessions=most), most_connections(limit))

@@ -23,6 +23,7 @@ from bussrv.interfaces import IWireFormat
 from bussrv.journal.record import format_time
 from bussrv.server.check import check_places
 from bussrv.server.config import Config
+from bussrv.server.descriptors import Fitting, fitting
 from bussrv.server.links import DialedLinks
 from bussrv.server.logtext import one_line
 from bussrv.server.option_table import BUILT_IN
@@ -39,12 +40,14 @@ _RELOADABLE = frozenset(each.name for each in BUILT_IN if each.reloadable)
 class Change(Struct, frozen=True):
     """A configuration that was read again and checked.
 
+    :ivar fitting: its settings, as far as this process has descriptors for them.
     :ivar changed: the names of the options that it changes.
     :ivar restart: the names of the options that only a restart changes.
     :ivar uses: put it into effect.
     """
 
     config: Config
+    fitting: Fitting
     changed: tuple[str, ...]
     restart: tuple[str, ...]
     uses: tuple[Callable[[], None], ...]
@@ -103,10 +106,12 @@ class Reload:
             faults += check_places(config, self._formats, self._reactor)
         if faults:
             raise ConfigError(*dict.fromkeys(faults))
-        return Change(config, tuple(each for each in names if each in _RELOADABLE), restart, tuple(uses))
+        changed = tuple(each for each in names if each in _RELOADABLE)
+        return Change(config, fitting(config.settings), changed, restart, tuple(uses))
 
     def _use(self, change: Change) -> None:
-        self._bus.settings.reload(change.config.settings)
+        self._bus.settings.reload(change.fitting.settings)
+        self._bus.streams.most_connections = change.fitting.most_connections
         for use in change.uses:
             use()
         self._values.update({name: change.config.values[name] for name in change.changed})

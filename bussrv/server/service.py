@@ -6,7 +6,6 @@ import os
 import platform
 import secrets
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 import twisted
@@ -24,7 +23,7 @@ from bussrv.journal.recovery import Recovered
 from bussrv.registry.registry import Registry
 from bussrv.server.collector import tune_collector
 from bussrv.server.config import Config
-from bussrv.server.descriptors import most_connections, most_sessions, raise_limit
+from bussrv.server.descriptors import fitting
 from bussrv.server.journal import JournalPlace, NoJournal
 from bussrv.server.links import DialedLinks
 from bussrv.server.logtext import escape_log
@@ -35,7 +34,6 @@ from bussrv.server.reload import Reload
 from bussrv.server.signals import obey_signals
 from bussrv.server.supervisor import Supervisor
 from bussrv.services.hosting import HostedServices
-from bussrv.settings import Settings
 from bussrv.values import Traffic
 from bussrv.version import VERSION
 
@@ -112,15 +110,14 @@ class BusService(Service):
         server_id = self._config.server_id or recovered.server or f"bussrv-{secrets.token_hex(4)}"
         boot = secrets.token_hex(6)
         journal = self._place.open(server_id, boot)
-        limit = raise_limit(self._config.settings.max_sessions)
-        settings = self._fitting(limit)
+        settings, most_connections = fitting(self._config.settings)
         self.registry = Registry(
             journal, self._clock, new_id, server_id=server_id, boot=boot, state=self._place.state, settings=settings
         )
         self.bus = Bus(self.registry, settings, server_id, new_id, self._clock, self._reactor)
         if self._config.journal is not None:
             self.bus.report("journal", lambda: self._place.outlook().report())
-        self.bus.streams.most_connections = most_connections(limit)
+        self.bus.streams.most_connections = most_connections
         self.registry.observe(MembershipAnnouncer(self.bus))
         self._hosted = HostedServices(self._services, self.bus, journal, self._reactor)
         self._open()
@@ -132,19 +129,6 @@ class BusService(Service):
             self._reload = Reload(self._config, self._read, self._installed, self.bus, self._links, self._reactor)
         # Not before the reactor runs: from then on a stop is orderly.
         self._reactor.callWhenRunning(self._show_banner, server_id)
-
-    def _fitting(self, limit: int) -> Settings:
-        """The settings, with no more sessions than a process that may open ``limit`` files can have."""
-        wanted = self._config.settings.max_sessions
-        most = most_sessions(wanted, limit)
-        if most < wanted:
-            log.warn(
-                "--max-sessions is {most}, not {wanted}: the system lets the server open {limit} files (ulimit -n)",
-                most=most,
-                wanted=wanted,
-                limit=limit,
-            )
-        return replace(self._config.settings, max_sessions=most)
 
     def _open(self) -> None:
         """Make the links, and open the ports. If anything is wrong with either, no port is opened."""

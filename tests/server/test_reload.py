@@ -76,8 +76,10 @@ class Next:
 async def connected(kind: Callable[..., Any], port: int) -> AsyncIterator[Any]:
     """A blocking client. Each call of it waits for the reactor, so it is made in a thread."""
     client = await deferToThread(kind, port=port)
-    yield client
-    await deferToThread(client.close)
+    try:
+        yield client
+    finally:
+        await deferToThread(client.close)
 
 
 class Running:
@@ -155,6 +157,25 @@ async def test_options_take_effect_and_their_names_are_told(tmp_path: Path) -> N
         ev.ConfigReloaded(changed=("trusted-network", "max-services")),
         ev.ConfigReloaded(),
     ]
+
+
+@pytest_twisted.ensureDeferred
+async def test_the_number_of_sessions_and_strictness_change(tmp_path: Path) -> None:
+    running = Running(tmp_path, "max-sessions = 2")
+    port = running.port("objects")
+    async with connected(ObjectsClient, port) as first:
+        await deferToThread(first.subscribe)
+        with pytest.raises(ConnectionError, match="too-many-sessions"):
+            async with connected(ObjectsClient, port) as second:
+                await deferToThread(second.subscribe)
+        running.reload("max-sessions = 3\nstrict = true")
+        assert running.server.bus.settings.max_sessions == 3
+        async with connected(ObjectsClient, port) as second:
+            await deferToThread(second.subscribe)
+            await deferToThread(second.send, {"id": 1}, b"payload")
+            answer = await deferToThread(second.receive, PATIENCE)
+            assert answer.metadata["reason"] == "missing-type"
+    await running.stop()
 
 
 @pytest.mark.parametrize(
@@ -292,7 +313,10 @@ async def test_certificates_of_a_link_that_is_removed_do_not_count(tmp_path: Pat
 NUMBERED = tuple(
     each
     for each in rows(Settings)
-    if each.reloadable and isinstance(each.kind, (kinds.Whole, kinds.Seconds, kinds.ListOf))
+    # The number of sessions is lowered to what the system allows.
+    if each.reloadable
+    and each.name != "max-sessions"
+    and isinstance(each.kind, (kinds.Whole, kinds.Seconds, kinds.ListOf))
 )
 
 
@@ -362,7 +386,7 @@ async def test_no_part_holds_a_copy_of_an_old_value(tmp_path: Path) -> None:
 def test_every_option_that_a_reload_changes_is_shown_to() -> None:
     # The other kinds have too few values for the test above. All of these are read when they are needed.
     others = {each.name for each in table(FORMATS, SERVICES) if each.reloadable} - {each.name for each in NUMBERED}
-    assert others == {"strict", "link"}
+    assert others == {"strict", "link", "max-sessions"}
 
 
 def test_settings_are_exchanged_all_at_once_and_only_the_reloadable_ones() -> None:
