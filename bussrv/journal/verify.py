@@ -197,6 +197,8 @@ class _Verification:
             if first_seq(path) not in self._manifest.pruned:
                 raise
             self._report.segments -= 1
+            # Those before it were removed, too, and no record is missing between them and the next one.
+            self._seqs = Numbers()
 
     def _check_segment(self, path: Path) -> None:
         is_last, number = path == self._paths[-1], first_seq(path)

@@ -229,6 +229,29 @@ def test_verify_goes_on_behind_what_retention_removes_meanwhile(house: House, mo
     assert (report.faults, report.first_seq) == ([], 11)
 
 
+def test_verify_misses_nothing_if_retention_removes_what_it_looked_at_and_more(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first segment is looked at; then it is removed together with the second one."""
+    house._policy = UpkeepPolicy(retain_age=5.0)
+    house.boot()
+    house.go_on(3)
+    first, second, *_ = list_segments(house.directory)
+    real = module.Scan
+
+    def scan(path: Path, sizes: Iterable[int] = ()) -> object:
+        if path == second:
+            for _ in range(4):
+                house.clock.advance(10)
+                house.write(house.traffic.next())
+            assert not first.exists()
+            assert not second.exists()
+        return real(path, sizes)
+
+    monkeypatch.setattr(module, "Scan", scan)
+    assert verify(house.directory, house.key.public).faults == []
+
+
 def test_verify_while_a_server_writes(house: House, key: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments end, are compressed and are removed while it looks."""
     monkeypatch.setattr(module, "PATIENCE", 20.0)
