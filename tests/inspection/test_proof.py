@@ -232,20 +232,22 @@ def test_verify_goes_on_behind_what_retention_removes_meanwhile(house: House, mo
 def test_verify_misses_nothing_if_retention_removes_what_it_looked_at_and_more(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first segment is looked at; then it is removed together with the second one."""
-    house._policy = UpkeepPolicy(retain_age=5.0)
-    house.boot()
-    house.go_on(3)
-    first, second, *_ = list_segments(house.directory)
+    """The first segment is looked at; then it is removed together with the second one, and others stay."""
+    for _ in range(3):
+        house.boot()
+        house.go_on(8)
+        house.stop()
+    first, second, third, *_ = segments = list_segments(house.directory)
+    sizes = [path.stat().st_size for path in segments]
+    house._policy = UpkeepPolicy(retain_bytes=sum(sizes[2:]) + sizes[1] - 1)
     real = module.Scan
 
     def scan(path: Path, sizes: Iterable[int] = ()) -> object:
         if path == second:
-            for _ in range(4):
-                house.clock.advance(10)
-                house.write(house.traffic.next())
-            assert not first.exists()
-            assert not second.exists()
+            house.boot()
+            house.clock.advance(10)
+            house.write(house.traffic.next())
+            assert [each.exists() for each in (first, second, third)] == [False, False, True]
         return real(path, sizes)
 
     monkeypatch.setattr(module, "Scan", scan)
