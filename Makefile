@@ -50,7 +50,7 @@ demo: java $(AUDIT) ## show the server at work: clients of every wire format, th
 	@exec $(BIN)/python -m bussrv.demo $(ARGS)
 
 check: $(DEV) ## run the tests that need neither Spark nor processes, in under a minute
-	$(BIN)/python -m pytest -m 'not spark and not processes and not long' $(ARGS)
+	TEST_SIZE=small $(BIN)/python -m pytest -m 'not spark and not processes and not long' $(ARGS)
 
 test: java $(DEV) ## run every test, the dearest at a third of their size (needs Java 17+)
 	$(BIN)/python -m pytest $(ARGS)

@@ -77,9 +77,10 @@ WITHOUT_IT = ("tests/audit/test_html.py", "tests/audit/test_workers.py")
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """One process more than cores: tests wait for each other's servers, disks and clocks much of the time."""
-    return (os.cpu_count() or 1) + 1
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Two processes more than cores, if tests wait for servers, disks and clocks; those of ``make check`` do not."""
+    cores = os.cpu_count() or 1
+    return cores if "not processes" in config.option.markexpr else cores + 2
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,4 +1,5 @@
-"""How large the dearest tests are: a third, and whole under ``make test-full``, which sets ``TEST_SIZE=full``.
+"""How large the dearest tests are: a third under ``make test``, whole under ``make test-full``, which sets
+``TEST_SIZE=full``, and a ninth under ``make check``, which sets ``TEST_SIZE=small``.
 
 What costs by the number of its examples, kills, rows or clients gets that number from here. What shows in another way
 what others show is a row that only ``make test-full`` runs: :func:`further`.
@@ -15,19 +16,21 @@ import pytest
 T = TypeVar("T")
 
 FULL = os.environ.get("TEST_SIZE") == "full"
+_OF_THAT = 3 if os.environ.get("TEST_SIZE") == "small" else 1
 
 
 def sized(number: int, share: int = 3) -> int:
     """``number`` at full size, otherwise a third of it, or another share, rounded up."""
-    return number if FULL else -(-number // share)
+    return number if FULL else -(-number // (share * _OF_THAT))
 
 
 def sample(rows: Sequence[T], share: int = 3, first: int = 0) -> Sequence[T]:
     """All rows at full size, otherwise every third, or another share.
 
-    :param first: the index of the first one, modulo ``share``.
+    :param first: the index of the first one, modulo the share.
     """
-    return rows if FULL else rows[first % share :: share]
+    step = 1 if FULL else share * _OF_THAT
+    return rows[first % step :: step]
 
 
 def further(rows: Iterable[Any], first: int = 1) -> list[Any]:

@@ -28,14 +28,14 @@ from tests.audit.commands import Ended, called
 from tests.audit.days import Shape, clean_shape, litter, write_days
 from tests.audit.journals import barn, change_line, day, write_journal
 from tests.audit.mutants import SHAPES, Mutant, make, write_mutants
-from tests.audit.mutations import MUTATIONS
+from tests.audit.mutations import TRIED
 from tests.audit.plans import Plan, draw, write
 from tests.audit.segment_cases import SEGMENT_CASES
 from tests.size import sized
 
 Rows = list[dict[str, Any]]
 
-CLEAN = sized(200)
+CLEAN = sized(200, 8)
 """How many journals have nothing wrong with them."""
 
 
@@ -115,10 +115,10 @@ def collection(
 ) -> Collection:
     root, other = tmp_path_factory.mktemp("collection"), tmp_path_factory.mktemp("mutants")
     cases = {each.__name__: each(each.__name__) for each in (*CASES, *SEGMENT_CASES)}
-    plans = {f"server{number}": plan for number, plan in enumerate(draw(sized(80)))}
+    plans = {f"server{number}": plan for number, plan in enumerate(draw(sized(80, 6)))}
     journals = [case.write(root / name) for name, case in cases.items()]
     journals += [write(root / name, plan) for name, plan in plans.items()]
-    mutants = write_mutants(other, MUTATIONS)
+    mutants = write_mutants(other, TRIED)
     untouched = {
         f"untouched-{shape}": make(other / f"untouched-{shape}", shape, f"untouched-{shape}") for shape in SHAPES
     }

@@ -22,6 +22,7 @@ def test_clean_journals(clean: Clean) -> None:
     assert clean.ended.stdout.splitlines()[-1] == str(clean.root / "bussrv-audit" / "summary.json")
 
 
+@pytest.mark.long
 def test_a_journal_that_was_tampered_with_through_the_other_door(whole: Whole) -> None:
     assert (whole.ended.returncode, whole.ended.stderr) == (1, "")
     assert "FINDINGS: " in whole.ended.stdout

@@ -15,7 +15,7 @@ from bussrv.journal.recovery import Damaged, recover
 from bussrv.journal.verify import verify
 from tests.audit.conftest import CLEAN, Collection, Rows, Whole
 from tests.audit.mutants import INTEGRITY, SHAPES, Mutant, Mutation, Named
-from tests.audit.mutations import MUTATIONS
+from tests.audit.mutations import MUTATIONS, TRIED
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -52,7 +52,7 @@ def found_in(collection: Collection) -> dict[str, Rows]:
     return by_journal(collection.findings, {**mutants, **collection.untouched})
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.name)
+@pytest.mark.parametrize("mutation", TRIED, ids=lambda each: each.name)
 def test_what_is_done_to_a_journal_is_named(
     found_in: dict[str, Rows], mutants: dict[str, Mutant], mutation: Mutation
 ) -> None:
@@ -88,13 +88,13 @@ def test_what_is_beside_it_is_clean(found_in: dict[str, Rows], shape: str) -> No
 
 
 def test_what_is_harmless_leads_to_no_finding_at_all(found_in: dict[str, Rows]) -> None:
-    harmless = [each.name for each in MUTATIONS if each.is_harmless]
+    harmless = [each.name for each in TRIED if each.is_harmless]
     worse = [each for name in harmless for each in found_in[name] if each["severity"] != "notice"]
     assert harmless
     assert worse == []
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.name)
+@pytest.mark.parametrize("mutation", TRIED, ids=lambda each: each.name)
 def test_verify_finds_the_same(found_in: dict[str, Rows], mutants: dict[str, Mutant], mutation: Mutation) -> None:
     """The same codes, segments and records: there is one judge. Which seal is the first that does not fit may differ,
     since the audit leaves out superseded seals of older segments.
@@ -114,7 +114,7 @@ def about(code: str, segment: int | None, *records: int | None) -> tuple[object,
     return (code, segment) if code == "broken-seal" else (code, segment, *records)
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.name)
+@pytest.mark.parametrize("mutation", TRIED, ids=lambda each: each.name)
 def test_recovery_stops_at_one_of_these(mutants: dict[str, Mutant], mutation: Mutation, tmp_path: Path) -> None:
     copy = shutil.copytree(mutants[mutation.name].directory, tmp_path / "journal")
     faults = {(each.code, each.segment) for each in verify(copy).faults}
@@ -150,6 +150,7 @@ def test_no_false_alarm(collection: Collection) -> None:
     assert {name: found for name, found in alarms.items() if found} == {}
 
 
+@pytest.mark.long
 def test_more_journals_take_no_more_jobs(collection: Collection, whole: Whole) -> None:
     """What is wrong takes some, but journals as such do not: there are a hundred times as many."""
     assert 0 < collection.jobs < 1.3 * whole.jobs

@@ -219,6 +219,7 @@ def records_by_server(read: Ingested) -> Counter[str]:
     return Counter(json.loads(row)["server"] for row in read.records.elements())
 
 
+@pytest.mark.long
 def test_keys_and_manifests(spark: SparkSession, lot: Lot, tmp_path: Path) -> None:
     found = {name: {each["kind"] for each in lot.read.found if each["server"] == name} for name in SHAPES}
     # The segments refer to seals.
@@ -232,6 +233,7 @@ def test_keys_and_manifests(spark: SparkSession, lot: Lot, tmp_path: Path) -> No
     assert {each["severity"] for each in trusting.found} == {"error"}
 
 
+@pytest.mark.long
 def test_versions(lot: Lot) -> None:
     """All lines of a newer one, and both: each such line is named, the others are read."""
     (new,), (mixed,) = list_segments(lot.new), list_segments(lot.mixed)
@@ -302,6 +304,7 @@ def growing(tmp_path: Path) -> Iterator[Path]:
     writing.join()
 
 
+@pytest.mark.long
 def test_a_segment_that_grows_is_no_fault(spark: SparkSession, growing: Path, tmp_path: Path) -> None:
     counts = []
     for number in range(3):

@@ -26,6 +26,7 @@ def url_of(path: Path) -> str:
     return f"file://{path}"
 
 
+@pytest.mark.long
 def test_urls_give_what_directories_give(spark: SparkSession, tmp_path: Path) -> None:
     """Signed, compressed, damaged, with a segment missing, with a record that a crash left unfinished, and under names
     that Spark would take for patterns; one journal by its directory, as before."""
@@ -56,6 +57,7 @@ def test_urls_give_what_directories_give(spark: SparkSession, tmp_path: Path) ->
     }
 
 
+@pytest.mark.long
 def test_what_is_kept_of_urls(spark: SparkSession, tmp_path: Path) -> None:
     barn = write_days(tmp_path / "the barn", Shape(events=100, segment=40), "barn")
     kept = tmp_path / "kept"

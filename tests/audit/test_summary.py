@@ -121,6 +121,7 @@ def test_the_documentation_describes_the_summary(audited: Audited) -> None:
     assert [name for name in names if name in audited.summary] == list(audited.summary)
 
 
+@pytest.mark.long
 def test_the_snippet_writes_the_report_again(
     spark: SparkSession, audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from bussrv.audit.timeline.source import Source, open_source
 from bussrv.cli.main import main
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
 
 DOCS = Path(__file__).parents[2] / "docs"
 TEXT = (DOCS / "reference" / "audit" / "timeline.md").read_text(encoding="utf-8")
@@ -66,7 +66,6 @@ def test_the_snippet(source: Source, capsys: pytest.CaptureFixture[str]) -> None
     assert "service.unregistered" in capsys.readouterr().out
 
 
-@pytest.mark.long
 def test_nobody_is_known_by_that_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["timeline", "doorbel", "bussrv-journal"]) == 1
     said = capsys.readouterr()
@@ -76,7 +75,6 @@ def test_nobody_is_known_by_that_name(capsys: pytest.CaptureFixture[str]) -> Non
     assert "no record concerns doorbell in that time" in capsys.readouterr().err
 
 
-@pytest.mark.long
 def test_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["timeline", "doorbell", "bussrv-journal", "--json"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -17,7 +17,7 @@ from bussrv.journal.segment import list_segments, segment_name
 from tests.audit.conftest import without_report
 from tests.docs.golden import OLDER, UPGRADED
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
 
 Rows = list[dict[str, Any]]
 V2 = OLDER / "v2" / "whole"
@@ -52,7 +52,6 @@ def test_what_was_proved_and_what_was_claimed_is_told_apart(
     assert sorted(tried, key=repr) == [("attic", None, "ben"), ("attic", None, None), ("hall", None, strange)]
 
 
-@pytest.mark.long
 def test_the_baseline_of_a_segment_of_version_2_tells_a_claim_from_a_proof(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

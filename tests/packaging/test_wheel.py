@@ -179,6 +179,7 @@ def test_using_it_leaves_nothing_behind(installed: Installed) -> None:
     assert list(installed.empty.iterdir()) == []
 
 
+@pytest.mark.long
 def test_uninstalling_leaves_twisted_whole(from_wheel: Installed, wheel: Path) -> None:
     from_wheel.pip("install", wheel)
     from_wheel.pip("uninstall", "--yes", "bussrv")
