@@ -54,7 +54,7 @@ class DialedLinks:
         return use
 
     def leaving(self, descriptions: Iterable[str]) -> list[IReloadable]:
-        """What only the links need that are not among these."""
+        """The certificates that no link among these needs any more."""
         left = [self._dialers[each] for each in self._dialers.keys() - set(descriptions)]
         return [each.certificates for each in left if each.certificates is not None]
 

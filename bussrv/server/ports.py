@@ -25,7 +25,7 @@ log = Logger()
 def make_listeners(
     formats: Iterable[IWireFormat], config: Config, bus: IBus, reactor: Any, faults: list[str]
 ) -> dict[str, IListener]:
-    """What serves each wire format, by name. Files are read, but no port is opened yet.
+    """Make the listener of each wire format, by name. Files are read, but no port is opened yet.
 
     A bad plugin, which fails for another reason than its endpoint, is left out, here and by :func:`open_ports`.
 
@@ -66,7 +66,7 @@ def _noting(name: str, faults: list[str]) -> Iterator[None]:
 
 
 def listener_of(wire_format: IWireFormat, config: Config, bus: IBus, reactor: Any) -> IListener:
-    """What serves a wire format, not started yet.
+    """The listener of a wire format, not started yet.
 
     :raises ConfigError: has a sentence, with the place of the option that is wrong.
     :raises Exception: it is a bad plugin.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import resource
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,14 +24,6 @@ LAST = "the last one"
 ROOM = ("--max-services", "20000", "--spp-max-silent", "20000")
 
 SUBSCRIBE = {"event": "routing/subscribe", "receive_mode": "none"}
-
-
-@pytest.fixture
-def many_descriptors() -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 8192)), hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @contextlib.contextmanager

@@ -1,12 +1,10 @@
 """Attack A9: whoever guesses keeps nobody out."""
 
 import itertools
-import resource
 import selectors
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,14 +22,6 @@ ACCEPTED, REFUSED = (spp.auth_result(code) for code in (0, 1))
 
 BAR = 30.0
 """Seconds in which all have to be in, with scrypt as ``bussrv spp-user`` sets it up."""
-
-
-@pytest.fixture
-def many_descriptors() -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 8192)), hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 class Guessers:
