@@ -86,6 +86,11 @@ def words(*parts: str | Column) -> Column:
 
 
 def in_order(findings: DataFrame) -> DataFrame:
-    """Findings in order: the worst first, then by kind and place."""
+    """Findings in order: the worst first, then by kind and place.
+
+    Every other column comes last in the order, so that one worker and many list the same findings in the same order.
+    """
     severity = F.array_position(F.array(*[F.lit(each) for each in SEVERITIES]), F.col("severity"))
-    return findings.orderBy(severity, "kind", "server", "first_seq", "file", "line", "session", "service")
+    first = ("kind", "server", "first_seq", "file", "line", "session", "service")
+    others = [name for name in FINDING if name not in ("severity", *first)]
+    return findings.orderBy(severity, *first, *others)
