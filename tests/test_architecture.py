@@ -26,10 +26,11 @@ BASE = ("bussrv.version", "bussrv.errors", "bussrv.values", "bussrv.events")
 
 # From low to high. A module imports from its own layer and from those below. A package stands for everything in it.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    (*BASE, "bussrv.clock", "bussrv.addresses", "bussrv.reactor_turn", "bussrv.slices"),
+    (*BASE, "bussrv.clock", "bussrv.addresses", "bussrv.patterns", "bussrv.reactor_turn", "bussrv.slices"),
     ("bussrv.options", "bussrv.settings"),
     ("bussrv.wire", "bussrv.journal"),
     ("bussrv.registry",),
+    ("bussrv.policy",),
     ("bussrv.bus",),
     ("bussrv.interfaces", "bussrv.plugin"),
     ("bussrv.formats", "bussrv.services"),

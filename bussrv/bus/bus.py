@@ -34,6 +34,7 @@ from bussrv.bus.streams import Streams
 from bussrv.clock import Clock
 from bussrv.errors import OverLimit
 from bussrv.journal.record import Stamped
+from bussrv.policy.access import Access
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.registry import Registry
 from bussrv.registry.session import Session
@@ -54,6 +55,7 @@ class Bus:
     :param new_id: makes ids of objects; printable ASCII.
     :param clock: where times come from.
     :param reactor: calls later.
+    :param access: what each session may do; by default everything.
     """
 
     def __init__(
@@ -64,10 +66,12 @@ class Bus:
         new_id: Callable[[], str],
         clock: Clock,
         reactor: Any,
+        access: Access | None = None,
     ) -> None:
         self.registry = registry
         self.settings = settings
         self.server_id = server_id
+        self.access = Access() if access is None else access
         self.counters: Counter[str] = Counter()
         self.utc = clock.utc
         self.slices: Slices = Slices(reactor, settings.slice_seconds, self.counters)

@@ -19,8 +19,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from bussrv.bus.patterns import is_inner
 from bussrv.errors import OverLimit, Refused
+from bussrv.patterns import is_inner
 from bussrv.settings import Settings
 from bussrv.values import ModeInterest, RuleInterest, quoted
 from bussrv.wire.objects import BusObject

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from bussrv.bus.interest import Kind
-from bussrv.bus.patterns import Ranges, SimplePattern, Wildcards
+from bussrv.patterns import Ranges, SimplePattern, Wildcards
 from bussrv.values import OCTET_STREAM, Interest, ModeInterest, RuleInterest
 
 Matcher = Callable[[Kind], bool]

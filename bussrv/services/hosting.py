@@ -20,12 +20,10 @@ from bussrv.errors import Refused
 from bussrv.interfaces import IHostedService, IServiceHost, IServiceObject
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.record import Stamped
+from bussrv.policy.access import OWN_PROTOCOL
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.throttle import LOG_BURST, LOG_RATE, Throttle
 from bussrv.values import Traffic
-
-PROTOCOL = "bus"
-"""The ``protocol`` of the server's own session."""
 
 log = Logger()
 
@@ -97,7 +95,7 @@ class HostedServices:
         """Register the services."""
         if not self._services:
             return
-        self._session_id = self._bus.open(PROTOCOL, "local", _NoWay()).id
+        self._session_id = self._bus.open(OWN_PROTOCOL, "local", _NoWay()).id
         for name in self._services:
             registered = self._bus.registry.register_service(self._session_id, name, hosted=True)
             registered.addErrback(self._not_offered, name)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from bussrv.bus.interest import MAX_TYPE, Kind, mode_interest, rule_interest
 from bussrv.bus.matching import compile_interest
-from bussrv.bus.patterns import Ranges, SimplePattern, Wildcards, inner_matches, is_inner
 from bussrv.errors import OverLimit
+from bussrv.patterns import Ranges, SimplePattern, Wildcards, inner_matches, is_inner
 from bussrv.settings import Settings
 from bussrv.wire.objects import MAX_NATURES
 from tests.bus import reference

@@ -1,0 +1,57 @@
+"""Access: the permissions of each session, by who it is and where it comes from.
+
+1. The server's own sessions, and sessions of other servers, may do everything here: their own server judges them.
+2. With a policy, the rules that apply to the session decide.
+3. Without one, a client may do everything, if it has proved who it is or need not.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from bussrv.policy.permissions import EVERYTHING, NOTHING, Permissions
+from bussrv.registry.session import ISession
+
+ANONYMOUS = "anonymous"
+"""The user, as policies name it, of a session that has not proved who it is."""
+
+OWN_PROTOCOL = "bus"
+"""The protocol of the server's own session."""
+
+
+class Policy(Protocol):
+    """The rules of a policy file."""
+
+    def permissions(self, user: str, peer: str, protocol: str) -> Permissions:
+        """The permissions of a session. Equal rules give the same object.
+
+        :param user: who it is, or :data:`ANONYMOUS`.
+        :param peer: its address.
+        :param protocol: its wire format.
+        """
+
+
+class Access:
+    """Permissions of sessions.
+
+    :ivar policy: the rules; ``None``: there is no policy. A reload sets it.
+    :ivar asks: whether clients have to prove who they are, because there is something to check that with.
+    """
+
+    def __init__(self, policy: Policy | None = None, *, asks: bool = False) -> None:
+        self.policy = policy
+        self.asks = asks
+
+    def of(self, session: ISession | None) -> Permissions:
+        """The permissions that a session has now. A session that is closed may do nothing.
+
+        They change when the session proves who it is, and when the policy is read again. So keep the result no longer
+        than until then.
+        """
+        if session is None:
+            return NOTHING
+        if session.home is not None or session.protocol == OWN_PROTOCOL:
+            return EVERYTHING
+        if self.policy is not None:
+            return self.policy.permissions(session.actor or ANONYMOUS, session.peer, session.protocol)
+        return NOTHING if self.asks and session.actor is None else EVERYTHING
