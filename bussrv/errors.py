@@ -68,6 +68,7 @@ REASONS: dict[str, str] = {
     "journal-unavailable": "the journal cannot be written at the moment",
     "not-authenticated": "the client has not said who it is, which the wire format asks for",
     "bad-credentials": "there is no such user, or the secret is not the user's",
+    "bad-certificate": "the client has no TLS certificate, or one that is not accepted",
     # Ends of sessions. A session that sent malformed input ends with the code of that error.
     "client-closed": "the client closed the connection",
     "connection-lost": "the connection broke",

@@ -63,6 +63,7 @@ def _name(name: str) -> x509.Name:
 
 def _write_key(key: ec.EllipticCurvePrivateKey, file: Path) -> None:
     kept = key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    file.touch(0o600)
     file.write_bytes(kept)
 
 

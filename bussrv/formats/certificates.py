@@ -1,11 +1,14 @@
 """Certificates and keys for TLS: read from files and checked, so that each fault names its file.
 
-The private key of an endpoint is a file in PEM, and so is its certificate, which certificates of intermediate
-authorities may follow. Authorities are a file of certificates, or a directory of such files, ``*.pem``.
+The private key of an endpoint is a file in PEM that only its owner may use. Its certificate is a file in PEM, too, and
+certificates of intermediate authorities may follow it. Authorities are a file of certificates, or a directory of such
+files, ``*.pem``.
 """
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
@@ -77,21 +80,28 @@ def read_authorities(path: Path, now: datetime) -> Authorities:
     return Authorities(b"".join(map(_pem, certificates)).decode(), _first_end(certificates))
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path) -> tuple[bytes, int]:
+    """What is in a file, and the permissions of the file."""
     try:
         with read_regular(path) as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             data = file.read(MOST)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     if not data.strip():
         raise ConfigError(f"{path}: the file is empty")
-    return data
+    return data, mode
 
 
 def _read_key(path: Path) -> PrivateKeyTypes:
-    data = _read(path)
+    data, mode = _read(path)
     if b"PRIVATE KEY-----" not in data:
         raise ConfigError(f"{path}: holds no private key in PEM")
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ConfigError(
+            f"{path}: others than its owner may use the private key (mode {mode:04o}): chmod 600 {path}, and make a "
+            "new key if somebody may have read it"
+        )
     try:
         return load_pem_private_key(data, None)
     except TypeError as error:
@@ -103,7 +113,7 @@ def _read_key(path: Path) -> PrivateKeyTypes:
 
 def _read_certificates(path: Path, now: datetime) -> list[x509.Certificate]:
     """The certificates of a file, all of them valid now; at least one."""
-    data = _read(path)
+    data, _ = _read(path)
     if b"-----BEGIN CERTIFICATE-----" not in data:
         raise ConfigError(f"{path}: holds no certificate in PEM")
     try:

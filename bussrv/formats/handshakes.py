@@ -88,9 +88,17 @@ class Handshakes:
         self.end(connection)
         connection.abortConnection()
 
-    def complain(self, connection: TlsConnection, why: str) -> None:
-        """TLS failed. If that was the handshake, its connection is cut if it does not close in time."""
+    def complain(self, connection: TlsConnection, why: str, proved_nothing: bool) -> None:
+        """TLS failed. If that was the handshake, its connection is cut if it does not close in time.
+
+        :param proved_nothing: the reason is the certificate of the client, or that it has none.
+        """
         self._bus.counters["tls-failed"] += 1
+        if proved_nothing:
+            about: dict[str, Any] = {"protocol": self._name, "peer": connection.peer}
+            self._bus.registry.note_from_stranger(
+                ev.AuthFailed(reason="bad-certificate", method="certificate", **about)
+            )
         self._complaints.no_tls(connection.peer, why)
 
     def stop(self) -> None:

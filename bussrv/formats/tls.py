@@ -110,9 +110,9 @@ class TlsFactory(Factory):
             connection.count_with(outbound.open(address_key(connection.peer), protocol.outbound_is_full))
         connection.serve(protocol)
 
-    def failed(self, connection: TlsConnection, why: str) -> None:
+    def failed(self, connection: TlsConnection, why: str, *, proved_nothing: bool) -> None:
         """See :class:`bussrv.formats.tls_connection.Side`."""
-        self._handshakes.complain(connection, why)
+        self._handshakes.complain(connection, why, proved_nothing)
 
     def gone(self, connection: TlsConnection) -> None:
         """See :class:`bussrv.formats.tls_connection.Side`."""

@@ -35,6 +35,9 @@ HANDSHAKE = 0x16
 """The first byte of a TLS connection."""
 
 
+_NO_PROOF = ("PEER_DID_NOT_RETURN_A_CERTIFICATE", "BAD_SIGNATURE")
+
+
 class Side(Protocol):
     """The differences between a connection that a port accepts and a link that this server dials.
 
@@ -53,8 +56,11 @@ class Side(Protocol):
     def established(self, connection: TlsConnection) -> None:
         """The handshake is done: :meth:`TlsConnection.serve` something."""
 
-    def failed(self, connection: TlsConnection, why: str) -> None:
-        """The handshake failed, or what came later is not TLS. The connection is closed."""
+    def failed(self, connection: TlsConnection, why: str, *, proved_nothing: bool) -> None:
+        """The handshake failed, or what came later is not TLS. The connection is closed.
+
+        :param proved_nothing: the reason is the certificate of the other end, or that it has none.
+        """
 
     def gone(self, connection: TlsConnection) -> None:
         """A connection is lost whose handshake was neither done nor failed."""
@@ -191,13 +197,13 @@ class TlsConnection(TlsOutput):
                 return False
             except ssl.SSLError as error:
                 self._flush()
-                return self._fail(explain(error))
+                return self._fail(explain(error), _is_of_certificate(error))
             self._flush()
             self._side.established(self)
             return not (self._is_closing or self._is_over)
 
-    def _fail(self, why: str) -> bool:
-        self._side.failed(self, why)
+    def _fail(self, why: str, proved_nothing: bool = False) -> bool:
+        self._side.failed(self, why, proved_nothing=proved_nothing)
         self._close(b"")
         return False
 
@@ -222,7 +228,7 @@ class TlsConnection(TlsOutput):
         if pieces:
             self.protocol.dataReceived(b"".join(pieces))
         if failure:
-            self._side.failed(self, failure)
+            self._side.failed(self, failure, proved_nothing=False)
             self.abortConnection()
         elif self._has_ended and not self._told_end:
             self._told_end = True
@@ -265,6 +271,10 @@ class TlsConnection(TlsOutput):
             self.serve_soon()
         elif not self.is_waiting:
             self._go_on()
+
+
+def _is_of_certificate(error: ssl.SSLError) -> bool:
+    return isinstance(error, ssl.SSLCertVerificationError) or error.reason in _NO_PROOF
 
 
 def explain(error: ssl.SSLError) -> str:

@@ -99,7 +99,7 @@ class _Dial:
         connection.serve(protocol)
         self.done.callback(protocol)
 
-    def failed(self, connection: TlsConnection, why: str) -> None:
+    def failed(self, connection: TlsConnection, why: str, *, proved_nothing: bool) -> None:
         """It has not, or it sends what is not TLS."""
         if self.done.called:
             log.info("{name}: TLS failed: {why}", name=self._endpoint.certificates.name, why=why)

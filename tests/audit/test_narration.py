@@ -107,6 +107,7 @@ WHO = "tv-3 (session b1.3, 192.0.2.7:4711)"
         ),
         (say("auth.succeeded", actor="ann"), f"{WHO} logged in as ann."),
         (say("auth.failed", claimed="ann"), f"{WHO} failed to log in as ann."),
+        (say("auth.failed"), f"{WHO} failed to log in."),
         (say("session.identified", claimed="ann", name="tv"), f"{WHO} stated its names: claimed user ann, name tv."),
         (say("subscription.added"), f"{WHO} subscribed to objects."),
         (

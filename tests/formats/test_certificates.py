@@ -17,6 +17,10 @@ from tests.certificates import BEGIN, END, PEM, Authority
 from tests.tables import check_each
 
 NOW = BEGIN + timedelta(days=1000)
+OPEN = (
+    "others than its owner may use the private key (mode 0640): chmod 600 DIR/open.key, and make a new key if somebody "
+    "may have read it"
+)
 LAST, NEXT = NOW - timedelta(days=1), NOW + timedelta(days=1)
 
 
@@ -33,10 +37,12 @@ def test_each_fault_names_its_file(tmp_path: Path) -> None:
         "junk": b"junk",
         "locked": locked,
         "torn.key": key.read_bytes()[:100],
+        "open.key": key.read_bytes(),
         "torn.crt": certificate.read_bytes()[:100],
         "spoilt.crt": certificate.read_bytes().replace(b"M", b"N", 1),
     }.items():
         (tmp_path / name).write_bytes(text)
+        (tmp_path / name).chmod(0o640 if name == "open.key" else 0o600)
     os.mkfifo(tmp_path / "fifo")
 
     def check(row: tuple[Path, Path, Path | None, str]) -> None:
@@ -53,6 +59,12 @@ def test_each_fault_names_its_file(tmp_path: Path) -> None:
                 ("empty", "good.crt", None, "DIR/empty: the file is empty"),
                 ("junk", "good.crt", None, "DIR/junk: holds no private key in PEM"),
                 ("torn.key", "good.crt", None, "DIR/torn.key: the private key cannot be read"),
+                (
+                    "open.key",
+                    "good.crt",
+                    None,
+                    f"DIR/open.key: {OPEN}",
+                ),
                 ("locked", "good.crt", None, "DIR/locked: the private key is encrypted; store it without a passphrase"),
                 ("good.key", "junk", None, "DIR/junk: holds no certificate in PEM"),
                 ("good.key", "torn.crt", None, "DIR/torn.crt: a certificate in it cannot be read"),

@@ -261,7 +261,9 @@ def test_certificates_of_clients(place: Place, wanted: str | None, whose: str | 
     assert (client.plain.is_open, client.refused is None) == (is_served, is_served)
     assert len(network.registry.state.sessions) == is_served
     assert network.bus.counters["tls-failed"] == (not is_served)
-    assert len(network.journal.records) == is_served
+    failed = [] if is_served else [("certificate", "bad-certificate", "objects", "10.0.0.1:4711")]
+    assert [(each.method, each.reason, each.protocol, each.peer) for each in network.events(ev.AuthFailed)] == failed
+    assert len(network.journal.records) == 1
 
 
 def test_old_versions_and_weak_ciphers_are_refused(place: Place) -> None:

@@ -60,7 +60,7 @@ class Side:
     def established(self, connection: TlsConnection) -> None:
         connection.serve(self.served)
 
-    def failed(self, connection: TlsConnection, why: str) -> None:
+    def failed(self, connection: TlsConnection, why: str, *, proved_nothing: bool) -> None:
         self.failures.append(why)
 
     def gone(self, connection: TlsConnection) -> None:

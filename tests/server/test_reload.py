@@ -239,13 +239,17 @@ async def test_certificates_and_users_are_read_again_together(tmp_path: Path) ->
     assert await served() == first
     assert await accepted("ann", "one")
     self_signed(tmp_path / "tls")
+    key.chmod(0o644)
+    running.reload()
+    assert running.outcome() == "failed"
+    key.chmod(0o600)
     running.reload()
     assert running.outcome() == "ok"
     assert await served() != first
     assert await accepted("bob", "two")
     assert not await accepted("ann", "one")
     outcomes = await running.stop()
-    assert [type(each) for each in outcomes] == [ev.ConfigReloadFailed, ev.ConfigReloaded]
+    assert [type(each) for each in outcomes] == [ev.ConfigReloadFailed, ev.ConfigReloadFailed, ev.ConfigReloaded]
 
 
 @pytest_twisted.ensureDeferred

@@ -138,7 +138,8 @@ class _Narration:
         return f"{self._who()} logged in as {self._field('actor')}"
 
     def _not_proved(self) -> str:
-        return f"{self._who()} failed to log in as {self._field('claimed')}"
+        tried = self._row["claimed"]
+        return f"{self._who()} failed to log in" + (f" as {self._field('claimed')}" if tried else "")
 
     def _limited(self) -> str:
         return f"{self._who()} reached the limit {self._field('limit')} of {self._field('value')}"
