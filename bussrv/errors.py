@@ -69,6 +69,8 @@ REASONS: dict[str, str] = {
     "not-authenticated": "the client has not said who it is, which the wire format asks for",
     "bad-credentials": "there is no such user, or the secret is not the user's",
     "bad-certificate": "the client has no TLS certificate, or one that is not accepted",
+    "not-allowed": "no rule of the policy allows that to the user of the session",
+    "permission-withdrawn": "the policy was read again, and does not allow that to the user of the session any more",
     # Ends of sessions. A session that sent malformed input ends with the code of that error.
     "client-closed": "the client closed the connection",
     "connection-lost": "the connection broke",
@@ -180,6 +182,13 @@ class OverLimit(Refused):
         super().__init__(reason, message)
         self.limit = limit
         self.value = value
+
+
+class NotAllowed(Refused):
+    """An action that no rule of the policy allows to the session."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("not-allowed", message)
 
 
 class JournalUnavailable(Refused):

@@ -161,6 +161,16 @@ class AuthFailed(Event, frozen=True, tag="auth.failed"):
     method: str | None = None
 
 
+class AccessDenied(Event, frozen=True, tag="access.denied"):
+    """A session was not allowed an ``action`` on a ``target``, by ``rule``; see :mod:`bussrv.policy.permissions`."""
+
+    OUTCOME = "refused"
+
+    action: str
+    target: str
+    rule: str
+
+
 class LimitReached(Event, frozen=True, tag="limit.reached"):
     """A limit was hit: ``limit`` is its option, ``value`` what it is set to."""
 
@@ -257,6 +267,7 @@ AnyEvent = (
     | SubscriptionRefused
     | AuthSucceeded
     | AuthFailed
+    | AccessDenied
     | LimitReached
     | LinkUp
     | LinkDown

@@ -119,6 +119,10 @@ WHO = "tv-3 (session b1.3, 192.0.2.7:4711)"
             f"{WHO} stopped providing tv/hall: some-new-code. Nobody has provided tv/hall since then.",
         ),
         (
+            say("access.denied", action="publish", target="tv", rule="policy.toml:12: publish"),
+            f'{WHO} was not allowed to publish tv ("policy.toml:12: publish").',
+        ),
+        (
             say("limit.reached", session=None, who=None, peer="192.0.2.9", limit="max-sessions", value=3),
             "192.0.2.9 reached the limit max-sessions of 3.",
         ),

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows 
 from bussrv.audit.activity.address import address_of
 from bussrv.audit.tables.period import Period
 
-REFUSALS = ("service.refused", "subscription.refused", "auth.failed", "limit.reached")
+REFUSALS = ("service.refused", "subscription.refused", "auth.failed", "access.denied", "limit.reached")
 """The events of refusals, failures and limits."""
 
 STORM = 10

@@ -180,6 +180,7 @@ EVENTS: dict[str, str] = {
     "subscription.refused": "a subscription was refused",
     "auth.succeeded": "a login succeeded",
     "auth.failed": "a login failed",
+    "access.denied": "the policy did not allow something to a client",
     "limit.reached": "a limit was reached",
     "link.up": "a link to another server was established",
     "link.down": "a link to another server was lost",

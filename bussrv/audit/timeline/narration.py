@@ -141,6 +141,10 @@ class _Narration:
         tried = self._row["claimed"]
         return f"{self._who()} failed to log in" + (f" as {self._field('claimed')}" if tried else "")
 
+    def _denied(self) -> str:
+        asked = f"{self._field('action')} {self._field('target')}"
+        return f"{self._who()} was not allowed to {asked} ({self._field('rule')})"
+
     def _limited(self) -> str:
         return f"{self._who()} reached the limit {self._field('limit')} of {self._field('value')}"
 
@@ -223,6 +227,7 @@ _WHAT: dict[str, Callable[[_Narration], str]] = {
     "subscription.refused": _Narration._subscription_refused,
     "auth.succeeded": _Narration._proved,
     "auth.failed": _Narration._not_proved,
+    "access.denied": _Narration._denied,
     "limit.reached": _Narration._limited,
     "link.up": _Narration._linked,
     "link.down": _Narration._unlinked,

@@ -33,7 +33,22 @@ CONCERNS = CLIENT, SERVICE, WANTED, CAUSE = "client", "service", "wanted", "caus
 
 _SHOWN = (
     *("server", "boot", "seq", "moment", "event", "outcome", "protocol", "session", "routing_id", "actor", "peer"),
-    *("claimed", "method", "service", "reason", "suppressed", "limit", "value", "name", "role", "persistent", "home"),
+    *(
+        "claimed",
+        "method",
+        "service",
+        "reason",
+        "suppressed",
+        "limit",
+        "value",
+        "action",
+        "target",
+        "rule",
+        "name",
+        "role",
+        "persistent",
+        "home",
+    ),
     *("version", "message", "interest", "duration", "objects_in", "objects_out", "bytes_in", "bytes_out"),
     "sessions_closed",
 )
