@@ -14,7 +14,7 @@ from bussrv.journal.batch import Rotation
 from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.options import Option, rows
 from bussrv.server.journal import JournalConfig
-from bussrv.server.option_table import JOURNAL, ServerOptions, table
+from bussrv.server.option_table import JOURNAL, LogLevelName, ServerOptions, table
 from bussrv.server.sources import Given, of_file, of_option
 from bussrv.settings import Settings
 
@@ -25,6 +25,7 @@ class Config(Struct, frozen=True, kw_only=True):
     :ivar endpoints: the endpoint description of each wire format that is on, by name.
     :ivar journal: ``None``: off.
     :ivar server_id: ``None``: the one in the journal, or a new one.
+    :ivar log_level: the name of the least level that is logged.
     :ivar services: the names of the services that the server itself provides.
     :ivar links: the client endpoint descriptions of the servers to link with.
     :ivar values: the settings of all options that the configuration file may set, by name.
@@ -36,6 +37,7 @@ class Config(Struct, frozen=True, kw_only=True):
     journal: JournalConfig | None
     server_id: str | None
     links: tuple[str, ...]
+    log_level: LogLevelName
     services: tuple[str, ...]
     settings: Settings
     values: dict[str, Any]
@@ -73,6 +75,7 @@ def build(
         journal=None if own.journal is None else _journal(own, own.journal),
         server_id=own.server_id,
         links=own.link,
+        log_level=own.log_level,
         services=tuple(sorted(each.name for each in services)) if own.services is None else own.services,
         settings=Settings(**{each.sets: found[each.name] for each in rows(Settings)}),
         values={each.name: found[each.name] for each in options if each.in_file},

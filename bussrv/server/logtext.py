@@ -1,5 +1,7 @@
 """The text of the log is evidence: clients' words may stand in it, but cannot forge lines of it.
 
+Events below a level are left out of the log, for observers of every kind: see :class:`Threshold`.
+
 Names, error messages and addresses of clients get into the log in many places, also in exceptions and tracebacks. So
 :func:`escape_event` escapes every event of Twisted's log in one place, before it is written.
 """
@@ -8,10 +10,10 @@ from __future__ import annotations
 
 import re
 
-from twisted.logger import ILogObserver, LogEvent, LogPublisher, formatEvent
+from twisted.logger import ILogObserver, LogEvent, LogLevel, LogPublisher, formatEvent
 from twisted.python.failure import Failure
 from twisted.python.reflect import safe_str
-from zope.interface import provider
+from zope.interface import implementer, provider
 
 MOST = 4096
 """The most characters of one message. A traceback may be longer, but its message may not."""
@@ -23,6 +25,10 @@ _UNFIT = re.compile(
 
 _SYSTEMS = ("log_system", "system", "log_namespace")
 """The fields of an event that a line of the log names as its origin."""
+
+
+_TEXTS = ("log_format", "log_failure", "failure", "why", "format", "log_text", "log_flattened")
+"""The fields of an event that have its text, except ``message``."""
 
 
 def escaped(text: str) -> str:
@@ -62,6 +68,31 @@ def escape_event(event: LogEvent) -> None:
         _say(event, f"{one_line(why)}\n{fit}")
 
 
+@implementer(ILogObserver)
+class Threshold:
+    """Takes all text from events below a level. Observers write nothing for an event that has none.
+
+    This is an observer of the log, like :func:`escape_event`.
+
+    :param name: the name of the least level that is logged.
+    """
+
+    def __init__(self, name: str = "debug") -> None:
+        self.set(name)
+
+    def set(self, name: str) -> None:
+        """Log events of the level with this name, and worse ones."""
+        self._least = LogLevel.levelWithName(name)
+
+    def __call__(self, event: LogEvent) -> None:
+        """Judge an event."""
+        level = event.get("log_level")
+        if level is not None and level < self._least:
+            for name in _TEXTS:
+                event.pop(name, None)
+            event["message"], event["isError"] = (), 0
+
+
 def _as_it_reads(event: LogEvent) -> str:
     """The text of an event; without the end about messages left out if none was."""
     form = event.get("log_format")
@@ -81,12 +112,13 @@ def _fit_trace(trace: str, failure: Failure) -> str:
 
 def _say(event: LogEvent, text: str) -> None:
     """Make ``text`` the only text of an event, for observers of every kind. Braces in it are no fields."""
-    for name in ("log_failure", "failure", "why", "format", "log_text", "log_flattened"):
+    for name in _TEXTS:
         event.pop(name, None)
     event["log_format"], event["log_escaped"] = "{log_escaped}", text
     event["message"] = (text,)
 
 
-def escape_log(publisher: LogPublisher) -> None:
-    """Escape all events of ``publisher`` for observers that are added from now on."""
+def escape_log(publisher: LogPublisher, threshold: Threshold) -> None:
+    """For observers that are added from now on: leave out events of ``publisher``, and escape all others."""
+    publisher.addObserver(threshold)
     publisher.addObserver(escape_event)

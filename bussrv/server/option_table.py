@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from bussrv.errors import BadValue
 from bussrv.interfaces import IHostedService, IWireFormat
@@ -48,6 +48,8 @@ MAX_SERVER_ID = 255
 """The most bytes of the routing id of a server."""
 
 MAX_PORT = 0xFFFF
+
+LogLevelName = Literal["debug", "info", "warn", "error"]
 
 _MAX_DIGITS = 20
 """Text of more digits is not converted: Python raises an exception for very long numbers."""
@@ -181,6 +183,11 @@ class ServerOptions:
         "The endpoint of another server, such as tcp:hall.example:7890. This server dials it, and keeps a link to it. "
         "May be repeated.",
         unset="none",
+    )
+    log_level: LogLevelName = SERVER.option(
+        Choice(get_args(LogLevelName)),
+        "info",
+        "The least level of the lines in the log. `warn` leaves out everything except warnings and errors.",
     )
     journal: Path | None = JOURNAL.option(
         JournalDirectory(),

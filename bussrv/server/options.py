@@ -82,6 +82,7 @@ class BusOptions(usage.Options):
     :param left_out: a sentence for each plugin that cannot be used.
     :ivar table: the rows of the options.
     :ivar config: the configuration, once everything is parsed.
+    :ivar warnings: a sentence for each option that has no effect.
     :ivar lists: the values of each option that may be repeated, by name.
     """
 
@@ -104,6 +105,7 @@ class BusOptions(usage.Options):
         self.services = list(services)
         self.left_out = list(left_out)
         self.lists: dict[str, list[str]] = {}
+        self.warnings: list[str] = []
 
     def opt_sample_config(self) -> None:
         """Print a configuration file with every option and its default, and exit."""
@@ -137,10 +139,9 @@ class BusOptions(usage.Options):
             *others, last = error.sentences if isinstance(error, ConfigError) else [str(error)]
             # The log never begins then, and a plugin that was left out may be the reason.
             raise StartError(*self.left_out, *others, f"{last} (see twistd bussrv --help)") from error
-        for name in unknown_variables(os.environ, self.table):
-            log.warn("{name}: has no effect: there is no such option", name=one_line(name))
-        for sentence in self.config.without_effect:
-            log.warn("{sentence}", sentence=one_line(sentence))
+        unknown = unknown_variables(os.environ, self.table)
+        self.warnings = [f"{name}: has no effect: there is no such option" for name in unknown]
+        self.warnings += self.config.without_effect
 
     def read(self) -> Config:
         """Read and check the options of every source: the file and the environment as they are now.

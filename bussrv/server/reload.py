@@ -25,7 +25,7 @@ from bussrv.server.check import check_places
 from bussrv.server.config import Config
 from bussrv.server.descriptors import Fitting, fitting
 from bussrv.server.links import DialedLinks
-from bussrv.server.logtext import one_line
+from bussrv.server.logtext import Threshold, one_line
 from bussrv.server.option_table import BUILT_IN
 from bussrv.server.ports import warn_of_expiry
 
@@ -59,6 +59,7 @@ class Reload:
     :param config: the one that is in effect.
     :param read: reads it again; raises :class:`ConfigError`.
     :param formats: the wire formats that are on.
+    :param threshold: of the log.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Reload:
         formats: Iterable[IWireFormat],
         bus: IBus,
         links: DialedLinks,
+        threshold: Threshold,
         reactor: Any,
     ) -> None:
         self._values = dict(config.values)
@@ -75,6 +77,7 @@ class Reload:
         self._formats = list(formats)
         self._bus = bus
         self._links = links
+        self._threshold = threshold
         self._reactor = reactor
         self._last: dict[str, str] = {}
         bus.report("reload", lambda: self._last)
@@ -112,6 +115,7 @@ class Reload:
     def _use(self, change: Change) -> None:
         self._bus.settings.reload(change.fitting.settings)
         self._bus.streams.most_connections = change.fitting.most_connections
+        self._threshold.set(change.config.log_level)
         for use in change.uses:
             use()
         self._values.update({name: change.config.values[name] for name in change.changed})

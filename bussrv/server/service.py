@@ -26,7 +26,7 @@ from bussrv.server.config import Config
 from bussrv.server.descriptors import fitting
 from bussrv.server.journal import JournalPlace, NoJournal
 from bussrv.server.links import DialedLinks
-from bussrv.server.logtext import escape_log
+from bussrv.server.logtext import Threshold, escape_log, one_line
 from bussrv.server.monotonic import run_on_monotonic_clock
 from bussrv.server.options import BusOptions, Options, StartError
 from bussrv.server.ports import make_listeners, open_ports, warn_of_expiry, warn_of_exposed
@@ -59,6 +59,7 @@ class BusService(Service):
     :param formats: the wire formats that are installed.
     :param services: the services of the server itself that are installed.
     :param read: reads the configuration again; ``None``: it cannot be.
+    :param threshold: of the log.
     :ivar bus: once it is started.
     """
 
@@ -73,11 +74,13 @@ class BusService(Service):
         clock: Clock | None = None,
         services: Iterable[IHostedService] = (),
         read: Callable[[], Config] | None = None,
+        threshold: Threshold | None = None,
     ) -> None:
         self.listeners: dict[str, IListener] = {}
         self._config = config
         self._read = read
         self._reload: Reload | None = None
+        self._threshold = threshold or Threshold()
         self._installed = list(formats)
         self._formats = [each for each in self._installed if each.name in config.endpoints]
         self._services = [each for each in services if each.name in config.services]
@@ -126,7 +129,9 @@ class BusService(Service):
         self._hosted.start()
         self._dial()
         if self._read is not None:
-            self._reload = Reload(self._config, self._read, self._installed, self.bus, self._links, self._reactor)
+            self._reload = Reload(
+                self._config, self._read, self._installed, self.bus, self._links, self._threshold, self._reactor
+            )
         # Not before the reactor runs: from then on a stop is orderly.
         self._reactor.callWhenRunning(self._show_banner, server_id)
 
@@ -237,9 +242,19 @@ def makeService(options: BusOptions) -> BusService:
     """The service that ``twistd bussrv`` runs."""
     from twisted.internet import reactor
 
-    escape_log(globalLogPublisher)
+    threshold = Threshold(options.config.log_level)
+    escape_log(globalLogPublisher, threshold)
+    for sentence in options.warnings:
+        log.warn("{sentence}", sentence=one_line(sentence))
     run_on_monotonic_clock(reactor)
     reactor.callWhenRunning(tune_collector)
-    service = BusService(options.config, options.formats, reactor, services=options.services, read=options.read)
+    service = BusService(
+        options.config,
+        options.formats,
+        reactor,
+        services=options.services,
+        read=options.read,
+        threshold=threshold,
+    )
     obey_signals(reactor, service.asked_to_stop, service.reload)
     return service

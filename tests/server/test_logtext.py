@@ -16,13 +16,14 @@ from twisted.logger import (
     FilteringLogObserver,
     LegacyLogObserverWrapper,
     Logger,
+    LogLevel,
     LogPublisher,
     textFileLogObserver,
 )
 from twisted.python import log as older
 from twisted.python.failure import Failure
 
-from bussrv.server.logtext import MOST, escape_log, escaped, one_line
+from bussrv.server.logtext import MOST, Threshold, escape_log, escaped, one_line
 from tests.tables import each_row
 
 PACKAGE = Path(__file__).parents[2] / "bussrv"
@@ -39,7 +40,8 @@ class Written:
     def __init__(self) -> None:
         self._files = io.StringIO(), io.StringIO()
         self.publisher = LogPublisher()
-        escape_log(self.publisher)
+        self.threshold = Threshold()
+        escape_log(self.publisher, self.threshold)
         self.publisher.addObserver(textFileLogObserver(self._files[0], timeFormat=""))
         wrapped = LegacyLogObserverWrapper(older.FileLogObserver(self._files[1]).emit)
         self.publisher.addObserver(FilteringLogObserver(wrapped, []))
@@ -116,7 +118,7 @@ def test_where_it_comes_from_is_escaped_too(name: str) -> None:
 def test_what_is_fit_is_left_as_it_is() -> None:
     seen: list[dict[str, Any]] = []
     publisher = LogPublisher()
-    escape_log(publisher)
+    escape_log(publisher, Threshold())
     publisher.addObserver(seen.append)
     log = Logger("a.module", observer=publisher)
     log.info("Türklingel {name} 🔒", name="a \\n 'b'")
@@ -132,6 +134,22 @@ def test_a_long_text_is_cut() -> None:
     written = Written()
     written.log.failure("failed", Failure(ValueError("b" * 10**6)))
     assert all(len(text) < 2 * MOST for text in written.texts())
+
+
+@each_row("least", ["debug", "info", "warn", "error"])
+def test_events_below_the_level_write_nothing(least: str) -> None:
+    names = ["debug", "info", "warn", "error", "critical"]
+    written = Written()
+    written.threshold.set(least)
+    for name in names:
+        level = LogLevel.levelWithName(name)
+        written.log.emit(level, "said {name}", name=name)
+        written.log.failure("failed {name}", Failure(ValueError(name)), level, name=name)
+    expected = [f"{verb} {name}" for name in names[names.index(least) :] for verb in ("said", "failed")]
+    for text in written.texts():
+        assert re.findall(r"said \w+|failed \w+", text) == expected
+        assert text.count("Traceback") == len(expected) // 2
+        assert not any(line.endswith(("] ", "]")) for line in text.splitlines())
 
 
 # How often.

@@ -390,7 +390,7 @@ async def test_no_part_holds_a_copy_of_an_old_value(tmp_path: Path) -> None:
 def test_every_option_that_a_reload_changes_is_shown_to() -> None:
     # The other kinds have too few values for the test above. All of these are read when they are needed.
     others = {each.name for each in table(FORMATS, SERVICES) if each.reloadable} - {each.name for each in NUMBERED}
-    assert others == {"strict", "link", "max-sessions"}
+    assert others == {"strict", "link", "log-level", "max-sessions"}
 
 
 def test_settings_are_exchanged_all_at_once_and_only_the_reloadable_ones() -> None:
@@ -472,8 +472,15 @@ def test_sighup_reloads_and_the_command_line_and_the_environment_still_override_
     server.send_signal(signal.SIGHUP)
     until(lambda: "nothing has changed" in read(tmp_path / "log"))
     assert read(tmp_path / "log").count("re-opened the log file") == 2
+    quiet = "max-services = 5\nmax-patterns = 5\nlog-level = 'error'\n"
+    (tmp_path / FILE).write_text(quiet)
+    server.send_signal(signal.SIGHUP)
+    until(
+        lambda: ev.ConfigReloaded(changed=("log-level",)) in (each.event for each in read_journal(tmp_path / "journal"))
+    )
     server.terminate()
     assert server.wait(PATIENCE) == 0
+    assert "bussrv stopped" not in read(tmp_path / "log")
     assert "restart to change" not in read(tmp_path / "log")
     assert "the configuration cannot be read again" not in read(tmp_path / "log")
     told = [each.event for each in read_journal(tmp_path / "journal")]
