@@ -1,7 +1,8 @@
 """Patterns of text, compiled so that no text takes long to compare. Pure.
 
-:class:`Ranges` compares a text with any number of exact texts and prefixes by one bisection. :class:`Wildcards`
-compares one pattern with wildcards inside; its cost grows with the pattern, not with the text.
+:class:`Ranges` compares a text with any number of exact texts and prefixes by one bisection. :class:`Wildcards` and
+:class:`OrderedWildcards` compare each pattern with wildcards inside by itself; the cost grows with the pattern, not
+with the text.
 """
 
 from __future__ import annotations
@@ -91,18 +92,10 @@ class Wildcards:
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:
-        prefixes: list[SimplePattern] = []
-        suffixes: list[SimplePattern] = []
-        self._others: list[str] = []
-        for pattern in map(_shortened, patterns):
-            if is_inner(pattern):
-                self._others.append(pattern)
-            elif pattern.startswith(_ANY) and pattern != _ANY:
-                suffixes.append(SimplePattern(pattern[:0:-1], is_prefix=True))
-            else:
-                prefixes.append(SimplePattern(pattern.removesuffix(_ANY), pattern.endswith(_ANY)))
-        self._prefixes = Ranges(prefixes, 1)
-        self._suffixes = Ranges(suffixes, 1) if suffixes else None
+        sorts = _Sorts(patterns)
+        self._prefixes = Ranges((each._replace(rank=0) for each in sorts.prefixes), 1)
+        self._suffixes = Ranges((each._replace(rank=0) for each in sorts.suffixes), 1) if sorts.suffixes else None
+        self._others = [pattern for _, pattern in sorts.others]
 
     def match(self, text: str) -> bool:
         """Whether ``text`` matches one of the patterns."""
@@ -111,6 +104,48 @@ class Wildcards:
         if self._suffixes is not None and self._suffixes.lowest(text[::-1]) == 0:
             return True
         return any(inner_matches(pattern, text) for pattern in self._others)
+
+
+class OrderedWildcards:
+    """The same patterns, of which the first that a text matches counts.
+
+    :ivar none: what :meth:`first` returns for a text that matches no pattern: their number.
+    """
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        sorts = _Sorts(patterns)
+        self.none = sorts.number
+        self._prefixes = Ranges(sorts.prefixes, self.none)
+        self._suffixes = Ranges(sorts.suffixes, self.none)
+        self._others = sorts.others
+
+    def first(self, text: str) -> int:
+        """The place of the first pattern that ``text`` matches, from 0."""
+        lowest = min(self._prefixes.lowest(text), self._suffixes.lowest(text[::-1]))
+        for place, pattern in self._others:
+            if place > lowest:
+                break
+            if inner_matches(pattern, text):
+                return place
+        return lowest
+
+
+class _Sorts:
+    """Patterns by how they are compared, each with its place among all."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self.prefixes: list[SimplePattern] = []
+        self.suffixes: list[SimplePattern] = []
+        self.others: list[tuple[int, str]] = []
+        self.number = 0
+        for place, pattern in enumerate(map(_shortened, patterns)):
+            self.number += 1
+            if is_inner(pattern):
+                self.others.append((place, pattern))
+            elif pattern.startswith(_ANY) and pattern != _ANY:
+                self.suffixes.append(SimplePattern(pattern[:0:-1], is_prefix=True, rank=place))
+            else:
+                self.prefixes.append(SimplePattern(pattern.removesuffix(_ANY), pattern.endswith(_ANY), place))
 
 
 def is_inner(pattern: str) -> bool:

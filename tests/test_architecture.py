@@ -26,7 +26,10 @@ BASE = ("bussrv.version", "bussrv.errors", "bussrv.values", "bussrv.events")
 
 # From low to high. A module imports from its own layer and from those below. A package stands for everything in it.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    (*BASE, "bussrv.clock", "bussrv.addresses", "bussrv.patterns", "bussrv.reactor_turn", "bussrv.slices"),
+    (
+        *BASE,
+        *(f"bussrv.{name}" for name in ("clock", "addresses", "patterns", "reactor_turn", "slices", "toml_lines")),
+    ),
     ("bussrv.options", "bussrv.settings"),
     ("bussrv.wire", "bussrv.journal"),
     ("bussrv.registry",),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bussrv.bus.interest import MAX_TYPE, Kind, mode_interest, rule_interest
 from bussrv.bus.matching import compile_interest
 from bussrv.errors import OverLimit
-from bussrv.patterns import Ranges, SimplePattern, Wildcards, inner_matches, is_inner
+from bussrv.patterns import OrderedWildcards, Ranges, SimplePattern, Wildcards, inner_matches, is_inner
 from bussrv.settings import Settings
 from bussrv.wire.objects import MAX_NATURES
 from tests.bus import reference
@@ -40,6 +40,16 @@ def test_a_text_matches_if_one_of_the_patterns_does(patterns, candidates):
     wildcards = Wildcards(patterns)
     for text in candidates:
         assert wildcards.match(text) == any(reference.glob(pattern, text) for pattern in patterns)
+
+
+@given(st.lists(few, max_size=6), st.lists(few, min_size=1, max_size=6))
+@example(["*?", "**"], ["", "a"])
+@example(["a**", "*é", "a?", "a*"], ["a", "é", "ab"])
+def test_the_first_of_the_patterns_that_a_text_matches_counts(patterns, candidates):
+    wildcards = OrderedWildcards(patterns)
+    for text in candidates:
+        matching = [place for place, pattern in enumerate(patterns) if reference.glob(pattern, text)]
+        assert wildcards.first(text) == min(matching, default=len(patterns))
 
 
 @given(st.lists(st.tuples(texts, st.booleans(), st.integers(0, 9))), st.lists(texts, min_size=1))

@@ -21,7 +21,7 @@ from bussrv.server.config import Config
 from bussrv.server.option_texts import sample_file, toml_value, usage_text
 from bussrv.server.options import NO_SERVER, Options, StartError
 from bussrv.server.plugins import hosted_services, wire_formats
-from bussrv.server.sources import Given, key_lines, of_environment, of_file
+from bussrv.server.sources import Given, of_environment, of_file
 from bussrv.settings import SlowPolicy
 
 FORMATS, SERVICES = wire_formats(), hosted_services()
@@ -249,14 +249,6 @@ def test_a_file_that_is_not_toml(content: bytes, said: str, tmp_path: Path) -> N
         of_file(str(path), "--config", TABLE)
     assert str(caught.value).startswith(f"--config: {path} is not TOML: ")
     assert said in str(caught.value)
-
-
-def test_the_lines_of_keys() -> None:
-    text = (
-        '# a = 0\n\na = 1 # one\nb = [\n  "x", # b = 2\n  ["y"],\n]\n"c d" = """\ne = 1\n[f]\n"""\n'
-        "g.h = 1\ng.i = 2\n  j = '''\nk = 1'''\r\n[l]\nm = 1\na = 2\n[[n]]\no = 1\n[[n]]\n[p.q]\n"
-    )
-    assert key_lines(text) == {"a": 3, "b": 4, "c d": 8, "g": 12, "j": 14, "l": 16, "n": 19, "p": 22}
 
 
 def test_options_of_a_journal_that_is_off_have_no_effect(monkeypatch: pytest.MonkeyPatch) -> None:

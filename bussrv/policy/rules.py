@@ -1,0 +1,222 @@
+"""The rules of a policy, and the permissions that they give. Pure.
+
+A rule says whom it applies to, and has *clauses*: each allows or denies an action on the targets that a pattern
+matches. Of the clauses of all rules that apply to a session, in the order of the file, the first that matches decides.
+If none matches, the action is denied. :mod:`bussrv.policy.file` has the grammar.
+
+Two kinds of targets are kept apart, so that a pattern for ordinary names does not open what is special:
+
+1. Names of services that begin with ``bus/`` match only patterns that begin so, too.
+2. Events match only patterns that begin with ``@``; a lone ``*`` matches everything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Final, get_args
+from weakref import WeakValueDictionary
+
+from msgspec import Struct
+
+from bussrv.addresses import UNIX, is_in
+from bussrv.options import Network
+from bussrv.patterns import OrderedWildcards
+from bussrv.policy.access import ANONYMOUS
+from bussrv.policy.permissions import NOTHING, Action, Decision, Permissions
+from bussrv.values import RESERVED_PREFIX
+
+ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
+SERVICE_ACTIONS: Final = frozenset[Action]({"provide", "publish", "watch", "request"})
+CONTENT_ACTIONS: Final = frozenset[Action]({"send", "observe"})
+
+EVERY_USER = "*"
+"""The name that stands for every user who has proved who it is."""
+
+DENIES = "!"
+EVENT = "@"
+ALL = "*"
+
+MAX_TARGET = 1024
+"""The most characters of a target. A longer one is denied: nothing that may be sent is called so."""
+
+MAX_ANSWERS = 1024
+"""The most answers that permissions remember."""
+
+_KEPT = 4096
+_SEVERAL = re.compile(r"\*{2,}")
+
+
+class Clause(Struct, frozen=True):
+    """What a rule says of one action.
+
+    :ivar pattern: as it stands in the file, with its ``!``. For ``admin`` it is ``read``, ``write`` or ``none``.
+    :ivar line: the number of its line.
+    """
+
+    action: Action
+    pattern: str
+    line: int
+
+    @property
+    def allows(self) -> bool:
+        """Whether it allows what it matches."""
+        return not self.pattern.startswith(DENIES) and (self.action, self.pattern) != ("admin", "none")
+
+    def matched(self) -> str:
+        """The pattern that targets are compared with."""
+        if self.action == "admin":
+            return "read" if self.pattern == "read" else ALL
+        pattern = _SEVERAL.sub(ALL, self.pattern.removeprefix(DENIES))
+        return pattern.lower() if self.action in CONTENT_ACTIONS else pattern
+
+    def __str__(self) -> str:
+        return f'{self.action} = "{self.pattern}"'
+
+
+class Rule(Struct, frozen=True):
+    """A rule. A condition that is ``None`` holds for every session.
+
+    :ivar line: the number of its first line.
+    :ivar users: names, those of the members of its groups included.
+    :ivar networks: networks, or ``unix``.
+    :ivar formats: names of wire formats.
+    :ivar clauses: in the order of the file.
+    """
+
+    line: int
+    users: frozenset[str] | None = None
+    networks: tuple[Network | str, ...] | None = None
+    formats: frozenset[str] | None = None
+    clauses: tuple[Clause, ...] = ()
+
+    def is_for(self, user: str, protocol: str) -> bool:
+        """Whether it applies to a user with a wire format, at some address."""
+        if self.formats is not None and protocol not in self.formats:
+            return False
+        if self.users is None or user in self.users:
+            return True
+        return EVERY_USER in self.users and user != ANONYMOUS
+
+    def is_from(self, peer: str) -> bool:
+        """Whether it applies to sessions that come from an address."""
+        return self.networks is None or is_in(peer, self.networks)
+
+
+class Rules:
+    """The rules of a file, in their order; a :class:`bussrv.policy.access.Policy`.
+
+    :param name: that of the file, as decisions show it.
+    """
+
+    def __init__(self, rules: Iterable[Rule], name: str) -> None:
+        self._rules = tuple(rules)
+        self._name = name
+        self._interned: WeakValueDictionary[tuple[int, ...], RulePermissions] = WeakValueDictionary()
+        # Of sessions, most have few different users; their addresses differ, but hardly any rule looks at these.
+        self._for = lru_cache(_KEPT)(self._find_for)
+        self._of = lru_cache(_KEPT)(self._find_of)
+
+    def applying(self, user: str, peer: str, protocol: str) -> tuple[Rule, ...]:
+        """The rules that apply to a session, in their order."""
+        return tuple(self._rules[number] for number in self._for(user, protocol) if self._rules[number].is_from(peer))
+
+    def permissions(self, user: str, peer: str, protocol: str) -> Permissions:
+        """The permissions of a session; see :class:`bussrv.policy.access.Policy`."""
+        numbers = self._for(user, protocol)
+        if any(self._rules[number].networks is not None for number in numbers):
+            return self._of(numbers, peer)
+        return self._of(numbers, UNIX)
+
+    def _find_for(self, user: str, protocol: str) -> tuple[int, ...]:
+        """The numbers of the rules that apply to a user with a wire format, at some address."""
+        return tuple(number for number, rule in enumerate(self._rules) if rule.is_for(user, protocol))
+
+    def _find_of(self, numbers: tuple[int, ...], peer: str) -> Permissions:
+        applying = tuple(number for number in numbers if self._rules[number].is_from(peer))
+        if not applying:
+            return NOTHING
+        found = self._interned.get(applying)
+        if found is None:
+            found = self._interned[applying] = RulePermissions([self._rules[each] for each in applying], self._name)
+        return found
+
+
+class RulePermissions:
+    """The permissions that some rules give; :class:`bussrv.policy.permissions.Permissions`."""
+
+    def __init__(self, rules: Iterable[Rule], name: str) -> None:
+        self._name = name
+        self._clauses = [clause for rule in rules for clause in rule.clauses]
+        self._tables: dict[Action, ClauseTable] = {}
+        self._none = Decision(False, f"{name}: no rule for this user allows it")
+        self._answers: dict[tuple[Action, str], bool] = {}
+
+    def decide(self, action: Action, target: str) -> Decision:
+        """Whether an action is allowed, and by which line."""
+        if len(target) > MAX_TARGET:
+            return Decision(False, f"{self._name}: nothing of more than {MAX_TARGET} characters is allowed")
+        clause = self._table(action).first(target)
+        return self._none if clause is None else Decision(clause.allows, f"{self._name}:{clause.line}: {clause}")
+
+    def may(self, action: Action, target: str) -> bool:
+        """The same without the line; remembers some answers."""
+        key = (action, target)
+        answer = self._answers.get(key)
+        if answer is None:
+            if len(target) > MAX_TARGET:
+                return False
+            clause = self._table(action).first(target)
+            if len(self._answers) >= MAX_ANSWERS:
+                self._answers.clear()
+            answer = self._answers[key] = clause is not None and clause.allows
+        return answer
+
+    def sees_service(self, name: str) -> bool:
+        """Whether the session may watch, request, provide or publish on a service."""
+        may = self.may
+        return may("watch", name) or may("request", name) or may("provide", name) or may("publish", name)
+
+    def sees_session(self, routing_id: str) -> bool:
+        """Whether the session may address another one."""
+        return self.may("address", routing_id)
+
+    def _table(self, action: Action) -> ClauseTable:
+        table = self._tables.get(action)
+        if table is None:
+            table = self._tables[action] = ClauseTable(
+                action, [each for each in self._clauses if each.action == action]
+            )
+        return table
+
+
+class ClauseTable:
+    """The clauses of one action, compiled. Special targets are compared apart from the others."""
+
+    def __init__(self, action: Action, clauses: Iterable[Clause]) -> None:
+        self._mark = RESERVED_PREFIX if action in SERVICE_ACTIONS else EVENT if action in CONTENT_ACTIONS else ""
+        special: list[Clause] = []
+        ordinary: list[Clause] = []
+        for clause in clauses:
+            is_special = self._is_special(clause.matched())
+            (special if is_special else ordinary).append(clause)
+            if action in CONTENT_ACTIONS and clause.matched() == ALL:
+                special.append(clause)
+        self._special, self._ordinary = _Ordered(special), _Ordered(ordinary)
+
+    def _is_special(self, text: str) -> bool:
+        return bool(self._mark) and text.startswith(self._mark)
+
+    def first(self, target: str) -> Clause | None:
+        """The first clause that a target matches."""
+        return (self._special if self._is_special(target) else self._ordinary).first(target)
+
+
+class _Ordered:
+    def __init__(self, clauses: Sequence[Clause]) -> None:
+        self._clauses: Sequence[Clause | None] = [*clauses, None]
+        self._patterns = OrderedWildcards(each.matched() for each in clauses)
+
+    def first(self, target: str) -> Clause | None:
+        return self._clauses[self._patterns.first(target)]

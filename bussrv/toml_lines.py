@@ -1,0 +1,126 @@
+"""TOML documents, with the number of the line in which each key stands. Pure.
+
+The parser says nothing of lines. So the text is cut into statements here, once it is known to be TOML. A key is known
+by its *path*: ``("rule", 0, "watch")`` is the key ``watch`` of the first ``[[rule]]``, and ``("rule", 0, "watch", 2)``
+the third value of its array.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Path = tuple[str | int, ...]
+
+_TOKEN = re.compile(
+    r"""
+      \#[^\n]*
+    | \"{3} (?: \\. | \"{1,2}(?!\") | [^"\\] )* \"{3,5}
+    | '{3} (?: '{1,2}(?!') | [^'] )* '{3,5}
+    | " (?: \\. | [^"\\\n] )* "
+    | ' [^'\n]* '
+    | [\[\]{}=\n]
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""Everything that ends a statement, or hides an end: comments, strings, brackets, equals signs, line ends."""
+
+
+class Document(NamedTuple):
+    """A TOML document.
+
+    :ivar values: what the parser makes of it.
+    :ivar lines: the number of the line in which each key, and each value of an array of strings, stands first.
+    """
+
+    values: dict[str, Any]
+    lines: dict[Path, int]
+
+
+class _Statement(NamedTuple):
+    """A key with its value, or the header of a table.
+
+    :ivar line: the number of its first line.
+    :ivar key: the key as it stands there; of a header, with its brackets.
+    :ivar items: the line of each string in its array.
+    """
+
+    line: int
+    key: str
+    items: tuple[int, ...]
+
+
+def read(text: str) -> Document:
+    """Parse a document.
+
+    :raises ValueError: it is not TOML.
+    """
+    try:
+        values = tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError("it nests too deep") from error
+    return Document(values, _lines(text))
+
+
+def _lines(text: str) -> dict[Path, int]:
+    lines: dict[Path, int] = {}
+    arrays: Counter[Path] = Counter()
+    table: Path = ()
+    for line, key, items in _statements(text):
+        if key.startswith("[["):
+            path = _path(key[2:-2], (), arrays)
+            arrays[path] += 1
+            path = table = (*path, arrays[path] - 1)
+        elif key.startswith("["):
+            path = table = _path(key[1:-1], (), arrays)
+        else:
+            path = _path(key, table, arrays)
+        for end in range(1, len(path) + 1):
+            lines.setdefault(path[:end], line)
+        lines.update({(*path, number): each for number, each in enumerate(items)})
+    return lines
+
+
+def _path(key: str, table: Path, arrays: Counter[Path]) -> Path:
+    """The path of a key in a table. An array of tables on the way stands for its last one."""
+    path = table
+    value: Any = tomllib.loads(f"{key} = 0")
+    while isinstance(value, dict):
+        if path in arrays:
+            path = (*path, arrays[path] - 1)
+        ((name, value),) = value.items()
+        path = (*path, name)
+    return path
+
+
+def _statements(text: str) -> Iterator[_Statement]:
+    """The statements of a document that is known to be TOML."""
+    line = begun = 1
+    begin = depth = closed = 0
+    equals: int | None = None
+    items: list[int] = []
+    for token in _TOKEN.finditer(f"{text}\n"):
+        found = token[0]
+        if found == "\n" and not depth:
+            end = closed if equals is None else equals
+            if end:
+                yield _Statement(begun, text[begin:end].strip(), tuple(items))
+            begin, begun, closed, equals, items = token.end(), line + 1, 0, None, []
+        elif found in ("[", "{"):
+            depth += 1
+        elif found in ("]", "}"):
+            depth -= 1
+            closed = token.end()
+        elif found == "=" and not depth and equals is None:
+            equals = token.start()
+        elif found[0] in "\"'" and depth == 1 and equals is not None:
+            items.append(line)
+        line += found.count("\n")
