@@ -34,7 +34,7 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help run demo check test test-full fuzz lint types bench bench-full docs clean java always
+.PHONY: help run demo check test test-full fuzz soak lint types bench bench-full docs clean java always
 
 help: ## say what there is (what `make` alone does)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s  %s\n", $$1, $$2 }' Makefile
@@ -62,6 +62,9 @@ test-full: java $(DEV) $(FUZZ) ## the same at full size with other drawn example
 
 fuzz: $(FUZZ) ## fuzz every parser for ten minutes, an hour in all, and keep what is new
 	$(BIN)/python -m tests.fuzz $(or $(ARGS),all --seconds 600 --keep)
+
+soak: java $(DEV) ## ten minutes of clients, reloads, cut links and kills at two linked servers, then audit their journals
+	$(BIN)/python -m tests.soak $(ARGS)
 
 lint: $(DEV) ## check style and formatting
 	$(BIN)/ruff check .
