@@ -45,8 +45,6 @@ from bussrv.policy.trusted import read_trusted
 from bussrv.toml_lines import Document
 from bussrv.values import shown
 
-OPTION = "policy"
-
 MAX_FILE = 256 << 10
 """The most bytes of a file."""
 
@@ -71,16 +69,18 @@ _NETWORK = NetworkOrUnix(unix=True)
 _MAPPED = ip_network("::ffff:0:0/96")
 
 
-def read_policy(path: Path, formats: Collection[str]) -> Rules:
+def read_policy(path: Path, place: str, formats: Collection[str]) -> Rules:
     """Read and check a file.
 
+    :param place: where its path was given.
     :param formats: the names of the wire formats that are installed.
     :raises ConfigError: has a sentence for each fault, with the line.
     """
     try:
-        return parse_policy(read_trusted(path, MAX_FILE), path, formats)
+        text = read_trusted(path, MAX_FILE)
     except ConfigError as error:
-        raise ConfigError(*error.sentences, option=OPTION) from error
+        raise ConfigError(f"{place}: {error}") from error
+    return parse_policy(text, path, formats)
 
 
 def parse_policy(text: str, path: Path, formats: Collection[str]) -> Rules:
@@ -88,13 +88,13 @@ def parse_policy(text: str, path: Path, formats: Collection[str]) -> Rules:
     try:
         document = toml_lines.read(text)
     except ValueError as error:
-        raise ConfigError(f"{path}: is not TOML: {error}", option=OPTION) from error
+        raise ConfigError(f"{path}: is not TOML: {error}") from error
     reader = _Reader(document, formats)
     rules = list(reader.rules())
     if reader.faults:
         faults = [f"{path}:{line}: {sentence}" for line, sentence in sorted(dict.fromkeys(reader.faults))]
         more = [f"{path}: and {len(faults) - MAX_FAULTS} more faults"] if len(faults) > MAX_FAULTS else []
-        raise ConfigError(*faults[:MAX_FAULTS], *more, option=OPTION)
+        raise ConfigError(*faults[:MAX_FAULTS], *more)
     return Rules(rules, path.name)
 
 
@@ -151,7 +151,7 @@ class _Reader:
                 known = ", ".join((*CONDITIONS, *ACTIONS))
                 self._fault((*path, key), f"there is no key {shown(key)} in a rule: there are {known}")
         clauses = [clause for key in values if key in ACTIONS for clause in self._clauses_of(path, key, values[key])]
-        if not any(key in ACTIONS for key in values):
+        if values.keys() <= set(CONDITIONS):
             self._fault(path, "the rule says of no action whether it is allowed")
         return Rule(
             line=self._lines.get(path, 1),

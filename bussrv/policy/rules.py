@@ -122,6 +122,10 @@ class Rules:
         """The rules that apply to a session, in their order."""
         return tuple(self._rules[number] for number in self._for(user, protocol) if self._rules[number].is_from(peer))
 
+    def line_of(self, clause: Clause) -> str:
+        """A clause as decisions show it."""
+        return shown(clause, self._name)
+
     def permissions(self, user: str, peer: str, protocol: str) -> Permissions:
         """The permissions of a session; see :class:`bussrv.policy.access.Policy`."""
         numbers = self._for(user, protocol)
@@ -143,6 +147,14 @@ class Rules:
         return found
 
 
+def shown(clause: Clause, name: str) -> str:
+    """A clause with its place.
+
+    :param name: that of the file.
+    """
+    return f"{name}:{clause.line}: {clause}"
+
+
 class RulePermissions:
     """The permissions that some rules give; :class:`bussrv.policy.permissions.Permissions`."""
 
@@ -158,7 +170,7 @@ class RulePermissions:
         if len(target) > MAX_TARGET:
             return Decision(False, f"{self._name}: nothing of more than {MAX_TARGET} characters is allowed")
         clause = self._table(action).first(target)
-        return self._none if clause is None else Decision(clause.allows, f"{self._name}:{clause.line}: {clause}")
+        return self._none if clause is None else Decision(clause.allows, shown(clause, self._name))
 
     def may(self, action: Action, target: str) -> bool:
         """The same without the line; remembers some answers."""

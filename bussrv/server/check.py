@@ -13,7 +13,7 @@ from bussrv.formats.dialing import parse_link
 from bussrv.interfaces import IHostedService, IWireFormat
 from bussrv.journal.memory import MemoryJournal
 from bussrv.registry.registry import Registry
-from bussrv.server import config
+from bussrv.server import config, policy
 from bussrv.server.config import Config
 from bussrv.server.faults import noting
 from bussrv.server.journal import journal_faults
@@ -40,7 +40,12 @@ def check(
 
 def check_places(checked: Config, formats: Iterable[IWireFormat], reactor: Any) -> list[str]:
     """The faults of the endpoints, files and directories that a configuration names."""
+    formats = list(formats)
     faults = _port_and_link_faults(checked, formats, reactor)
+    try:
+        policy.read(checked, [each.name for each in formats])
+    except ConfigError as error:
+        faults += error.sentences
     if checked.journal is not None:
         faults += journal_faults(checked.journal, checked.place)
     return faults

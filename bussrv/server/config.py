@@ -26,6 +26,7 @@ class Config(Struct, frozen=True, kw_only=True):
     :ivar journal: ``None``: off.
     :ivar server_id: ``None``: the one in the journal, or a new one.
     :ivar log_level: the name of the least level that is logged.
+    :ivar policy: the policy file; ``None``: there is no policy.
     :ivar services: the names of the services that the server itself provides.
     :ivar links: the client endpoint descriptions of the servers to link with.
     :ivar values: the settings of all options that the configuration file may set, by name.
@@ -37,6 +38,7 @@ class Config(Struct, frozen=True, kw_only=True):
     journal: JournalConfig | None
     server_id: str | None
     links: tuple[str, ...]
+    policy: Path | None
     log_level: LogLevelName
     services: tuple[str, ...]
     settings: Settings
@@ -75,6 +77,7 @@ def build(
         journal=None if own.journal is None else _journal(own, own.journal),
         server_id=own.server_id,
         links=own.link,
+        policy=own.policy,
         log_level=own.log_level,
         services=tuple(sorted(each.name for each in services)) if own.services is None else own.services,
         settings=Settings(**{each.sets: found[each.name] for each in rows(Settings)}),

@@ -189,6 +189,13 @@ class ServerOptions:
         "info",
         "The least level of the lines in the log. `warn` leaves out everything except warnings and errors.",
     )
+    policy: Path | None = SERVER.option(
+        FILE,
+        None,
+        "A TOML file of rules: what each user may do, receive and see. Everything that no rule allows is denied.",
+        unset="every client that need not, or did, prove who it is may do everything",
+        example="/etc/bussrv/policy.toml",
+    )
     journal: Path | None = JOURNAL.option(
         JournalDirectory(),
         Path("bussrv-journal"),

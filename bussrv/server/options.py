@@ -134,7 +134,7 @@ class BusOptions(usage.Options):
         try:
             super().parseOptions(options)
             self.config = self.read()
-            self._fix_path()
+            self._fix_paths()
         except (usage.UsageError, ConfigError) as error:
             *others, last = error.sentences if isinstance(error, ConfigError) else [str(error)]
             # The log never begins then, and a plugin that was left out may be the reason.
@@ -151,10 +151,11 @@ class BusOptions(usage.Options):
         given = {**of_environment(os.environ, self.table), **of_command_line(self._given())}
         return config.build(given, self.formats, self.services)
 
-    def _fix_path(self) -> None:
-        """From now on the file is the one that was read, whatever directory ``twistd`` changes to."""
-        if self["config"] is not None:
-            self["config"] = str(Path(self["config"]).absolute())
+    def _fix_paths(self) -> None:
+        """From now on files are those that were read, whatever directory ``twistd`` changes to."""
+        for name in ("config", "policy"):
+            if self[name] is not None:
+                self[name] = str(Path(self[name]).absolute())
 
     def _given(self) -> dict[str, Any]:
         """The values that the command line gives, by the names of the options."""

@@ -27,6 +27,7 @@ from bussrv.server.descriptors import Fitting, fitting
 from bussrv.server.links import DialedLinks
 from bussrv.server.logtext import Threshold, one_line
 from bussrv.server.option_table import BUILT_IN
+from bussrv.server.policy import PolicyInEffect
 from bussrv.server.ports import warn_of_expiry
 
 log = Logger()
@@ -69,6 +70,7 @@ class Reload:
         formats: Iterable[IWireFormat],
         bus: IBus,
         links: DialedLinks,
+        policy: PolicyInEffect,
         threshold: Threshold,
         reactor: Any,
     ) -> None:
@@ -77,6 +79,7 @@ class Reload:
         self._formats = list(formats)
         self._bus = bus
         self._links = links
+        self._policy = policy
         self._threshold = threshold
         self._reactor = reactor
         self._last: dict[str, str] = {}
@@ -103,7 +106,10 @@ class Reload:
         uses: list[Callable[[], None]] = []
         leaving = self._links.leaving(config.links)
         prepares = [each.prepare for each in self._bus.reloadables if each not in leaving]
-        for prepare in (*prepares, lambda: self._links.prepare(config.links, config.place("link"))):
+        prepares.append(lambda: self._links.prepare(config.links, config.place("link")))
+        # Last, so that users who are gone lose their sessions before anything is withdrawn from them.
+        prepares.append(lambda: self._policy.prepare(config))
+        for prepare in prepares:
             _prepare_one(prepare, uses, faults)
         if restart:
             faults += check_places(config, self._formats, self._reactor)

@@ -29,6 +29,7 @@ from bussrv.server.links import DialedLinks
 from bussrv.server.logtext import Threshold, escape_log, one_line
 from bussrv.server.monotonic import run_on_monotonic_clock
 from bussrv.server.options import BusOptions, Options, StartError
+from bussrv.server.policy import PolicyInEffect
 from bussrv.server.ports import make_listeners, open_ports, warn_of_expiry, warn_of_exposed
 from bussrv.server.reload import Reload
 from bussrv.server.signals import obey_signals
@@ -123,6 +124,7 @@ class BusService(Service):
         self.bus.streams.most_connections = most_connections
         self.registry.observe(MembershipAnnouncer(self.bus))
         self._hosted = HostedServices(self._services, self.bus, journal, self._reactor)
+        self._policy = PolicyInEffect(self.bus, self._installed)
         self._open()
         self._note_start(recovered)
         self._close_left_open()
@@ -130,14 +132,25 @@ class BusService(Service):
         self._dial()
         if self._read is not None:
             self._reload = Reload(
-                self._config, self._read, self._installed, self.bus, self._links, self._threshold, self._reactor
+                self._config,
+                self._read,
+                self._installed,
+                self.bus,
+                self._links,
+                self._policy,
+                self._threshold,
+                self._reactor,
             )
         # Not before the reactor runs: from then on a stop is orderly.
         self._reactor.callWhenRunning(self._show_banner, server_id)
 
     def _open(self) -> None:
-        """Make the links, and open the ports. If anything is wrong with either, no port is opened."""
+        """Read the policy, make the links, and open the ports. If anything is wrong with these, no port is opened."""
         faults: list[str] = []
+        try:
+            self._policy.prepare(self._config)()
+        except ConfigError as error:
+            faults += error.sentences
         listeners = make_listeners(self._formats, self._config, self.bus, self._reactor, faults)
         self._links = DialedLinks(self.bus, self._reactor)
         try:

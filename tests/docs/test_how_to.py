@@ -93,6 +93,16 @@ def test_the_file_of_users(tmp_path: Path) -> None:
     assert read_users(tmp_path / "spp-users").keys() == {"ann"}
 
 
+@pytest.mark.processes
+def test_the_policy(tmp_path: Path) -> None:
+    (policy,) = blocks("docs/how-to/policy.md", "toml")
+    (tmp_path / "policy.toml").write_text(policy)
+    found = [each for block in blocks("docs/how-to/policy.md", "console") for each in commands(block)]
+    for command, wanted in found:
+        if not command.startswith("twistd"):
+            assert run(command, tmp_path) == wanted
+
+
 @pytest.mark.parametrize("command", starts())
 def test_every_start_is_understood(command: str, tmp_path: Path) -> None:
     """By ``twistd`` up to the word ``bussrv``, and by bussrv after it."""

@@ -1,0 +1,44 @@
+"""The policy that is in effect: read from its file at the start, and again at each reload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from bussrv.bus.interfaces import IBus
+from bussrv.interfaces import IWireFormat
+from bussrv.policy.file import read_policy
+from bussrv.policy.rules import Rules
+from bussrv.server.config import Config
+
+
+class PolicyInEffect:
+    """Reads policies, and puts them into effect.
+
+    :param formats: the wire formats that are installed.
+    """
+
+    def __init__(self, bus: IBus, formats: Iterable[IWireFormat]) -> None:
+        self._bus = bus
+        self._formats = [each.name for each in formats]
+
+    def prepare(self, config: Config) -> Callable[[], None]:
+        """Read and check the policy of a configuration. Nothing changes yet.
+
+        :returns: puts it into effect; cannot fail.
+        :raises ConfigError: has a sentence for each fault.
+        """
+        rules = read(config, self._formats)
+
+        def use() -> None:
+            self._bus.access.policy = rules
+
+        return use
+
+
+def read(config: Config, formats: Iterable[str]) -> Rules | None:
+    """The rules of the policy that a configuration names; ``None``: it names none.
+
+    :param formats: the names of the wire formats that are installed.
+    :raises ConfigError: has a sentence for each fault.
+    """
+    return None if config.policy is None else read_policy(config.policy, config.place("policy"), frozenset(formats))
