@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterator, Set
 from msgspec import Struct
 
 from bussrv.bus.delivery import OBJECT_FRAMES, Fanout
+from bussrv.bus.event_names import PARTED
 from bussrv.bus.interest import kind_of
+from bussrv.bus.judge import Judge
 from bussrv.bus.links import Links
 from bussrv.bus.publishing import Publisher
 from bussrv.bus.receivers import Receivers
 from bussrv.bus.recipients import Origin, no_echo
-from bussrv.bus.router import PARTED
+from bussrv.policy.permissions import Permissions
 from bussrv.wire.forwarded import PLAIN_ENDING, plain_frame, route_ending, with_marks, with_route
 from bussrv.wire.objects import MAX_METADATA, NUL, BusObject, encode, max_relayed
 
@@ -76,6 +78,7 @@ class Batches:
         fanout: Fanout,
         links: Links,
         publisher: Publisher,
+        judge: Judge,
         new_id: Callable[[], str],
         longest: int = max_relayed(MAX_METADATA),
     ) -> None:
@@ -84,8 +87,9 @@ class Batches:
         self._fanout = fanout
         self._links = links
         self._publisher = publisher
+        self._judge = judge
         self._new_id = new_id
-        self._shared: dict[tuple[bool, frozenset[str]], RoutePlans] = {}
+        self._shared: dict[tuple[bool, frozenset[str], Permissions], RoutePlans] = {}
         self._epoch: int | None = None
 
     @property
@@ -144,19 +148,19 @@ class Batches:
     def _shared_plans(self, source: Source) -> RoutePlans:
         """The plans that are still right: none, once something was sent or a receiver came or went.
 
-        Senders share them if their objects passed the same of the linked servers.
+        Senders share them if they have the same permissions, and their objects passed the same of the linked servers.
         """
         if self._epoch != self._fanout.epoch:
             self._epoch = self._fanout.epoch
             self._shared.clear()
         passed = self._links.passed(source.origin.route)
-        return self._shared.setdefault((source.cut > 1, passed), {})
+        return self._shared.setdefault((source.cut > 1, passed, source.origin.permissions), {})
 
     def _plan(self, obj: BusObject, source: Source, provided: Set[str]) -> RoutePlan | None:
-        """The plan of objects like this one; ``None`` if such objects have to be routed by themselves."""
+        """The plan of objects like this one; ``None`` if such objects have to be routed by themselves, or denied."""
         head, origin = obj.head, source.origin
-        kind = kind_of(obj)
-        if kind.event in PARTED or (head.size and not head.type):
+        kind = kind_of(obj, self._judge.published(obj, provided))
+        if kind.event in PARTED or (head.size and not head.type) or not self._judge.may_send(origin, obj, kind):
             return None
         taking = self._links.taking(kind, origin.route)
         groups = [*self._receivers.wanting(kind), *(link.group for link, _ in taking)]

@@ -1,4 +1,4 @@
-"""The bus: routes objects and publications, and keeps the receivers in step with the registry."""
+"""The bus: routes objects and publications among sessions and links."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from zope.interface import implementer
 
 from bussrv import events as ev
 from bussrv.bus.admission import Admission
-from bussrv.bus.batches import Batches, Source
+from bussrv.bus.batches import Batches
 from bussrv.bus.bridge import as_metadata, as_publication
 from bussrv.bus.delivery import Fanout
 from bussrv.bus.directory import Directory
 from bussrv.bus.failures import FailedEncodings
+from bussrv.bus.following import Follower
 from bussrv.bus.interest import Kind, kind_of, kind_of_content
 from bussrv.bus.interfaces import IBus, IReloadable, ISessionLink
+from bussrv.bus.judge import Judge
 from bussrv.bus.last_values import LastValues
 from bussrv.bus.limits import CopiedLimits
 from bussrv.bus.links import Links
@@ -30,12 +32,12 @@ from bussrv.bus.relay import Relay
 from bussrv.bus.requests import OpenRequests
 from bussrv.bus.router import Router
 from bussrv.bus.seen import Seen
+from bussrv.bus.sources import Sources
 from bussrv.bus.streams import Streams
 from bussrv.clock import Clock
-from bussrv.errors import OverLimit
-from bussrv.journal.record import Stamped
+from bussrv.errors import OverLimit, Refused
 from bussrv.policy.access import Access
-from bussrv.registry.interfaces import IRegistryObserver
+from bussrv.policy.permissions import Action
 from bussrv.registry.registry import Registry
 from bussrv.registry.session import Session
 from bussrv.settings import Settings
@@ -48,7 +50,7 @@ from bussrv.wire.objects import BusObject
 T = TypeVar("T")
 
 
-@implementer(IBus, IRegistryObserver)
+@implementer(IBus)
 class Bus:
     """Routes objects and publications among the sessions of one server.
 
@@ -79,7 +81,7 @@ class Bus:
         self._fanout = Fanout(FailedEncodings(self.counters, reactor).failed)
         self._receivers = Receivers(self._fanout)
         self._last_values = LastValues(settings.max_last_values, settings.max_last_value, self.counters)
-        self._sources: dict[str, Source] = {}
+        self._sources = Sources(registry, self.access, server_id)
         self._hosted: dict[str, tuple[str, Callable[[], bytes]]] = {}
         self._reports: dict[str, Callable[[], object]] = {}
         self.links = Links(
@@ -90,6 +92,7 @@ class Bus:
             self._fanout,
             self._receivers.link,
             self.counters,
+            self.access,
             self.slices,
             reactor,
         )
@@ -99,10 +102,21 @@ class Bus:
         self._router = Router(registry, self._receivers, recipients, self.links, requests, self.counters)
         publisher = Publisher(self._receivers, self._fanout, self._last_values, self._to_subscribers)
         longest = wire.max_relayed(settings.max_metadata)
-        self._batches = Batches(self._receivers, self._fanout, self.links, publisher, new_id, longest)
+        self._judge = Judge(registry, self.access, self.counters)
+        self._batches = Batches(self._receivers, self._fanout, self.links, publisher, self._judge, new_id, longest)
         self._seen = seen = Seen(settings.max_seen)
         self._relay = Relay(
             self.links, self._batches, seen, self.counters, self._deliver_relayed, server_id, longest, new_id
+        )
+        follower = Follower(
+            registry,
+            self.access,
+            self._receivers,
+            self._sources,
+            self._last_values,
+            self._router,
+            self._relay,
+            self.permissions_changed,
         )
         self.streams = Streams(settings, reactor)
         self.reloadables: list[IReloadable] = [CopiedLimits(self._copy_limits)]
@@ -112,7 +126,7 @@ class Bus:
         registry.spending.enforce(reactor.callLater, self.counters)
         registry.observe(self._directory)
         registry.observe(self._admission)
-        registry.observe(self)
+        registry.observe(follower)
         registry.observe(self.links)
 
     def _copy_limits(self) -> None:
@@ -160,47 +174,19 @@ class Bus:
         self._catch_up(session_id)
         self.registry.close_session(session_id, reason, traffic)
 
-    def registry_changed(self, stamped: Stamped) -> None:
-        """Keep the receivers in step; see :class:`IRegistryObserver`."""
-        event = stamped.event
-        session_id = event.session
-        if session_id is None:
-            return
-        if isinstance(event, ev.SubscriptionAdded):
-            self._subscribed(session_id, event)
-        elif isinstance(event, ev.SubscriptionRenewed):
-            self._renewed(session_id, event)
-        elif isinstance(event, ev.SubscriptionRemoved):
-            if event.service is not None:
-                self._receivers.unsubscribe(session_id, event.service)
-        elif isinstance(event, ev.SessionIdentified):
-            self._sources.pop(session_id, None)
-        elif isinstance(event, ev.ServiceUnregistered):
-            self._forget_service(event.service)
-        elif isinstance(event, ev.SessionClosed):
-            self._receivers.remove(session_id)
-            self._relay.forget(session_id)
-            self._router.forget_requests(session_id)
-            self._sources.pop(session_id, None)
+    # Permissions.
 
-    def _subscribed(self, session_id: str, event: ev.SubscriptionAdded) -> None:
-        if event.service is not None:
-            self._receivers.subscribe(session_id, event.service, event.options)
-        elif event.interest is not None:
-            # It may be closed by now: observers are told in order, even when one of them closes a session.
-            session = self.registry.state.sessions.get(session_id)
-            if session is not None and not session.is_link:
-                self._receivers.join(session_id, event.interest, session.vocabulary)
+    def may(self, session_id: str, action: Action, target: str) -> bool:
+        """Whether a session may do something; see :class:`IBus`."""
+        return self._judge.may(session_id, action, target)
 
-    def _renewed(self, session_id: str, event: ev.SubscriptionRenewed) -> None:
-        if event.service is not None and event.options is not None:
-            self._receivers.unsubscribe(session_id, event.service)
-            self._receivers.subscribe(session_id, event.service, event.options)
-
-    def _forget_service(self, service: str | None) -> None:
-        if service is not None and service not in self.registry.state.services:
-            self._last_values.forget(service)
-            self._router.forget_turns(service)
+    def permissions_changed(self, session_id: str) -> None:
+        """A session has other permissions now; see :class:`IBus`."""
+        permissions = self._judge.permissions(session_id)
+        self._sources.forget(session_id)
+        self._receivers.permit(session_id, permissions)
+        self.links.permit(session_id, permissions)
+        self._relay.forget(session_id)
 
     # Objects.
 
@@ -212,7 +198,7 @@ class Bus:
         if self._receivers.group_of(session_id) is None:
             self.counters["not-subscribed"] += 1
             return 0
-        source = self._source(session_id)
+        source = self._sources.of(session_id)
         metadata = with_route(obj, source.route, self._new_id)
         return self._deliver(source.origin, obj, metadata, self.registry.state.provided_by(session_id))
 
@@ -220,15 +206,7 @@ class Bus:
         """Route objects that a member of the object network sent, up to one that is not for this; see :class:`IBus`."""
         if self._receivers.group_of(session_id) is None:
             return next(batch, None)
-        return self._batches.route(self._source(session_id), self.registry.state.provided_by(session_id), batch)
-
-    def _source(self, session_id: str) -> Source:
-        """The source of all batches of a session."""
-        source = self._sources.get(session_id)
-        if source is None:
-            route = [self.registry.state.sessions[session_id].routing_id, self.server_id]
-            source = self._sources[session_id] = Source(Origin(session_id, route), wire.encode_json(route))
-        return source
+        return self._batches.route(self._sources.of(session_id), self.registry.state.provided_by(session_id), batch)
 
     # Links.
 
@@ -260,12 +238,15 @@ class Bus:
         :param metadata: as it is forwarded.
         :param provided: the services of its sender. Only on these does it publish.
         :returns: as :meth:`route` does.
+        :raises Refused: the sender may not send it, or there are too many requests.
         """
+        kind = kind_of(obj, self._judge.published(obj, provided))
+        self._judge.check(origin, obj, kind)
         publication = as_publication(obj, provided)
         delivery = Delivery(metadata, obj.payload, publication)
         if publication is not None:
             self._to_subscribers(delivery, publication)
-        return self._router.route(origin, obj, kind_of(obj), delivery)
+        return self._router.route(origin, obj, kind, delivery)
 
     def _deliver_relayed(self, origin: Origin, obj: BusObject, metadata: bytes, provided: Set[str]) -> int:
         """As :meth:`_deliver`; a request that is refused is answered with an error over the link that it came over."""
@@ -279,15 +260,26 @@ class Bus:
             about = {"in-reply-to": obj.fields().get("id"), "to": origin.route[0], "route": [self.server_id]}
             self.tell(link, {"event": "error", **about, "reason": refusal.reason, "message": refusal.message})
             return 0
+        except Refused:
+            # The policy does not allow it to the other server, which is no news to the sender's own server.
+            return 0
 
     # Publications.
 
     def publish(self, session_id: str, publication: Publication) -> None:
-        """Deliver a publication to everybody who wants it, in every format; once the session is closed, to nobody."""
+        """Deliver a publication to everybody who wants it, in every format.
+
+        Nobody gets it if the session is closed, or may not publish on the service.
+        """
         if session_id not in self.registry.state.sessions:
             return
-        route = self._source(session_id).origin.route
-        kind = kind_of_content(publication.content_type, bool(publication.payload))
+        origin = self._sources.of(session_id).origin
+        if not origin.permissions.may("publish", publication.service):
+            self._judge.deny(session_id, origin.permissions, "publish", publication.service)
+            return
+        route = origin.route
+        judged = publication.service if self.access.policy is not None else None
+        kind = kind_of_content(publication.content_type, bool(publication.payload), judged)
         groups = self._receivers.wanting(kind)
         metadata = b""
         if groups or self.links:

@@ -13,8 +13,9 @@ from typing import NamedTuple
 from zope.interface import implementer
 
 from bussrv.bus.interfaces import IEncoding, ISessionLink
-from bussrv.bus.matching import compile_interest
+from bussrv.bus.matching import compile_interest, permitted
 from bussrv.bus.outgoing import Bundle, Delivery
+from bussrv.policy.permissions import EVERYTHING, Permissions
 from bussrv.values import Interest
 from bussrv.wire import objects as wire
 
@@ -48,22 +49,43 @@ class MemberOverride(NamedTuple):
 
 
 class Group:
-    """Sessions with one interest and one encoding.
+    """Sessions with one interest, one encoding and the same permissions.
 
     :ivar interest: the interest of its members; ``None`` for the subscribers of a service.
-    :ivar wants: whether its members want objects of a kind; the subscribers of a service want none.
+    :ivar accepts: whether its members want objects of a kind that are for them alone; the subscribers of a service want
+        none.
+    :ivar wants: whether its members want, and may receive, objects of a kind that are for everybody.
     :ivar vocabulary: the vocabulary of its members.
     :ivar links: the link to each member, by session id.
     :ivar pending: frames collected for its members, except the session ``except_for``.
     :ivar overrides: the member overrides, by session id.
     """
 
-    __slots__ = ("encoding", "except_for", "interest", "links", "overrides", "pending", "vocabulary", "wants")
+    __slots__ = (
+        "accepts",
+        "encoding",
+        "except_for",
+        "interest",
+        "links",
+        "overrides",
+        "pending",
+        "permissions",
+        "vocabulary",
+        "wants",
+    )
 
-    def __init__(self, encoding: IEncoding, interest: Interest | None = None, vocabulary: str | None = None) -> None:
+    def __init__(
+        self,
+        encoding: IEncoding,
+        interest: Interest | None = None,
+        vocabulary: str | None = None,
+        permissions: Permissions = EVERYTHING,
+    ) -> None:
         self.encoding = encoding
         self.interest = interest
-        self.wants = compile_interest(interest)
+        self.permissions = permissions
+        self.accepts = compile_interest(interest)
+        self.wants = permitted(self.accepts, permissions)
         self.vocabulary = vocabulary
         self.links: dict[str, ISessionLink] = {}
         self.pending: list[bytes] = []

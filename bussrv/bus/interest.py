@@ -32,34 +32,37 @@ MAX_TYPE = 255
 
 
 class Kind(Struct, frozen=True):
-    """The attributes of an object that interests look at: in lower case, the type without parameters.
+    """The attributes of an object that interests and permissions look at: in lower case, the type without parameters.
 
     :ivar type: empty when the object has none.
     :ivar natures: sorted.
     :ivar has_payload: a payload without a type counts as ``application/octet-stream`` for mode interests.
+    :ivar service: the service that it is published on; ``None`` if it is no publication, or there is no policy.
     """
 
     event: str | None = None
     type: str = ""
     natures: tuple[str, ...] = ()
     has_payload: bool = False
+    service: str | None = None
 
     def length(self) -> int:
         """The number of its characters."""
-        return len(self.event or "") + len(self.type) + sum(map(len, self.natures)) + len(self.natures)
+        own = len(self.event or "") + len(self.type) + len(self.service or "")
+        return own + sum(map(len, self.natures)) + len(self.natures)
 
 
-def kind_of(obj: BusObject) -> Kind:
-    """The kind of ``obj``."""
+def kind_of(obj: BusObject, service: str | None = None) -> Kind:
+    """The kind of ``obj``; see :class:`Kind` for ``service``."""
     head = obj.head
     natures = tuple(sorted({nature.lower() for nature in head.natures})) if head.natures else ()
     event = head.event.lower() if head.event is not None else None
-    return Kind(event, bare_type(head.type) if head.type else "", natures, bool(head.size))
+    return Kind(event, bare_type(head.type) if head.type else "", natures, bool(head.size), service)
 
 
-def kind_of_content(content_type: str, has_payload: bool) -> Kind:
-    """The kind of content that is no event."""
-    return Kind(None, bare_type(content_type), (), has_payload)
+def kind_of_content(content_type: str, has_payload: bool, service: str | None = None) -> Kind:
+    """The kind of content that is no event; see :class:`Kind` for ``service``."""
+    return Kind(None, bare_type(content_type), (), has_payload, service)
 
 
 def bare_type(content_type: str) -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from bussrv.bus.outgoing import Bundle, Delivery
     from bussrv.bus.streams import Streams
     from bussrv.policy.access import Access
+    from bussrv.policy.permissions import Action
     from bussrv.registry.interfaces import IRegistry
     from bussrv.registry.session import Session
     from bussrv.settings import Settings
@@ -82,6 +83,8 @@ class IRouting(Interface):
         """Route an object that a member sent. :returns: how many other sessions are given it.
 
         :raises OverLimit: it is a request, and too many are open.
+        :raises NotAllowed: the session may not send it.
+        :raises Refused: ``no-such-service``: it is a request to a service that the session may not know of.
         """
 
     def route_batch(session_id: str, batch: Iterator[BusObject]) -> BusObject | None:
@@ -96,6 +99,16 @@ class IRouting(Interface):
 
     def last(service: str) -> bytes:
         """The first payload for a new subscriber: the last one published, or the snapshot of a hosted service."""
+
+
+class IPermissions(Interface):
+    """The permissions of sessions, where their wire formats serve what they ask for."""
+
+    def may(session_id: str, action: Action, target: str) -> bool:
+        """Whether a session may do something. If it may not, that is counted, and journaled at a limited rate."""
+
+    def permissions_changed(session_id: str) -> None:
+        """A session has other permissions from now on: they decide about everything that it sends or is given."""
 
 
 class IForwarding(Interface):
@@ -236,7 +249,7 @@ class IReloadable(Interface):
         """
 
 
-class IBus(ISessions, IRouting, IForwarding, IHosting, ISending):
+class IBus(ISessions, IRouting, IPermissions, IForwarding, IHosting, ISending):
     """Everything that a wire format works with."""
 
     registry: IRegistry = Attribute("The :class:`IRegistry`.")

@@ -11,7 +11,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from bussrv import events as ev
-from bussrv.addresses import host_of, is_same_host
+from bussrv.addresses import host_of
 from bussrv.bus.advertisement_fields import NOTIFY, ended, learn, path_of, subject
 from bussrv.bus.advertisements import Advertisements
 from bussrv.bus.delivery import Fanout, Group
@@ -19,12 +19,15 @@ from bussrv.bus.interest import Kind
 from bussrv.bus.interfaces import ILinks, ISessionLink
 from bussrv.bus.jobs import Jobs
 from bussrv.bus.link import Link
+from bussrv.bus.link_admission import LinkAdmission
 from bussrv.bus.marks import Flood, Given, directed, flood
 from bussrv.bus.outgoing import Delivery
 from bussrv.bus.paths import MAX_HOPS, Paths, RemoteSession
 from bussrv.bus.remote_sessions import RemoteSessions
-from bussrv.errors import OverLimit, Refused
+from bussrv.errors import Refused
 from bussrv.journal.record import Stamped
+from bussrv.policy.access import Access
+from bussrv.policy.permissions import Permissions
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.registry import Registry
 from bussrv.registry.session import SERVER_ROLE, Session
@@ -46,6 +49,7 @@ class Links:
     """Every link that is up.
 
     :param reach: finds the link to a session's client.
+    :param access: what each link may do.
     :param slices: do long advertising and forgetting.
     :param reactor: retries if the journal could not be written.
     """
@@ -59,6 +63,7 @@ class Links:
         fanout: Fanout,
         reach: Callable[[str], ISessionLink | None],
         counters: Counter[str],
+        access: Access,
         slices: Slices,
         reactor: Any,
     ) -> None:
@@ -68,12 +73,14 @@ class Links:
         self._fanout = fanout
         self._reach = reach
         self._counters = counters
+        self._access = access
         self._links: dict[str, Link] = {}
         self._servers: frozenset[str] = frozenset()
         self._all_tell_all = True
         self._max_metadata = max_relayed(settings.max_metadata)
         self._paths = Paths()
         self._remote = RemoteSessions(registry, self._paths, slices, reactor)
+        self._admission = LinkAdmission(registry, settings, server_id, self._paths, self._remote)
         self._complaints = Throttle(LOG_RATE, LINKS_LOG_BURST, reactor.seconds)
         self._jobs = Jobs(slices, self._complaints)
         self._advertisements = Advertisements(
@@ -93,39 +100,12 @@ class Links:
 
     async def admit(self, server_id: str, peer: str, dialed: bool) -> None:
         """Make the routing id of a server that wants to link free for it; see :class:`ILinks`."""
-        older = self._to_server(server_id)
-        if older is not None:
-            self._may_replace(older, peer, dialed)
-        else:
-            self._may_take(server_id)
-            self._may_be_more(dialed)
+        self._admission.check(server_id, self._to_server(server_id), peer, dialed)
         await self._remote.bar(server_id)
         older = self._to_server(server_id)
         way = self._reach(older.session_id) if older is not None else None
         if way is not None:
             way.close("replaced")
-
-    def _may_replace(self, older: Link, peer: str, dialed: bool) -> None:
-        """Check that a new link may replace an older one to the same server, which may be dead unnoticed.
-
-        A server that dialed this one has to come from the host of the older link: anybody can state its routing id.
-        """
-        is_kept = older.dialed != dialed and older.dialed == (self._server_id < older.server_id)
-        if is_kept or not (dialed or is_same_host(peer, older.peer)):
-            raise Refused("duplicate-link", f"there is a link to {older.server_id} already")
-
-    def _may_take(self, server_id: str) -> None:
-        """Check that no session has that routing id, except a server that is known over another link."""
-        session = self._registry.state.sessions.get(self._registry.state.owner(server_id) or "")
-        remote = self._paths.best(server_id)
-        is_server = session.home is not None and session.role == SERVER_ROLE if session is not None else True
-        if not is_server or (session is None and remote is not None and remote.role != SERVER_ROLE):
-            raise Refused("routing-id-taken", f"a session has the routing id {server_id}")
-
-    def _may_be_more(self, dialed: bool) -> None:
-        most = self._settings.max_links
-        if not dialed and self._remote.barred() >= most:
-            raise OverLimit("too-many-links", f"there are at most {most} links", "max-links", most)
 
     def _to_server(self, server_id: str) -> Link | None:
         return next((link for link in self._links.values() if link.server_id == server_id), None)
@@ -133,7 +113,7 @@ class Links:
     def up(self, session_id: str, way: ISessionLink, interest: Interest, *, tells_all: bool, dialed: bool) -> None:
         """A link stands: advertise every session that can be reached from here."""
         session = self._registry.state.sessions[session_id]
-        group = Group(way.encoding_for(None), interest, session.vocabulary)
+        group = Group(way.encoding_for(None), interest, session.vocabulary, self._access.of(session))
         group.links[session_id] = way
         notify = NOTIFY[session.vocabulary == "rules"]
         link = Link(session_id, session.routing_id, session.peer, dialed, group, notify, tells_all)
@@ -146,6 +126,16 @@ class Links:
         self._note(link, "up")
         self._advertisements.begin(link)
         self._advertisements.advertise(link.server_id)
+
+    def permit(self, session_id: str, permissions: Permissions) -> None:
+        """A link has these permissions from now on. It is sent what it was given before."""
+        link = self._links.get(session_id)
+        if link is not None and link.group.permissions is not permissions:
+            self._fanout.flush_group(link.group)
+            group = link.group
+            link.group = Group(group.encoding, group.interest, group.vocabulary, permissions)
+            link.group.links = group.links
+            self._fanout.epoch += 1
 
     def _note(self, link: Link, what: str) -> None:
         """Log that a link came or went, unless the same server does so too often."""
@@ -310,6 +300,13 @@ class Links:
         """
         flood = self._flood(kind, route)
         self._give(flood.given, delivery, route)
+        return self._is_taken(flood)
+
+    def may_take(self, kind: Kind, route: Sequence[str]) -> bool:
+        """The result of :meth:`flood` for an object that is not given to anybody."""
+        return self._is_taken(self._flood(kind, route))
+
+    def _is_taken(self, flood: Flood) -> bool:
         reached = [*(given.link for given in flood.given), *flood.left]
         return any(self._paths.may_take_requests(link.session_id) for link in reached)
 
@@ -331,14 +328,14 @@ class Links:
 
     def give(self, links: Iterable[Link], delivery: Delivery, kind: Kind, route: Sequence[str]) -> int:
         """Give an addressed object to some servers, save those that it passed. :returns: how many were given it."""
-        able = [link for link in links if _takes(link, kind, route)]
+        able = [link for link in links if _accepts(link, kind, route)]
         self._give(directed(able, able), delivery, route)
         return len(able)
 
     def give_alone(self, link: Link, delivery: Delivery, kind: Kind, route: Sequence[str]) -> bool:
         """The same, for an object without an address that is for one server, and not to be passed on to others."""
         others = [each for each in self._links.values() if each.server_id not in route]
-        is_able = _takes(link, kind, route)
+        is_able = _accepts(link, kind, route)
         self._give(directed([link] if is_able else [], others), delivery, route)
         return is_able
 
@@ -383,4 +380,10 @@ class Links:
 
 
 def _takes(link: Link, kind: Kind, route: Iterable[str]) -> bool:
+    """Whether a server wants an object that is for everybody."""
     return link.server_id not in route and link.group.wants(kind)
+
+
+def _accepts(link: Link, kind: Kind, route: Iterable[str]) -> bool:
+    """Whether a server wants an object that is for its sessions alone."""
+    return link.server_id not in route and link.group.accepts(kind)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from bussrv.bus.event_names import SERVERS_ONLY
 from bussrv.bus.interest import Kind
 from bussrv.patterns import Ranges, SimplePattern, Wildcards
+from bussrv.policy.permissions import EVERYTHING, Action, Permissions, content
 from bussrv.values import OCTET_STREAM, Interest, ModeInterest, RuleInterest
 
 Matcher = Callable[[Kind], bool]
@@ -22,6 +24,21 @@ def compile_interest(interest: Interest | None) -> Matcher:
     if interest is None:
         return _nothing
     return _modes(interest) if isinstance(interest, ModeInterest) else _Rules(interest).match
+
+
+def permitted(match: Matcher, permissions: Permissions) -> Matcher:
+    """A matcher that also asks whether a session with these permissions may receive objects of a kind.
+
+    Events that only servers send are the server's own: their sender decides who is told.
+    """
+    if permissions is EVERYTHING:
+        return match
+    return lambda kind: match(kind) and (kind.event in SERVERS_ONLY or permissions.may(*right_to_receive(kind)))
+
+
+def right_to_receive(kind: Kind) -> tuple[Action, str]:
+    """The action and target that a session must be allowed, to be given objects of a kind that are for everybody."""
+    return ("observe", content(kind.event, kind.type)) if kind.service is None else ("watch", kind.service)
 
 
 def _nothing(_: Kind) -> bool:

@@ -1,11 +1,12 @@
 """Receivers: every session that objects or publications can be sent to, in groups.
 
-A *group* (:class:`bussrv.bus.delivery.Group`) is made of members with equal interest, or of subscribers of one service,
-that get the same bytes. To find the receivers of an object, each group would have to be asked whether it wants objects
-of its *kind* (:class:`bussrv.bus.interest.Kind`). So the answers are remembered for each kind. When groups come, only
-these are asked.
+A *group* (:class:`bussrv.bus.delivery.Group`) is made of members with equal interest and the same permissions, or of
+subscribers of one service, that get the same bytes. To find the receivers of an object, each group would have to be
+asked whether it wants objects of its *kind* (:class:`bussrv.bus.interest.Kind`). So the answers are remembered for each
+kind. When groups come, only these are asked.
 
-:class:`bussrv.bus.bus.Bus` observes the registry and calls the methods here, so receivers and registry agree.
+:class:`bussrv.bus.following.Follower` observes the registry and calls the methods here, so that receivers and registry
+agree.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from msgspec import Struct
 from bussrv.bus.delivery import Fanout, Group
 from bussrv.bus.interest import Kind
 from bussrv.bus.interfaces import IEncoding, ISessionLink
+from bussrv.policy.permissions import EVERYTHING, Permissions
 from bussrv.values import Interest
 
 MAX_REMEMBERED = 1 << 20
@@ -33,7 +35,7 @@ the number of groups with members by more than this."""
 MAX_KIND_LENGTH = 1024
 """The most characters of a kind that is remembered. Clients choose its length."""
 
-_InterestKey = tuple[IEncoding, Interest, str | None]
+_InterestKey = tuple[IEncoding, Interest, str | None, Permissions]
 
 
 class Receiver(Struct, eq=False):
@@ -101,8 +103,10 @@ class Receivers:
         receiver = self._receivers.get(session_id)
         return receiver is not None and 0 < receiver.joined <= joins
 
-    def join(self, session_id: str, interest: Interest, vocabulary: str | None) -> None:
-        """A session becomes a member of the object network, or a member changes its interest."""
+    def join(
+        self, session_id: str, interest: Interest, vocabulary: str | None, permissions: Permissions = EVERYTHING
+    ) -> None:
+        """A session becomes a member of the object network, or a member has another interest or other permissions."""
         receiver = self._receivers.get(session_id)
         if receiver is None:
             return
@@ -111,14 +115,20 @@ class Receivers:
             receiver.joined = self.joins
         self._leave_group(session_id, receiver)
         encoding = receiver.link.encoding_for(None)
-        key = (encoding, interest, vocabulary)
+        key = (encoding, interest, vocabulary, permissions)
         group = self._member_groups.get(key)
         if group is None:
-            group = self._member_groups[key] = Group(encoding, interest, vocabulary)
+            group = self._member_groups[key] = Group(*key)
             self._changes += 1
             self._came_at[group] = self._changes
         self._fanout.join(group, session_id, receiver.link)
         receiver.group = group
+
+    def permit(self, session_id: str, permissions: Permissions) -> None:
+        """A session has these permissions from now on."""
+        group = self.group_of(session_id)
+        if group is not None and group.interest is not None and group.permissions is not permissions:
+            self.join(session_id, group.interest, group.vocabulary, permissions)
 
     def subscribe(self, session_id: str, service: str, options: dict[str, Any] | None) -> None:
         """A session gets the publications on ``service`` from now on.
@@ -173,7 +183,7 @@ class Receivers:
             return
         self._fanout.leave(group, session_id)
         if not group.links and group.interest is not None:
-            del self._member_groups[(group.encoding, group.interest, group.vocabulary)]
+            del self._member_groups[group.encoding, group.interest, group.vocabulary, group.permissions]
             del self._came_at[group]
             self._changes += 1
             self._gone_since_forgetting += 1

@@ -14,6 +14,7 @@ from bussrv.bus.link import Link
 from bussrv.bus.links import Links
 from bussrv.bus.outgoing import Delivery
 from bussrv.bus.receivers import Receivers
+from bussrv.policy.permissions import EVERYTHING, Permissions
 from bussrv.registry.registry import Registry
 from bussrv.values import ModeInterest
 
@@ -25,12 +26,14 @@ class Origin(Struct, frozen=True):
     :ivar route: its route, this server last.
     :ivar link: the session of the server that forwarded it; ``None`` for objects of this server's sessions.
     :ivar is_marked: whether the route may name servers that have the object but did not forward it to this one.
+    :ivar permissions: those of the session that sent or forwarded it.
     """
 
     sender: str
     route: list[str]
     link: str | None = None
     is_marked: bool = False
+    permissions: Permissions = EVERYTHING
 
     @property
     def asker(self) -> str:
@@ -56,12 +59,15 @@ class Addressed(NamedTuple):
     :ivar local: those of this server's sessions.
     :ivar links: the links to the others, by session.
     :ivar everywhere: whether some address is known to nobody here: it may be on any server.
+    :ivar is_hidden: whether some address is one that the sender may not address: it gets what it would get if nobody
+        had that address.
     """
 
     addresses: frozenset[str]
     local: tuple[str, ...]
     links: dict[str, Link]
     everywhere: bool
+    is_hidden: bool = False
 
 
 class Recipients:
@@ -120,13 +126,16 @@ class Recipients:
                     others += self.to_one(origin, member, kind, delivery)
         return others
 
-    def addressed(self, to: str | list[str]) -> Addressed:
-        """The addressees of an object."""
+    def addressed(self, to: str | list[str], permissions: Permissions) -> Addressed:
+        """The addressees of an object, as far as a sender with these permissions may address them."""
         state = self._registry.state
         recipients: dict[str, None] = {}
         known: list[str] = []
-        everywhere = False
+        everywhere = is_hidden = False
         for routing_id in dict.fromkeys([to] if isinstance(to, str) else to):
+            if routing_id != self._server_id and not permissions.may("address", routing_id):
+                is_hidden = True
+                continue
             sessions = state.sessions_at(routing_id)
             if sessions:
                 known.append(routing_id)
@@ -141,7 +150,7 @@ class Recipients:
                 local.append(recipient)
             else:
                 links[link.session_id] = link
-        return Addressed(frozenset(known), tuple(local), links, everywhere)
+        return Addressed(frozenset(known), tuple(local), links, everywhere, is_hidden)
 
     def to_addressed(self, origin: Origin, addressed: Addressed, kind: Kind, copies: Copies) -> int:
         """Give it to its addressees. An unknown one may be a client of any server."""
@@ -154,23 +163,35 @@ class Recipients:
             others += self.to_one(origin, recipient, kind, copies.plain if is_echo else copies.shown)
         if addressed.everywhere and self._links:
             return others + self._links.flood(copies.plain, kind, origin.route)
+        if addressed.is_hidden and self._links:
+            others += self._links.may_take(kind, origin.route)
         return others + self._links.give(addressed.links.values(), copies.plain, kind, origin.route)
 
     def to_one(self, origin: Origin, recipient: str, kind: Kind, delivery: Delivery) -> bool:
-        """Give a member an object if it wants it. :returns: whether somebody other than the sender was given it."""
-        if not self.wants(recipient, origin.sender, kind):
+        """Give a member an object that is for it alone, if it wants such objects.
+
+        :returns: whether somebody other than the sender was given it.
+        """
+        if not self.accepts(recipient, origin.sender, kind):
             return False
         group = self._receivers.group_of(recipient)
         assert group is not None
         self._fanout.add_for_one(group, recipient, delivery)
         return recipient != origin.sender
 
+    def accepts(self, session_id: str, sender: str, kind: Kind) -> bool:
+        """Whether a member wants such objects of that sender, if they are for it alone."""
+        group = self._group(session_id, sender)
+        return group is not None and group.accepts(kind)
+
     def wants(self, session_id: str, sender: str, kind: Kind) -> bool:
-        """Whether a member wants such objects of that sender."""
+        """Whether a member wants, and may receive, such objects of that sender, if they are for everybody."""
+        group = self._group(session_id, sender)
+        return group is not None and group.wants(kind)
+
+    def _group(self, session_id: str, sender: str) -> Group | None:
         group = self._receivers.group_of(session_id)
-        if group is None or (session_id == sender and no_echo(group)):
-            return False
-        return group.wants(kind)
+        return None if group is None or (session_id == sender and no_echo(group)) else group
 
 
 def no_echo(group: Group) -> bool:

@@ -68,15 +68,15 @@ class Relay:
         if cache is None:
             link = self._links.get(session_id)
             assert link is not None, "only links that are up forward objects"
-            is_server = self._links.is_server
+            is_server, permissions = self._links.is_server, link.group.permissions
             cache = RouteCache(
-                session_id, link.server_id, self._server_id, self._max_metadata, link.tells_all, is_server
+                session_id, link.server_id, self._server_id, self._max_metadata, link.tells_all, is_server, permissions
             )
             self._caches[session_id] = cache
         return cache
 
     def forget(self, session_id: str) -> None:
-        """A session is closed. If it was a link, forget the routes of that link."""
+        """A session is closed, or has other permissions. If it is a link, forget the routes of that link."""
         self._caches.pop(session_id, None)
 
     def forward(self, facts: RouteFacts, obj: BusObject) -> None:

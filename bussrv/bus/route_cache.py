@@ -20,6 +20,7 @@ from bussrv.bus.paths import MAX_HOPS
 from bussrv.bus.recipients import Origin
 from bussrv.bus.seen import origin_of
 from bussrv.errors import Refused
+from bussrv.policy.permissions import EVERYTHING, Permissions
 from bussrv.wire.forwarded import route_ending
 from bussrv.wire.objects import encode_json
 
@@ -74,6 +75,7 @@ class RouteCache:
     :param max_metadata: the most bytes of metadata that are forwarded.
     :param keeps_marks: whether the neighbour is bussrv; otherwise it is route-only.
     :param is_server: tells whether a known server has an id.
+    :param permissions: those of the neighbour.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class RouteCache:
         max_metadata: int,
         keeps_marks: bool = False,
         is_server: Callable[[str], bool] = lambda _: False,
+        permissions: Permissions = EVERYTHING,
     ) -> None:
         self._keeps_marks = keeps_marks
         self._is_server = is_server
@@ -91,6 +94,7 @@ class RouteCache:
         self._neighbour_id = neighbour_id
         self._server_id = server_id
         self._max_metadata = max_metadata
+        self._permissions = permissions
         self._known: dict[bytes, RouteFacts] = {}
 
     def of(self, route: Raw) -> RouteFacts:
@@ -122,13 +126,14 @@ class RouteCache:
         hops, unclear = (passed, []) if self._keeps_marks else _certain(passed)
         forwarded = [*hops, self._server_id, *unclear, *marks]
         ending, written = route_ending(raw), encode_json(forwarded)
+        origin = Origin("", forwarded, self._link, bool(unclear or marks), self._permissions)
         return RouteFacts(
             route=passed,
             is_from_neighbour=len(passed) == 1,
             is_unusable=is_too_long or self._server_id in route,
             refusal=self._refusal(route, [*hops, *self._not_servers(unclear)], is_too_long),
             origin_key=origin_of(forwarded[:2]),
-            source=Source(Origin("", forwarded, self._link, bool(unclear or marks)), written, len(ending)),
+            source=Source(origin, written, len(ending)),
             ending=ending,
             longest=self._max_metadata - len(route_ending(written)) + len(ending),
         )

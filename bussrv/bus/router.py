@@ -8,6 +8,7 @@ from typing import Any
 from zlib import crc32
 
 from bussrv.bus.asks import Ask, Asked, is_id
+from bussrv.bus.event_names import ASKING, REQUEST, SERVERS_ONLY
 from bussrv.bus.interest import Kind
 from bussrv.bus.links import Links
 from bussrv.bus.outgoing import Delivery
@@ -19,30 +20,6 @@ from bussrv.registry.session import SERVER_ROLE
 from bussrv.wire import objects as wire
 from bussrv.wire.forwarded import plainly, with_value
 from bussrv.wire.objects import BusObject
-
-REQUEST = "services/request"
-
-ASKING = (REQUEST, "services/reply", "error")
-"""Events that are routed to one provider and back to the asker; in lower case."""
-
-SERVERS_ONLY = (
-    "routing/subscribe/reply",
-    "routing/subscribe/notify",
-    "routing/subscribe/notification",
-    "routing/disconnect",
-    "routing/announcement/neighbors",
-    "routing/neighbors/reply",
-    "client/register/reply",
-    "clients/register/reply",
-    "services/register/reply",
-    "services/unregister/reply",
-    "services/list/reply",
-    "abboe/close/notify",
-)
-"""Events that clients may not send, in lower case: members trust them, as they are the server's."""
-
-PARTED = frozenset((*ASKING, *SERVERS_ONLY))
-"""Events that are not given to every session that wants them, in lower case."""
 
 _Fields = dict[str, Any]
 
@@ -85,7 +62,9 @@ class Router:
             return 0
         copies = Copies(delivery, delivery)
         if obj.head.to is not None:
-            return self._recipients.to_addressed(origin, self._recipients.addressed(obj.head.to), kind, copies)
+            return self._recipients.to_addressed(
+                origin, self._recipients.addressed(obj.head.to, origin.permissions), kind, copies
+            )
         return self._recipients.to_all(origin, kind, copies)
 
     def _is_of_server(self, origin: Origin, obj: BusObject) -> bool:
@@ -108,7 +87,9 @@ class Router:
     def _ask(self, origin: Origin, obj: BusObject, kind: Kind, delivery: Delivery) -> int:
         fields = wire.decode_fields(delivery.metadata)
         if obj.head.to is not None:
-            return self._ask_addressed(origin, fields, self._recipients.addressed(obj.head.to), kind, delivery)
+            return self._ask_addressed(
+                origin, fields, self._recipients.addressed(obj.head.to, origin.permissions), kind, delivery
+            )
         name = fields.get("name", fields.get("service"))
         providers = self._registry.state.services.get(name, {}) if isinstance(name, str) else {}
         if origin.is_marked and providers:
@@ -147,7 +128,7 @@ class Router:
         if len(addressed.local) > 1:
             joins = self._receivers.joins
             asked = Asked(kind=kind, addresses=addressed.addresses, joins=joins, links=links)
-        elif addressed.local and self._recipients.wants(addressed.local[0], origin.sender, kind):
+        elif addressed.local and self._recipients.accepts(addressed.local[0], origin.sender, kind):
             asked = Asked(session=addressed.local[0], links=links)
         else:
             asked = Asked(links=links)
@@ -207,7 +188,7 @@ class Router:
     def _can_ask(self, provider: str, origin: Origin, kind: Kind) -> bool:
         session = self._registry.state.sessions[provider]
         if session.home is None:
-            return self._recipients.wants(provider, origin.sender, kind)
+            return self._recipients.accepts(provider, origin.sender, kind)
         return self._links.leads_on(session, origin.route)
 
     # Replies and errors.
@@ -252,9 +233,11 @@ class Router:
             return True
         if not self._receivers.had_joined(session_id, asked.joins):
             return False
-        if asked.addresses is not None and asked.addresses.isdisjoint(self._addresses(session_id)):
+        if asked.addresses is None:
+            return self._recipients.wants(session_id, ask.asker.session, asked.kind)
+        if asked.addresses.isdisjoint(self._addresses(session_id)):
             return False
-        return self._recipients.wants(session_id, ask.asker.session, asked.kind)
+        return self._recipients.accepts(session_id, ask.asker.session, asked.kind)
 
     def _is_for(self, ask: Ask, to: str | list[str] | None) -> bool:
         """Whether a reply is addressed to the asker, or to nobody."""

@@ -9,12 +9,14 @@ from typing import Any, ClassVar
 from twisted.internet.defer import Deferred
 
 from bussrv.bus.delivery import OBJECT_FRAMES
+from bussrv.bus.event_names import SERVERS_ONLY
 from bussrv.bus.interfaces import IEncoding
-from bussrv.bus.router import SERVERS_ONLY
-from bussrv.errors import OverLimit, Refused, RemoteProtocolError
+from bussrv.errors import NotAllowed, OverLimit, Refused, RemoteProtocolError
 from bussrv.events import limit_reached
+from bussrv.formats.denials import Denials
 from bussrv.formats.patience import Patience
 from bussrv.formats.stream import StreamProtocol
+from bussrv.policy.permissions import Action, Permissions
 from bussrv.registry.claims import Claims
 from bussrv.registry.session import Session
 from bussrv.values import MAX_ROUTING_ID, Interest, ModeInterest, check_routing_id, quoted
@@ -41,6 +43,7 @@ class FramedProtocol(StreamProtocol):
     _member = False
     _deaf = False
     _patience: Patience | None = None
+    _denials: Denials | None = None
 
     def make_reader(self) -> ObjectReader:
         """Reads objects, within the limits that are set."""
@@ -74,8 +77,10 @@ class FramedProtocol(StreamProtocol):
         self.end("subscribe-timeout")
 
     def closed(self, reason: str) -> None:
-        """The session is closed: no time-out is running any more."""
+        """The session is closed: nothing is to be called later any more."""
         self._stop_timeout()
+        if self._denials is not None:
+            self._denials.end()
 
     def _stop_timeout(self) -> None:
         if self._patience is not None:
@@ -137,10 +142,28 @@ class FramedProtocol(StreamProtocol):
                 return None
         try:
             return self.bus.route(self.session_id, obj)
-        except OverLimit as refusal:
+        except NotAllowed as denial:
+            self._deny(obj, denial)
+        except Refused as refusal:
             self.note_limit(refusal)
             self.refuse(obj.head.id, refusal.reason, refusal.message)
-            return None
+        return None
+
+    def _may(self, obj: BusObject, action: Action, target: Any) -> bool:
+        """Whether the session may do what an object asks for; if it may not, it is told. Bad names are judged later."""
+        if not isinstance(target, str) or self.bus.may(self.session_id, action, target):
+            return True
+        self._deny(obj, NotAllowed(f"the policy does not allow you to {action} {quoted(target)}"))
+        return False
+
+    def _deny(self, obj: BusObject, denial: NotAllowed) -> None:
+        if self._denials is None:
+            self._denials = Denials(self._tell_denial, self.reactor)
+        self._denials.add(obj.head.id, denial)
+
+    def _tell_denial(self, object_id: Any, denial: NotAllowed, more: dict[str, Any]) -> None:
+        about = {"reason": denial.reason, "message": denial.message, **more}
+        self._tell({"event": "error", **_in_reply_to(object_id), **about})
 
     # Answers.
 
@@ -226,7 +249,8 @@ class FramedProtocol(StreamProtocol):
     def register(self, obj: BusObject) -> None:
         """``services/register``: the session provides a service from now on."""
         name = obj.fields().get("name")
-        self.busy_with(self._change(obj, name, self.bus.registry.register_service(self.session_id, name)))
+        if self._may(obj, "provide", name):
+            self.busy_with(self._change(obj, name, self.bus.registry.register_service(self.session_id, name)))
 
     def unregister(self, obj: BusObject) -> None:
         """``services/unregister``: the session stops providing a service; without a name, all of its services."""
@@ -245,7 +269,8 @@ class FramedProtocol(StreamProtocol):
         """
         name: Any = obj.fields().get("name", obj.fields().get("service"))
         hosted_type = self.bus.hosted_type(name) if obj.head.to is None else None
-        if hosted_type is not None:
+        # Without the permission, the request is judged as any other.
+        if hosted_type is not None and self.permissions().may("request", name):
             self.busy_with(self.answer_long(self._snapshot(obj, name, hosted_type)))
         elif self.pass_on(obj) == 0:
             self.refuse(obj.head.id, "no-such-service", f"nobody provides the service {quoted(name)}")
@@ -262,6 +287,10 @@ class FramedProtocol(StreamProtocol):
         else:
             about = {} if name is None else {"name": name}
             self.answer(obj, {"event": f"{obj.head.event}/reply", **about})
+
+    def permissions(self) -> Permissions:
+        """The permissions of the session, as they are now."""
+        return self.bus.access.of(self.session())
 
     def session(self) -> Session:
         """The session as the registry has it."""

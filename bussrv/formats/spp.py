@@ -164,6 +164,8 @@ class SppProtocol(StreamProtocol):
         if not self.is_admitted:
             self._refuse(service, "not-authenticated")
             return
+        if not self.bus.may(self.session_id, "watch", service):
+            return
         if service not in state.services:
             self._refuse(service, "no-such-service")
             return

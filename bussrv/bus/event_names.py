@@ -1,0 +1,25 @@
+"""Names of events that the bus itself looks at, in lower case."""
+
+REQUEST = "services/request"
+
+ASKING = (REQUEST, "services/reply", "error")
+"""Events that are routed to one provider and back to the asker."""
+
+SERVERS_ONLY = (
+    "routing/subscribe/reply",
+    "routing/subscribe/notify",
+    "routing/subscribe/notification",
+    "routing/disconnect",
+    "routing/announcement/neighbors",
+    "routing/neighbors/reply",
+    "client/register/reply",
+    "clients/register/reply",
+    "services/register/reply",
+    "services/unregister/reply",
+    "services/list/reply",
+    "abboe/close/notify",
+)
+"""Events that clients may not send: members trust them, as they are the server's."""
+
+PARTED = frozenset((*ASKING, *SERVERS_ONLY))
+"""Events that are not given to every session that wants them."""

@@ -1,0 +1,90 @@
+"""Following: everything that the bus keeps about sessions and services stays in step with the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from zope.interface import implementer
+
+from bussrv import events as ev
+from bussrv.bus.last_values import LastValues
+from bussrv.bus.receivers import Receivers
+from bussrv.bus.relay import Relay
+from bussrv.bus.router import Router
+from bussrv.bus.sources import Sources
+from bussrv.journal.record import Stamped
+from bussrv.policy.access import Access
+from bussrv.registry.interfaces import IRegistryObserver
+from bussrv.registry.registry import Registry
+
+
+@implementer(IRegistryObserver)
+class Follower:
+    """Observes the registry.
+
+    :param permissions_changed: called with the id of a session that has proved who it is.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        access: Access,
+        receivers: Receivers,
+        sources: Sources,
+        last_values: LastValues,
+        router: Router,
+        relay: Relay,
+        permissions_changed: Callable[[str], None],
+    ) -> None:
+        self._registry = registry
+        self._access = access
+        self._receivers = receivers
+        self._sources = sources
+        self._last_values = last_values
+        self._router = router
+        self._relay = relay
+        self._permissions_changed = permissions_changed
+
+    def registry_changed(self, stamped: Stamped) -> None:
+        """Keep in step; see :class:`IRegistryObserver`."""
+        event = stamped.event
+        session_id = event.session
+        if session_id is None:
+            return
+        if isinstance(event, ev.SubscriptionAdded):
+            self._subscribed(session_id, event)
+        elif isinstance(event, ev.SubscriptionRenewed):
+            self._renewed(session_id, event)
+        elif isinstance(event, ev.SubscriptionRemoved):
+            if event.service is not None:
+                self._receivers.unsubscribe(session_id, event.service)
+        elif isinstance(event, ev.SessionIdentified):
+            self._sources.forget(session_id)
+        elif isinstance(event, ev.AuthSucceeded):
+            self._permissions_changed(session_id)
+        elif isinstance(event, ev.ServiceUnregistered):
+            self._forget_service(event.service)
+        elif isinstance(event, ev.SessionClosed):
+            self._receivers.remove(session_id)
+            self._relay.forget(session_id)
+            self._router.forget_requests(session_id)
+            self._sources.forget(session_id)
+
+    def _subscribed(self, session_id: str, event: ev.SubscriptionAdded) -> None:
+        if event.service is not None:
+            self._receivers.subscribe(session_id, event.service, event.options)
+        elif event.interest is not None:
+            # It may be closed by now: observers are told in order, even when one of them closes a session.
+            session = self._registry.state.sessions.get(session_id)
+            if session is not None and not session.is_link:
+                self._receivers.join(session_id, event.interest, session.vocabulary, self._access.of(session))
+
+    def _renewed(self, session_id: str, event: ev.SubscriptionRenewed) -> None:
+        if event.service is not None and event.options is not None:
+            self._receivers.unsubscribe(session_id, event.service)
+            self._receivers.subscribe(session_id, event.service, event.options)
+
+    def _forget_service(self, service: str | None) -> None:
+        if service is not None and service not in self._registry.state.services:
+            self._last_values.forget(service)
+            self._router.forget_turns(service)

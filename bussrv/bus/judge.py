@@ -1,0 +1,107 @@
+"""Judging: whether a session may do something. What it may not do is counted, and journaled at a limited rate.
+
+An object that a session sends into the object network is judged once for its route plan, or by itself:
+
+1. A request needs ``request`` for the name of the service.
+2. Replies and errors need nothing: only sessions that were given a request can answer it.
+3. A publication needs ``publish`` for its service.
+4. Everything else needs ``send`` for its event or content type.
+
+Routing ids that an object is addressed to are judged where they are looked up (:mod:`bussrv.bus.recipients`): an id
+that the sender may not address is treated as one that nobody has.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Set
+from typing import Any
+
+from bussrv import events as ev
+from bussrv.bus.bridge import as_publication
+from bussrv.bus.event_names import ASKING, REQUEST
+from bussrv.bus.interest import Kind
+from bussrv.bus.recipients import Origin
+from bussrv.errors import NotAllowed, Refused
+from bussrv.policy.access import Access
+from bussrv.policy.permissions import EVERYTHING, Action, Permissions, content
+from bussrv.registry.registry import Registry
+from bussrv.values import excerpt, quoted
+from bussrv.wire.objects import BusObject
+
+
+class Judge:
+    """Judges by the permissions of sessions."""
+
+    def __init__(self, registry: Registry, access: Access, counters: Counter[str]) -> None:
+        self._registry = registry
+        self._access = access
+        self._counters = counters
+
+    def permissions(self, session_id: str) -> Permissions:
+        """The permissions that a session has now."""
+        return self._access.of(self._registry.state.sessions.get(session_id))
+
+    def may(self, session_id: str, action: Action, target: str) -> bool:
+        """Whether a session may do something."""
+        permissions = self.permissions(session_id)
+        if permissions.may(action, target):
+            return True
+        self.deny(session_id, permissions, action, target)
+        return False
+
+    def deny(self, session_id: str, permissions: Permissions, action: Action, target: str) -> None:
+        """Count and journal that a session was not allowed something."""
+        self._counters["not-allowed"] += 1
+        session = self._registry.state.sessions.get(session_id)
+        if session is not None:
+            rule = permissions.decide(action, target).rule
+            about = {**session.about(), "reason": "not-allowed"}
+            self._registry.note_from_stranger(
+                ev.AccessDenied(action=action, target=excerpt(target), rule=rule, **about)
+            )
+
+    def published(self, obj: BusObject, provided: Set[str]) -> str | None:
+        """The service that an object is published on, if permissions depend on it; see :class:`Kind`."""
+        if self._access.policy is None or not provided:
+            return None
+        publication = as_publication(obj, provided)
+        return None if publication is None else publication.service
+
+    @staticmethod
+    def may_send(origin: Origin, obj: BusObject, kind: Kind) -> bool:
+        """Whether the sender of an object may send it. If it may not, :meth:`check` says what follows."""
+        if origin.permissions is EVERYTHING:
+            return True
+        right = right_to_send(obj, kind)
+        return right is None or origin.permissions.may(*right)
+
+    def check(self, origin: Origin, obj: BusObject, kind: Kind) -> None:
+        """Check that the sender of an object, or the link that it came over, may send it.
+
+        :raises NotAllowed: it may not.
+        :raises Refused: ``no-such-service``: it is a request to a service that the sender may not know of.
+        """
+        right = None if self.may_send(origin, obj, kind) else right_to_send(obj, kind)
+        if right is None:
+            return
+        (action, target), permissions = right, origin.permissions
+        self.deny(origin.asker, permissions, action, target)
+        if action == "request" and not permissions.sees_service(target):
+            raise Refused("no-such-service", f"nobody provides the service {quoted(_requested(obj))}")
+        raise NotAllowed(f"the policy does not allow you to {action} {quoted(target)}")
+
+
+def right_to_send(obj: BusObject, kind: Kind) -> tuple[Action, str] | None:
+    """The action and target that the sender of an object must be allowed; ``None``: no permission is needed."""
+    if kind.event == REQUEST:
+        name = _requested(obj)
+        return "request", name if isinstance(name, str) else ""
+    if kind.event in ASKING:
+        return None
+    return ("send", content(kind.event, kind.type)) if kind.service is None else ("publish", kind.service)
+
+
+def _requested(obj: BusObject) -> Any:
+    fields = obj.fields()
+    return fields.get("name", fields.get("service"))
