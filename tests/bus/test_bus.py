@@ -40,7 +40,6 @@ def events(handle):
 
 def test_interfaces(harness):
     assert verifyObject(IBus, harness.bus)
-    assert verifyObject(IRegistryObserver, harness.bus)
     assert verifyObject(IRegistryObserver, MembershipAnnouncer(harness.bus))
     assert verifyObject(ISessionLink, RecordingLink({}))
 

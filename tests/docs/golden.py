@@ -249,6 +249,8 @@ def write_salvaged(directory: Path) -> None:
     say(ev.ConfigReloaded(changed=("link", "max-services")), asked=False)
     wrong = "/etc/bussrv/bussrv.toml:3: max-links: 0 is not a whole number of 1 or more"
     say(ev.ConfigReloadFailed(message=wrong), asked=False)
+    ben = {"protocol": "inbus", "actor": "ben", "peer": "127.0.0.1", "reason": "not-allowed"}
+    say(ev.AccessDenied(action="publish", target="gate", rule="policy.toml:12: publish !gate", **ben), asked=False)
     say.stop()
 
 

@@ -223,7 +223,6 @@ def test_what_provides_the_interfaces() -> None:
     member, watcher = network.member(), network.watcher()
     network.udp.subscribe("a")
     assert verifyObject(IBus, network.bus)
-    assert verifyObject(IRegistryObserver, network.bus)
     assert verifyObject(IRegistry, network.registry)
     assert all(verifyObject(ISession, session) for session in network.registry.state.sessions.values())
     for protocol in (member.connection.protocol, watcher.connection.protocol):
