@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bussrv.cli import audit, check, journal, policy, spp_user, timeline
+from bussrv.cli import alive, audit, check, journal, policy, spp_user, timeline
 from bussrv.version import VERSION
 
 INTERRUPTED = 130
@@ -29,6 +29,7 @@ class Command:
 
 
 COMMANDS: dict[str, Command] = {
+    "alive": Command(alive.SUMMARY, alive.DESCRIPTION, alive.add_arguments, alive.run),
     "audit": Command(audit.SUMMARY, audit.DESCRIPTION, audit.add_arguments, audit.run),
     "check": Command(check.SUMMARY, check.DESCRIPTION, check.add_arguments, check.run),
     "journal": Command(journal.SUMMARY, journal.DESCRIPTION, journal.add_arguments, journal.run),

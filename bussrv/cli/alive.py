@@ -1,0 +1,126 @@
+"""``bussrv alive``: asks the ports of a server on this machine for a sign of life."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import socket
+import ssl
+import struct
+import sys
+
+SUMMARY = "ask a server on this machine for a sign of life"
+
+DESCRIPTION = """
+Connect to each TCP port and UNIX socket that a configuration file names, on this machine, and wait for an answer of the
+server: a port with TLS begins its handshake, another one closes the connection. Nobody logs in. A port without TLS may
+journal a session that came and went. Environment variables such as BUSSRV_OBJECTS override the file, as in the
+server. Exit status: 0 all of them answer, 1 one does not, or there is none.
+"""
+
+SECONDS = 5.0
+
+_HANDSHAKE = 0x16
+_RECORD = 1 << 14
+_PROXY = "haproxy:"
+_ANY = {"tcp": "0.0.0.0", "ssl": "0.0.0.0", "tcp6": "::"}
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("file", metavar="FILE", help="the configuration file of the server")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="the time that each port has to answer (default: %(default)s)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do it, and return the exit status."""
+    from bussrv.errors import ConfigError
+    from bussrv.server.logtext import one_line
+
+    faults: list[str] = []
+    asked = 0
+    try:
+        for name, description in _endpoints(arguments.file).items():
+            if description.startswith("udp:"):
+                continue
+            asked += 1
+            try:
+                _ask(description, arguments.seconds)
+            except (OSError, ValueError, LookupError) as error:
+                faults.append(f"{name}: no sign of life at {description}: {error}")
+        if not asked:
+            faults.append(f"{arguments.file}: names no TCP port and no UNIX socket that could be asked")
+    except ConfigError as error:
+        faults += error.sentences
+    for each in faults:
+        print(f"bussrv alive: {one_line(each)}", file=sys.stderr)
+    return 1 if faults else 0
+
+
+def _endpoints(file: str) -> dict[str, str]:
+    """The endpoint descriptions of the wire formats that are on.
+
+    :raises ConfigError: the configuration makes no sense.
+    """
+    from bussrv.server import config
+    from bussrv.server.option_table import BUILT_IN, table
+    from bussrv.server.options import NO_SERVER
+    from bussrv.server.plugins import installed
+    from bussrv.server.sources import of_command_line, of_environment
+
+    found = installed({*NO_SERVER, *(each.name for each in BUILT_IN)})
+    given = {
+        **of_environment(os.environ, table(found.formats, found.services)),
+        **of_command_line({"config": file}),
+    }
+    return config.build(given, found.formats, found.services).endpoints
+
+
+def _ask(description: str, seconds: float) -> None:
+    """Wait for an answer at an endpoint.
+
+    :raises OSError: there is none in time.
+    :raises ValueError: the description has no port that can be asked.
+    """
+    with _connect(description.removeprefix(_PROXY), seconds) as asked:
+        if description.startswith("ssl:"):
+            # The end is a reset: a handshake that ends in order, but early, would be a fault that the server logs.
+            asked.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            asked.sendall(_hello())
+            if asked.recv(_RECORD)[:1] != bytes([_HANDSHAKE]):
+                raise ConnectionError("it does not speak TLS")
+        else:
+            # A server that lives answers the end of the connection with the end of its own.
+            asked.shutdown(socket.SHUT_WR)
+            while asked.recv(_RECORD):
+                pass
+
+
+def _connect(description: str, seconds: float) -> socket.socket:
+    from bussrv.formats.endpoint_parts import take_apart
+
+    parts = take_apart(description)
+    kind, *places = parts.values
+    if kind == "unix":
+        asked = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        asked.settimeout(seconds)
+        asked.connect(parts.named.get("address") or places[0])
+        return asked
+    if kind not in ("tcp", "tcp6", "ssl"):
+        raise ValueError("only tcp:, tcp6:, ssl: and unix: can be asked")
+    host = parts.named.get("interface") or (places[1] if len(places) > 1 else _ANY[kind])
+    return socket.create_connection((_LOOPBACK.get(host, host), int(parts.named.get("port") or places[0])), seconds)
+
+
+def _hello() -> bytes:
+    """The first bytes of a handshake. It is not continued: nothing of the server is trusted, so nothing is checked."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        context.wrap_bio(incoming, outgoing).do_handshake()
+    return outgoing.read()
