@@ -2,7 +2,8 @@
 
 Feeds chunks of objects to one connection and counts what its subscribers are given; everything is switched on but the
 disk. With ``--linked`` that connection is another server's, which passes the objects on, and there is a third server
-that is given them, too; with ``--again`` that one then passes all of them on once more.
+that is given them, too; with ``--again`` that one then passes all of them on once more. With ``--rules`` there is a
+policy of so many rules, of which the last one allows everything.
 
     python bench/fanout.py --subscribers 50 --payload 16 --objects 100000
 """
@@ -14,6 +15,7 @@ import cProfile
 import pstats
 import time
 from ipaddress import ip_network
+from pathlib import Path
 
 from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
@@ -23,11 +25,16 @@ from bussrv.clock import SystemClock
 from bussrv.formats.objects import ObjectsProtocol
 from bussrv.formats.stream import StreamFactory
 from bussrv.journal.memory import MemoryJournal
+from bussrv.policy.access import Access
+from bussrv.policy.file import parse_policy
+from bussrv.policy.rules import Rules
 from bussrv.registry.registry import Registry
 from bussrv.server.service import new_id
 from bussrv.settings import Settings
 
 CHUNK = 128 << 10
+
+RIGHTS = "".join(f'{action} = "*"\n' for action in ("send", "observe", "publish", "watch", "address"))
 
 
 class NullTransport:
@@ -86,6 +93,13 @@ def feed(publisher: ObjectsProtocol, stream: bytes) -> float:
     return time.process_time() - started
 
 
+def policy(rules: int) -> Rules | None:
+    """A policy that allows everything by its last rule; ``None`` for one of no rules."""
+    others = [RIGHTS.replace("*", f"room{number}/*") for number in range(rules - 1)]
+    text = "".join(f"[[rule]]\n{rights}" for rights in (*others, RIGHTS))
+    return parse_policy(text, Path("policy.toml"), ["objects"]) if rules else None
+
+
 def run(options: argparse.Namespace) -> float:
     """Seconds of CPU that one object takes."""
     registry = Registry(MemoryJournal(), SystemClock(), new_id, server_id="bench", boot="bench")
@@ -97,6 +111,7 @@ def run(options: argparse.Namespace) -> float:
         new_id,
         SystemClock(),
         reactor,
+        Access(policy(options.rules)),
     )
     factory = StreamFactory(ObjectsProtocol, bus, reactor)
     if options.linked or options.again:
@@ -126,6 +141,7 @@ def main() -> None:
     parser.add_argument("--no-ids", action="store_true", help="objects without an id: the server makes one")
     parser.add_argument("--linked", action="store_true", help="what another server passes on")
     parser.add_argument("--again", action="store_true", help="what came already, and comes over another link")
+    parser.add_argument("--rules", type=int, default=0, help="rules of a policy")
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
     if options.again and options.no_ids:
