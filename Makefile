@@ -60,8 +60,8 @@ test-full: java $(DEV) $(FUZZ) ## the same at full size with other drawn example
 	TEST_SIZE=full HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-random} \
 		$(BIN)/python -m pytest -m '' -o testpaths='tests bench' $(ARGS)
 
-fuzz: $(FUZZ) ## fuzz every parser for ten minutes, an hour in all, and keep what is new
-	$(BIN)/python -m tests.fuzz $(or $(ARGS),all --seconds 600 --keep)
+fuzz: $(FUZZ) ## fuzz every parser for ten minutes, a whole server for an hour, and keep what is new
+	$(BIN)/python -m tests.fuzz $(or $(ARGS),all --seconds 600 --server-seconds 3600 --keep)
 
 soak: java $(DEV) ## ten minutes of clients, reloads, cut links and kills at two linked servers, then audit their journals
 	$(BIN)/python -m tests.soak $(ARGS)

@@ -17,6 +17,9 @@ from tests.fuzz.targets import TARGETS
 
 ONE = """
 import sys, atheris
+from twisted.logger import globalLogBeginner
+# Or everything that is logged would be kept.
+globalLogBeginner.beginLoggingTo([], redirectStandardIO=False, discardBuffer=True)
 with atheris.instrument_imports(include=["bussrv"]):
     from tests.fuzz.targets import TARGETS
 atheris.Setup(sys.argv[:1] + sys.argv[2:], TARGETS[sys.argv[1]])
@@ -36,6 +39,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
     parser.add_argument("target", choices=[*TARGETS, "all"])
     parser.add_argument("--seconds", type=int, default=60, help="for each target")
+    parser.add_argument("--server-seconds", type=int, default=None, help="for the whole server, if others than that")
     parser.add_argument("--keep", action="store_true", help="add what is new to the corpus")
     parser.add_argument("--faults", type=Path, default=Path(), help="directory for inputs that fail")
     arguments = parser.parse_args()
@@ -45,7 +49,9 @@ def main() -> int:
             corpus = Path(scratch)
             spread(name, corpus)
             faults = f"-artifact_prefix={arguments.faults / f'fault-{name}-'}"
-            if fuzz(name, f"-max_total_time={arguments.seconds}", faults, corpus):
+            is_other = name == "server" and arguments.server_seconds is not None
+            seconds = arguments.server_seconds if is_other else arguments.seconds
+            if fuzz(name, f"-max_total_time={seconds}", faults, corpus):
                 failed.append(name)
             elif arguments.keep:
                 keep(name, (path.read_bytes() for path in corpus.iterdir()))

@@ -1,4 +1,5 @@
-"""What is fuzzed: parsers of what strangers send, and of files. Each target takes any bytes; an exception is a fault.
+"""What is fuzzed: parsers of what strangers send, and of files; and a whole server, :mod:`tests.fuzz.whole`. Each
+target takes any bytes; an exception is a fault.
 
 A target also holds a fast path against a slow one, or chunks against the whole, so that a wrong answer is a fault, too.
 """
@@ -9,6 +10,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from bussrv.errors import RemoteProtocolError
@@ -18,6 +20,7 @@ from bussrv.journal.evidence.manifest import EntryJudge
 from bussrv.wire import inbus as inbus_wire
 from bussrv.wire import spp as spp_wire
 from bussrv.wire.objects import BusObject, ObjectReader
+from tests.fuzz.whole import server
 
 ROOT = Path(__file__).parents[2]
 VECTORS = ROOT / "tests/vectors"
@@ -118,7 +121,7 @@ def manifest(data: bytes) -> None:
     judge.end()
 
 
-TARGETS: dict[str, Target] = {each.__name__: each for each in (objects, spp, inbus, users, journal, manifest)}
+TARGETS: dict[str, Target] = {each.__name__: each for each in (objects, spp, inbus, users, journal, manifest, server)}
 
 
 def seeds(name: str) -> list[bytes]:
@@ -126,6 +129,8 @@ def seeds(name: str) -> list[bytes]:
     if name in ("journal", "manifest"):
         pattern = "*.jsonl" if name == "journal" else "manifest"
         return [b"\n".join(path.read_bytes().split(b"\n")[:12]) for path in sorted(JOURNAL.glob(pattern))]
+    if name == "server":
+        return [Random(seed).randbytes(100 * seed) for seed in range(1, 11)]
     if name == "users":
         return [user_line("ann", b"secret").encode(), b"#", b"ann:scrypt$2$1$1$c2FsdA==$" + b"A" * 43 + b"="]
     vectors = json.loads((VECTORS / f"{name}.json").read_text(encoding="utf-8"))["vectors"]

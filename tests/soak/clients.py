@@ -353,7 +353,17 @@ def until_hangup(connection: socket.socket, stopping: threading.Event) -> bool:
 
 
 def meet(one: FramedClient, other: FramedClient) -> None:
-    """Each of two members sends the other an object, and takes it."""
+    """Each of two members sends the other an object, over the link between their servers.
+
+    The first one has to join before the other does: then it is told of it. The other's server knows the first one when
+    it forwards something from it.
+    """
+    one.wait_for(
+        lambda each: (
+            each.metadata.get("event") == "routing/subscribe/notify"
+            and each.metadata.get("routing-id") == other.routing_id
+        )
+    )
     for sender, receiver in ((one, other), (other, one)):
-        sender.send({"event": "met", "to": receiver.routing_id, "from": sender.routing_id})
-        receiver.wait_for(lambda each: each.metadata.get("from") == sender.routing_id, PATIENCE)  # noqa: B023
+        sender.send({"event": "met", "to": receiver.routing_id})
+        receiver.wait_for(lambda each: each.metadata.get("event") == "met")

@@ -159,13 +159,9 @@ class Soak:
         self._plug()
         self.cuts += 1
         with ExitStack() as stack:
-            members = [stack.enter_context(self._member(each)) for each in self._stations.values()]
-            for number, member in enumerate(members):
-                member.subscribe(routing_id=f"meets.{self.cuts}.{number}", receive_mode="events_only")
-            first, second = members
-            joined = second.routing_id
-            # It may have joined before the first did, and then nobody tells.
-            second.subscribe(routing_id=joined, receive_mode="events_only")
+            first, second = (stack.enter_context(self._member(each)) for each in self._stations.values())
+            for member, name in ((first, "first"), (second, "second")):
+                member.subscribe(routing_id=f"{name}.{self.cuts}", receive_mode="events_only")
             meet(first, second)
 
     def _member(self, station: Station) -> ObjectsClient:
