@@ -34,6 +34,7 @@ from bussrv.bus.router import Router
 from bussrv.bus.seen import Seen
 from bussrv.bus.sources import Sources
 from bussrv.bus.streams import Streams
+from bussrv.bus.withdrawal import Withdrawal
 from bussrv.clock import Clock
 from bussrv.errors import OverLimit, Refused
 from bussrv.policy.access import Access
@@ -128,6 +129,10 @@ class Bus:
         registry.observe(self._admission)
         registry.observe(follower)
         registry.observe(self.links)
+        self._withdrawal = Withdrawal(
+            registry, self.access, self._receivers.link, self.permissions_changed, self.slices, reactor.seconds
+        )
+        registry.observe(self._withdrawal)
 
     def _copy_limits(self) -> None:
         settings = self.settings
@@ -187,6 +192,10 @@ class Bus:
         self._receivers.permit(session_id, permissions)
         self.links.permit(session_id, permissions)
         self._relay.forget(session_id)
+
+    def policy_changed(self) -> None:
+        """The policy is another one; see :class:`IBus`."""
+        self._withdrawal.judge_all()
 
     # Objects.
 

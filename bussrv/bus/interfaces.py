@@ -110,6 +110,9 @@ class IPermissions(Interface):
     def permissions_changed(session_id: str) -> None:
         """A session has other permissions from now on: they decide about everything that it sends or is given."""
 
+    def policy_changed() -> None:
+        """The policy is another one from now on. Sessions lose what they may not have any more."""
+
 
 class IForwarding(Interface):
     """Objects that a linked server forwards, and its advertisements. Sessions are those of links that are up."""

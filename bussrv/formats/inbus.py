@@ -34,18 +34,22 @@ from typing import Any
 from twisted.internet.protocol import DatagramProtocol
 from twisted.internet.task import LoopingCall
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
+from bussrv import events as ev
 from bussrv.bus.interfaces import IBus
+from bussrv.bus.withdrawal import WITHDRAWN
 from bussrv.errors import Refused, RemoteProtocolError
-from bussrv.formats.inbus_drops import Drops
+from bussrv.formats.inbus_drops import FORMAT, Drops
 from bussrv.formats.inbus_intake import Intake
 from bussrv.formats.inbus_outlet import MAPPED, Outlet
 from bussrv.formats.inbus_publishers import Publishers
 from bussrv.formats.inbus_subscribers import UNREACHABLE_GRACE, LedgerEntry, Subscribers
 from bussrv.formats.listening import DatagramListener
 from bussrv.formats.udp_batches import MOST_SEGMENTS
-from bussrv.journal.record import format_time
+from bussrv.journal.record import Stamped, format_time
 from bussrv.reactor_turn import EndOfReactorTurn
+from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.slices import by_steps
 from bussrv.wire import inbus as wire
 
@@ -65,6 +69,7 @@ def _shown(entry: LedgerEntry) -> dict[str, Any]:
     }
 
 
+@implementer(IRegistryObserver)
 class InbusServer(DatagramProtocol):
     """The Inbus port: every subscriber and every publisher.
 
@@ -84,6 +89,7 @@ class InbusServer(DatagramProtocol):
         self._subscribers = Subscribers(bus, reactor, self._outlet, self._drops)
         self._publishers = Publishers(bus, reactor, self._outlet, self._drops)
         bus.report("inbus", self._report)
+        bus.registry.observe(self)
         self._collected = 0
         self._turn = EndOfReactorTurn(self._end_turn, reactor)
         self._sweeping = LoopingCall(self._sweep)
@@ -140,6 +146,16 @@ class InbusServer(DatagramProtocol):
             self._drops.failed(host, Failure())
         finally:
             self._read()
+
+    def registry_changed(self, stamped: Stamped) -> None:
+        """Forget what was withdrawn; see :class:`IRegistryObserver`."""
+        event = stamped.event
+        if event.reason != WITHDRAWN or event.protocol != FORMAT or event.peer is None or event.service is None:
+            return
+        if isinstance(event, ev.SubscriptionRemoved):
+            self._subscribers.withdrawn(event.peer, event.service)
+        elif isinstance(event, ev.ServiceUnregistered):
+            self._publishers.withdrawn(event.peer, event.service)
 
     def _read(self) -> None:
         """A datagram was read, and what came of it was collected: send it now, or together with what comes next."""

@@ -11,6 +11,7 @@ from twisted.python.failure import Failure
 
 from bussrv import events as ev
 from bussrv.bus.interfaces import IBus
+from bussrv.bus.withdrawal import WITHDRAWN
 from bussrv.errors import Refused
 from bussrv.formats.inbus_drops import FORMAT, Drops
 from bussrv.formats.inbus_outlet import Outlet, SilentLink
@@ -80,6 +81,13 @@ class Publishers:
             self._close_if_silent(host, publisher)
             yield
 
+    def withdrawn(self, host: str, service: str) -> None:
+        """A service of the publisher at an address was withdrawn."""
+        publisher = self._by_host.get(host)
+        if publisher is not None:
+            publisher.heard.pop(service, None)
+            self._close_if_silent(host, publisher, WITHDRAWN)
+
     def stop(self) -> None:
         """Close every publisher."""
         for publisher in self._by_host.values():
@@ -105,7 +113,11 @@ class Publishers:
             try:
                 if publication.service not in publisher.heard:
                     await self._bus.registry.register_service(publisher.session_id, publication.service)
-                self._deliver(publisher, publication)
+                if self._bus.registry.state.provides(publisher.session_id, publication.service):
+                    self._deliver(publisher, publication)
+                else:
+                    # Withdrawn as soon as it was registered, so this is denied, and counted.
+                    self._bus.publish(publisher.session_id, publication)
             except Refused as refusal:
                 self._drops.drop(refusal.reason, refusal.message, host)
             publisher.waiting.popleft()
@@ -119,10 +131,10 @@ class Publishers:
         publisher.waiting.clear()
         publisher.waiting_bytes = 0
 
-    def _close_if_silent(self, host: str, publisher: Publisher) -> None:
+    def _close_if_silent(self, host: str, publisher: Publisher, reason: str = "lease-expired") -> None:
         if not publisher.heard and not publisher.waiting and self._by_host.get(host) is publisher:
             del self._by_host[host]
-            self._bus.close(publisher.session_id, "lease-expired", publisher.link.traffic)
+            self._bus.close(publisher.session_id, reason, publisher.link.traffic)
 
 
 def _content_type(message: wire.Datagram) -> str:

@@ -25,6 +25,7 @@ from twisted.internet.defer import Deferred
 from bussrv import events as ev
 from bussrv.addresses import format_address, parse_address
 from bussrv.bus.interfaces import IBus
+from bussrv.bus.withdrawal import WITHDRAWN
 from bussrv.errors import Refused
 from bussrv.formats.inbus_drops import FORMAT, Drops
 from bussrv.formats.inbus_outlet import InbusLink, Outlet, canonical
@@ -247,6 +248,10 @@ class Subscribers:
         return subscriber
 
     def _subscribed(self, _: None, subscriber: Subscriber, app_key: str, now: float) -> None:
+        if self._bus.registry.state.subscription(subscriber.session_id, app_key) is None:
+            # Withdrawn as soon as it was made.
+            subscriber.renewals.pop(app_key, None)
+            return
         subscriber.heard[app_key] = max(now, subscriber.heard.get(app_key, now))
 
     def _unsubscribe(self, message: wire.Datagram, address: tuple[str, int], size: int) -> None:
@@ -262,6 +267,15 @@ class Subscribers:
 
     def _unsubscribed(self, _: None, subscriber: Subscriber, app_key: str) -> None:
         subscriber.heard.pop(app_key, None)
+
+    def withdrawn(self, peer: str, app_key: str) -> None:
+        """The subscription of the session at an address was withdrawn."""
+        address = parse_address(peer)
+        subscriber = self._by_address.get(address)
+        if subscriber is not None:
+            subscriber.renewals.pop(app_key, None)
+            self._unsubscribed(None, subscriber, app_key)
+            self._close_if_idle(address, subscriber, WITHDRAWN)
 
     def _settle(self, changed: Deferred[None], address: tuple[str, int], subscriber: Subscriber, app_key: str) -> None:
         """When a change is made or refused, close the subscriber if it has no subscription left."""

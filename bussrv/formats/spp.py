@@ -186,6 +186,9 @@ class SppProtocol(StreamProtocol):
         except Refused as refusal:
             self.bus.counters[refusal.reason] += 1
             return
+        if registry.state.subscription(self.session_id, service) is None:
+            # It was not allowed any more when it was made.
+            return
         if service in registry.state.services:
             self._send_snapshot(service)
             return

@@ -31,6 +31,7 @@ class PolicyInEffect:
 
         def use() -> None:
             self._bus.access.policy = rules
+            self._bus.policy_changed()
 
         return use
 

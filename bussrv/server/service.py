@@ -128,6 +128,8 @@ class BusService(Service):
         self._open()
         self._note_start(recovered)
         self._close_left_open()
+        # Of what earlier boots left, such as subscribers of Inbus: they may have been allowed more.
+        self.bus.policy_changed()
         self._hosted.start()
         self._dial()
         if self._read is not None:

@@ -1,0 +1,128 @@
+"""Withdrawal: a session loses what it may not have any more, at once, after the policy or its user has changed.
+
+1. After a change of the policy, every session is judged, a slice at a time.
+2. A session that proves who it is is judged, because it was another user before.
+3. A change of a session that was on its way to the disk meanwhile is judged when it is made.
+
+A member, or a link, that may not be one any more is closed. Sessions of other servers are judged by these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from zope.interface import implementer
+
+from bussrv import events as ev
+from bussrv.bus.interfaces import ISessionLink
+from bussrv.journal.record import Stamped
+from bussrv.policy.access import OWN_PROTOCOL, Access
+from bussrv.policy.permissions import EVERYTHING, NOTHING, Action, Permissions
+from bussrv.registry.interfaces import IRegistryObserver
+from bussrv.registry.registry import Registry
+from bussrv.registry.session import Session
+from bussrv.slices import Slices, by_steps
+
+WITHDRAWN = "permission-withdrawn"
+"""The reason of what a session lost, and of the end of a session that may not be a member any more."""
+
+_INBUS = "inbus"
+"""A publisher of this wire format provides what it publishes on, without asking for that."""
+
+
+@implementer(IRegistryObserver)
+class Withdrawal:
+    """Judges sessions, and takes from them what they may not have.
+
+    :param reach: finds the link to a session's client.
+    :param permissions_changed: called with the id of each session after a change of the policy.
+    :param seconds: the clock of the reactor.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        access: Access,
+        reach: Callable[[str], ISessionLink | None],
+        permissions_changed: Callable[[str], None],
+        slices: Slices,
+        seconds: Callable[[], float],
+    ) -> None:
+        self._registry = registry
+        self._access = access
+        self._reach = reach
+        self._permissions_changed = permissions_changed
+        self._slices = slices
+        self._seconds = seconds
+        self._changes = 0
+
+    def judge_all(self) -> None:
+        """The policy has changed: judge every session."""
+        self._changes += 1
+        self._slices.do(by_steps(self._judge_all(self._changes), self._seconds))
+
+    def _judge_all(self, change: int) -> Iterator[None]:
+        for session_id in tuple(self._registry.state.sessions):
+            if change != self._changes:
+                # The policy has changed again, and every session is being judged anew.
+                return
+            self._permissions_changed(session_id)
+            yield
+            yield from self._judge(session_id)
+
+    def registry_changed(self, stamped: Stamped) -> None:
+        """Judge a session that has proved who it is, and every new holding; see :class:`IRegistryObserver`."""
+        event = stamped.event
+        session = self._registry.state.sessions.get(event.session or "")
+        if session is None:
+            return
+        if isinstance(event, ev.AuthSucceeded):
+            self._slices.do(by_steps(self._judge(session.id), self._seconds))
+        elif isinstance(event, (ev.ServiceRegistered, ev.SubscriptionAdded)):
+            permissions = self._permissions(session)
+            if permissions is EVERYTHING:
+                return
+            if event.service is None:
+                self._judge_membership(session, permissions)
+            elif isinstance(event, ev.ServiceRegistered):
+                self._judge_service(session, permissions, event.service)
+            else:
+                self._judge_subscription(session, permissions, event.service)
+
+    def _permissions(self, session: Session) -> Permissions:
+        is_foreign = session.home is not None or session.protocol == OWN_PROTOCOL
+        return EVERYTHING if is_foreign else self._access.of(session)
+
+    def _judge(self, session_id: str) -> Iterator[None]:
+        """Judge all that a session has. Each step is one holding."""
+        state = self._registry.state
+        session = state.sessions.get(session_id)
+        permissions = EVERYTHING if session is None else self._permissions(session)
+        if session is None or permissions is EVERYTHING:
+            return
+        if state.subscription(session_id, None) is not None and not self._judge_membership(session, permissions):
+            return
+        for name in tuple(state.provided_by(session_id)):
+            self._judge_service(session, permissions, name)
+            yield
+        for service in tuple(state.subscriptions.get(session_id, ())):
+            if service is not None:
+                self._judge_subscription(session, permissions, service)
+                yield
+
+    def _judge_membership(self, session: Session, permissions: Permissions) -> bool:
+        """:returns: whether a member, or a link, may stay."""
+        may_stay = permissions.may("link", session.routing_id) if session.is_link else permissions is not NOTHING
+        link = None if may_stay else self._reach(session.id)
+        if link is not None:
+            link.close(WITHDRAWN)
+        return may_stay
+
+    def _judge_service(self, session: Session, permissions: Permissions, name: str) -> None:
+        action: Action = "publish" if session.protocol == _INBUS else "provide"
+        if not permissions.may(action, name):
+            self._registry.lose_service(session.id, name, WITHDRAWN)
+
+    def _judge_subscription(self, session: Session, permissions: Permissions, service: str) -> None:
+        if not permissions.may("watch", service):
+            self._registry.lose_subscription(session.id, service, WITHDRAWN)
