@@ -54,6 +54,7 @@ REASONS: dict[str, str] = {
     "no-such-service": "nobody provides a service of that name",
     "no-such-request": "a reply or an error of a client to no open request that this client was given; dropped",
     "too-many-requests": "the client has as many open requests as the limit allows",
+    "too-many-addressees": "an object was addressed to more routing ids than the limit allows",
     "no-such-subscription": "there is no such subscription",
     "not-registered": "the session does not provide that service",
     "reserved-name": "names that read as bus/… belong to the server",
@@ -116,6 +117,7 @@ COUNTERS: dict[str, str] = {
     "max-requests-per-asker": "requests refused: the client had too many open requests",
     "max-patterns": "subscriptions refused: they had too many content types or rules",
     "max-wildcard-characters": "subscriptions refused: their content types with wildcards inside were too long",
+    "max-addressees": "objects refused: they were addressed to too many routing ids",
     "max-routing-ids": "subscriptions refused: they had too many further routing ids",
     # Slices.
     "slice-over": "a session, or a long answer, was served on later: it took longer than a slice",

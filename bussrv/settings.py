@@ -190,6 +190,10 @@ class Settings:
         "Further routing ids that one subscription may ask for. A subscription with more is refused, "
         "`bad-subscription`.",
     )
+    max_addressees: int = OBJECTS.count(
+        1000,
+        "Routing ids that one object is addressed to. An object with more is refused, `too-many-addressees`.",
+    )
     routing_id_hold: float = OBJECTS.option(
         SECONDS_OR_NONE,
         60.0,

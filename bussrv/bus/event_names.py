@@ -2,7 +2,10 @@
 
 REQUEST = "services/request"
 
-ASKING = (REQUEST, "services/reply", "error")
+REPLYING = ("services/reply", "error")
+"""Events that are routed to the asker of a request, if their sender was given it."""
+
+ASKING = (REQUEST, *REPLYING)
 """Events that are routed to one provider and back to the asker."""
 
 SERVERS_ONLY = (

@@ -7,8 +7,7 @@ An object that a session sends into the object network is judged once for its ro
 3. A publication needs ``publish`` for its service.
 4. Everything else needs ``send`` for its event or content type.
 
-Routing ids that an object is addressed to are judged where they are looked up (:mod:`bussrv.bus.recipients`): an id
-that the sender may not address is treated as one that nobody has.
+A routing id that the sender may not address is taken out of ``to``, as if nobody had it.
 """
 
 from __future__ import annotations
@@ -17,9 +16,11 @@ from collections import Counter
 from collections.abc import Set
 from typing import Any
 
+from msgspec.structs import replace
+
 from bussrv import events as ev
 from bussrv.bus.bridge import as_publication
-from bussrv.bus.event_names import ASKING, REQUEST
+from bussrv.bus.event_names import REPLYING, REQUEST
 from bussrv.bus.interest import Kind
 from bussrv.bus.recipients import Origin
 from bussrv.errors import NotAllowed, Refused
@@ -27,7 +28,8 @@ from bussrv.policy.access import Access
 from bussrv.policy.permissions import EVERYTHING, Action, Permissions, content
 from bussrv.registry.registry import Registry
 from bussrv.values import excerpt, quoted
-from bussrv.wire.objects import BusObject
+from bussrv.wire.forwarded import with_value
+from bussrv.wire.objects import BusObject, encode_json
 
 
 class Judge:
@@ -91,13 +93,29 @@ class Judge:
             raise Refused("no-such-service", f"nobody provides the service {quoted(_requested(obj))}")
         raise NotAllowed(f"the policy does not allow you to {action} {quoted(target)}")
 
+    def readdressed(self, origin: Origin, obj: BusObject, kind: Kind, metadata: bytes) -> tuple[BusObject, bytes]:
+        """An object and its metadata without the routing ids that its sender may not address.
+
+        :param metadata: as it is forwarded.
+        """
+        permissions, to = origin.permissions, obj.head.to
+        if permissions is EVERYTHING or to is None or kind.event in REPLYING:
+            return obj, metadata
+        wanted = list(dict.fromkeys([to] if isinstance(to, str) else to))
+        allowed = [each for each in wanted if permissions.may("address", each)]
+        if len(allowed) == len(wanted):
+            return obj, metadata
+        self.deny(origin.asker, permissions, "address", next(each for each in wanted if each not in allowed))
+        own = BusObject(obj.metadata, replace(obj.head, to=allowed), obj.payload)
+        return own, with_value(metadata, "to", encode_json(allowed))
+
 
 def right_to_send(obj: BusObject, kind: Kind) -> tuple[Action, str] | None:
     """The action and target that the sender of an object must be allowed; ``None``: no permission is needed."""
     if kind.event == REQUEST:
         name = _requested(obj)
         return "request", name if isinstance(name, str) else ""
-    if kind.event in ASKING:
+    if kind.event in REPLYING:
         return None
     return ("send", content(kind.event, kind.type)) if kind.service is None else ("publish", kind.service)
 

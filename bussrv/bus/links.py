@@ -300,13 +300,6 @@ class Links:
         """
         flood = self._flood(kind, route)
         self._give(flood.given, delivery, route)
-        return self._is_taken(flood)
-
-    def may_take(self, kind: Kind, route: Sequence[str]) -> bool:
-        """The result of :meth:`flood` for an object that is not given to anybody."""
-        return self._is_taken(self._flood(kind, route))
-
-    def _is_taken(self, flood: Flood) -> bool:
         reached = [*(given.link for given in flood.given), *flood.left]
         return any(self._paths.may_take_requests(link.session_id) for link in reached)
 

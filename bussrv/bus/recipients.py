@@ -59,15 +59,12 @@ class Addressed(NamedTuple):
     :ivar local: those of this server's sessions.
     :ivar links: the links to the others, by session.
     :ivar everywhere: whether some address is known to nobody here: it may be on any server.
-    :ivar is_hidden: whether some address is one that the sender may not address: it gets what it would get if nobody
-        had that address.
     """
 
     addresses: frozenset[str]
     local: tuple[str, ...]
     links: dict[str, Link]
     everywhere: bool
-    is_hidden: bool = False
 
 
 class Recipients:
@@ -126,16 +123,13 @@ class Recipients:
                     others += self.to_one(origin, member, kind, delivery)
         return others
 
-    def addressed(self, to: str | list[str], permissions: Permissions) -> Addressed:
-        """The addressees of an object, as far as a sender with these permissions may address them."""
+    def addressed(self, to: str | list[str]) -> Addressed:
+        """The addressees of an object."""
         state = self._registry.state
         recipients: dict[str, None] = {}
         known: list[str] = []
-        everywhere = is_hidden = False
+        everywhere = False
         for routing_id in dict.fromkeys([to] if isinstance(to, str) else to):
-            if routing_id != self._server_id and not permissions.may("address", routing_id):
-                is_hidden = True
-                continue
             sessions = state.sessions_at(routing_id)
             if sessions:
                 known.append(routing_id)
@@ -150,7 +144,7 @@ class Recipients:
                 local.append(recipient)
             else:
                 links[link.session_id] = link
-        return Addressed(frozenset(known), tuple(local), links, everywhere, is_hidden)
+        return Addressed(frozenset(known), tuple(local), links, everywhere)
 
     def to_addressed(self, origin: Origin, addressed: Addressed, kind: Kind, copies: Copies) -> int:
         """Give it to its addressees. An unknown one may be a client of any server."""
@@ -163,8 +157,6 @@ class Recipients:
             others += self.to_one(origin, recipient, kind, copies.plain if is_echo else copies.shown)
         if addressed.everywhere and self._links:
             return others + self._links.flood(copies.plain, kind, origin.route)
-        if addressed.is_hidden and self._links:
-            others += self._links.may_take(kind, origin.route)
         return others + self._links.give(addressed.links.values(), copies.plain, kind, origin.route)
 
     def to_one(self, origin: Origin, recipient: str, kind: Kind, delivery: Delivery) -> bool:

@@ -62,9 +62,7 @@ class Router:
             return 0
         copies = Copies(delivery, delivery)
         if obj.head.to is not None:
-            return self._recipients.to_addressed(
-                origin, self._recipients.addressed(obj.head.to, origin.permissions), kind, copies
-            )
+            return self._recipients.to_addressed(origin, self._recipients.addressed(obj.head.to), kind, copies)
         return self._recipients.to_all(origin, kind, copies)
 
     def _is_of_server(self, origin: Origin, obj: BusObject) -> bool:
@@ -87,9 +85,7 @@ class Router:
     def _ask(self, origin: Origin, obj: BusObject, kind: Kind, delivery: Delivery) -> int:
         fields = wire.decode_fields(delivery.metadata)
         if obj.head.to is not None:
-            return self._ask_addressed(
-                origin, fields, self._recipients.addressed(obj.head.to, origin.permissions), kind, delivery
-            )
+            return self._ask_addressed(origin, fields, self._recipients.addressed(obj.head.to), kind, delivery)
         name = fields.get("name", fields.get("service"))
         providers = self._registry.state.services.get(name, {}) if isinstance(name, str) else {}
         if origin.is_marked and providers:

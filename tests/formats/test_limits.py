@@ -206,3 +206,15 @@ def test_how_long_types_with_wildcards_inside_may_be_is_journaled() -> None:
     assert member.names() == ["error"]
     assert [limit[0] for limit in limits(network)] == ["max-wildcard-characters"]
     assert network.bus.counters["max-wildcard-characters"] == 1
+
+
+def test_an_object_is_addressed_to_only_so_many() -> None:
+    network = Network(max_addressees=2)
+    one, other = network.member(routing_id="one"), network.member(types="none")
+    for to in (["one", "two"], ["one", "two", "three"]):
+        other.send({"event": "hello", "id": len(to), "to": to})
+    (error,) = [fields for fields in other.heads() if fields["event"] == "error"]
+    assert (error["in-reply-to"], error["reason"]) == (3, "too-many-addressees")
+    assert limits(network) == [("max-addressees", 2, "too-many-addressees", "10.0.0.1:4711")]
+    assert network.bus.counters["max-addressees"] == 1
+    assert one.connection.is_open

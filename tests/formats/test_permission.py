@@ -126,11 +126,14 @@ class Scene:
         action, target = ("send", each.content) if service is None else ("publish", service)
         return self.table.may(each.by, action, target)
 
+    def addressable(self, each: Sent) -> list[str]:
+        return [routing_id for routing_id in each.to or () if self.table.may(each.by, "address", routing_id)]
+
     def is_given(self, user: str, each: Sent) -> bool:
         if not self.is_allowed(each):
             return False
         if each.to is not None:
-            return user in each.to and self.table.may(each.by, "address", user)
+            return user in self.addressable(each)
         service = self.service_of(each)
         action, target = ("observe", each.content) if service is None else ("watch", service)
         return self.table.may(user, action, target)
@@ -157,6 +160,9 @@ def test_everybody_is_given_what_the_rules_say(table: Table, chunks: list[list[S
             assert errors == [f"n{at}" for at, each in in_order if each.by == user and not scene.is_allowed(each)]
             given_ids = [fields["id"] for fields in said if fields.get("event") != "error"]
             assert given_ids == [f"n{at}" for at, each in in_order if scene.is_given(user, each)]
+            addressed = [fields["to"] for fields in said if "to" in fields]
+            shown = [scene.addressable(each) for at, each in in_order if each.to and scene.is_given(user, each)]
+            assert addressed == shown
             published = [(at, scene.service_of(each)) for at, each in in_order if scene.is_allowed(each)]
             wanted = [b"%d" % at for at, service in published if service in scene.watched[user]]
             assert scene.watchers[user].messages() == wanted
