@@ -230,6 +230,27 @@ class ListOf(Kind[tuple[Any, ...]]):
         return [self.kind.plain(each) for each in setting]
 
 
+class SlowPolicy(Kind[Any]):
+    """A policy for slow clients, such as ``spp=coalesce``. Of several the last one holds."""
+
+    def __init__(self, wire_format: str, policies: tuple[str, ...]) -> None:
+        self._values = {f"{wire_format}={each}": each for each in policies}
+        self.takes = ", ".join(f"`{each}`" for each in self._values)
+
+    def check(self, value: object) -> Any:
+        """The word."""
+        policy = None
+        for each in value if isinstance(value, (list, tuple)) and value else [value]:
+            policy = self._values.get(each) if isinstance(each, str) else None
+            if policy is None:
+                raise BadValue(f"{shown(each)} is none of {', '.join(self._values)}")
+        return policy
+
+    def plain(self, setting: Any) -> Any:
+        """With the name of the wire format."""
+        return next(value for value, policy in self._values.items() if policy == setting)
+
+
 class NetworkOrUnix(Kind["Network | Literal['unix']"]):
     """An IP network, or one address.
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-from bussrv.errors import BadValue
 from bussrv.options import (
     FILE,
     FLAG,
@@ -16,12 +15,11 @@ from bussrv.options import (
     SECONDS_OR_NONE,
     Choice,
     Group,
-    Kind,
     Network,
+    SlowPolicy,
     Whole,
     rows,
 )
-from bussrv.values import shown
 
 Announce = Literal["members", "servers", "off"]
 SlowSpp = Literal["disconnect", "coalesce"]
@@ -37,27 +35,6 @@ INBUS = Group("inbus", "Inbus")
 SPP = Group("spp", "SPP")
 REFUSALS = Group("refusals", "Records that strangers cause")
 BUDGET = Group("budget", "The budget of the journal")
-
-
-class SlowPolicy(Kind[Any]):
-    """A policy for slow clients, such as ``spp=coalesce``. Of several the last one holds."""
-
-    def __init__(self, wire_format: str, policies: tuple[str, ...]) -> None:
-        self._values = {f"{wire_format}={each}": each for each in policies}
-        self.takes = ", ".join(f"`{each}`" for each in self._values)
-
-    def check(self, value: object) -> Any:
-        """The word."""
-        policy = None
-        for each in value if isinstance(value, (list, tuple)) and value else [value]:
-            policy = self._values.get(each) if isinstance(each, str) else None
-            if policy is None:
-                raise BadValue(f"{shown(each)} is none of {', '.join(self._values)}")
-        return policy
-
-    def plain(self, setting: Any) -> Any:
-        """With the name of the wire format."""
-        return next(value for value, policy in self._values.items() if policy == setting)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
