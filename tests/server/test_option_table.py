@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 
 from bussrv import options as kinds
 from bussrv.errors import ConfigError
-from bussrv.options import Kind, Option
+from bussrv.options import Kind, Option, SlowPolicy
 from bussrv.server import config, option_table
 from bussrv.server.config import Config
 from bussrv.server.option_texts import sample_file, toml_value, usage_text
 from bussrv.server.options import NO_SERVER, Options, StartError
 from bussrv.server.plugins import hosted_services, wire_formats
 from bussrv.server.sources import Given, of_environment, of_file
-from bussrv.settings import SlowPolicy
 
 FORMATS, SERVICES = wire_formats(), hosted_services()
 TABLE = option_table.table(FORMATS, SERVICES)
