@@ -23,7 +23,7 @@ from twisted.internet.task import Clock
 from bussrv.bus.bus import Bus
 from bussrv.clock import SystemClock
 from bussrv.formats.objects import ObjectsProtocol
-from bussrv.formats.stream import StreamFactory
+from bussrv.formats.stream_factory import StreamFactory
 from bussrv.journal.memory import MemoryJournal
 from bussrv.policy.access import Access
 from bussrv.policy.file import parse_policy

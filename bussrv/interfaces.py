@@ -98,13 +98,3 @@ class IServiceObject(Interface):
 
     def last_subscriber_left() -> None:
         """Publish no more updates. The server also calls this when it stops."""
-
-
-class IAuthenticator(Interface):
-    """Decides whether a client is who it says it is."""
-
-    def authenticate(user: str, secret: bytes, peer: str) -> Deferred[bool]:
-        """Check what a client at the address ``peer`` said.
-
-        :returns: a Deferred of ``bool``. Never fails; cancelled when the client is gone.
-        """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.cred.strcred import ICheckerFactory
 from twisted.plugin import IPlugin
 from twisted.python.reflect import namedAny
 from zope.interface import implementer
@@ -48,3 +49,32 @@ class HostedService:
         """Import the module and let it make what provides the service."""
         made: IServiceObject = namedAny(self._module).make(host)
         return made
+
+
+@implementer(IPlugin, ICheckerFactory)
+class CheckerFactory:
+    """A checker of who clients are, by the name of the module that makes it.
+
+    :param auth_type: the first part of its descriptions.
+    :param takes: what follows that.
+    :param module: its full name. ``CREDENTIALS`` has the kinds of credentials that each of its checkers takes, and
+        ``MAKE`` a function for each that makes it of what follows its name.
+    """
+
+    def __init__(self, auth_type: str, *, takes: str, module: str, summary: str) -> None:
+        self.authType = auth_type
+        self.authHelp = summary
+        self.argStringFormat = takes
+        self._module = module
+
+    @property
+    def credentialInterfaces(self) -> Any:  # noqa: N802 - the name that Twisted asks for
+        """The credentials that it takes."""
+        return namedAny(self._module).CREDENTIALS[self.authType]
+
+    def generateChecker(self, argument: str) -> Any:  # noqa: N802 - the name that Twisted asks for
+        """Import the module and let it make the checker.
+
+        :raises bussrv.errors.ConfigError: ``argument`` makes no sense.
+        """
+        return namedAny(self._module).MAKE[self.authType](argument)

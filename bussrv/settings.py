@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, get_args
 
 from bussrv.options import (
-    FILE,
     FLAG,
     MAX_BUFFER,
     NETWORKS,
@@ -325,15 +323,6 @@ class Settings:
         64,
         "SPP clients from one address that have never subscribed. Beyond it the one that has waited longest is "
         "disconnected, `too-many-silent`.",
-    )
-    spp_users: Path | None = SPP.option(
-        FILE,
-        None,
-        "A file of the users allowed to subscribe via SPP, with hashes of their secrets. `bussrv spp-user` makes its "
-        "lines. With this file, an SPP client has to log in before it may subscribe.",
-        unset="no login",
-        example="/etc/bussrv/spp-users",
-        reloadable=False,
     )
     stranger_rate: int = REFUSALS.count(
         10,

@@ -38,6 +38,7 @@ from bussrv.bus.withdrawal import Withdrawal
 from bussrv.clock import Clock
 from bussrv.errors import OverLimit, Refused
 from bussrv.policy.access import Access
+from bussrv.policy.identity import Identity
 from bussrv.policy.permissions import Action
 from bussrv.registry.registry import Registry
 from bussrv.registry.session import Session
@@ -75,6 +76,7 @@ class Bus:
         self.settings = settings
         self.server_id = server_id
         self.access = Access() if access is None else access
+        self.identity = Identity(reactor)
         self.counters: Counter[str] = Counter()
         self.utc = clock.utc
         self.slices: Slices = Slices(reactor, settings.slice_seconds, self.counters)

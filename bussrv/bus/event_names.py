@@ -24,5 +24,8 @@ SERVERS_ONLY = (
 )
 """Events that clients may not send: members trust them, as they are the server's."""
 
-PARTED = frozenset((*ASKING, *SERVERS_ONLY))
+JOINING = ("routing/subscribe", "client/register", "clients/register")
+"""Events by which clients become members. They may hold secrets, which nobody else may see."""
+
+PARTED = frozenset((*ASKING, *SERVERS_ONLY, *JOINING))
 """Events that are not given to every session that wants them."""

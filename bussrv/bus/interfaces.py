@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from bussrv.bus.outgoing import Bundle, Delivery
     from bussrv.bus.streams import Streams
     from bussrv.policy.access import Access
+    from bussrv.policy.interfaces import IIdentity
     from bussrv.policy.permissions import Action
     from bussrv.registry.interfaces import IRegistry
     from bussrv.registry.session import Session
@@ -260,6 +261,7 @@ class IBus(ISessions, IRouting, IPermissions, IForwarding, IHosting, ISending):
     counters: Counter[str] = Attribute("``collections.Counter``: what was dropped, refused or odd, by stable code.")
     server_id: str = Attribute("``str``: the routing id of this server.")
     access: Access = Attribute("The :class:`bussrv.policy.access.Access`: what each session may do.")
+    identity: IIdentity = Attribute("The :class:`IIdentity`: decides who clients are.")
     links: ILinks = Attribute("The :class:`ILinks`.")
     slices: Slices = Attribute("The :class:`bussrv.slices.Slices`: whatever may take long is done a slice at a time.")
     reloadables: list[IReloadable] = Attribute("``list``: what is read again when the server reads its files again.")

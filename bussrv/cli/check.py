@@ -9,10 +9,10 @@ import sys
 SUMMARY = "check a configuration file, and the files that it names"
 
 DESCRIPTION = """
-Check all that `twistd bussrv --config FILE` would check: names and values of options, endpoints, links, the file of
-SPP users, the policy, certificates and keys. Environment variables such as BUSSRV_MAX_SESSIONS override the file, as
-in the server. No port is opened, and nothing is written. Run it as the user of the server. Standard error has a line
-for each fault. Exit status: 0 the server can use it, 1 it cannot.
+Check all that `twistd bussrv --config FILE` would check: names and values of options, endpoints, links, files of users,
+the policy, certificates and keys. Environment variables such as BUSSRV_MAX_SESSIONS override the file, as in the
+server. No port is opened, and nothing is written. Run it as the user of the server. Standard error has a line for each
+fault. Exit status: 0 the server can use it, 1 it cannot.
 """
 
 

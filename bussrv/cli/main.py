@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bussrv.cli import alive, audit, check, journal, policy, spp_user, timeline
+from bussrv.cli import alive, audit, check, journal, passwd, policy, timeline
 from bussrv.version import VERSION
 
 INTERRUPTED = 130
@@ -33,8 +33,8 @@ COMMANDS: dict[str, Command] = {
     "audit": Command(audit.SUMMARY, audit.DESCRIPTION, audit.add_arguments, audit.run),
     "check": Command(check.SUMMARY, check.DESCRIPTION, check.add_arguments, check.run),
     "journal": Command(journal.SUMMARY, journal.DESCRIPTION, journal.add_arguments, journal.run),
+    "passwd": Command(passwd.SUMMARY, passwd.DESCRIPTION, passwd.add_arguments, passwd.run),
     "policy": Command(policy.SUMMARY, policy.DESCRIPTION, policy.add_arguments, policy.run),
-    "spp-user": Command(spp_user.SUMMARY, spp_user.DESCRIPTION, spp_user.add_arguments, spp_user.run),
     "timeline": Command(timeline.SUMMARY, timeline.DESCRIPTION, timeline.add_arguments, timeline.run),
 }
 

@@ -38,15 +38,19 @@ class BusinessClient(FramedClient):
         user: str | None = None,
         unique_routing_id: str | None = None,
         routing_ids: list[str] | None = None,
+        secret: str | None = None,
+        token: str | None = None,
     ) -> dict[str, Any]:
         """Join the network; before this the server passes nothing on.
 
         :param receive: ``none``, ``all``, ``no_echo`` or ``events_only``.
         :param subscribe: ``all``, ``none`` or a list of content types, which may hold ``*`` and ``?``.
         :param name: of this program, for people.
-        :param user: who runs it, for people.
+        :param user: who runs it. For people, or with ``secret`` for a server that asks who its clients are.
         :param unique_routing_id: the address to have, if it is free.
         :param routing_ids: further addresses, which others may have too.
+        :param secret: of ``user``.
+        :param token: proves who it is, instead of ``user`` and ``secret``.
         :returns: the metadata of ``client/register/reply``.
         :raises BusError: the server refused.
         :raises TimeoutError: no reply came in time.
@@ -54,6 +58,7 @@ class BusinessClient(FramedClient):
         """
         fields: dict[str, Any] = {"event": "client/register", "receive": receive, "subscribe": subscribe}
         optional = {"name": name, "user": user, "unique-routing-id": unique_routing_id, "routing-ids": routing_ids}
+        optional |= {"secret": secret, "token": token}
         fields.update((key, value) for key, value in optional.items() if value is not None)
         reply = self._ask(fields).metadata
         self.routing_id = reply.get("routing-id")

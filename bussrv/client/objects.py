@@ -13,7 +13,7 @@ __all__ = ["SUBSCRIBE", "BusError", "Object", "ObjectsClient"]
 
 SUBSCRIBE = (
     *("receive_mode", "receive-mode", "receive", "types", "subscriptions"),
-    *("routing-id", "routing-ids", "role", "user", "name"),
+    *("routing-id", "routing-ids", "role", "user", "secret", "token", "name"),
 )
 """Attributes of a subscription; the server ignores all others."""
 
@@ -38,7 +38,8 @@ class ObjectsClient(FramedClient):
         """Join the network; before this the server passes nothing on. Again: changes what is received.
 
         :param attributes: of ``routing/subscribe``, such as ``receive_mode="no_echo"``, ``types=["text/*"]``,
-            ``routing_ids=["news"]``; ``_`` is sent as ``-``, but in ``receive_mode``. ``SUBSCRIBE`` has them all.
+            ``routing_ids=["news"]``; ``_`` is sent as ``-``, but in ``receive_mode``. ``SUBSCRIBE`` has them all. A
+            server that asks who its clients are takes ``user`` and ``secret``, or ``token``.
         :returns: the metadata of ``routing/subscribe/reply``.
         :raises TypeError: an attribute that there is none of.
         :raises BusError: the server refused.

@@ -24,7 +24,7 @@ from bussrv.bus.interest import mode_interest
 from bussrv.bus.interfaces import IBus
 from bussrv.formats.framed import FramedProtocol, routing_id, routing_ids, text
 from bussrv.formats.listening import StreamListener
-from bussrv.formats.stream import StreamFactory
+from bussrv.formats.stream_factory import StreamFactory
 from bussrv.registry.claims import Claims
 from bussrv.values import Interest
 from bussrv.wire.objects import BusObject, encode_json

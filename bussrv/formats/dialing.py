@@ -19,7 +19,7 @@ from bussrv.formats.endpoint_faults import explain
 from bussrv.formats.endpoint_parts import take_apart
 from bussrv.formats.links import ServerLink
 from bussrv.formats.objects import ObjectsProtocol
-from bussrv.formats.stream import StreamFactory
+from bussrv.formats.stream_factory import StreamFactory
 from bussrv.formats.tls import forget_certificates, keep_certificates
 from bussrv.formats.tls_dialing import TlsLink
 from bussrv.values import shown

@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Coroutine, Iterator
 from operator import length_hint
 from typing import Any, ClassVar
 
+from msgspec.structs import replace
 from twisted.internet.defer import Deferred
 
 from bussrv.bus.delivery import OBJECT_FRAMES
@@ -14,6 +15,7 @@ from bussrv.bus.interfaces import IEncoding
 from bussrv.errors import NotAllowed, OverLimit, Refused, RemoteProtocolError
 from bussrv.events import limit_reached
 from bussrv.formats.denials import Denials
+from bussrv.formats.object_credentials import Offered
 from bussrv.formats.patience import Patience
 from bussrv.formats.stream import StreamProtocol
 from bussrv.policy.permissions import Action, Permissions
@@ -25,6 +27,9 @@ from bussrv.wire.objects import BadObject, BusObject, ObjectReader
 
 UNSUBSCRIBED_PAYLOAD = 64 << 10
 """The most bytes of a payload that are kept before the session is a member: such objects are dropped anyway."""
+
+STRANGERS_METADATA = 8 << 10
+"""The most bytes of metadata of a client that has to prove who it is; it may send no payloads."""
 
 Identify = Callable[[dict[str, Any]], tuple[Claims, Interest]]
 """Reads the claims and the interest of a client from the attributes of an object."""
@@ -44,6 +49,7 @@ class FramedProtocol(StreamProtocol):
     _deaf = False
     _patience: Patience | None = None
     _denials: Denials | None = None
+    _offered: Offered | None = None
 
     def make_reader(self) -> ObjectReader:
         """Reads objects, within the limits that are set."""
@@ -64,6 +70,8 @@ class FramedProtocol(StreamProtocol):
 
     def opened(self) -> None:
         """Give the client some time to become a member."""
+        if self.bus.access.asks and not self.dialed and self.session().actor is None:
+            self._objects.limit(STRANGERS_METADATA, 0)
         seconds = self.bus.settings.subscribe_timeout
         self._patience = Patience(seconds, self._too_late, self.is_unserved, self.reactor)
 
@@ -115,6 +123,9 @@ class FramedProtocol(StreamProtocol):
     def received(self, event: BusObject | BadObject) -> None:
         """An object came: serve it if it is an event of the vocabulary, route it otherwise."""
         joining = isinstance(event, BusObject) and event.head.event in self.JOINING
+        if isinstance(event, BusObject):
+            self._offered = Offered(event)
+            event = self._offered.obj
         if not self._member and not joining:
             self.bus.counters["not-subscribed"] += 1
         elif isinstance(event, BadObject):
@@ -220,10 +231,12 @@ class FramedProtocol(StreamProtocol):
     async def _join(self, obj: BusObject, identify: Identify) -> None:
         try:
             claims, interest = identify(obj.fields())
+            await self.log_in()
+            if claims.claimed == self.session().actor:
+                claims = replace(claims, claimed=None)
             session = await self.bus.registry.identify(claims, interest)
         except Refused as refusal:
-            self.note_limit(refusal)
-            self.refuse(obj.head.id, refusal.reason, refusal.message)
+            self._not_joined(obj, refusal)
             return
         wanted = {claims.routing_id or session.routing_id, *claims.routing_ids}
         if wanted - {session.routing_id, *session.routing_ids}:
@@ -234,6 +247,25 @@ class FramedProtocol(StreamProtocol):
         reply = {"event": f"{obj.head.event}/reply", **_in_reply_to(obj.head.id), **about}
         self.bus.tell(self.session_id, reply)
 
+    async def log_in(self) -> None:
+        """Check the credentials that came with the object that is served, and whether the client may be a member.
+
+        :raises Refused: it may not.
+        """
+        offered, self._offered = self._offered, None
+        credentials = None if offered is None or not self.bus.access.asks else offered.credentials()
+        if credentials is not None:
+            await self.identification.log_in(credentials)
+        self.identification.check_may_join()
+
+    def _not_joined(self, obj: BusObject, refusal: Refused) -> None:
+        if self.has_ended:
+            return
+        self.note_limit(refusal)
+        self.refuse(obj.head.id, refusal.reason, refusal.message)
+        if self.identification.has_failed_too_often:
+            self.end("authentication-failed")
+
     def note_limit(self, refusal: Refused) -> None:
         """Journal a refusal that is due to a limit."""
         if isinstance(refusal, OverLimit):
@@ -243,7 +275,7 @@ class FramedProtocol(StreamProtocol):
     def joined(self) -> None:
         """The session is a member of the network from now on."""
         self._member = True
-        self._objects.gather()
+        self._objects.limit(self.bus.settings.max_metadata, self.bus.settings.max_payload)
         self._stop_timeout()
 
     def register(self, obj: BusObject) -> None:

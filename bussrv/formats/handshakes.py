@@ -17,8 +17,8 @@ from bussrv.bus.interfaces import IBus
 from bussrv.errors import OverLimit
 from bussrv.formats.complaints import Complaints
 from bussrv.formats.patience import Patience
-from bussrv.formats.tally import Tally
 from bussrv.formats.tls_connection import TlsConnection
+from bussrv.tally import Tally
 
 
 class _Handshake:

@@ -22,7 +22,7 @@ from bussrv.formats.endpoint_faults import explain
 from bussrv.formats.endpoint_parts import take_apart
 from bussrv.formats.prompt import be_prompt, bound_send_buffer
 from bussrv.formats.proxied import PREFIX, ProxiedFactory
-from bussrv.formats.stream import StreamFactory
+from bussrv.formats.stream_factory import StreamFactory
 from bussrv.formats.tls import TlsFactory, TlsPort, keep_certificates
 from bussrv.formats.tls_context import Certificates
 from bussrv.interfaces import IDrainedListener, IListener

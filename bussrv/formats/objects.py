@@ -32,7 +32,7 @@ from bussrv.errors import Refused
 from bussrv.formats.framed import FramedProtocol, routing_id, routing_ids, text
 from bussrv.formats.links import SERVED, ServerLink, watch_closely
 from bussrv.formats.listening import StreamListener
-from bussrv.formats.stream import StreamFactory
+from bussrv.formats.stream_factory import StreamFactory
 from bussrv.registry.claims import Claims
 from bussrv.values import Interest
 from bussrv.wire.objects import BadObject, BusObject
@@ -70,6 +70,8 @@ class ObjectsProtocol(FramedProtocol):
         try:
             if self._member:
                 raise Refused("bad-subscription", "a client of this server cannot become a server")
+            if not self.dialed:
+                await self.log_in()
             await server.join(obj)
         except Refused as refusal:
             self.note_limit(refusal)

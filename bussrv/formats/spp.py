@@ -5,8 +5,8 @@ A client is offered every service when it connects, and each one that appears or
 *snapshot*, the service's state, and then every update; both are info packets. The protocol has no errors: subscribing
 to what is not offered is ignored on the wire and journaled as refused.
 
-If there is an authenticator, a client is *admitted* when a packet of type 32 proves who it is. Before that it is
-offered nothing, and may not subscribe.
+A client may log in by a packet of type 32, if the server asks who clients are. It is *watching* when it may do
+anything at all: at once, or after its login. Before that it is offered nothing, and may not subscribe.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from twisted.internet.defer import CancelledError, Deferred
 from zope.interface import implementer
 
 from bussrv import events as ev
@@ -23,25 +22,17 @@ from bussrv.bus.outgoing import Bundle
 from bussrv.errors import OverLimit, Refused
 from bussrv.formats.backlog import Backlog
 from bussrv.formats.listening import StreamListener
-from bussrv.formats.spp_authentication import make_authenticator
 from bussrv.formats.spp_coalescing import NewestStates
 from bussrv.formats.spp_info import SppInfo
 from bussrv.formats.spp_offers import Offers, SppLink
 from bussrv.formats.spp_silence import SilentClients
-from bussrv.formats.stream import StreamFactory, StreamProtocol
-from bussrv.interfaces import IAuthenticator
+from bussrv.formats.stream import StreamProtocol
+from bussrv.formats.stream_factory import StreamFactory
 from bussrv.journal.record import Stamped
+from bussrv.policy.credentials import Password
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.session import Session
-from bussrv.slices import by_steps
-from bussrv.values import excerpt
 from bussrv.wire import spp as wire
-
-MAX_FAILURES = 3
-"""How often a client may fail to say who it is before its connection is closed."""
-
-METHOD = "password"
-"""How a client proves who it is."""
 
 ACCEPTED = 0
 REFUSED = 1
@@ -50,16 +41,14 @@ REFUSED = 1
 class SppProtocol(StreamProtocol):
     """One connection of a client.
 
-    :ivar is_admitted: whether it may subscribe: no login is needed, or its login succeeded.
+    :ivar is_watching: whether it is offered services, and may subscribe.
     """
 
     FORMAT = "spp"
 
     factory: SppFactory
     link: SppLink
-    is_admitted = False
-    _failures = 0
-    _checking: Deferred[bool] | None = None
+    is_watching = False
 
     def make_reader(self) -> wire.SppReader:
         """Reads what clients send."""
@@ -85,10 +74,9 @@ class SppProtocol(StreamProtocol):
         return SppLink(self.factory.offers, self, self.encoding(), settings.max_outbound, backlog, outflow)
 
     def opened(self) -> None:
-        """A client that needs no login may subscribe at once."""
+        """A client that needs no login, or has a certificate, may subscribe at once."""
         self._be_silent()
-        if self.factory.authenticator is None:
-            self._admit()
+        self._watch()
 
     def _be_silent(self) -> None:
         self.factory.silent.enter(self, self.session().peer)
@@ -103,17 +91,21 @@ class SppProtocol(StreamProtocol):
         """The session is closed."""
         self.factory.silent.leave(self)
         self.factory.offers.leave(self.link)
-        if self._checking is not None:
-            self._checking.cancel()
 
     def session(self) -> Session:
         """The session as the registry has it."""
         session: Session = self.bus.registry.state.sessions[self.session_id]
         return session
 
-    def _admit(self) -> None:
-        """Offer every service there is, and from now on every one that appears."""
-        self.is_admitted = True
+    def _watch(self) -> None:
+        """Offer every service there is, and from now on every one that appears, if the client may do anything."""
+        if self.is_watching:
+            return
+        try:
+            self.identification.check_may_join()
+        except Refused:
+            return
+        self.is_watching = True
         self.factory.offers.join(self.link)
 
     def received(self, event: wire.Event) -> None:
@@ -122,47 +114,39 @@ class SppProtocol(StreamProtocol):
             self._subscribe(event.service)
         elif isinstance(event, wire.Unsubscribe):
             self._unsubscribe(event.service)
-        elif isinstance(event, wire.Other) and event.msgtype == wire.AUTHENTICATE and not self.is_admitted:
+        elif isinstance(event, wire.Other) and event.msgtype == wire.AUTHENTICATE and self._may_log_in():
             user, secret = wire.credentials(event.data)
             self.factory.silent.leave(self)
-            self.busy_with(self._authenticate(user, secret))
+            self.busy_with(self._log_in(Password(user, secret.encode())))
         else:
             self.bus.counters["spp-ignored"] += 1
 
-    async def _authenticate(self, user: str, secret: str) -> None:
-        authenticator, sessions = self.factory.authenticator, self.bus.registry.state.sessions
-        assert authenticator is not None
-        peer = sessions[self.session_id].peer
-        self._checking = authenticator.authenticate(user, secret.encode(), peer)
+    def _may_log_in(self) -> bool:
+        return self.bus.access.asks and self.session().actor is None
+
+    async def _log_in(self, password: Password) -> None:
         try:
-            accepted = await self._checking
-        except CancelledError:
-            return
-        finally:
-            self._checking = None
-        if accepted:
-            await self.bus.registry.spending.ready(sessions.get(self.session_id))
-        session = sessions.get(self.session_id)
-        if session is None:
-            return
-        if accepted:
-            self.bus.registry.note(ev.AuthSucceeded(**{**session.about(), "actor": user}, method=METHOD))
+            await self.identification.log_in(password)
+        except Refused as refusal:
+            self._not_logged_in(refusal)
+        else:
             self.link.send(Bundle([wire.auth_result(ACCEPTED)]))
-            self._admit()
+            self._watch()
+
+    def _not_logged_in(self, refusal: Refused) -> None:
+        if self.has_ended:
             return
-        self._be_silent()
-        self._failures += 1
-        self.bus.counters["bad-credentials"] += 1
-        tried = {**session.about(), "claimed": excerpt(user)}
-        self.bus.registry.note_from_stranger(ev.AuthFailed(reason="bad-credentials", method=METHOD, **tried))
+        if not self.bus.registry.state.subscriptions.get(self.session_id):
+            self._be_silent()
+        self.bus.counters[refusal.reason] += 1
         self.link.send(Bundle([wire.auth_result(REFUSED)]))
-        if self._failures == MAX_FAILURES:
+        if self.identification.has_failed_too_often:
             self.end("authentication-failed")
 
     def _subscribe(self, service: str) -> None:
         state = self.bus.registry.state
-        if not self.is_admitted:
-            self._refuse(service, "not-authenticated")
+        if not self.is_watching:
+            self._refuse(service, "not-authenticated" if self.session().actor is None else "not-allowed")
             return
         if not self.bus.may(self.session_id, "watch", service):
             return
@@ -223,15 +207,11 @@ class SppProtocol(StreamProtocol):
 class SppFactory(StreamFactory):
     """The connections, and what all of them are told when a service appears or goes.
 
-    :ivar authenticator: decides who may subscribe; ``None``: everybody may.
     :ivar silent: those that never subscribed.
     """
 
-    protocols: set[SppProtocol]  # type: ignore[assignment]
-
-    def __init__(self, bus: IBus, reactor: Any, authenticator: IAuthenticator | None = None) -> None:
+    def __init__(self, bus: IBus, reactor: Any) -> None:
         super().__init__(SppProtocol, bus, reactor)
-        self.authenticator = authenticator
         self.silent = SilentClients(bus.settings, SppProtocol.turn_out, reactor)
         self.info = SppInfo(
             bus.settings, lambda service: bus.hosted_type(service) is not None, bus.counters, reactor.seconds
@@ -239,13 +219,6 @@ class SppFactory(StreamFactory):
         self.offers = Offers(bus)
         self._services = bus.registry.state.services
         bus.registry.observe(self)
-
-    def withdraw(self, users: frozenset[str]) -> None:
-        """End the sessions of users who are gone, or have another secret now."""
-        sessions = self.bus.registry.state.sessions
-        ended = (each for each in tuple(self.protocols) if each.session_id in sessions)
-        steps = (each.end("user-withdrawn") for each in ended if each.session().actor in users)
-        self.bus.slices.do(by_steps(steps, self._reactor.seconds))
 
     def registry_changed(self, stamped: Stamped) -> None:
         """Offer a service with its first provider, remove it with its last; see :class:`IRegistryObserver`."""
@@ -265,6 +238,4 @@ class SppFactory(StreamFactory):
 
 def listen(bus: IBus, endpoint: str, reactor: Any) -> StreamListener:
     """Serve SPP; see :meth:`bussrv.interfaces.IWireFormat.listen`."""
-    factory = SppFactory(bus, reactor)
-    factory.authenticator = make_authenticator(bus, factory.withdraw, reactor)
-    return StreamListener(factory, endpoint, reactor)
+    return StreamListener(SppFactory(bus, reactor), endpoint, reactor)

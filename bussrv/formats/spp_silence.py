@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar
 
 from bussrv.addresses import address_key, is_exempt
 from bussrv.errors import OverLimit
-from bussrv.formats.tally import Tally
 from bussrv.settings import Settings
+from bussrv.tally import Tally
 
 Client = TypeVar("Client")
 

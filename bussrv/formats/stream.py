@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IHalfCloseableProtocol
-from twisted.internet.protocol import Factory, connectionDone
 from twisted.internet.protocol import Protocol as TwistedProtocol
+from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
@@ -27,9 +27,9 @@ from bussrv.bus.interfaces import IBus, IEncoding
 from bussrv.bus.leaving import after_services
 from bussrv.errors import OverLimit, RemoteProtocolError
 from bussrv.events import LimitReached
-from bussrv.formats.accepting import ClosedAtOnce
 from bussrv.formats.backlog import Backlog
 from bussrv.formats.complaints import Complaints
+from bussrv.formats.identification import Identification
 from bussrv.formats.long_answer import LongAnswer
 from bussrv.formats.stream_link import StreamLink
 from bussrv.formats.unread import Reader, Unread
@@ -37,6 +37,14 @@ from bussrv.values import Traffic
 
 LARGE_INPUT = 32 << 10
 """Bytes that were read between two sends. So many come from a client that sends faster than the server reads."""
+
+
+class Siblings(Protocol):
+    """The connections of one port; see :class:`bussrv.formats.stream_factory.StreamFactory`."""
+
+    protocols: set[StreamProtocol]
+    complaints: Complaints
+    in_turns: bool
 
 
 @implementer(IHalfCloseableProtocol)
@@ -51,11 +59,12 @@ class StreamProtocol(TwistedProtocol):
     :ivar is_admitted: whether the bus has admitted the client already.
     :ivar is_link: whether the other side is a linked server. ``has_ended``: whether the session has ended.
     :ivar is_busy: whether something that the client asked for is under way. The client's later input waits.
+    :ivar identification: who the client has proved to be.
     """
 
     FORMAT: ClassVar[str]
     dialed = is_admitted = is_link = False
-    factory: StreamFactory
+    factory: Siblings
     transport: Any
     session_id: str
     link: StreamLink = None  # type: ignore[assignment]  # a client that is not admitted has none
@@ -65,6 +74,7 @@ class StreamProtocol(TwistedProtocol):
         self.reactor = reactor
         self.traffic = Traffic()
         self._reader = self.make_reader()
+        self.identification = Identification(self)
         self.is_busy = False
         self._is_taking_events = False
         self._slice_end = 0.0  # in seconds of the reactor
@@ -324,6 +334,7 @@ class StreamProtocol(TwistedProtocol):
     def _close_session(self, reason: str) -> None:
         self.has_ended = True
         self._unread.clear()
+        self.identification.cancel()
         self.bus.close(self.session_id, reason, self.traffic)
         try:
             self.closed(reason)
@@ -359,42 +370,3 @@ class StreamProtocol(TwistedProtocol):
             self._abort_call.cancel()
             self._abort_call = None
         self._gone.callback(None)
-
-
-class StreamFactory(Factory):
-    """Makes a protocol for each connection.
-
-    :ivar name: the wire format.
-    :ivar protocols: the protocols of open connections.
-    :ivar complaints: lines of log about clients, limited for each address.
-    :ivar in_turns: whether frames that several connections bring in one reactor turn are sent together. A port sets it.
-        Connections that this server dials send their frames at once.
-    """
-
-    noisy = False
-    in_turns = False
-
-    def __init__(self, protocol: type[StreamProtocol], bus: IBus, reactor: Any) -> None:
-        self.protocols: set[StreamProtocol] = set()
-        bus.streams.connections.append(self.protocols)
-        self.complaints = Complaints(protocol.FORMAT, reactor.seconds)
-        self.name = protocol.FORMAT
-        self._protocol = protocol
-        self.bus = bus
-        self._reactor = reactor
-
-    def buildProtocol(self, addr: Any) -> Any:
-        """A protocol for a new connection."""
-        return self.if_there_is_room(self._make)
-
-    def if_there_is_room(self, make: Callable[[], Any]) -> Any:
-        """The result of ``make`` for a new connection. If there are too many connections, a protocol that closes it."""
-        if self.in_turns and self.bus.streams.is_crowded:
-            self.bus.counters["no-descriptors"] += 1
-            return ClosedAtOnce()
-        return make()
-
-    def _make(self) -> StreamProtocol:
-        protocol = self._protocol(self.bus, self._reactor)
-        protocol.factory = self
-        return protocol

@@ -21,7 +21,8 @@ from bussrv.addresses import address_key
 from bussrv.bus.interfaces import IBus
 from bussrv.formats.endpoint_parts import Parts, number
 from bussrv.formats.handshakes import Handshakes
-from bussrv.formats.stream import StreamFactory, StreamProtocol
+from bussrv.formats.stream import StreamProtocol
+from bussrv.formats.stream_factory import StreamFactory
 from bussrv.formats.tls_connection import TlsConnection
 from bussrv.formats.tls_context import Certificates, TlsFiles
 

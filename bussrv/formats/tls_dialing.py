@@ -22,7 +22,7 @@ from twisted.python.failure import Failure
 from bussrv.bus.interfaces import IBus
 from bussrv.formats.endpoint_parts import Parts, number
 from bussrv.formats.patience import Patience
-from bussrv.formats.stream import StreamFactory
+from bussrv.formats.stream_factory import StreamFactory
 from bussrv.formats.tls import MAX_PORT
 from bussrv.formats.tls_connection import TlsConnection
 from bussrv.formats.tls_context import Certificates, TlsFiles

@@ -16,6 +16,7 @@ from bussrv.registry.registry import Registry
 from bussrv.server import config, policy
 from bussrv.server.config import Config
 from bussrv.server.faults import noting
+from bussrv.server.identity import make_checkers
 from bussrv.server.journal import journal_faults
 from bussrv.server.ports import listener_of
 from bussrv.server.sources import Given
@@ -46,13 +47,14 @@ def check_places(checked: Config, formats: Iterable[IWireFormat], reactor: Any) 
         policy.read(checked, [each.name for each in formats])
     except ConfigError as error:
         faults += error.sentences
+    make_checkers(checked, reactor, faults)
     if checked.journal is not None:
         faults += journal_faults(checked.journal, checked.place)
     return faults
 
 
 def _port_and_link_faults(checked: Config, formats: Iterable[IWireFormat], reactor: Any) -> list[str]:
-    """Make the ports and links of a server that is not started: endpoints, certificates and users are read for that."""
+    """Make the ports and links of a server that is not started: endpoints and certificates are read for that."""
     faults: list[str] = []
     bus = _bus(checked, reactor)
     for each in formats:

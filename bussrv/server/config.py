@@ -27,6 +27,7 @@ class Config(Struct, frozen=True, kw_only=True):
     :ivar server_id: ``None``: the one in the journal, or a new one.
     :ivar log_level: the name of the least level that is logged.
     :ivar policy: the policy file; ``None``: there is no policy.
+    :ivar auth: the descriptions of the checkers of who clients are.
     :ivar services: the names of the services that the server itself provides.
     :ivar links: the client endpoint descriptions of the servers to link with.
     :ivar values: the settings of all options that the configuration file may set, by name.
@@ -40,6 +41,7 @@ class Config(Struct, frozen=True, kw_only=True):
     links: tuple[str, ...]
     policy: Path | None
     log_level: LogLevelName
+    auth: tuple[str, ...]
     services: tuple[str, ...]
     settings: Settings
     values: dict[str, Any]
@@ -79,6 +81,7 @@ def build(
         links=own.link,
         policy=own.policy,
         log_level=own.log_level,
+        auth=own.auth,
         services=tuple(sorted(each.name for each in services)) if own.services is None else own.services,
         settings=Settings(**{each.sets: found[each.name] for each in rows(Settings)}),
         values={each.name: found[each.name] for each in options if each.in_file},

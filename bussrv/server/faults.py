@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from bussrv.errors import ConfigError, JournalError
@@ -15,3 +15,15 @@ def noting(place: str, faults: list[str]) -> Iterator[None]:
         yield
     except (ConfigError, JournalError) as error:
         faults.append(f"{place}: {error}")
+
+
+def prepare_one(prepare: Callable[[], Callable[[], None]], uses: list[Callable[[], None]], faults: list[str]) -> None:
+    """Prepare a part of the server.
+
+    :param uses: gets what puts it into effect.
+    :param faults: gets what is wrong with it.
+    """
+    try:
+        uses.append(prepare())
+    except ConfigError as error:
+        faults += error.sentences

@@ -146,8 +146,31 @@ class ServerId(Kind[str]):
         return text
 
 
+class CheckerDescription(Kind[str]):
+    """A checker of who clients are: its name, and after a colon what it takes. It may hold secrets.
+
+    The setting has absolute paths: a server may change its working directory.
+    """
+
+    takes = "a checker"
+
+    def check(self, value: object) -> str:
+        """The description. Nothing is looked up."""
+        try:
+            text = Text().check(value)
+        except BadValue:
+            # Without the value.
+            raise BadValue("a checker is a text, such as users:/etc/bussrv/users") from None
+        kind, colon, argument = text.partition(":")
+        return f"{kind}:{FILE.check(argument)}" if kind in FILE_CHECKERS and colon else text
+
+
+FILE_CHECKERS = ("users",)
+"""The checkers that take a file."""
+
 ENDPOINTS = Group("endpoints", "Endpoints of wire formats")
 SERVER = Group("server", "The server")
+USERS = Group("users", "Who clients are")
 JOURNAL = Group("journal", "The journal")
 
 
@@ -195,6 +218,15 @@ class ServerOptions:
         "A TOML file of rules: what each user may do, receive and see. Everything that no rule allows is denied.",
         unset="every client that need not, or did, prove who it is may do everything",
         example="/etc/bussrv/policy.toml",
+    )
+    auth: tuple[str, ...] = USERS.option(
+        ListOf(CheckerDescription(), "checkers"),
+        (),
+        "A checker of who clients are: `users:FILE` (a file of users with hashes of their secrets; `bussrv passwd` "
+        "makes it), or another checker for twisted.cred that is installed. May be repeated; they are asked in their "
+        "order. With it, a client that does not prove who it is may do nothing, unless the policy says otherwise.",
+        unset="none: every client may do everything",
+        example=["users:/etc/bussrv/users"],
     )
     journal: Path | None = JOURNAL.option(
         JournalDirectory(),

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import twisted.plugin
+from twisted.cred.strcred import ICheckerFactory
 from twisted.plugin import getPlugins
 from twisted.python.failure import Failure
 
@@ -52,6 +53,14 @@ def wire_formats() -> list[IWireFormat]:
 def hosted_services() -> list[IHostedService]:
     """The services of the server itself that are installed, by name."""
     return installed().services
+
+
+def checker_factories() -> dict[str, Any]:
+    """The checkers for :mod:`twisted.cred` that are installed, by the name that their descriptions begin with."""
+    with _failures_in([]):
+        found = list(getPlugins(ICheckerFactory))
+    # The first one of a name counts, as in Twisted itself.
+    return {each.authType: each for each in reversed(found)}
 
 
 def _usable(interface: Any, check: Callable[[Any], None], left_out: list[str]) -> list[Any]:

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -24,16 +25,19 @@ from bussrv.journal.record import format_time
 from bussrv.server.check import check_places
 from bussrv.server.config import Config
 from bussrv.server.descriptors import Fitting, fitting
+from bussrv.server.faults import prepare_one
 from bussrv.server.links import DialedLinks
 from bussrv.server.logtext import Threshold, one_line
 from bussrv.server.option_table import BUILT_IN
-from bussrv.server.policy import PolicyInEffect
 from bussrv.server.ports import warn_of_expiry
 
 log = Logger()
 
 MOST_SAID = 2_000
 """The most characters of faults that are journaled."""
+
+Prepare = Callable[[Config], Callable[[], None]]
+"""Checks what a part of the server needs of a configuration. Returns what puts it into effect, which cannot fail."""
 
 _RELOADABLE = frozenset(each.name for each in BUILT_IN if each.reloadable)
 
@@ -61,6 +65,7 @@ class Reload:
     :param read: reads it again; raises :class:`ConfigError`.
     :param formats: the wire formats that are on.
     :param threshold: of the log.
+    :param parts: what else depends on values of options that a reload changes. They are put into effect in this order.
     """
 
     def __init__(
@@ -70,8 +75,8 @@ class Reload:
         formats: Iterable[IWireFormat],
         bus: IBus,
         links: DialedLinks,
-        policy: PolicyInEffect,
         threshold: Threshold,
+        parts: Iterable[Prepare],
         reactor: Any,
     ) -> None:
         self._values = dict(config.values)
@@ -79,8 +84,8 @@ class Reload:
         self._formats = list(formats)
         self._bus = bus
         self._links = links
-        self._policy = policy
         self._threshold = threshold
+        self._parts = tuple(parts)
         self._reactor = reactor
         self._last: dict[str, str] = {}
         bus.report("reload", lambda: self._last)
@@ -107,10 +112,9 @@ class Reload:
         leaving = self._links.leaving(config.links)
         prepares = [each.prepare for each in self._bus.reloadables if each not in leaving]
         prepares.append(lambda: self._links.prepare(config.links, config.place("link")))
-        # Last, so that users who are gone lose their sessions before anything is withdrawn from them.
-        prepares.append(lambda: self._policy.prepare(config))
+        prepares += [partial(each, config) for each in self._parts]
         for prepare in prepares:
-            _prepare_one(prepare, uses, faults)
+            prepare_one(prepare, uses, faults)
         if restart:
             faults += check_places(config, self._formats, self._reactor)
         if faults:
@@ -144,10 +148,3 @@ class Reload:
 
     def _note(self, outcome: str) -> None:
         self._last = {"time": format_time(self._bus.utc()), "outcome": outcome}
-
-
-def _prepare_one(prepare: Callable[[], Callable[[], None]], uses: list[Callable[[], None]], faults: list[str]) -> None:
-    try:
-        uses.append(prepare())
-    except ConfigError as error:
-        faults += error.sentences

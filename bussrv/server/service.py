@@ -6,6 +6,7 @@ import os
 import platform
 import secrets
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import twisted
@@ -24,6 +25,8 @@ from bussrv.registry.registry import Registry
 from bussrv.server.collector import tune_collector
 from bussrv.server.config import Config
 from bussrv.server.descriptors import fitting
+from bussrv.server.faults import prepare_one
+from bussrv.server.identity import Checkers
 from bussrv.server.journal import JournalPlace, NoJournal
 from bussrv.server.links import DialedLinks
 from bussrv.server.logtext import Threshold, escape_log, one_line
@@ -119,6 +122,7 @@ class BusService(Service):
             journal, self._clock, new_id, server_id=server_id, boot=boot, state=self._place.state, settings=settings
         )
         self.bus = Bus(self.registry, settings, server_id, new_id, self._clock, self._reactor)
+        self._checkers = Checkers(self.bus.identity, self.bus, self._reactor)
         if self._config.journal is not None:
             self.bus.report("journal", lambda: self._place.outlook().report())
         self.bus.streams.most_connections = most_connections
@@ -139,28 +143,30 @@ class BusService(Service):
                 self._installed,
                 self.bus,
                 self._links,
-                self._policy,
                 self._threshold,
+                # Users who are gone lose their sessions before anything is withdrawn from them.
+                (self._checkers.prepare, self._policy.prepare),
                 self._reactor,
             )
         # Not before the reactor runs: from then on a stop is orderly.
         self._reactor.callWhenRunning(self._show_banner, server_id)
 
     def _open(self) -> None:
-        """Read the policy, make the links, and open the ports. If anything is wrong with these, no port is opened."""
+        """Read users and policy, make the links, and open the ports. If one of these fails, no port is opened."""
         faults: list[str] = []
-        try:
-            self._policy.prepare(self._config)()
-        except ConfigError as error:
-            faults += error.sentences
         listeners = make_listeners(self._formats, self._config, self.bus, self._reactor, faults)
         self._links = DialedLinks(self.bus, self._reactor)
-        try:
-            self._dial = self._links.prepare(self._config.links, self._config.place("link"))
-        except ConfigError as error:
-            faults += error.sentences
+        uses: list[Callable[[], None]] = []
+        dial = partial(self._links.prepare, self._config.links, self._config.place("link"))
+        parts = (partial(each, self._config) for each in (self._checkers.prepare, self._policy.prepare))
+        for prepare in (*parts, dial):
+            prepare_one(prepare, uses, faults)
         if faults:
             raise ConfigError(*faults)
+        # Before the first client comes.
+        *first, self._dial = uses
+        for use in first:
+            use()
         open_ports(listeners, self._config, self.listeners)
 
     def _note_start(self, recovered: Recovered) -> None:

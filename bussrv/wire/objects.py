@@ -146,6 +146,11 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
         """
         self._max_gathered = self._max_payload if most is None else most
 
+    def limit(self, max_metadata: int, max_payload: int) -> None:
+        """From now on metadata and payloads have at most so many bytes."""
+        self._max_metadata = max_metadata
+        self._max_payload = self._max_gathered = max_payload
+
     def expect_server(self) -> None:
         """From now on read objects of a server, whose metadata may be longer; see :func:`max_relayed`."""
         self._max_metadata = max_relayed(self._max_metadata)

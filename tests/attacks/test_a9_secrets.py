@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bussrv.formats.spp_users import user_line
+from bussrv.policy.users import user_line
 from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
 from tests.forked import ForkedServer
@@ -21,7 +21,7 @@ USERS = ("ann", "bob", "eve", "joe")
 ACCEPTED, REFUSED = (spp.auth_result(code) for code in (0, 1))
 
 BAR = 30.0
-"""Seconds in which all have to be in, with scrypt as ``bussrv spp-user`` sets it up."""
+"""Seconds in which all have to be in, with scrypt as ``bussrv passwd`` sets it up."""
 
 
 class Guessers:
@@ -93,7 +93,7 @@ def test_guesses_do_not_keep_right_secrets_out(tmp_path: Path, source: str) -> N
     users.write_text("".join(user_line(user, f"secret of {user}".encode()) + "\n" for user in USERS))
     # Those who guess are at 127.0.0.2; to be right is hardest from there.
     with (
-        ForkedServer(tmp_path / "journal", ["--spp-users", str(users)]) as server,
+        ForkedServer(tmp_path / "journal", ["--auth", f"users:{users}"]) as server,
         Guessers(server, "127.0.0.2"),
     ):
         log_in_all(server, source)

@@ -5,50 +5,63 @@ from __future__ import annotations
 import json
 import shutil
 import socket
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from bussrv import events as ev
 from bussrv.client.business import BusinessClient
-from bussrv.client.objects import ObjectsClient
+from bussrv.client.objects import BusError, ObjectsClient
 from bussrv.client.spp import SppClient
-from bussrv.formats.spp_users import user_line
 from bussrv.journal.reading import read_journal
 from bussrv.journal.segment import list_segments
 from bussrv.journal.verify import verify
+from bussrv.policy.users import user_line
 from tests.docs.golden import OLDER, SECOND_KEY, private_pem
 from tests.forked import ForkedServer
 
 
 def test_a_name_that_is_claimed_is_no_actor_on_any_format(tmp_path: Path) -> None:
+    with ForkedServer(tmp_path / "journal") as server:
+        with ObjectsClient(port=server.port("objects")) as member, BusinessClient(port=server.port("business")) as old:
+            member.subscribe(user="ann", secret="s3cret")
+            member.register("tv")
+            old.register(user="ann", token="s3cret")
+        assert server.stop() == 0
+    said = [record.event for record in read_journal(tmp_path / "journal") if record.event.session is not None]
+    assert not any(each.actor for each in said)
+    assert {each.protocol for each in said if each.claimed == "ann"} == {"objects", "business"}
+
+
+def test_only_who_proves_to_be_a_user_is_one_on_any_format(tmp_path: Path) -> None:
     users = tmp_path / "users"
     users.write_text(user_line("ann", b"s3cret") + "\n")
     users.chmod(0o600)
-    with ForkedServer(tmp_path / "journal", ("--spp-users", str(users))) as server:
-        with (
-            ObjectsClient(port=server.port("objects")) as member,
-            BusinessClient(port=server.port("business")) as old,
-            SppClient(port=server.port("spp")) as guesser,
-            SppClient(port=server.port("spp")) as ann,
-        ):
-            member.subscribe(user="ann")
-            member.register("tv")
-            old.register(user="ann")
-            with pytest.raises(PermissionError):
-                guesser.authenticate("ann", "guess")
-            ann.authenticate("ann", "s3cret")
-            ann.subscribe("tv")
+    with ForkedServer(tmp_path / "journal", ("--auth", f"users:{users}")) as server:
+        for secret in ("guess", "s3cret"):
+            with (
+                ObjectsClient(port=server.port("objects")) as member,
+                BusinessClient(port=server.port("business")) as old,
+                SppClient(port=server.port("spp")) as watcher,
+            ):
+                for login, refusal in (
+                    (partial(member.subscribe, user="ann", secret=secret), BusError),
+                    (partial(old.register, user="ann", secret=secret), BusError),
+                    (partial(watcher.authenticate, "ann", secret), PermissionError),
+                ):
+                    with nullcontext() if secret == "s3cret" else pytest.raises(refusal):
+                        login()
         assert server.stop() == 0
     events = [record.event for record in read_journal(tmp_path / "journal")]
     said = [each for each in events if each.actor or each.claimed]
     proved = {each.session for each in said if isinstance(each, ev.AuthSucceeded)}
-    assert len(proved) == 1
+    failed = [each for each in said if isinstance(each, ev.AuthFailed)]
+    assert len(proved) == len(failed) == 3
+    assert {each.protocol for each in failed} == {"objects", "business", "spp"}
     assert all((each.actor, each.claimed) == ("ann", None) for each in said if each.session in proved)
     assert all((each.actor, each.claimed) == (None, "ann") for each in said if each.session not in proved)
-    assert {each.protocol for each in said if each.claimed} == {"objects", "business", "spp"}
-    wanted = {ev.AuthSucceeded, ev.SubscriptionAdded, ev.SessionClosed}
-    assert {type(each) for each in said if each.session in proved} == wanted
 
 
 def test_a_server_goes_on_in_a_journal_of_schema_version_2(tmp_path: Path) -> None:

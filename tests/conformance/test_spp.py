@@ -1,22 +1,20 @@
 """The Service providing protocol, sentence by sentence, but for the services that the server itself provides."""
 
 import json
-from collections.abc import Callable
 from struct import pack
 from typing import Any
 
-from twisted.internet.defer import succeed
 from twisted.logger import globalLogPublisher
 
 from bussrv import events as ev
-from bussrv.formats.spp_authentication import UserList
 from bussrv.formats.spp_info import LOG_BURST
-from bussrv.formats.spp_users import SecretHash
+from bussrv.policy.users import SecretHash
 from bussrv.settings import Settings
 from bussrv.wire import spp
 from bussrv.wire.spp import Ignored, Info, Offer, Removed
 from tests.conformance.support import in_bytes, provider
 from tests.formats.network import Network, Watcher
+from tests.logins import asking
 from tests.tables import each_row
 
 MOST = 0xFFFFFFFF
@@ -295,12 +293,9 @@ def test_other_messages_are_ignored_and_counted(msgtype: int) -> None:
 def guarded(**settings: Any) -> Network:
     """A network that asks who watches."""
 
-    def at_once(matches: Callable[[bytes], bool], secret: bytes) -> Any:
-        return succeed(matches(secret))
-
     users = {name: SecretHash(b"salt", bytes(32), 2, 1, 1).made_of(name.encode()) for name in (FIRST, SECOND)}
-    network = Network(**settings)
-    network.factory("spp").authenticator = UserList(users, at_once, network.reactor)  # type: ignore[attr-defined]
+    network = asking(users, **settings)
+    network.proving = {"user": SECOND, "secret": SECOND}
     return network
 
 

@@ -14,9 +14,9 @@ import pytest
 from twisted.scripts.twistd import ServerOptions
 
 from bussrv.audit import job
-from bussrv.formats.spp_users import read_users
 from bussrv.journal.recovery import Damaged, recover
 from bussrv.journal.segment import segment_name
+from bussrv.policy.users import read_users
 from tests.docs.commands import prepare, says
 from tests.docs.pages import PAGES, ROOT, blocks
 
@@ -86,11 +86,11 @@ def test_the_sentence_of_a_start_that_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.processes
 def test_the_file_of_users(tmp_path: Path) -> None:
-    block, _ = blocks("docs/how-to/spp-users.md", "console")
+    block, _ = blocks("docs/how-to/users.md", "console")
     for command, _ in commands(block):
         run(command, tmp_path, "secret\n")
-    assert (tmp_path / "spp-users").stat().st_mode & 0o777 == 0o600
-    assert read_users(tmp_path / "spp-users").keys() == {"ann"}
+    assert (tmp_path / "users").stat().st_mode & 0o777 == 0o600
+    assert read_users(tmp_path / "users").keys() == {"ann"}
 
 
 @pytest.mark.processes

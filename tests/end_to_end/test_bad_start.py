@@ -60,7 +60,7 @@ def test_faults_of_all_sources_at_once(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_faults_that_only_a_start_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "bussrv.toml").write_text('\nlink = ["tcp:hall", "tcp:cellar:x"]\nspp-users = "none"\n')
+    (tmp_path / "bussrv.toml").write_text('\nlink = ["tcp:hall", "tcp:cellar:x"]\nauth = "users:none"\n')
     monkeypatch.setenv("BUSSRV_BUSINESS", "tcp:0:color=red")
     config = ["--objects=0", "--inbus=0", "--spp=0", "--journal=off", "--config=bussrv.toml"]
     command = [*TWISTD, "-n", "--pidfile=", "bussrv", *config]
@@ -68,9 +68,9 @@ def test_faults_that_only_a_start_finds(tmp_path: Path, monkeypatch: pytest.Monk
     assert ended.returncode == 1
     assert ended.stderr.splitlines() == [
         "bussrv: BUSSRV_BUSINESS: 'tcp:0:color=red' is not a stream endpoint: there is no parameter 'color'",
-        f"bussrv: bussrv.toml:3: spp-users: cannot read the users in {tmp_path / 'none'}: No such file or directory",
         "bussrv: bussrv.toml:2: link: 'tcp:hall' is not a client endpoint: it lacks 'port'",
         "bussrv: bussrv.toml:2: link: 'tcp:cellar:x' is not a client endpoint: 'x' is no number",
+        f"bussrv: bussrv.toml:3: auth: cannot read the users in {tmp_path / 'none'}: No such file or directory",
     ]
 
 

@@ -15,7 +15,8 @@ from bussrv.formats.business import BusinessProtocol
 from bussrv.formats.inbus import InbusServer
 from bussrv.formats.objects import ObjectsProtocol
 from bussrv.formats.spp import SppFactory
-from bussrv.formats.stream import StreamFactory, StreamProtocol
+from bussrv.formats.stream import StreamProtocol
+from bussrv.formats.stream_factory import StreamFactory
 from bussrv.journal.memory import MemoryJournal
 from bussrv.registry.registry import Registry
 from bussrv.registry.state import RegistryState
@@ -56,6 +57,7 @@ class Network:
     :param state: what a journal said of an earlier boot.
     :param seconds: what the clock shows.
     :param reactor: the clock, when several servers share it.
+    :ivar proving: attributes by which members prove who they are.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Network:
         )
         self.bus = Bus(self.registry, limits, server_id, self._new_id, clock, self.reactor)
         self.registry.observe(MembershipAnnouncer(self.bus))
+        self.proving: dict[str, str] = {}
         self._factories = {
             "objects": StreamFactory(ObjectsProtocol, self.bus, self.reactor),
             "business": StreamFactory(BusinessProtocol, self.bus, self.reactor),
@@ -100,7 +103,7 @@ class Network:
     def member(self, **subscription: Any) -> "Member":
         """A subscribed member of Object System, whose subscription was answered."""
         member = Member(self.connect("objects"))
-        member.send({"event": "routing/subscribe", **subscription})
+        member.send({"event": "routing/subscribe", **self.proving, **subscription})
         member.routing_id = member.only_reply()["routing-id"]
         return member
 
@@ -117,7 +120,7 @@ class Network:
 
     def business(self, **registration: Any) -> "Member":
         member = Member(self.connect("business"))
-        member.send({"event": "client/register", **registration})
+        member.send({"event": "client/register", **self.proving, **registration})
         member.routing_id = member.only_reply()["routing-id"]
         return member
 

@@ -10,7 +10,8 @@ from bussrv import events as ev
 from bussrv.bus.interfaces import IEncoding
 from bussrv.errors import RemoteProtocolError
 from bussrv.formats.complaints import LOG_BURST
-from bussrv.formats.stream import StreamFactory, StreamProtocol
+from bussrv.formats.stream import StreamProtocol
+from bussrv.formats.stream_factory import StreamFactory
 from bussrv.interfaces import IServiceHost, IServiceObject
 from bussrv.plugin import HostedService
 from tests.formats.network import Connection, Network

@@ -4,7 +4,7 @@ from ipaddress import ip_network
 
 from bussrv import events as ev
 from bussrv.formats.dialing import DialedProtocol
-from bussrv.formats.stream import StreamFactory
+from bussrv.formats.stream_factory import StreamFactory
 from tests.formats.network import Connection, Member, Network
 from tests.tables import each_row
 

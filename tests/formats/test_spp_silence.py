@@ -8,12 +8,12 @@ from twisted.internet.task import Clock
 
 from bussrv import events as ev
 from bussrv.addresses import is_local
-from bussrv.formats.spp_authentication import UserList
 from bussrv.formats.spp_silence import GRACE, SilentClients
 from bussrv.settings import Settings
 from tests.formats.network import Network, Watcher
 from tests.formats.test_spp import service
-from tests.formats.test_spp_authentication import USERS, at_once, log_in
+from tests.formats.test_spp_authentication import log_in
+from tests.logins import asking
 from tests.tables import each_row
 
 HOSTS = ("10.0.0.1", "10.0.0.2", "127.0.0.1")
@@ -125,8 +125,7 @@ def test_whoever_subscribed_or_went_is_not_counted() -> None:
 
 
 def test_whoever_has_to_authenticate_is_silent_until_then() -> None:
-    network = Network(spp_max_silent_per_address=1)
-    network.factory("spp").authenticator = UserList(USERS, at_once, network.reactor)  # type: ignore[attr-defined]
+    network = asking(spp_max_silent_per_address=1)
     (known,) = opened(network, 1)
     log_in(known)
     (guessing,) = opened(network, 1)

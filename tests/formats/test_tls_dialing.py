@@ -10,7 +10,7 @@ from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 
 from bussrv import events as ev
 from bussrv.formats.dialing import DialedProtocol, parse_link
-from bussrv.formats.stream import StreamFactory
+from bussrv.formats.stream_factory import StreamFactory
 from bussrv.formats.tls import keep_certificates
 from bussrv.formats.tls_dialing import TlsLink
 from tests.formats.network import Network, Transport

@@ -14,9 +14,9 @@ from random import Random
 from typing import Any
 
 from bussrv.errors import RemoteProtocolError
-from bussrv.formats.spp_users import check_user, parse_hash, user_line
 from bussrv.journal.evidence.lines import LineJudge
 from bussrv.journal.evidence.manifest import EntryJudge
+from bussrv.policy.users import check_user, parse_hash, user_line
 from bussrv.wire import inbus as inbus_wire
 from bussrv.wire import spp as spp_wire
 from bussrv.wire.objects import BusObject, ObjectReader

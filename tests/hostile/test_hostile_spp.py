@@ -11,12 +11,10 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from twisted.internet.defer import Deferred, succeed
 
 from bussrv import events as ev
-from bussrv.formats.spp_authentication import UserList
 from bussrv.formats.spp_silence import GRACE
-from bussrv.formats.spp_users import SecretHash
+from bussrv.policy.users import SecretHash
 from bussrv.wire import spp
 from tests.formats.network import Network, Transport
 from tests.hostile.cases_spp import (
@@ -37,6 +35,7 @@ from tests.hostile.cases_spp import (
     packet,
     string,
 )
+from tests.logins import ask, identity_of
 from tests.size import sample
 from tests.tables import check_each, each_row
 
@@ -55,10 +54,6 @@ JOURNALED = 50
 USERS = {USER: SecretHash(b"salt", bytes(32), 2, 1, 1).made_of(SECRET.encode())}
 
 
-def _at_once(function: Callable[[bytes], bool], secret: bytes) -> Deferred[bool]:
-    return succeed(function(secret))
-
-
 class Scene:
     """A server with a provider, somebody who watches it, and somebody who only looks at the offers."""
 
@@ -72,7 +67,7 @@ class Scene:
         assert self.watcher.connection.take() == OFFER + SNAPSHOT
         assert self.onlooker.connection.take() == OFFER
         if guarded:
-            self.network.factory("spp").authenticator = UserList(USERS, _at_once, self.network.reactor)  # type: ignore[attr-defined]
+            ask(self.network, identity_of(USERS, self.network.reactor))
         self.guarded = guarded
         self.network.reactor.advance(GRACE)
         self._before = self.network.registry.state.copy()

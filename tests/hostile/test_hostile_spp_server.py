@@ -10,7 +10,7 @@ import pytest
 
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
-from bussrv.formats.spp_users import SecretHash
+from bussrv.policy.users import SecretHash
 from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
 from tests.hostile.cases_spp import (
@@ -60,14 +60,14 @@ def sent(row: Row) -> bytes:
 @pytest.mark.parametrize("guarded", [False, True], ids=["for everybody", "for users"])
 def test_a_well_behaved_watcher_notices_nothing_and_the_server_does_not_grow(guarded: bool, tmp_path: Path) -> None:
     (tmp_path / "users").write_text(LINE)
-    options = ["--spp-users", str(tmp_path / "users")] if guarded else []
+    options = ["--auth", f"users:{tmp_path / 'users'}"] if guarded else []
     rows = sample([row for row in ROWS if row.guarded == guarded])
     with RunningServer(tmp_path / "journal", ["--services", "off", *options]) as server:
         port = server.port("spp")
         with ObjectsClient(port=server.port("objects")) as provider, SppClient(port=port) as watcher:
             if guarded:
                 watcher.authenticate(USER, SECRET)
-            provider.subscribe(receive_mode="no_echo")
+            provider.subscribe(receive_mode="no_echo", **({"user": USER, "secret": SECRET} if guarded else {}))
             provider.register(SERVICE)
             watcher.wait_for(lambda event: event == spp.Offer(SERVICE))
             watcher.subscribe(SERVICE)

@@ -6,7 +6,7 @@ import pytest
 
 from bussrv import events as ev
 from bussrv.formats.dialing import DialedProtocol
-from bussrv.formats.stream import StreamFactory
+from bussrv.formats.stream_factory import StreamFactory
 from bussrv.wire import spp
 from tests.formats.network import Connection, Member, Network, drain
 from tests.tables import each_row

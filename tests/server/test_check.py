@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bussrv.cli.main import main
-from bussrv.formats.spp_users import user_line
 from bussrv.journal.keys import generate
+from bussrv.policy.users import user_line
 from tests.certificates import self_signed
 
 EVERY_FAULT = """
@@ -50,7 +50,7 @@ def test_a_good_file_is_used_as_it_is(checked: Checked, tmp_path: Path) -> None:
     users.chmod(0o600)
     before = sorted(tmp_path.iterdir())
     status, said, faults = checked(
-        f'objects = "ssl:7890:privateKey={key}:certKey={certificate}"\nspp-users = "{users}"\n'
+        f'objects = "ssl:7890:privateKey={key}:certKey={certificate}"\nauth = "users:{users}"\n'
         f'journal-key = "seals.key"\njournal-pseudonyms = "pseudonyms"\n'
         f'link = ["tls:hall:1:trustRoots={certificate}"]\n'
     )
@@ -80,8 +80,8 @@ def test_every_fault_has_its_file_and_line(checked: Checked, tmp_path: Path) -> 
         ("\nno-such = 1", "bus.toml:2: there is no option 'no-such'"),
         ("max-links = ", "--config: bus.toml is not TOML: Invalid value (at end of document)"),
         (
-            'spp-users = "/nowhere"',
-            "bus.toml:1: spp-users: cannot read the users in /nowhere: No such file or directory",
+            'auth = "users:/nowhere"',
+            "bus.toml:1: auth: cannot read the users in /nowhere: No such file or directory",
         ),
         ('journal-key = "bussrv-journal/key"', "the private key"),
     ],

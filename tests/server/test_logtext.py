@@ -157,7 +157,7 @@ def test_events_below_the_level_write_nothing(least: str) -> None:
 
 def log_calls() -> Iterator[tuple[str, ast.Call]]:
     """The calls by which what clients and other servers do gets into the log."""
-    for package in ("bus", "formats", "registry", "services", "wire"):
+    for package in ("bus", "formats", "policy", "registry", "services", "wire"):
         for path in sorted((PACKAGE / package).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):
                 if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("log."):
@@ -167,7 +167,8 @@ def log_calls() -> Iterator[tuple[str, ast.Call]]:
 UNTHROTTLED = {
     "formats/dialing.py": "this server dials, with growing delays",
     "formats/tls_dialing.py": "this server dials, with growing delays",
-    "formats/spp_authentication.py": "two secrets are checked at a time",
+    "policy/logins.py": "two secrets are checked at a time",
+    "policy/checkers.py": "two secrets are checked at a time",
     "formats/inbus_intake.py: inbus: the system grants {granted} bytes of receive buffer, not {wanted}: raise "
     "net.core.rmem_max, or lower --inbus-receive-buffer": "when the server starts",
     "services/hosting.py: the service {name} cannot be offered": "when the server starts",

@@ -29,10 +29,10 @@ from bussrv import options as kinds
 from bussrv.client.business import BusinessClient
 from bussrv.client.objects import BusError, ObjectsClient
 from bussrv.client.spp import SppClient
-from bussrv.formats.spp_users import SecretHash
 from bussrv.journal.reading import read_journal
 from bussrv.journal.record import Stamped
 from bussrv.options import Option, rows
+from bussrv.policy.users import SecretHash
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.server import config
 from bussrv.server.config import Config
@@ -186,7 +186,7 @@ async def test_the_number_of_sessions_and_strictness_change(tmp_path: Path) -> N
         ("max-services = 7\nno-such = 0", f"{FILE}:2: there is no option 'no-such'"),
         ('max-services = 7\nlink = ["tcp:a:1", "tcp:b:99999"]', f"{FILE}:2: link: 'tcp:b:99999' is not a client"),
         ('max-services = 7\njournal-key = "/nowhere"', f"{FILE}:2: journal-key: there is no key /nowhere"),
-        ('max-services = 7\nspp-users = "/nowhere"', f"{FILE}:2: spp-users: cannot read the users in /nowhere"),
+        ('max-services = 7\nauth = "users:/nowhere"', f"{FILE}:2: auth: cannot read the users in /nowhere"),
         (None, "cannot read"),
     ],
 )
@@ -216,7 +216,7 @@ async def test_certificates_and_users_are_read_again_together(tmp_path: Path) ->
     users.write_text(user("ann", b"one") + "\n")
     users.chmod(0o600)
     tls = f"ssl:0:privateKey={key}:certKey={certificate}:interface=127.0.0.1"
-    running = Running(tmp_path, f'spp-users = "{users}"', objects=tls)
+    running = Running(tmp_path, f'auth = "users:{users}"', objects=tls)
 
     async def served() -> str:
         return await deferToThread(ssl.get_server_certificate, ("127.0.0.1", running.port("objects")))
@@ -258,7 +258,7 @@ async def test_sessions_of_users_who_are_gone_end(tmp_path: Path) -> None:
     kept = [user("ann", b"one"), user("eve", b"two")]
     users.write_text("\n".join([*kept, user("bob", b"three"), user("cy", b"four")]))
     users.chmod(0o600)
-    running = Running(tmp_path, f'spp-users = "{users}"')
+    running = Running(tmp_path, f'auth = "users:{users}"')
     secrets = {"ann": "one", "bob": "three", "cy": "four"}
     clients = [await deferToThread(SppClient, port=running.port("spp")) for _ in secrets]
     for client, (name, secret) in zip(clients, secrets.items(), strict=True):
@@ -366,8 +366,7 @@ def kept(root: object, wanted: dict[Any, str]) -> set[str]:
 @pytest_twisted.ensureDeferred
 async def test_no_part_holds_a_copy_of_an_old_value(tmp_path: Path) -> None:
     names = {each.name for each in NUMBERED}
-    (tmp_path / "users").touch(0o600)
-    running = Running(tmp_path, file_of(1), **{"spp-users": str(tmp_path / "users"), "link": "tcp:127.0.0.1:1"})
+    running = Running(tmp_path, file_of(1), link="tcp:127.0.0.1:1")
     objects = await deferToThread(ObjectsClient, port=running.port("objects"))
     business = await deferToThread(BusinessClient, port=running.port("business"))
     watcher = await deferToThread(SppClient, port=running.port("spp"))
@@ -390,7 +389,7 @@ async def test_no_part_holds_a_copy_of_an_old_value(tmp_path: Path) -> None:
 def test_every_option_that_a_reload_changes_is_shown_to() -> None:
     # The other kinds have too few values for the test above. All of these are read when they are needed.
     others = {each.name for each in table(FORMATS, SERVICES) if each.reloadable} - {each.name for each in NUMBERED}
-    assert others == {"strict", "link", "policy", "log-level", "max-sessions"}
+    assert others == {"strict", "link", "auth", "policy", "log-level", "max-sessions"}
 
 
 def test_settings_are_exchanged_all_at_once_and_only_the_reloadable_ones() -> None:

@@ -1,11 +1,11 @@
-"""The ``bussrv`` command of ``twistd``, its wire formats and services, by name only.
+"""The ``bussrv`` command of ``twistd``, its wire formats, services and checkers, by name only.
 
 This directory must not be a package.
 """
 
 from twisted.application.service import ServiceMaker
 
-from bussrv.plugin import HostedService, WireFormat
+from bussrv.plugin import CheckerFactory, HostedService, WireFormat
 
 bussrv = ServiceMaker(
     "bussrv", "bussrv.server.service", "A message bus server: four wire formats, one registry, one journal.", "bussrv"
@@ -58,4 +58,11 @@ clock_service = HostedService(
     module="bussrv.services.clock",
     content_type="text/plain",
     summary="the time of the server, every second",
+)
+
+users_checker = CheckerFactory(
+    "users",
+    takes="FILE",
+    module="bussrv.policy.checkers",
+    summary="A file of users with hashes of their secrets, which `bussrv passwd` makes.",
 )

@@ -4,10 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bussrv.formats import login_delays, verified_secrets
-from bussrv.formats.login_delays import Delays, Failures
-from bussrv.formats.verified_secrets import KEPT, VerifiedSecrets
+from bussrv.policy import login_delays, verified_secrets
+from bussrv.policy.credentials import Proof
+from bussrv.policy.login_delays import Delays, Failures
+from bussrv.policy.verified_secrets import KEPT, VerifiedSecrets
 
+PROOF = Proof("ann", "password", None)
 PAIRS = st.tuples(st.text(max_size=5), st.binary(max_size=5))
 
 
@@ -24,11 +26,11 @@ def test_secrets_are_forgotten_in_time_and_when_there_are_too_many(monkeypatch: 
     monkeypatch.setattr(verified_secrets, "MAX_KEPT", 2)
     verified = VerifiedSecrets(bytes(16))
     for now, key in enumerate((b"a", b"b", b"a", b"c")):
-        verified.add(key, now)
-    assert [verified.has(key, 4) for key in (b"a", b"b", b"c")] == [True, False, True]
-    assert [verified.has(key, 2 + KEPT) for key in (b"a", b"c")] == [False, True]
+        verified.add(key, PROOF, now)
+    assert [verified.get(key, 4) is PROOF for key in (b"a", b"b", b"c")] == [True, False, True]
+    assert [verified.get(key, 2 + KEPT) is PROOF for key in (b"a", b"c")] == [False, True]
     verified.clear()
-    assert not verified.has(b"c", 4)
+    assert verified.get(b"c", 4) is None
 
 
 def test_delays_grow_up_to_a_limit_and_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

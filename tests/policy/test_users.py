@@ -1,4 +1,4 @@
-"""The file of the users of SPP, and the command that makes its lines."""
+"""The file of users, and the command that changes it."""
 
 import io
 import os
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bussrv.cli.main import main
 from bussrv.errors import ConfigError
-from bussrv.formats.spp_users import NOBODY, SecretHash, check_user, hash_secret, parse_hash, read_users, user_line
+from bussrv.policy.users import NOBODY, SecretHash, check_user, hash_secret, parse_hash, read_users, user_line
 from tests.tables import each_row
 
 CHEAP = SecretHash(b"salt", bytes(32), 2, 1, 1)
@@ -68,13 +68,15 @@ def test_what_is_no_hash_is_refused(text: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"N|r is|salt|scrypt"):
         parse_hash(text)
     (tmp_path / "users").write_text(f"{LINE}\nbob:{text}\n")
-    with pytest.raises(ConfigError, match=r"users, line 2: .*; make lines with: bussrv spp-user NAME"):
+    with pytest.raises(ConfigError, match=r"users, line 2: .*; make lines with: bussrv passwd .*users USER"):
         read_users(tmp_path / "users")
 
 
-@each_row("user", ["", "a" * 256, "ü" * 128, " ann", "ann ", "#ann", "a\nb", "a\0b", "a\u2028b", "\ud800"])
+@each_row(
+    "user", ["", "a" * 256, "ü" * 128, " ann", "ann ", "#ann", "a\nb", "a\0b", "a\u2028b", "\ud800", "anonymous", "*"]
+)
 def test_names_that_will_not_do(user: str) -> None:
-    with pytest.raises(ValueError, match="the name of a user"):
+    with pytest.raises(ValueError, match=r"the name of a user|can have the name"):
         check_user(user)
 
 
@@ -114,34 +116,80 @@ def answers(monkeypatch: pytest.MonkeyPatch, *said: str) -> None:
     monkeypatch.setattr("getpass.getpass", lambda prompt: left.pop(0))
 
 
-def test_the_command_makes_a_line_of_the_standard_input(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("s3crët \nmore\n"))
-    assert main(["spp-user", "ann"]) == 0
-    (tmp_path / "users").write_text(capsys.readouterr().out)
-    assert read_users(tmp_path / "users")["ann"].matches("s3crët ".encode())
+def passwd(path: Path, *arguments: str) -> int:
+    return main(["passwd", str(path), *arguments])
+
+
+def test_the_command_adds_replaces_and_deletes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "users"
+
+    def put(user: str, secret: str) -> None:
+        monkeypatch.setattr("sys.stdin", io.StringIO(f"{secret}\nmore\n"))
+        assert passwd(path, user, "--stdin") == 0
+
+    put("ann", "s3crët ")
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.write_text(f"# who may come in\n\n{path.read_text()}")
+    path.chmod(0o640)
+    put("bob", "b")
+    before = path.read_text().splitlines()
+    put("ann", "another")
+    assert path.stat().st_mode & 0o777 == 0o600
+    after = path.read_text().splitlines()
+    assert [one == other for one, other in zip(before, after, strict=True)] == [True, True, False, True]
+    users = read_users(path)
+    assert users["ann"].matches(b"another")
+    assert users["bob"].matches(b"b")
+    assert passwd(path, "ann", "--delete") == 0
+    assert path.read_text().splitlines() == [*before[:2], before[3]]
+    assert passwd(path, "ann", "--delete") == 1
+    assert [each.name for each in tmp_path.iterdir()] == ["users"]
+
+
+def test_the_command_follows_a_symbolic_link(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "users").symlink_to("etc/users")
+    answers(monkeypatch, "same", "same")
+    assert passwd(tmp_path / "users", "ann") == 0
+    assert (tmp_path / "users").is_symlink()
+    assert read_users(tmp_path / "etc" / "users").keys() == {"ann"}
 
 
 def test_the_command_asks_twice_at_a_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    path = tmp_path / "users"
     answers(monkeypatch, "same", "same")
-    assert main(["spp-user", "ann"]) == 0
-    assert capsys.readouterr().out.startswith("ann:scrypt$32768$8$3$")
+    assert passwd(path, "ann") == 0
+    assert path.read_text().startswith("ann:scrypt$32768$8$3$")
     answers(monkeypatch, "one", "other")
-    assert main(["spp-user", "ann"]) == 1
-    assert capsys.readouterr() == ("", "bussrv spp-user: that was not the same secret\n")
+    assert passwd(path, "ann") == 1
+    assert capsys.readouterr() == ("", "bussrv passwd: the two secrets differ\n")
+    monkeypatch.setattr("sys.stdin", io.StringIO("x\n"))
+    assert passwd(path, "ann") == 1
+    assert "use --stdin" in capsys.readouterr().err
+    assert read_users(path)["ann"].matches(b"same")
 
 
 @pytest.mark.parametrize(("name", "secret"), [("", "x\n"), ("#", "x\n"), ("ann", "\n"), ("ann", ""), ("ann", "a\0\n")])
 def test_the_command_refuses_what_will_not_do(
-    name: str, secret: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, secret: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(secret))
-    assert main(["spp-user", name]) == 1
+    assert passwd(tmp_path / "users", name, "--stdin") == 1
     said = capsys.readouterr()
     assert (said.out, said.err.count("\n")) == ("", 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("name", "fault"), [("users/none", "Not a directory"), ("none/users", "No such file")])
+def test_a_file_that_cannot_be_written(
+    name: str, fault: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "users").touch(0o600)
+    monkeypatch.setattr("sys.stdin", io.StringIO("x\n"))
+    assert passwd(tmp_path / name, "ann", "--stdin") == 1
+    assert f"cannot write the users in {tmp_path / name}: {fault}" in capsys.readouterr().err
 
 
 def test_a_line_has_no_line_end() -> None:

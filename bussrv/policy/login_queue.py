@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable
 from itertools import cycle
 from typing import Generic, TypeVar
 
-from bussrv.formats.tally import Tally
+from bussrv.tally import Tally
 
 Login = TypeVar("Login")
 Address = TypeVar("Address", bound=Hashable)

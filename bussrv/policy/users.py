@@ -1,8 +1,7 @@
-"""The users of SPP: a file of names and hashed secrets, the scheme of the hash, and how both are checked. Pure.
+"""Users: a file of names and hashed secrets, the scheme of the hash, and how both are checked. Without Twisted.
 
 A line is ``user:scrypt$N$r$p$salt$hash``: the cost, the block size and the parallelism of scrypt (RFC 7914) in decimal,
-then salt and hash in base64. ``bussrv spp-user NAME`` makes one. Empty lines, and those that begin with ``#``, are
-skipped.
+then salt and hash in base64. ``bussrv passwd FILE USER`` makes one.
 """
 
 from __future__ import annotations
@@ -18,10 +17,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bussrv.errors import ConfigError
+from bussrv.policy.access import ANONYMOUS
+from bussrv.policy.line_file import read_lines, rewrite, says_something
+
+WHAT = "users"
+"""What the lines are, in errors."""
 
 SCHEME = "scrypt"
 MAX_USER = 255
 """The longest name of a user, in bytes of UTF-8."""
+
+RESERVED = (ANONYMOUS, "*")
+"""Names that policies use for users who did not prove who they are, and for all who did."""
 
 MAX_SECRET = 1024
 """The longest secret, in bytes: those that wait to be checked are held in memory."""
@@ -125,6 +132,8 @@ def check_user(user: str) -> str:
         raise ValueError(f"the name of a user has 1 to {MAX_USER} bytes")
     if not user.isprintable() or user != user.strip() or user.startswith("#"):
         raise ValueError("the name of a user holds no control characters, and begins with neither a space nor a #")
+    if user in RESERVED:
+        raise ValueError(f"no user can have the name {user}: policies mean something else by it")
     return user
 
 
@@ -136,12 +145,14 @@ def user_line(user: str, secret: bytes) -> str:
     return f"{check_user(user)}:{hash_secret(secret)}"
 
 
-def _check_owner(path: Path, status: os.stat_result) -> None:
-    """Check the permissions of the file: its writers decide who may subscribe."""
-    if status.st_uid not in (os.geteuid(), 0):
-        raise ConfigError(f"the users in {path} belong to another user: chown the file to the user of the server")
-    if status.st_mode & 0o022:
-        raise ConfigError(f"the users in {path} may be changed by others: chmod go-w {path}")
+def parse_user(line: str) -> tuple[str, SecretHash]:
+    """The user of a line, and the hash of its secret.
+
+    :raises ValueError: the line makes no sense.
+    """
+    user, _, text = line.rpartition(":")
+    parsed = parse_hash(text.strip())
+    return check_user(user), parsed
 
 
 def read_users(path: Path) -> dict[str, SecretHash]:
@@ -149,24 +160,49 @@ def read_users(path: Path) -> dict[str, SecretHash]:
 
     :raises ConfigError: it cannot be read, others may write it, or a line of it makes no sense.
     """
-    try:
-        with path.open(encoding="utf-8") as file:
-            _check_owner(path, os.fstat(file.fileno()))
-            lines = file.read().splitlines()
-    except OSError as error:
-        raise ConfigError(f"cannot read the users in {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"the users in {path} are not UTF-8") from error
     users: dict[str, SecretHash] = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        user, _, text = line.rpartition(":")
+    for number, line in read_lines(path, WHAT):
         try:
-            parsed = parse_hash(text.strip())
-            if check_user(user) in users:
+            user, parsed = parse_user(line)
+            if user in users:
                 raise ValueError("the user has a line already")
         except ValueError as error:
-            raise ConfigError(f"{path}, line {number}: {error}; make lines with: bussrv spp-user NAME") from error
+            raise ConfigError(f"{path}, line {number}: {error}; make lines with: bussrv passwd {path} USER") from error
         users[user] = parsed
     return users
+
+
+def put_user(path: Path, user: str, secret: bytes) -> None:
+    """Add a user to a file, or replace its secret. The file is made if there is none.
+
+    :raises ConfigError: the file cannot be used.
+    :raises ValueError: ``user`` cannot be the name of one, or ``secret`` a secret.
+    """
+    line = user_line(user, secret)
+
+    def put(lines: list[str]) -> list[str]:
+        places = [number for number, each in enumerate(lines) if _is_of(each, user)]
+        for number in places[:1]:
+            lines[number] = line
+        return lines if places else [*lines, line]
+
+    rewrite(path, WHAT, put)
+
+
+def delete_user(path: Path, user: str) -> bool:
+    """Delete a user from a file. :returns: whether it was there.
+
+    :raises ConfigError: the file cannot be used.
+    """
+    found: list[str] = []
+
+    def without(lines: list[str]) -> list[str]:
+        found.extend(line for line in lines if _is_of(line, user))
+        return [line for line in lines if not _is_of(line, user)]
+
+    rewrite(path, WHAT, without)
+    return bool(found)
+
+
+def _is_of(line: str, user: str) -> bool:
+    return says_something(line) and line.rpartition(":")[0] == user

@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 
+from bussrv.policy.credentials import Proof
+
 KEPT = 600.0
 """Seconds that a secret is remembered after it was checked."""
 
@@ -22,7 +24,7 @@ class VerifiedSecrets:
 
     def __init__(self, boot_key: bytes) -> None:
         self._boot_key = boot_key
-        self._until: OrderedDict[bytes, float] = OrderedDict()
+        self._proofs: OrderedDict[bytes, tuple[Proof, float]] = OrderedDict()
 
     def key(self, user: str, secret: bytes) -> bytes:
         """The hash of a user and a secret. Nobody can make it, or find them by it, without the key of this boot."""
@@ -30,21 +32,21 @@ class VerifiedSecrets:
         text = len(name).to_bytes(8, "big") + name + secret
         return hashlib.blake2b(text, key=self._boot_key, digest_size=32).digest()
 
-    def add(self, key: bytes, now: float) -> None:
-        """A secret was right."""
-        self._until.pop(key, None)
-        self._until[key] = now + KEPT
-        if len(self._until) > MAX_KEPT:
-            self._until.popitem(last=False)
+    def add(self, key: bytes, proof: Proof, now: float) -> None:
+        """A secret was right, and that was proved by it."""
+        self._proofs.pop(key, None)
+        self._proofs[key] = proof, now + KEPT
+        if len(self._proofs) > MAX_KEPT:
+            self._proofs.popitem(last=False)
 
-    def has(self, key: bytes, now: float) -> bool:
-        """Whether that secret was right a short time ago."""
-        until = self._until.get(key)
-        if until is not None and until <= now:
-            del self._until[key]
-            return False
-        return until is not None
+    def get(self, key: bytes, now: float) -> Proof | None:
+        """The proof, if that secret was right a short time ago."""
+        proof, until = self._proofs.get(key, (None, 0.0))
+        if proof is not None and until <= now:
+            del self._proofs[key]
+            return None
+        return proof
 
     def clear(self) -> None:
         """The users are other ones now."""
-        self._until.clear()
+        self._proofs.clear()

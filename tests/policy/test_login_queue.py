@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from bussrv.formats.login_queue import Check, LoginQueue
+from bussrv.policy.login_queue import Check, LoginQueue
 
 MOST = 8
 ADDRESSES, USERS, SECRETS = "AB", "xy", "12"

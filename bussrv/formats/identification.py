@@ -1,0 +1,124 @@
+"""Who the client of one connection has proved to be, the same in every stream format.
+
+1. A login is checked by :attr:`bussrv.bus.interfaces.IBus.identity`, and journaled whatever its outcome.
+2. The first success fixes the actor of the session. A later login has to be of the same user.
+3. After some failures the connection is closed.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from twisted.internet.defer import CancelledError, Deferred
+
+from bussrv import events as ev
+from bussrv.bus.interfaces import IBus
+from bussrv.errors import Refused
+from bussrv.policy.credentials import Credentials, Denial, Proof
+from bussrv.policy.permissions import NOTHING
+from bussrv.registry.session import Session
+from bussrv.values import excerpt
+
+MAX_FAILURES = 3
+"""How often a client may fail to say who it is before its connection is closed."""
+
+
+class Connection(Protocol):
+    """The connection of a client."""
+
+    bus: IBus
+    session_id: str
+
+    def end(self, reason: str) -> object:
+        """End the session."""
+
+
+class Identification:
+    """The logins of one connection.
+
+    :ivar proof: what the client has proved; ``None``: nothing.
+    """
+
+    proof: Proof | None = None
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._bus = connection.bus
+        self._failures = 0
+        self._checking: Deferred[Proof | Denial] | None = None
+
+    def check_may_join(self) -> None:
+        """Check that the client may do anything at all.
+
+        :raises Refused: ``not-authenticated``, ``not-allowed`` or ``session-closed``.
+        """
+        session = self._session()
+        if self._bus.access.of(session) is not NOTHING:
+            return
+        if session.actor is None:
+            raise Refused("not-authenticated", "this server serves only clients that say who they are, with a secret")
+        raise Refused("not-allowed", "this user may do nothing here")
+
+    def cancel(self) -> None:
+        """The session is closed: nobody waits for a login."""
+        if self._checking is not None:
+            self._checking.cancel()
+
+    async def log_in(self, credentials: Credentials) -> None:
+        """Check what the client said. To be awaited by ``busy_with``.
+
+        :raises Refused: ``bad-credentials``, ``actor-fixed``, or ``session-closed`` if the client is gone.
+        """
+        self._checking = self._bus.identity.log_in(credentials, self._session().peer)
+        try:
+            outcome = await self._checking
+        except CancelledError:
+            outcome = None
+        finally:
+            self._checking = None
+        if isinstance(outcome, Proof):
+            await self.prove(outcome)
+        elif outcome is not None:
+            raise self._failed(outcome, Refused("bad-credentials", "there is no such user, or its secret is another"))
+        else:
+            raise _gone()
+
+    async def prove(self, proof: Proof) -> None:
+        """The client has proved who it is.
+
+        :raises Refused: as :meth:`log_in` does.
+        """
+        session = self._session()
+        if session.actor is None:
+            await self._bus.registry.spending.ready(session)
+            session = self._session()
+        if session.actor is None:
+            about = {**session.about(), "actor": proof.actor}
+            self._bus.registry.note(ev.AuthSucceeded(method=proof.method, **about))
+        elif session.actor != proof.actor:
+            refusal = Refused("actor-fixed", "the session has proved to be another user already")
+            raise self._failed(Denial(proof.method, refusal.reason, proof.actor), refusal)
+        self.proof = proof
+
+    def _failed(self, denial: Denial, refusal: Refused) -> Refused:
+        session = self._session()
+        self._failures += 1
+        claimed = session.claimed if denial.claimed is None else excerpt(denial.claimed)
+        about = {**session.about(), "claimed": claimed}
+        self._bus.registry.note_from_stranger(ev.AuthFailed(reason=denial.reason, method=denial.method, **about))
+        return refusal
+
+    @property
+    def has_failed_too_often(self) -> bool:
+        """Whether the connection is to be closed, after the client was told."""
+        return self._failures >= MAX_FAILURES
+
+    def _session(self) -> Session:
+        session: Session | None = self._bus.registry.state.sessions.get(self._connection.session_id)
+        if session is None:
+            raise _gone()
+        return session
+
+
+def _gone() -> Refused:
+    return Refused("session-closed", "the session is closed")

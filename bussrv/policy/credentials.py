@@ -1,0 +1,66 @@
+"""Credentials, which clients give to prove who they are, and what becomes of them. Pure.
+
+Nothing here shows a secret when it is printed: it might be printed into a log.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+Method = Literal["password", "token", "certificate", "network"]
+"""How a client proves who it is."""
+
+
+class Password(Struct, frozen=True):
+    """The name of a user, and its secret."""
+
+    user: str
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return f"Password(user={self.user!r})"
+
+
+class Token(Struct, frozen=True):
+    """A bearer token: whoever has it is its user."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return "Token()"
+
+
+Credentials = Password | Token
+
+
+class Proof(Struct, frozen=True):
+    """A client has proved who it is.
+
+    :ivar actor: the user that it is.
+    :ivar evidence: what it was checked against, such as the hash of a secret. It is proved no longer when that goes.
+    :ivar expires: when it is proved no longer, UTC microseconds; ``None``: never.
+    :ivar may_be_remembered: whether the same credentials need not be checked again for some minutes.
+    """
+
+    actor: str
+    method: Method
+    evidence: object
+    expires: int | None = None
+    may_be_remembered: bool = True
+
+    def __repr__(self) -> str:
+        return f"Proof(actor={self.actor!r}, method={self.method!r})"
+
+
+class Denial(Struct, frozen=True):
+    """A client has not proved who it is.
+
+    :ivar reason: for the journal. The client is told ``bad-credentials``, whatever it is.
+    :ivar claimed: the user that was tried, if one is known.
+    """
+
+    method: Method
+    reason: str = "bad-credentials"
+    claimed: str | None = None

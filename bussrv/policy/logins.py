@@ -1,0 +1,193 @@
+"""Logins with a secret, of every wire format: checked a few at a time, because a check is slow by design."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from ipaddress import IPv4Network, IPv6Network
+from typing import Any, NamedTuple, TypeVar
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.python.threadpool import ThreadPool
+
+from bussrv.addresses import address_key, is_exempt
+from bussrv.policy.credentials import Password, Proof
+from bussrv.policy.login_delays import OF_ADDRESS, OF_USER_AT_ADDRESS, Failures
+from bussrv.policy.login_queue import Check, LoginQueue
+from bussrv.policy.users import MAX_SECRET, MAX_USER
+from bussrv.policy.verified_secrets import VerifiedSecrets
+
+T = TypeVar("T")
+
+MAX_CHECKING = 2
+"""How many secrets are checked at a time: strangers decide how many there are, and each takes memory and a thread."""
+
+MAX_WAITING = 10_000
+"""How many logins may wait for that. Beyond it the latest of the address with most is refused."""
+
+NICENESS = 10
+"""The priority of the threads that check secrets, where the reactor has 0."""
+
+log = Logger()
+
+_Login = Deferred["Proof | None"]
+
+
+class _Address(NamedTuple):
+    """The origin of a login.
+
+    :ivar key: what addresses are counted by.
+    :ivar is_exempt: whether it has no limits for one address.
+    """
+
+    key: str
+    is_exempt: bool
+
+
+_Check = Check[_Login, _Address]
+
+
+class Logins:
+    """The logins that wait, and those that are being checked.
+
+    :param check: checks a user and a secret. Its Deferred fires with ``None`` if they are wrong, and never fails.
+    :param holds: whether that is still proved.
+    :param reactor: calls later.
+    :ivar trusted: networks without limits for one address.
+    """
+
+    trusted: tuple[IPv4Network | IPv6Network, ...] = ()
+
+    def __init__(
+        self, check: Callable[[Password], Deferred[Proof | None]], holds: Callable[[Proof], bool], reactor: Any
+    ) -> None:
+        self._check = check
+        self._holds = holds
+        self._reactor = reactor
+        self._verified = VerifiedSecrets(os.urandom(32))
+        self._of_address = Failures(OF_ADDRESS)
+        self._of_user = Failures(OF_USER_AT_ADDRESS)
+        self._queue: LoginQueue[_Login, _Address] = LoginQueue(MAX_WAITING, self._address_due, self._user_due)
+        self._checking: dict[bytes, _Check] = {}
+        self._call: Any = None
+
+    def forget(self) -> None:
+        """The users are other ones now: no secret that was right before is remembered."""
+        self._verified.clear()
+
+    def log_in(self, password: Password, peer: str) -> Deferred[Proof | None]:
+        """Check what a client at the address ``peer`` said.
+
+        :returns: never fails; ``None``: it is wrong. To be cancelled when the client is gone.
+        """
+        user, secret = password.user, password.secret
+        if len(secret) > MAX_SECRET or len(user.encode("utf-8", "surrogatepass")) > MAX_USER:
+            return succeed(None)
+        key = self._verified.key(user, secret)
+        address = _Address(address_key(peer), is_exempt(peer, self.trusted))
+        known = self._verified.get(key, self._reactor.seconds())
+        if known is not None:
+            return succeed(known)
+        login: _Login = Deferred(partial(self._cancel, address))
+        if key in self._checking:
+            self._checking[key].logins[login] = address
+            return login
+        displaced = self._queue.put(login, address, key, user, secret)
+        if displaced is not None:
+            displaced.callback(None)
+        # All that waits is delayed, if a call waits: only what came just now may be ready.
+        if self._call is None or self._queue.due(address, user) < self._call.getTime():
+            self._begin()
+        return login
+
+    def _cancel(self, address: _Address, login: _Login) -> None:
+        """The client is gone: a check that nobody else waits for is not made."""
+        self._queue.leave(login, address)
+        if not self._queue:
+            self._stop_waiting()
+
+    def _address_due(self, address: _Address) -> float:
+        return 0.0 if address.is_exempt else self._of_address.due(address)
+
+    def _user_due(self, address: _Address, user: str) -> float:
+        return self._of_user.due((address, user))
+
+    def _begin(self) -> None:
+        """Begin as many checks as may be under way."""
+        while len(self._checking) < MAX_CHECKING:
+            check = self._queue.take(self._reactor.seconds())
+            if check is None:
+                break
+            self._checking[check.key] = check
+            checked = self._check(Password(check.user, check.secret))
+            checked.addErrback(partial(_failed, check))
+            checked.addCallback(self._checked, check)
+        self._wait()
+
+    def _wait(self) -> None:
+        """Begin again when a delay is over."""
+        self._stop_waiting()
+        due = self._queue.next_due() if len(self._checking) < MAX_CHECKING else None
+        if due is not None:
+            self._call = self._reactor.callLater(max(0.0, due - self._reactor.seconds()), self._due_now)
+
+    def _stop_waiting(self) -> None:
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+
+    def _due_now(self) -> None:
+        self._call = None
+        self._begin()
+
+    def _checked(self, proof: Proof | None, check: _Check) -> None:
+        del self._checking[check.key]
+        now = self._reactor.seconds()
+        # Meanwhile the users may have become other ones.
+        accepted = proof if proof is not None and self._holds(proof) else None
+        if accepted is not None and accepted.may_be_remembered:
+            self._verified.add(check.key, accepted, now)
+        for address in check.addresses():
+            if accepted is not None:
+                self._of_user.forget((address, check.user))
+            else:
+                self._of_user.failed((address, check.user), now)
+                self._of_address.failed(address, now)
+        for login in tuple(check.logins):
+            if not login.called:
+                login.callback(accepted)
+        self._begin()
+
+
+def _failed(check: _Check, failure: Failure) -> None:
+    peers = sorted(each.key for each in check.addresses())
+    log.failure("checking a secret of {peers} failed", failure, peers=peers)
+
+
+def _patiently(function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function so that the reactor's thread comes first wherever both want a processor."""
+    # On Linux threads have priorities of their own, and 0 is the calling one.
+    if sys.platform == "linux" and os.getpriority(os.PRIO_PROCESS, 0) < NICENESS:
+        os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
+    return function(*arguments)
+
+
+class Threads:
+    """The threads that check secrets. The first one begins when it is needed."""
+
+    def __init__(self, reactor: Any) -> None:
+        self._reactor = reactor
+        self._pool: ThreadPool | None = None
+
+    def __call__(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+        """Call a function off the reactor's thread."""
+        if self._pool is None:
+            self._pool = ThreadPool(0, MAX_CHECKING, "bussrv-secrets")
+            self._pool.start()
+            self._reactor.addSystemEventTrigger("during", "shutdown", self._pool.stop)
+        return deferToThreadPool(self._reactor, self._pool, _patiently, function, *arguments)

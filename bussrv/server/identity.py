@@ -1,0 +1,108 @@
+"""The checkers that ``--auth`` names: made at the start, and again whenever the configuration is read again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from twisted.cred.credentials import IUsernamePassword
+
+from bussrv.bus.interfaces import IBus
+from bussrv.errors import ConfigError
+from bussrv.formats.stream import StreamProtocol
+from bussrv.policy.checkers import Foreign, PasswordChecker, Users
+from bussrv.policy.identity import Identity
+from bussrv.policy.permissions import NOTHING
+from bussrv.server.config import Config
+from bussrv.server.faults import noting
+from bussrv.server.plugins import checker_factories
+from bussrv.slices import by_steps
+
+
+def make_checkers(config: Config, reactor: Any, faults: list[str]) -> list[PasswordChecker]:
+    """The checkers, in their order. Files are read.
+
+    :param faults: gets a sentence for each one that cannot be used.
+    """
+    made: list[PasswordChecker] = []
+    for description in config.auth:
+        with noting(config.place("auth"), faults):
+            made.append(_checker(description, reactor))
+    return made
+
+
+def _checker(description: str, reactor: Any) -> PasswordChecker:
+    """The checker that a description stands for.
+
+    :raises ConfigError: never quotes more of the description than its kind: secrets may follow.
+    """
+    kind, _, argument = description.partition(":")
+    factories = checker_factories()
+    if kind not in factories:
+        raise ConfigError(f"there is no checker {kind!r}; there are {', '.join(sorted(factories))}")
+    try:
+        checker = factories[kind].generateChecker(argument)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"the checker {kind!r} refuses what follows its name: {type(error).__name__}") from None
+    if isinstance(checker, Users):
+        return checker
+    if IUsernamePassword not in checker.credentialInterfaces:
+        raise ConfigError(f"the checker {kind!r} takes no user with a secret, so no client can use it")
+    return Foreign(description, checker, reactor)
+
+
+class Checkers:
+    """The checkers of a server that runs.
+
+    :param identity: is given them.
+    """
+
+    def __init__(self, identity: Identity, bus: IBus, reactor: Any) -> None:
+        self._identity = identity
+        self._bus = bus
+        self._reactor = reactor
+
+    def prepare(self, config: Config) -> Callable[[], None]:
+        """Make all checkers again. Nothing changes yet.
+
+        :returns: puts them into effect, and ends the sessions of users who are gone; cannot fail.
+        :raises ConfigError: has a sentence for each checker that cannot be used.
+        """
+        faults: list[str] = []
+        made = make_checkers(config, self._reactor, faults)
+        if faults:
+            raise ConfigError(*faults)
+
+        def use() -> None:
+            asked = self._bus.access.asks
+            self._identity.use(made, self._bus.settings.trusted_network)
+            self._bus.access.asks = bool(config.auth)
+            self._end(self._withdrawn())
+            if config.auth and not asked:
+                self._end(self._not_authenticated())
+
+        return use
+
+    def _end(self, sessions: Iterator[tuple[StreamProtocol, str]]) -> None:
+        steps = (connection.end(reason) for connection, reason in sessions)
+        self._bus.slices.do(by_steps(steps, self._reactor.seconds))
+
+    def _connections(self) -> Iterator[StreamProtocol]:
+        everyone: Iterable[Any] = [each for protocols in self._bus.streams.connections for each in protocols]
+        return (each for each in everyone if not each.has_ended)
+
+    def _withdrawn(self) -> Iterator[tuple[StreamProtocol, str]]:
+        """The sessions of users who are gone, or proved who they are by something that is gone."""
+        for each in self._connections():
+            proof = each.identification.proof
+            if proof is not None and not self._identity.holds(proof):
+                yield each, "user-withdrawn"
+
+    def _not_authenticated(self) -> Iterator[tuple[StreamProtocol, str]]:
+        """The sessions that may do nothing any more, because clients have to prove who they are from now on."""
+        sessions = self._bus.registry.state.sessions
+        for each in self._connections():
+            if self._bus.access.of(sessions.get(each.session_id)) is NOTHING:
+                yield each, "not-authenticated"

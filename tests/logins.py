@@ -1,0 +1,64 @@
+"""Servers in memory that ask who clients are."""
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred, succeed
+from zope.interface import implementer
+
+from bussrv.policy.checkers import Users
+from bussrv.policy.credentials import Credentials, Denial, Password, Proof
+from bussrv.policy.identity import Identity
+from bussrv.policy.interfaces import IIdentity
+from bussrv.policy.users import SecretHash
+from tests.formats.network import Network
+
+USERS = {"ann": SecretHash(b"salt", bytes(32), 2, 1, 1).made_of(b"s3cret")}
+
+
+def at_once(function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+    """Takes the place of threads."""
+    return succeed(function(*arguments))
+
+
+@implementer(IIdentity)
+class Held:
+    """Answers when the test says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Credentials, str]] = []
+        self.answers: list[Deferred[Proof | Denial]] = []
+
+    def log_in(self, credentials: Credentials, peer: str) -> Deferred[Proof | Denial]:
+        self.asked.append((credentials, peer))
+        self.answers.append(Deferred())
+        return self.answers[-1]
+
+    def answer(self, number: int, *, right: bool) -> None:
+        credentials, _ = self.asked[number]
+        assert isinstance(credentials, Password)
+        user = credentials.user
+        self.answers[number].callback(Proof(user, "password", None) if right else Denial("password", claimed=user))
+
+    def holds(self, proof: Proof) -> bool:
+        return True
+
+
+def identity_of(users: dict[str, SecretHash], reactor: Any) -> Identity:
+    """Checks secrets at once."""
+    identity = Identity(reactor, at_once)
+    identity.use([Users(users)])
+    return identity
+
+
+def asking(users: dict[str, SecretHash] = USERS, **settings: Any) -> Network:
+    """A server in memory that asks who clients are; by default it has one user."""
+    network = Network(**settings)
+    ask(network, identity_of(users, network.reactor))
+    return network
+
+
+def ask(network: Network, identity: IIdentity) -> None:
+    """From now on a server asks who clients are."""
+    network.bus.identity = identity
+    network.bus.access.asks = True

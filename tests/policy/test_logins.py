@@ -1,0 +1,221 @@
+"""Logins of all formats: how many are checked at a time, in which order, and what is remembered."""
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_twisted
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred, fail
+from twisted.internet.task import Clock
+from twisted.logger import LogLevel, globalLogPublisher
+from zope.interface.verify import verifyObject
+
+from bussrv.policy.checkers import Users, users_of
+from bussrv.policy.credentials import Password, Proof
+from bussrv.policy.identity import Identity
+from bussrv.policy.interfaces import IIdentity
+from bussrv.policy.login_delays import OF_ADDRESS, OF_USER_AT_ADDRESS
+from bussrv.policy.logins import MAX_CHECKING
+from bussrv.policy.users import MAX_SECRET, MAX_USER, SecretHash
+from bussrv.policy.verified_secrets import KEPT
+from tests.logins import USERS, Held, identity_of
+from tests.tables import each_row
+
+
+@each_row("identity", [Held(), Identity(Clock())], ids=lambda each: type(each).__name__)
+def test_identities_are_ones(identity: IIdentity) -> None:
+    assert verifyObject(IIdentity, identity)
+
+
+class Threads:
+    """Threads that end when the test says so."""
+
+    def __init__(self) -> None:
+        self.running: list[Deferred[bool]] = []
+
+    def __call__(self, matches: Callable[[bytes], bool], secret: bytes) -> Deferred[bool]:
+        result = matches(secret)
+        done: Deferred[bool] = Deferred()
+        self.running.append(done)
+        return done.addCallback(lambda _: result)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def threads() -> Threads:
+    return Threads()
+
+
+@pytest.fixture
+def users(threads: Threads, clock: Clock) -> Identity:
+    return using({**USERS, "bob": USERS["ann"]}, threads, clock)
+
+
+def using(users: dict[str, SecretHash], in_thread: Callable[..., Deferred[Any]], clock: Clock) -> Identity:
+    identity = Identity(clock, in_thread)
+    identity.use([Users(users)])
+    return identity
+
+
+def log_in(identity: Identity, user: str, secret: bytes, peer: str) -> Deferred[bool]:
+    """Whether a login is accepted."""
+    return identity.log_in(Password(user, secret), peer).addCallback(lambda outcome: isinstance(outcome, Proof))
+
+
+def answers(logins: Sequence[Deferred[bool]]) -> list[bool | None]:
+    """What each login was answered so far; ``None``: nothing."""
+    return [getattr(login, "result", None) for login in logins]
+
+
+def finish(threads: Threads, number: int) -> None:
+    """Let checks end, one after the other."""
+    for _ in range(number):
+        threads.running.pop(0).callback(True)
+
+
+def test_few_secrets_are_checked_at_a_time_and_the_same_ones_once(users: Identity, threads: Threads) -> None:
+    logins = [log_in(users, "ann", b"%d" % (number % 3), f"10.0.0.{number}:1") for number in range(30)]
+    assert (len(threads.running), set(answers(logins))) == (MAX_CHECKING, {None})
+    finish(threads, 3)
+    assert (threads.running, set(answers(logins))) == ([], {False})
+
+
+@pytest.mark.parametrize("host", ["10.0.0.1", "10.0.0.2", "127.0.0.1"])
+def test_three_hundred_guesses_do_not_keep_the_right_secret_out(
+    users: Identity, threads: Threads, clock: Clock, host: str
+) -> None:
+    guesses = [log_in(users, "ann", b"%d" % number, f"10.0.0.1:{number + 1}") for number in range(300)]
+    right = [log_in(users, "ann", b"s3cret", f"{host}:{port}") for port in range(1000)]
+    checks = 0
+    while answers(right) != [True] * 1000:
+        checks += 1
+        finish(threads, 1)
+        clock.advance(0.25)
+    assert checks <= 10
+    assert answers(guesses).count(None) > 280
+
+
+def test_a_secret_that_was_right_is_remembered_for_a_while(users: Identity, threads: Threads, clock: Clock) -> None:
+    log_in(users, "ann", b"s3cret", "10.0.0.1:1")
+    finish(threads, 1)
+    again = log_in(users, "ann", b"s3cret", "10.0.0.9:1")
+    assert (answers([again]), threads.running) == ([True], [])
+    others = [log_in(users, "bob", b"s3cret", "10.0.0.9:1"), log_in(users, "ann", b"s3cre", "10.0.0.9:1")]
+    assert (answers(others), len(threads.running)) == ([None, None], 2)
+    finish(threads, 2)
+    clock.advance(KEPT)
+    assert answers([log_in(users, "ann", b"s3cret", "10.0.0.1:1")]) == [None]
+
+
+@pytest.mark.parametrize("while_checking", [True, False])
+def test_other_users_are_known_at_once(users: Identity, threads: Threads, while_checking: bool) -> None:
+    login = log_in(users, "ann", b"s3cret", "10.0.0.1:1")
+    if not while_checking:
+        finish(threads, 1)
+    users.use([Users({"ann": USERS["ann"].made_of(b"other")})])
+    if while_checking:
+        finish(threads, 1)
+    assert answers([login]) == [not while_checking]
+    again = log_in(users, "ann", b"s3cret", "10.0.0.1:1")
+    finish(threads, 1)
+    assert answers([again]) == [False]
+
+
+def test_failures_delay_only_the_address_that_failed(users: Identity, threads: Threads, clock: Clock) -> None:
+    for number in range(40):
+        log_in(users, "ann", b"%d" % number, "10.0.0.1:1")
+        clock.advance(1)
+        finish(threads, 1)
+    delayed = log_in(users, "ann", b"s3cret", "10.0.0.1:1")
+    of_address = log_in(users, "bob", b"s3cret", "10.0.0.1:1")
+    assert threads.running == []
+    elsewhere = log_in(users, "ann", b"x", "10.0.0.2:1")
+    assert len(threads.running) == 1
+    clock.advance(OF_ADDRESS.most)
+    finish(threads, 2)
+    assert answers([delayed, of_address, elsewhere]) == [None, True, False]
+    clock.advance(OF_USER_AT_ADDRESS.most)
+    finish(threads, 1)
+    assert answers([delayed]) == [True]
+    assert clock.getDelayedCalls() == []
+
+
+def test_this_machine_is_delayed_only_for_the_user(users: Identity, threads: Threads, clock: Clock) -> None:
+    for number in range(40):
+        log_in(users, "ann", b"%d" % number, "127.0.0.1:1")
+        clock.advance(1)
+        finish(threads, 1)
+    log_in(users, "bob", b"s3cret", "127.0.0.1:1")
+    log_in(users, "ann", b"s3cret", "127.0.0.1:1")
+    assert len(threads.running) == 1
+
+
+def test_a_client_that_leaves_is_not_checked(users: Identity, threads: Threads, clock: Clock) -> None:
+    logins = [log_in(users, "ann", b"%d" % number, "10.0.0.1:1") for number in range(5)]
+    for login in logins:
+        login.addErrback(lambda failure: None)
+        login.cancel()
+    finish(threads, 2)
+    assert (threads.running, clock.getDelayedCalls()) == ([], [])
+
+
+def test_how_many_wait_is_bounded(monkeypatch: pytest.MonkeyPatch, threads: Threads) -> None:
+    monkeypatch.setattr("bussrv.policy.logins.MAX_WAITING", 2)
+    users = using(USERS, threads, Clock())
+    logins = [log_in(users, "ann", b"%d" % number, "10.0.0.1:1") for number in range(4)]
+    logins.append(log_in(users, "ann", b"x", "10.0.0.2:1"))
+    logins.append(log_in(users, "ann", b"y", "10.0.0.2:1"))
+    assert answers(logins) == [None, None, None, False, None, False]
+
+
+@pytest.mark.parametrize(("user", "secret"), [("ann", b"x" * (MAX_SECRET + 1)), ("\u00e4" * MAX_USER, b"x")])
+def test_what_nobody_can_have_is_not_kept_in_memory(
+    users: Identity, threads: Threads, user: str, secret: bytes
+) -> None:
+    assert (answers([log_in(users, user, secret, "10.0.0.1:1")]), threads.running) == ([False], [])
+
+
+@pytest_twisted.ensureDeferred
+async def test_secrets_are_checked_in_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+    matches = SecretHash.matches
+
+    def recorded(known: SecretHash, secret: bytes) -> bool:
+        threads.append(threading.current_thread())
+        return matches(known, secret)
+
+    monkeypatch.setattr(SecretHash, "matches", recorded)
+    (tmp_path / "users").write_text(f"ann:{USERS['ann']}\n")
+    identity = Identity(reactor)
+    identity.use([users_of(str(tmp_path / "users"))])
+    assert await log_in(identity, "ann", b"s3cret", "10.0.0.1:1")
+    assert not await log_in(identity, "ann", b"guess", "10.0.0.1:1")
+    assert threading.main_thread() not in threads
+
+
+def test_somebody_unknown_takes_as_long_as_somebody_known() -> None:
+    threads = Threads()
+    log_in(using(USERS, threads, Clock()), "nobody", b"x", "10.0.0.1:1")
+    assert len(threads.running) == 1
+
+
+def test_with_an_empty_list_nobody_may_watch() -> None:
+    assert answers([log_in(identity_of({}, Clock()), "ann", b"", "10.0.0.1:1")]) == [False]
+
+
+def test_a_check_that_fails_is_logged_and_refuses() -> None:
+    logged: list[Any] = []
+    results: list[bool] = []
+    globalLogPublisher.addObserver(logged.append)
+    users = using(USERS, lambda *_: fail(MemoryError("no room")), Clock())
+    log_in(users, "ann", b"s3cret", "10.0.0.1:1").addCallback(results.append)
+    globalLogPublisher.removeObserver(logged.append)
+    assert results == [False]
+    assert [event["log_level"] for event in logged] == [LogLevel.critical]
