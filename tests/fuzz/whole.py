@@ -40,6 +40,9 @@ MOST_CLIENTS = 12
 MOST_CPU = 0.1 if "atheris" not in sys.modules else 1.0
 """Seconds. Code that tells which of it was executed takes several times as long."""
 
+CHUNK = 1 << 14
+"""The most bytes that arrive at once. What comes of them for the observer is less than may wait for it."""
+
 ECHO = "application/x-observer"
 FORMATS = ("objects", "objects", "business", "spp", "link")
 PEERS: tuple[IAddress, ...] = (
@@ -64,8 +67,8 @@ LIMITS: dict[str, Any] = {
     "max_payload": 20_000,
     "max_nesting": 10,
     "max_packet": 5000,
-    "max_outbound": 60_000,
-    "max_outbound_total": 150_000,
+    "max_outbound": 200_000,
+    "max_outbound_total": 400_000,
     "max_inbound_total": 60_000,
     "max_last_values": 20_000,
     "max_last_value": 4000,
@@ -180,7 +183,7 @@ class Observer:
     def _say(self, fields: dict[str, Any], payload: bytes = b"") -> None:
         self.member.pending += encode(fields, payload)
         while self.member.may_arrive:
-            self.member.arrive(1 << 16)
+            self.member.arrive(CHUNK)
             self._whole.end_turn()
 
     def look(self) -> None:
@@ -261,7 +264,7 @@ class Whole:
     def _say(self, draw: Draw) -> None:
         client = self._hold_back(draw)
         if client is not None:
-            self._deliver(client, 1 << 16)
+            self._deliver(client, CHUNK)
 
     def _arrive(self, draw: Draw) -> None:
         """Some bytes of what was said arrive."""
@@ -272,6 +275,7 @@ class Whole:
     def _deliver(self, client: Stranger, size: int) -> None:
         if client.may_arrive:
             self._timed(client.arrive, size)
+            self._observer.member.take()
 
     def _datagram(self, draw: Draw) -> None:
         source = draw.one(SOURCES)
@@ -280,7 +284,7 @@ class Whole:
 
     def _turn(self, draw: Draw) -> None:
         for client in self._clients:
-            self._deliver(client, 1 << 16)
+            self._deliver(client, CHUNK)
         self.end_turn()
 
     def _read(self, draw: Draw) -> None:
