@@ -75,18 +75,21 @@ def parse_host(address: str) -> IPv4Address | IPv6Address | None:
     return host.ipv4_mapped or host if isinstance(host, IPv6Address) else host
 
 
-@lru_cache(_KEPT)
 def address_key(address: str) -> str:
     """The key that a client is counted by: its IPv4 address, the /64 network of its IPv6 address, or ``unix``.
 
     Anything else, such as a pseudonym, is its own key without its port.
     """
-    host = parse_host(address)
-    if isinstance(host, IPv6Address) and not host.is_loopback:
-        return f"{IPv6Address(int(host) & ~_HOST_BITS)}/{IPV6_PREFIX}"
-    if host is not None:
-        return str(host)
-    return UNIX if _is_unix(address) else host_of(address)
+    return UNIX if _is_unix(address) else _key_of(host_of(address))
+
+
+@lru_cache(_KEPT)
+def _key_of(host: str) -> str:
+    """Remembered by host: nearly every connection has a port of its own."""
+    parsed = parse_host(host.removeprefix("[").removesuffix("]"))
+    if isinstance(parsed, IPv6Address) and not parsed.is_loopback:
+        return f"{IPv6Address(int(parsed) & ~_HOST_BITS)}/{IPV6_PREFIX}"
+    return host if parsed is None else str(parsed)
 
 
 def is_local(address: str) -> bool:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from twisted.internet.address import IPv4Address, UNIXAddress
 from twisted.internet.address import IPv6Address as TwistedIPv6
 
-from bussrv.addresses import address_key, format_address, is_exempt, is_local, parse_host, peer_text
+from bussrv.addresses import _key_of, address_key, format_address, is_exempt, is_local, parse_host, peer_text
 from tests.tables import each_row
 
 PORTS = st.integers(0, 0xFFFF)
@@ -70,3 +70,11 @@ def test_trusted_networks_are_exempt() -> None:
 )
 def test_addresses_as_text(address: object, text: str) -> None:
     assert peer_text(address) == text
+
+
+def test_connections_of_one_host_are_remembered_together() -> None:
+    """Or each connection would leave something behind, for its port."""
+    address_key("192.0.2.77")
+    before = _key_of.cache_info().currsize
+    assert {address_key(f"192.0.2.77:{port}") for port in range(100)} == {"192.0.2.77"}
+    assert _key_of.cache_info().currsize == before
