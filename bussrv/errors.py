@@ -73,6 +73,7 @@ REASONS: dict[str, str] = {
     "bad-certificate": "the client has no TLS certificate, or one that is not accepted",
     "not-allowed": "no rule of the policy allows that to the user of the session",
     "permission-withdrawn": "the policy was read again, and does not allow that to the user of the session any more",
+    "permission-changed": "the policy was read again, and allows a linked server to tell more, so it has to link again",
     # Ends of sessions. A session that sent malformed input ends with the code of that error.
     "client-closed": "the client closed the connection",
     "connection-lost": "the connection broke",

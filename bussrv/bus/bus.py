@@ -87,6 +87,8 @@ class Bus:
         self._sources = Sources(registry, self.access, server_id)
         self._hosted: dict[str, tuple[str, Callable[[], bytes]]] = {}
         self._reports: dict[str, Callable[[], object]] = {}
+        self._judge = Judge(registry, self.access, self.counters)
+        deny = self._judge.deny
         self.links = Links(
             registry,
             settings,
@@ -96,6 +98,7 @@ class Bus:
             self._receivers.link,
             self.counters,
             self.access,
+            deny,
             self.slices,
             reactor,
         )
@@ -105,21 +108,14 @@ class Bus:
         self._router = Router(registry, self._receivers, recipients, self.links, requests, self.counters)
         publisher = Publisher(self._receivers, self._fanout, self._last_values, self._to_subscribers)
         longest = wire.max_relayed(settings.max_metadata)
-        self._judge = Judge(registry, self.access, self.counters)
         self._batches = Batches(self._receivers, self._fanout, self.links, publisher, self._judge, new_id, longest)
         self._seen = seen = Seen(settings.max_seen)
         self._relay = Relay(
-            self.links, self._batches, seen, self.counters, self._deliver_relayed, server_id, longest, new_id
+            self.links, self._batches, seen, self.counters, self._deliver_relayed, deny, server_id, longest, new_id
         )
+        changed = self.permissions_changed
         follower = Follower(
-            registry,
-            self.access,
-            self._receivers,
-            self._sources,
-            self._last_values,
-            self._router,
-            self._relay,
-            self.permissions_changed,
+            registry, self.access, self._receivers, self._sources, self._last_values, self._router, self._relay, changed
         )
         self.streams = Streams(settings, reactor)
         self.reloadables: list[IReloadable] = [CopiedLimits(self._copy_limits)]
@@ -131,9 +127,8 @@ class Bus:
         registry.observe(self._admission)
         registry.observe(follower)
         registry.observe(self.links)
-        self._withdrawal = Withdrawal(
-            registry, self.access, self._receivers.link, self.permissions_changed, self.slices, reactor.seconds
-        )
+        reach = self._receivers.link
+        self._withdrawal = Withdrawal(registry, self.access, reach, changed, self.slices, reactor.seconds)
         registry.observe(self._withdrawal)
 
     def _copy_limits(self) -> None:

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from bussrv.bus.delivery import Group
 from bussrv.bus.paths import RemoteSession
+from bussrv.policy.permissions import Action
 
 
 class Link(Struct, eq=False):
@@ -20,6 +21,7 @@ class Link(Struct, eq=False):
     :ivar tells_all: whether the other server advertises every session that it can reach, and remembers the
         objects that it forwarded. One that does not is a route-only server: only ``route`` says which servers have an
         object.
+    :ivar denied: the actions and targets that the other server was not allowed: what it may not tell of.
     :ivar advertised: the sessions as they were advertised to the other server, by routing id.
     """
 
@@ -31,4 +33,5 @@ class Link(Struct, eq=False):
     notify: str
     tells_all: bool = False
     advertised: dict[str, RemoteSession] = {}
+    denied: set[tuple[Action, str]] = set()
     is_full: bool = False

@@ -20,6 +20,7 @@ from bussrv.bus.interfaces import ILinks, ISessionLink
 from bussrv.bus.jobs import Jobs
 from bussrv.bus.link import Link
 from bussrv.bus.link_admission import LinkAdmission
+from bussrv.bus.link_rights import Deny, LinkRights
 from bussrv.bus.marks import Flood, Given, directed, flood
 from bussrv.bus.outgoing import Delivery
 from bussrv.bus.paths import MAX_HOPS, Paths, RemoteSession
@@ -50,6 +51,7 @@ class Links:
 
     :param reach: finds the link to a session's client.
     :param access: what each link may do.
+    :param deny: called with what a link may not do.
     :param slices: do long advertising and forgetting.
     :param reactor: retries if the journal could not be written.
     """
@@ -64,6 +66,7 @@ class Links:
         reach: Callable[[str], ISessionLink | None],
         counters: Counter[str],
         access: Access,
+        deny: Deny,
         slices: Slices,
         reactor: Any,
     ) -> None:
@@ -83,6 +86,7 @@ class Links:
         self._admission = LinkAdmission(registry, settings, server_id, self._paths, self._remote)
         self._complaints = Throttle(LOG_RATE, LINKS_LOG_BURST, reactor.seconds)
         self._jobs = Jobs(slices, self._complaints)
+        self._rights = LinkRights(self._paths, deny, self._changed, self._jobs)
         self._advertisements = Advertisements(
             registry, settings, server_id, new_id, fanout, self._paths, self._links, self._jobs
         )
@@ -136,6 +140,9 @@ class Links:
             link.group = Group(group.encoding, group.interest, group.vocabulary, permissions)
             link.group.links = group.links
             self._fanout.epoch += 1
+            way = self._reach(session_id)
+            if way is not None:
+                self._rights.rights_changed(link, way)
 
     def _note(self, link: Link, what: str) -> None:
         """Log that a link came or went, unless the same server does so too often."""
@@ -214,6 +221,8 @@ class Links:
         routing_id = subject(fields, route, link.server_id)
         if routing_id in (self._server_id, link.server_id):
             return
+        if not self._rights.may_tell(link, routing_id):
+            return
         ended_session = ended(fields)
         if ended_session is not None:
             if self._paths.finish(routing_id, ended_session):
@@ -221,7 +230,8 @@ class Links:
             return
         before = self._paths.heard(session_id, routing_id)
         path = path_of(fields, route, routing_id, link.server_id)
-        remote = learn(before, fields, routing_id, path, self._settings.max_routing_ids)
+        told = learn(before, fields, routing_id, path, self._settings.max_routing_ids)
+        remote = None if told is None else self._rights.narrowed(link, before, told)
         if remote is None or is_unusable or len(remote.path) > MAX_HOPS or self._paths.has_ended(remote):
             changed = self._paths.forget(session_id, routing_id)
         else:

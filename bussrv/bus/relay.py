@@ -13,9 +13,10 @@ from operator import length_hint
 from msgspec import UNSET
 
 from bussrv.bus.batches import MOST_GROUPS_ASKED, MOST_NEW_PLANS, Batches
+from bussrv.bus.link_rights import Deny
 from bussrv.bus.links import Links
 from bussrv.bus.recipients import Origin
-from bussrv.bus.route_cache import RouteCache, RouteFacts
+from bussrv.bus.route_cache import NOT_ALLOWED, RouteCache, RouteFacts
 from bussrv.bus.seen import Seen
 from bussrv.errors import Refused
 from bussrv.wire.forwarded import with_route
@@ -29,6 +30,7 @@ class Relay:
     """Forwards objects of linked servers. Objects with the same route are forwarded as one batch where possible.
 
     :param deliver: forwards a single object.
+    :param deny: called with what a link may not do.
     :param server_id: the routing id of this server.
     :param max_metadata: the most bytes of metadata that are forwarded.
     :param new_id: makes an object id; see :func:`bussrv.wire.forwarded.with_route`.
@@ -41,6 +43,7 @@ class Relay:
         seen: Seen,
         counters: Counter[str],
         deliver: Deliver,
+        deny: Deny,
         server_id: str,
         max_metadata: int,
         new_id: Callable[[], str],
@@ -51,6 +54,7 @@ class Relay:
         self._seen = seen
         self._counters = counters
         self._deliver = deliver
+        self._deny = deny
         self._max_metadata = max_metadata
         self._new_id = new_id
         self._caches: dict[str, RouteCache] = {}
@@ -85,7 +89,10 @@ class Relay:
         :param facts: those of its route.
         """
         self._counters["link-objects"] += 1
-        if facts.refusal is not None:
+        if facts.refusal == NOT_ALLOWED:
+            origin = facts.source.origin
+            self._deny(origin.asker, origin.permissions, "tell", facts.route[0])
+        elif facts.refusal is not None:
             self._counters[facts.refusal] += 1
         elif obj.head.id not in (None, UNSET) and not self._seen.add(facts.origin_key, obj.head.id):
             self._counters["link-duplicate"] += 1

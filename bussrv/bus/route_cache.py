@@ -33,6 +33,8 @@ MAX_ROUTE = 256
 MAX_REMEMBERED_ROUTE = 1024
 """The most bytes of a route that is remembered. Another server determines its length."""
 
+NOT_ALLOWED = "not-allowed"
+
 _decode_route = msgspec.json.Decoder(list[str]).decode
 
 
@@ -131,7 +133,7 @@ class RouteCache:
             route=passed,
             is_from_neighbour=len(passed) == 1,
             is_unusable=is_too_long or self._server_id in route,
-            refusal=self._refusal(route, [*hops, *self._not_servers(unclear)], is_too_long),
+            refusal=self._refusal(route, [*hops, *self._not_servers(unclear)], is_too_long) or self._denial(passed[0]),
             origin_key=origin_of(forwarded[:2]),
             source=Source(origin, written, len(ending)),
             ending=ending,
@@ -145,6 +147,11 @@ class RouteCache:
         if self._server_id in route:
             return "link-loop"
         return "link-too-far" if is_too_long or len(hops) > MAX_HOPS else None
+
+    def _denial(self, sender: str) -> str | None:
+        """A neighbour forwards what it sends itself, and what sessions send that it may tell of."""
+        may_tell = sender == self._neighbour_id or self._permissions.may("tell", sender)
+        return None if may_tell else NOT_ALLOWED
 
 
 def _split(route: list[str], neighbour_id: str) -> tuple[list[str], list[str]]:

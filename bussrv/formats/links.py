@@ -27,6 +27,7 @@ from bussrv.bus.advertisement_fields import ADVERTISEMENTS
 from bussrv.errors import Refused
 from bussrv.formats.framed import FramedProtocol, Identify
 from bussrv.registry.throttle import Throttle
+from bussrv.values import quoted
 from bussrv.wire.objects import BusObject
 
 log = Logger()
@@ -114,7 +115,10 @@ class ServerLink:
     def _may_link(self, server_id: str, peer: str) -> None:
         if server_id == self._bus.server_id:
             raise Refused("link-to-itself", f"both servers of the link have the routing id {server_id}")
-        if not self._dialed and not is_in(peer, self._bus.settings.link_allow):
+        if not self._bus.may(self._protocol.session_id, "link", server_id):
+            raise Refused("link-not-allowed", f"the policy does not allow you to link as {quoted(server_id)}")
+        is_judged = self._dialed or self._bus.access.policy is not None
+        if not is_judged and not is_in(peer, self._bus.settings.link_allow):
             raise Refused("link-not-allowed", f"servers may not link from {host_of(peer)}; --link-allow lets them")
 
     def route_batch(self, batch: Iterator[BusObject]) -> BusObject | None:
