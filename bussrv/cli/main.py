@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bussrv.cli import alive, audit, check, journal, passwd, policy, timeline
+from bussrv.cli import alive, audit, check, init, journal, passwd, policy, timeline
 from bussrv.version import VERSION
 
 INTERRUPTED = 130
@@ -32,6 +32,7 @@ COMMANDS: dict[str, Command] = {
     "alive": Command(alive.SUMMARY, alive.DESCRIPTION, alive.add_arguments, alive.run),
     "audit": Command(audit.SUMMARY, audit.DESCRIPTION, audit.add_arguments, audit.run),
     "check": Command(check.SUMMARY, check.DESCRIPTION, check.add_arguments, check.run),
+    "init": Command(init.SUMMARY, init.DESCRIPTION, init.add_arguments, init.run),
     "journal": Command(journal.SUMMARY, journal.DESCRIPTION, journal.add_arguments, journal.run),
     "passwd": Command(passwd.SUMMARY, passwd.DESCRIPTION, passwd.add_arguments, passwd.run),
     "policy": Command(policy.SUMMARY, policy.DESCRIPTION, policy.add_arguments, policy.run),

@@ -34,7 +34,9 @@ def commands(block: str) -> list[tuple[str, str]]:
 
 
 def starts() -> list[str]:
-    found = [command for page in HOW_TO for block in blocks(page, "console") for command, _ in commands(block)]
+    # The page on exposure has a test that does start its server.
+    pages = [page for page in HOW_TO if not page.endswith("expose.md")]
+    found = [command for page in pages for block in blocks(page, "console") for command, _ in commands(block)]
     units = [line for page in HOW_TO for block in blocks(page, "ini") for line in block.splitlines()]
     found += [line.removeprefix("ExecStart=/opt/bussrv/bin/") for line in units if line.startswith("ExecStart=")]
     return [command for command in found if command.startswith("twistd ")]

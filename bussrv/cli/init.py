@@ -1,0 +1,126 @@
+"""``bussrv init``: makes the files of a server that other machines may reach."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import os
+import shlex
+import shutil
+import socket
+import sys
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+SUMMARY = "make the files of a server that other machines may reach"
+
+DESCRIPTION = """
+Make a directory with everything that a server needs before other machines may reach it: a configuration with TLS and
+logins, users with random secrets, a policy, an authority with a certificate of this server, a key for the journal, and
+a unit of systemd. Nothing is written over. The secrets are printed once, and stored nowhere. Exit status: 0 done, 1 it
+could not be done, and nothing was made.
+"""
+
+LOCAL = ("localhost", "127.0.0.1", "::1")
+USERS = ("ann", "ben")
+SYSTEM_USER = "bussrv"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("directory", metavar="DIR", help="the directory to make; it may exist already")
+    parser.add_argument(
+        "--name",
+        action="append",
+        default=[],
+        help="a host name or an IP address by which clients reach the server, for its certificate; may be repeated. "
+        "It is also made for the name of this host, and for localhost",
+    )
+    parser.add_argument(
+        "--user", action="append", default=[], help=f"a user; may be repeated (default: {' and '.join(USERS)})"
+    )
+    parser.add_argument("--interface", default="", help="the IP address to listen on (default: every one of IPv4)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do it, and return the exit status."""
+    from bussrv.errors import ConfigError
+    from bussrv.starter.directory import Wanted, make
+
+    directory = Path(arguments.directory).resolve()
+    is_root = os.geteuid() == 0
+    wanted = Wanted(
+        names=_names(arguments.name),
+        users=list(dict.fromkeys(arguments.user)) or list(USERS),
+        interface=arguments.interface,
+        programs=_programs(),
+        system_user=_system_user(is_root),
+    )
+    try:
+        issued = make(directory, wanted, datetime.now(timezone.utc))
+    except ConfigError as error:
+        print(f"bussrv init: {error}", file=sys.stderr)
+        return 1
+    print("\n".join(_report(directory, wanted.names, issued, is_root)))
+    return 0
+
+
+def _names(given: list[str]) -> list[str]:
+    """The names in the certificate. The first one names the server."""
+    from bussrv.starter.certificates import check_name
+
+    try:
+        own = [check_name(socket.gethostname())]
+    except ValueError:
+        own = []
+    return list(dict.fromkeys([*given, *own, *LOCAL]))
+
+
+def _programs() -> Path:
+    """The directory of twistd: that of this program, or else wherever the shell finds it."""
+    own = Path(sys.executable).parent
+    return Path(shutil.which("twistd", path=f"{own}{os.pathsep}{os.environ.get('PATH', '')}") or own / "twistd").parent
+
+
+def _system_user(is_root: bool) -> str:
+    if is_root:
+        return SYSTEM_USER
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A user without a name, as in a container.
+        return str(os.geteuid())
+
+
+def _report(directory: Path, names: Sequence[str], issued: dict[str, str], is_root: bool) -> list[str]:
+    """What was made, and the next commands."""
+    from bussrv.starter import texts
+
+    here = shlex.quote(str(directory))
+    wide = max(map(len, issued))
+    install = [f"cp {here}/{texts.UNIT} /etc/systemd/system/", "systemctl enable --now bussrv"]
+    if is_root:
+        install = [f"useradd --system --no-create-home {SYSTEM_USER}", f"chown -R {SYSTEM_USER}: {here}", *install]
+    return [
+        f"Made in {directory}:",
+        f"  {texts.CONFIGURATION:14} the configuration: Object System and SPP, over TLS",
+        f"  {texts.USERS:14} the users, each with a hash of its secret",
+        f"  {texts.POLICY:14} what the users may do",
+        f"  {texts.AUTHORITY:14} the certificate of the authority: copy it to every client",
+        f"  {texts.AUTHORITY_KEY:14} its private key. The server does not need it: keep it on another machine",
+        f"  {texts.SERVER:14} the certificate of the server, for {', '.join(names)}",
+        f"  {texts.SERVER_KEY:14} its private key",
+        f"  {texts.JOURNAL_KEY:14} the private key that seals of the journal are signed with: keep a copy elsewhere",
+        f"  {texts.UNIT:14} the unit of systemd",
+        "",
+        "The users and their secrets, which are stored nowhere else:",
+        *(f"  {user:{wide}} {secret}" for user, secret in issued.items()),
+        "",
+        "Check the configuration, and start the server:",
+        f"  bussrv check {here}/{texts.CONFIGURATION}",
+        f"  twistd -n bussrv --config {here}/{texts.CONFIGURATION}",
+        "",
+        "Or run it under systemd, as root:",
+        *(f"  {each}" for each in install),
+    ]

@@ -1,0 +1,117 @@
+"""The directory of a server that starts: all of its files are made, or none is, and no file is ever written over."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from ipaddress import ip_address
+from pathlib import Path
+
+from msgspec import Struct
+
+from bussrv.errors import ConfigError, JournalError
+from bussrv.journal.keys import generate, public_path
+from bussrv.policy.users import user_line
+from bussrv.starter import texts
+from bussrv.starter.certificates import make_certificates
+
+PUBLIC = 0o644
+PRIVATE = 0o600
+
+SECRET_BYTES = 16
+"""The random bytes of a secret of a user."""
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What a server is to start with.
+
+    :ivar names: the host names and addresses that its certificate is for.
+    :ivar users: the names of its users; at least one.
+    :ivar interface: the address that it listens on; empty: every one of IPv4.
+    :ivar programs: the directory of ``twistd``.
+    :ivar system_user: the user of the system that it runs as.
+    """
+
+    names: Sequence[str]
+    users: Sequence[str]
+    interface: str
+    programs: Path
+    system_user: str
+
+
+def make(directory: Path, wanted: Wanted, now: datetime) -> dict[str, str]:
+    """Make the files of a server, and its directory if there is none.
+
+    :param directory: absolute.
+    :returns: the secret of each user. They are stored nowhere.
+    :raises ConfigError: they cannot be made; then nothing was made.
+    """
+    if not str(directory).isprintable():
+        raise ConfigError(f"{str(directory)!r} has characters that cannot be printed: choose another directory")
+    issued = {user: secrets.token_hex(SECRET_BYTES) for user in wanted.users}
+    try:
+        files = _files(directory, wanted, issued, now)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    names = [*(name for name, _, _ in files), texts.JOURNAL_KEY, public_path(Path(texts.JOURNAL_KEY)).name]
+    there = [name for name in (*names, texts.JOURNAL) if os.path.lexists(directory / name)]
+    if there:
+        raise ConfigError(
+            f"{directory} has {', '.join(there)} already; nothing is written over: choose a new directory"
+        )
+    made: list[Path] = []
+    try:
+        if not directory.exists():
+            directory.mkdir(0o755)
+            made.append(directory)
+        for name, text, mode in files:
+            _write(directory / name, text, mode, made)
+        generate(directory / texts.JOURNAL_KEY)
+    except (OSError, JournalError) as error:
+        _remove(made)
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"cannot make the files in {directory}: {why}") from error
+    return issued
+
+
+def _files(directory: Path, wanted: Wanted, issued: dict[str, str], now: datetime) -> list[tuple[str, bytes, int]]:
+    """The name, the text and the mode of each file, except the key of the journal.
+
+    :raises ValueError: something of them makes no sense.
+    """
+    certificates = make_certificates(wanted.names, now)
+    if wanted.interface:
+        ip_address(wanted.interface)
+    users = "".join(f"{user_line(user, secret.encode())}\n" for user, secret in issued.items())
+    unit = texts.unit(directory, wanted.programs, wanted.system_user)
+    return [
+        (texts.AUTHORITY, certificates.authority, PUBLIC),
+        (texts.AUTHORITY_KEY, certificates.authority_key, PRIVATE),
+        (texts.SERVER, certificates.server, PUBLIC),
+        (texts.SERVER_KEY, certificates.server_key, PRIVATE),
+        (texts.USERS, users.encode(), PRIVATE),
+        (texts.POLICY, texts.policy(directory, wanted.users).encode(), PUBLIC),
+        (texts.UNIT, unit.encode(), PUBLIC),
+        (texts.CONFIGURATION, texts.configuration(directory, wanted.interface).encode(), PUBLIC),
+    ]
+
+
+def _write(path: Path, text: bytes, mode: int, made: list[Path]) -> None:
+    """Make a file. A secret is never readable by others, not even for a moment."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE)
+    made.append(path)
+    with os.fdopen(descriptor, "wb") as stream:
+        os.fchmod(descriptor, mode)
+        stream.write(text)
+        stream.flush()
+        os.fsync(descriptor)
+
+
+def _remove(made: Iterable[Path]) -> None:
+    for path in reversed(list(made)):
+        if path.is_dir():
+            path.rmdir()
+        else:
+            path.unlink(missing_ok=True)

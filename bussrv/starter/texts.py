@@ -1,0 +1,153 @@
+"""The texts of the files that a server starts with. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from string import Template
+
+from bussrv.server.option_texts import toml_value
+
+CONFIGURATION = "bussrv.toml"
+POLICY = "policy.toml"
+USERS = "users"
+AUTHORITY = "ca.pem"
+AUTHORITY_KEY = "ca.key"
+SERVER = "server.pem"
+SERVER_KEY = "server.key"
+JOURNAL = "journal"
+JOURNAL_KEY = "journal.key"
+UNIT = "bussrv.service"
+
+PORTS = {"objects": 7890, "spp": 3002}
+"""The ports of the wire formats that are on."""
+
+_CONFIGURATION = Template("""\
+# The configuration of a server: TLS, a login for everybody, and a policy. Made by bussrv init.
+# `twistd bussrv --sample-config` prints all options. Check this file after each change: bussrv check $here
+
+# Clients of Object System and SPP connect over TLS and log in.
+objects = $objects
+spp = $spp
+
+# Inbus has neither TLS nor logins, and Business Object is for older clients. To switch Business Object on, use an
+# endpoint like those above.
+business = "off"
+inbus = "off"
+
+# The users, and what they may do. Add a user: bussrv passwd $users_file NAME. A reload (SIGHUP) reads both
+# files again.
+auth = [$auth]
+policy = $policy
+
+# Every change is journaled, and the journal is sealed with this key. Keep a copy of the key on another machine.
+journal = $journal
+journal-key = $journal_key
+""")
+
+_POLICY = Template("""\
+# What users may do. The rules apply in the order of this file, and the first pattern that fits decides. What no rule
+# allows is denied. Ask for a decision and its reason: bussrv policy test --policy $here --user $user publish tv
+
+[groups]
+people = [$users]
+
+# People may do everything, except see in bus/registry who else is connected: "*" does not match names like bus/clock.
+[[rule]]
+groups = ["people"]
+provide = ["*"]
+publish = ["*"]
+watch = ["*", "bus/clock", "bus/statistics"]
+request = ["*", "bus/clock", "bus/statistics"]
+send = ["*"]
+observe = ["*"]
+address = ["*"]
+""")
+
+_UNIT = Template("""\
+[Unit]
+Description=bussrv message bus
+After=network.target
+
+[Service]
+Type=notify
+User=$user
+ExecStart=$twistd -n --pidfile= --logfile=- bussrv --config $configuration --journal /var/lib/bussrv/journal
+ExecReload=/bin/kill -HUP $$MAINPID
+WatchdogSec=30
+Restart=on-failure
+LimitNOFILE=65536
+StateDirectory=bussrv
+StateDirectoryMode=0700
+ProtectSystem=strict
+ProtectHome=$home
+PrivateTmp=yes
+PrivateDevices=yes
+NoNewPrivileges=yes
+CapabilityBoundingSet=
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
+RestrictNamespaces=yes
+LockPersonality=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+
+[Install]
+WantedBy=multi-user.target
+""")
+
+_HOMES = ("/home", "/root", "/run/user")
+
+
+def configuration(directory: Path, interface: str) -> str:
+    """The configuration file.
+
+    :param directory: where all files are; absolute.
+    :param interface: the address to listen on; empty: every one of IPv4.
+    """
+    listens = f":interface={_escaped(interface)}" if interface else ""
+    files = f"privateKey={_escaped(str(directory / SERVER_KEY))}:certKey={_escaped(str(directory / SERVER))}"
+    endpoints = {name: toml_value(f"ssl:{port}{listens}:{files}") for name, port in PORTS.items()}
+    return _CONFIGURATION.substitute(
+        endpoints,
+        here=directory / CONFIGURATION,
+        auth=toml_value(f"users:{directory / USERS}"),
+        users_file=directory / USERS,
+        policy=toml_value(str(directory / POLICY)),
+        journal=toml_value(str(directory / JOURNAL)),
+        journal_key=toml_value(str(directory / JOURNAL_KEY)),
+    )
+
+
+def policy(directory: Path, users: Iterable[str]) -> str:
+    """The policy file: every user may do everything, except see who is connected."""
+    users = list(users)
+    names = ", ".join(map(toml_value, users))
+    return _POLICY.substitute(here=directory / POLICY, user=users[0], users=names)
+
+
+def unit(directory: Path, programs: Path, user: str) -> str:
+    """The unit of systemd.
+
+    :param programs: the directory of ``twistd``.
+    :param user: the user of the system that the server runs as.
+    """
+    twistd, file = programs / "twistd", directory / CONFIGURATION
+    is_at_home = any(str(each).startswith(_HOMES) for each in (twistd, file))
+    return _UNIT.substitute(
+        user=user,
+        twistd=_unit_word(str(twistd)),
+        configuration=_unit_word(str(file)),
+        home="read-only" if is_at_home else "yes",
+    )
+
+
+def _escaped(text: str) -> str:
+    """A part of an endpoint description."""
+    return re.sub(r"([\\:=])", r"\\\1", text)
+
+
+def _unit_word(text: str) -> str:
+    """A word of a command in a unit. Source: systemd.service(5), Command lines."""
+    text = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return text if re.fullmatch(r"[\w./%$@+,=:-]+", text) else f'"{text}"'

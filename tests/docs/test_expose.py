@@ -1,0 +1,103 @@
+"""The page on letting other machines in: its commands and its script, as written but for the ports."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from bussrv import events as ev
+from bussrv.journal.reading import read_journal
+from bussrv.testing.server import PATIENCE
+from tests.docs.commands import says
+from tests.docs.pages import blocks
+from tests.docs.test_how_to import ENVIRONMENT, commands, run
+
+pytestmark = pytest.mark.processes
+
+PAGE = "docs/how-to/expose.md"
+((INIT, MADE),), ((CHECK, CHECKED), (START, _)), RENEW = map(commands, blocks(PAGE, "console"))
+
+
+class Started:
+    """A server that was started by a command of the page.
+
+    :ivar ports: where each wire format listens.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self.ports: dict[str, str] = {}
+        self.said = ""
+        self._process = subprocess.Popen(
+            shlex.split(START), cwd=place, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.said += line
+            listening = re.search(r"(\w+) on ssl 0\.0\.0\.0:(\d+)$", line)
+            if listening:
+                self.ports[listening[1]] = listening[2]
+            if "bussrv is ready" in line:
+                return
+        pytest.fail(self.said)
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self.said += self._process.communicate(timeout=PATIENCE)[0]
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> tuple[Path, str]:
+    """The place of the files, and what was said."""
+    said = run(INIT, tmp_path)
+    file = tmp_path / "hall" / "bussrv.toml"
+    file.write_text(re.sub(r"ssl:\d+", "ssl:0", file.read_text()))
+    return tmp_path, said
+
+
+def test_two_users_talk_within_a_minute(made: tuple[Path, str]) -> None:
+    place, said = made
+    assert says(said, MADE), said
+    assert says(run(CHECK, place), CHECKED)
+    secrets = dict(re.findall(r"^  (ann|ben) (\w+)$", said, re.MULTILINE))
+    (script,) = blocks(PAGE, "python")
+    for secret in secrets.values():
+        script = script.replace('"…"', f'"{secret}"', 1)
+    server = Started(place)
+    try:
+        script = script.replace("7890", server.ports["objects"])
+        ran = subprocess.run(
+            [sys.executable, "-c", script], cwd=place, env=ENVIRONMENT, capture_output=True, text=True, timeout=60,
+            check=False,
+        )  # fmt: skip
+    finally:
+        server.stop()
+    assert (ran.stdout, ran.stderr) == ("door\nb'open, please'\nb'open'\n", ""), server.said
+    records = list(read_journal(place / "hall" / "journal"))
+    assert {each.event.actor for each in records if isinstance(each.event, ev.AuthSucceeded)} == {"ann", "ben"}
+    assert not any(isinstance(each.event, ev.AccessDenied) for each in records)
+    written = server.said.encode() + b"".join(each.read_bytes() for each in place.rglob("*") if each.is_file())
+    assert not any(secret.encode() in written for secret in secrets.values())
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl")
+def test_another_certificate(made: tuple[Path, str]) -> None:
+    place, _ = made
+
+    def certificate() -> x509.Certificate:
+        return x509.load_pem_x509_certificate((place / "hall" / "server.pem").read_bytes())
+
+    before = certificate()
+    for command, _ in RENEW:
+        run(command, place)
+    after = certificate()
+    assert before.serial_number != after.serial_number
+    names = x509.SubjectAlternativeName
+    assert before.extensions.get_extension_for_class(names) == after.extensions.get_extension_for_class(names)
+    assert says(run(CHECK, place), CHECKED)
