@@ -15,7 +15,9 @@ from bussrv.bus.delivery import Fanout
 from bussrv.bus.jobs import Jobs
 from bussrv.bus.link import Link
 from bussrv.bus.paths import MAX_HOPS, Paths, RemoteSession
+from bussrv.policy.permissions import EVERYTHING, Permissions
 from bussrv.registry.registry import Registry
+from bussrv.registry.session import SERVER_ROLE
 from bussrv.settings import Settings
 from bussrv.values import RESERVED_PREFIX, ModeInterest
 from bussrv.wire import objects as wire
@@ -90,7 +92,8 @@ class Advertisements:
     def _as_seen_over(self, link: Link, routing_id: str) -> RemoteSession | None:
         """A session as the server at the other end can reach it through this one.
 
-        ``None`` if it cannot: the session is not known here, that server is on the path to it, or the path is too long.
+        ``None`` if it cannot: the session is not known here, the server may not know of it, that server is on the path
+        to it, or the path is too long.
         """
         remote = self._own_session(routing_id)
         if remote is None:
@@ -98,7 +101,8 @@ class Advertisements:
             if best is None or self._paths.link_to(routing_id) == link.session_id:
                 return None
             remote = replace(best, path=(*best.path, self._server_id))
-        return None if link.server_id in remote.path or len(remote.path) >= MAX_HOPS else remote
+        is_reached = link.server_id not in remote.path and len(remote.path) < MAX_HOPS
+        return visible(remote, link.group.permissions) if is_reached else None
 
     def _own_session(self, routing_id: str) -> RemoteSession | None:
         """A session of this server; ``None`` if it is not advertised: no member, and no provider of a service."""
@@ -134,3 +138,19 @@ class Advertisements:
             return
         frames = [wire.encode({**fields, "id": self._new_id()}) for fields in events]
         self._fanout.send_one(link.group, link.session_id, frames)
+
+
+def visible(remote: RemoteSession, permissions: Permissions) -> RemoteSession | None:
+    """The part of a session that a linked server with these permissions may know of; ``None``: nothing.
+
+    Servers are always told of each other: they need that to forward every object once.
+    """
+    if permissions is EVERYTHING or remote.role == SERVER_ROLE:
+        return remote
+    seen = replace(
+        remote,
+        is_member=remote.is_member and permissions.sees_session(remote.routing_id),
+        routing_ids=tuple(each for each in remote.routing_ids if permissions.sees_session(each)),
+        services=frozenset(name for name in remote.services if permissions.sees_service(name)),
+    )
+    return seen if seen.is_member or seen.services else None

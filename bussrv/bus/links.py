@@ -143,6 +143,7 @@ class Links:
             way = self._reach(session_id)
             if way is not None:
                 self._rights.rights_changed(link, way)
+            self._advertisements.begin(link)
 
     def _note(self, link: Link, what: str) -> None:
         """Log that a link came or went, unless the same server does so too often."""

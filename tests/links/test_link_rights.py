@@ -10,7 +10,7 @@ import pytest
 from bussrv import events as ev
 from bussrv.bus.link_rights import MOST_REMEMBERED
 from bussrv.policy.file import parse_policy
-from tests.formats.network import Network
+from tests.formats.network import Member, Network
 from tests.links.test_handshake import ask, dial, homes, leave, notify, provide, say
 from tests.tables import each_row
 
@@ -220,3 +220,50 @@ def test_whatever_the_policy_says_a_link_never_takes_the_routing_id_of_a_session
     assert ann.connection.is_open
     assert homes(network) == {}
     assert network.registry.state.owner("ann") == ann.connection.protocol.session_id
+
+
+SEEN = """
+[[rule]]
+networks = ["127.0.0.1"]
+link = ["cellar"]
+address = ["ann"]
+watch = ["tv"]
+
+[[rule]]
+networks = ["10.0.0.0/8"]
+provide = ["*"]
+"""
+
+
+def told(server: Member) -> list[tuple[str, ...]]:
+    """What a linked server is told of sessions: members with their further ids, and who provides what."""
+    said: list[tuple[str, ...]] = []
+    for head in server.heads():
+        kind = head["event"].partition("/")[2]
+        if kind == "subscribe/notification":
+            said.append((kind, head["routing-id"], *head["routing-ids"]))
+        elif kind == "disconnect":
+            said.append((kind, head["routing-id"]))
+        elif kind in ("register", "unregister"):
+            said.append((kind, head["route"][0], head.get("name", "")))
+    return said
+
+
+def test_a_linked_server_is_told_only_of_what_it_may_see() -> None:
+    network = judged(SEEN)
+    for routing_id in ("ann", "ben"):
+        member = network.member(**{"routing-id": routing_id, "routing-ids": ["door"]})
+        for name in ("tv", "bank"):
+            member.send({"event": "services/register", "name": name})
+    cellar = Member(network.connect("objects", "127.0.0.1"))
+    cellar.send({"event": "routing/subscribe", "role": "server", "routing-id": "cellar", "subscriptions": ["*"]})
+    # A provider of a service that it may watch is known by its routing id.
+    assert told(cellar) == [("subscribe/notification", "ann"), ("register", "ann", "tv"), ("register", "ben", "tv")]
+    reload(network, SEEN.replace('["ann"]', '["ben", "door"]').replace('watch = ["tv"]', 'watch = ["bank"]'))
+    assert told(cellar) == [
+        ("disconnect", "ann"),
+        ("register", "ann", "bank"),
+        ("subscribe/notification", "ben", "door"),
+        ("unregister", "ben", "tv"),
+        ("register", "ben", "bank"),
+    ]
