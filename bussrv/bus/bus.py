@@ -18,7 +18,7 @@ from bussrv.bus.directory import Directory
 from bussrv.bus.failures import FailedEncodings
 from bussrv.bus.following import Follower
 from bussrv.bus.interest import Kind, kind_of, kind_of_content
-from bussrv.bus.interfaces import IBus, IReloadable, ISessionLink
+from bussrv.bus.interfaces import IBus, IReloadable, ISessionLink, Shown
 from bussrv.bus.judge import Judge
 from bussrv.bus.last_values import LastValues
 from bussrv.bus.limits import CopiedLimits
@@ -39,7 +39,7 @@ from bussrv.clock import Clock
 from bussrv.errors import OverLimit, Refused
 from bussrv.policy.access import Access
 from bussrv.policy.identity import Identity
-from bussrv.policy.permissions import Action
+from bussrv.policy.permissions import Action, Permissions
 from bussrv.registry.registry import Registry
 from bussrv.registry.session import Session
 from bussrv.settings import Settings
@@ -321,6 +321,10 @@ class Bus:
         """The names of all services, sorted; see :class:`IBus`."""
         return self._directory.names
 
+    def visible_names(self, permissions: Permissions) -> Iterator[list[str] | None]:
+        """The names that a session with these permissions may know, in steps; see :class:`IBus`."""
+        return self._directory.visible(permissions)
+
     def hosted_type(self, service: object) -> str | None:
         """The content type of a service of the server itself; ``None`` for every other name."""
         return self._hosted[service][0] if isinstance(service, str) and service in self._hosted else None
@@ -351,12 +355,20 @@ class Bus:
 
     # The server's own words.
 
-    def announce(self, fields: dict[str, Any], vocabulary: str | None, about: str) -> None:
+    def announce(self, event: str, fields: Shown, vocabulary: str | None, about: str) -> None:
         """Give an event of the server itself to the members of one vocabulary, save the session that it is about."""
-        metadata = wire.encode_metadata({**fields, "id": self._new_id(), "route": [self.server_id]})
-        delivery = Delivery(metadata, b"")
-        for group in self._receivers.wanting(Kind(event=fields["event"])):
-            if group.vocabulary == vocabulary:
+        common = {"id": self._new_id(), "route": [self.server_id]}
+        made: dict[Permissions, Delivery | None] = {}
+        for group in self._receivers.wanting(Kind(event=event)):
+            if group.vocabulary != vocabulary:
+                continue
+            permissions = group.permissions
+            if permissions not in made:
+                shown = fields(permissions)
+                metadata = None if shown is None else wire.encode_metadata({"event": event, **shown, **common})
+                made[permissions] = None if metadata is None else Delivery(metadata, b"")
+            delivery = made[permissions]
+            if delivery is not None:
                 self._fanout.add_for_others(group, delivery, about)
         self._turns.wait()
 

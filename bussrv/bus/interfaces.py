@@ -16,13 +16,17 @@ if TYPE_CHECKING:
     from bussrv.bus.streams import Streams
     from bussrv.policy.access import Access
     from bussrv.policy.interfaces import IIdentity
-    from bussrv.policy.permissions import Action
+    from bussrv.policy.permissions import Action, Permissions
     from bussrv.registry.interfaces import IRegistry
     from bussrv.registry.session import Session
     from bussrv.settings import Settings
     from bussrv.slices import Slices
     from bussrv.values import Interest, Publication, Traffic
     from bussrv.wire.objects import BusObject
+
+
+Shown = Callable[["Permissions"], "dict[str, Any] | None"]
+"""Metadata as sessions with some permissions see it; ``None``: they do not see it."""
 
 
 class IEncoding(Interface):
@@ -161,6 +165,12 @@ class IHosting(Interface):
     def service_names() -> list[str]:
         """The names of all services, sorted. A change makes a new list, so the old one may be kept."""
 
+    def visible_names(permissions: Permissions) -> Iterator[list[str] | None]:
+        """The names of the services that a session with these permissions may know, sorted.
+
+        :returns: steps, because the others have to be sorted out. All of them except the last are ``None``.
+        """
+
     def hosted_type(service: object) -> str | None:
         """The content type of a service of the server itself; ``None`` for every other name."""
 
@@ -180,10 +190,10 @@ class IHosting(Interface):
 class ISending(Interface):
     """Sends messages of the server itself to sessions."""
 
-    def announce(fields: dict[str, Any], vocabulary: str | None, about: str) -> None:
+    def announce(event: str, fields: Shown, vocabulary: str | None, about: str) -> None:
         """Send an event of the server itself to the members with one vocabulary, at the end of the reactor turn.
 
-        :param fields: its metadata, a ``dict``.
+        :param fields: its further metadata, as members with some permissions see it; ``None``: they do not get it.
         :param about: the id of the session that the event is about. It does not get the event.
         """
 

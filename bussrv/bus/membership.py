@@ -9,6 +9,7 @@ from zope.interface import implementer
 from bussrv import events as ev
 from bussrv.bus.interfaces import IBus
 from bussrv.journal.record import Stamped
+from bussrv.policy.permissions import Permissions
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.session import ISession
 
@@ -19,6 +20,8 @@ _JOINED = {"objects": "routing/subscribe/notify", "rules": "routing/subscribe/no
 @implementer(IRegistryObserver)
 class MembershipAnnouncer:
     """Announces members of this server and of others to the members of this server, unless ``--announce`` forbids it.
+
+    A member is told only of sessions, and of further routing ids, that it may know of.
 
     Linked servers get advertisements from :mod:`bussrv.bus.links`.
     """
@@ -44,14 +47,23 @@ class MembershipAnnouncer:
         if self._announced.get(session.id) not in (None, session.routing_id):
             self._left(session.id)
         self._announced[session.id] = session.routing_id
-        about: dict[str, Any] = {"routing-id": session.routing_id, "routing-ids": list(session.routing_ids)}
-        if session.role is not None:
-            about["role"] = session.role
-        for vocabulary, event_name in _JOINED.items():
-            self._bus.announce({"event": event_name, **about}, vocabulary, session.id)
+
+        def shown(permissions: Permissions) -> dict[str, Any] | None:
+            if not permissions.sees_session(session.routing_id):
+                return None
+            further = [each for each in session.routing_ids if permissions.sees_session(each)]
+            role = {} if session.role is None else {"role": session.role}
+            return {"routing-id": session.routing_id, "routing-ids": further, **role}
+
+        for vocabulary, event in _JOINED.items():
+            self._bus.announce(event, shown, vocabulary, session.id)
 
     def _left(self, session_id: str) -> None:
         routing_id = self._announced.pop(session_id, None)
         if routing_id is not None:
+
+            def shown(permissions: Permissions) -> dict[str, Any] | None:
+                return {"routing-id": routing_id} if permissions.sees_session(routing_id) else None
+
             for vocabulary in _JOINED:
-                self._bus.announce({"event": "routing/disconnect", "routing-id": routing_id}, vocabulary, session_id)
+                self._bus.announce("routing/disconnect", shown, vocabulary, session_id)

@@ -53,12 +53,17 @@ class BusinessProtocol(FramedProtocol):
         return claims, mode_interest(fields.get("receive"), fields.get(key), self.bus.settings, key)
 
     def list_services(self, obj: BusObject) -> None:
-        """``services/list``: the names of all services, of whatever format."""
+        """``services/list``: the names of all services that the client may know, of whatever format."""
         self.busy_with(self.answer_long(self._names(obj)))
 
     def _names(self, obj: BusObject) -> Iterator[bytes]:
-        names = encode_json(self.bus.service_names())
-        yield self.frame_of(obj, {"event": "services/list/reply", "type": "application/json"}, names)
+        for names in self.bus.visible_names(self.permissions()):
+            if names is None:
+                yield b""
+            else:
+                yield self.frame_of(
+                    obj, {"event": "services/list/reply", "type": "application/json"}, encode_json(names)
+                )
 
     EVENTS = {  # noqa: RUF012
         "client/register": register_client,

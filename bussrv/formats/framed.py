@@ -305,7 +305,11 @@ class FramedProtocol(StreamProtocol):
         if hosted_type is not None and self.permissions().may("request", name):
             self.busy_with(self.answer_long(self._snapshot(obj, name, hosted_type)))
         elif self.pass_on(obj) == 0:
-            self.refuse(obj.head.id, "no-such-service", f"nobody provides the service {quoted(name)}")
+            self.refuse_request(obj, name)
+
+    def refuse_request(self, obj: BusObject, name: Any) -> None:
+        """Nobody takes a request for a service of that name, as far as the client may know."""
+        self.refuse(obj.head.id, "no-such-service", f"nobody provides the service {quoted(name)}")
 
     def _snapshot(self, obj: BusObject, name: str, content_type: str) -> Iterator[bytes]:
         about = {"name": name, "to": self.session().routing_id, "type": content_type}
@@ -322,7 +326,7 @@ class FramedProtocol(StreamProtocol):
 
     def permissions(self) -> Permissions:
         """The permissions of the session, as they are now."""
-        return self.bus.access.of(self.session())
+        return self.bus.access.of(self.bus.registry.state.sessions.get(self.session_id))
 
     def session(self) -> Session:
         """The session as the registry has it."""

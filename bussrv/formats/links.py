@@ -161,7 +161,8 @@ class ServerLink:
         if head.event == "ping":
             self._answer(obj, route, {"event": "pong", "routing-id": self._bus.server_id})
         elif head.event == "routing/neighbors":
-            neighbors = self._bus.links.neighbors()
+            sees = self._protocol.permissions().sees_session
+            neighbors = [each for each in self._bus.links.neighbors() if sees(each)]
             self._answer(obj, route, {"event": "routing/neighbors/reply", "neighbors": neighbors})
         elif head.event == "error":
             self._complain("error", "link to {server}: it says: {said}", obj.fields().get("message"))

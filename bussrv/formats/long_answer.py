@@ -16,7 +16,7 @@ SLICE_BYTES = 64 << 10
 class LongAnswer:
     """Frames that are made while they are sent. A frame is never cut; between two of them others are served.
 
-    :param frames: makes the frames.
+    :param frames: makes the frames; an empty one is not sent, but others may be served.
     :param send: sends some frames, after everything sent before.
     :param address: that of the client; see :class:`bussrv.slices.Slices`.
     :ivar sent: fires when all frames are sent, and fails as ``frames`` does. If the session ends first, it never fires.
@@ -63,7 +63,8 @@ class LongAnswer:
         frames: list[bytes] = []
         size = 0
         for frame in self._frames:
-            frames.append(frame)
+            if frame:
+                frames.append(frame)
             size += len(frame)
             if size >= SLICE_BYTES or self._slices.is_over(until):
                 return frames, True

@@ -33,6 +33,7 @@ from bussrv.formats.framed import FramedProtocol, routing_id, routing_ids, text
 from bussrv.formats.links import SERVED, ServerLink, watch_closely
 from bussrv.formats.listening import StreamListener
 from bussrv.formats.stream_factory import StreamFactory
+from bussrv.policy.permissions import content
 from bussrv.registry.claims import Claims
 from bussrv.values import Interest
 from bussrv.wire.objects import BadObject, BusObject
@@ -119,27 +120,51 @@ class ObjectsProtocol(FramedProtocol):
         name = obj.fields().get("name")
         if name is None:
             self.busy_with(self._discover_all(obj))
-        elif isinstance(name, str) and name in self.bus.registry.state.services:
+        elif isinstance(name, str) and name in self.bus.registry.state.services and self._sees(name):
             self.busy_with(self.answer_long(self._providers(obj, [name])))
-        else:
+        elif self._may_ask():
             self.request(obj)
+        else:
+            self.refuse_request(obj, name)
 
     async def _discover_all(self, obj: BusObject) -> None:
         await self.answer_long(self._providers(obj, self.bus.service_names()))
-        self.pass_on(obj)
+        if self._may_ask():
+            self.pass_on(obj)
+
+    def _may_ask(self) -> bool:
+        """Whether services that did not register may be asked, too: the question goes to all members."""
+        return self.permissions().may("send", content("services/discovery", ""))
 
     def _providers(self, obj: BusObject, names: list[str]) -> Iterator[bytes]:
-        """The replies for the providers of some services, looked up when the reply is made."""
+        """The replies for the providers of some services, looked up when the reply is made.
+
+        Of a service that the client may not know of there is none. Providers that it may not know of are told as one,
+        without their routing ids.
+        """
         state = self.bus.registry.state
         for name in names:
+            if not self._sees(name):
+                yield b""
+                continue
+            hidden = False
             for provider in tuple(state.services.get(name, ())):
                 session = state.sessions.get(provider)
                 if session is None:
+                    continue
+                if not self.permissions().sees_session(session.routing_id):
+                    hidden = True
                     continue
                 about = {"name": name, "routing-id": session.routing_id, "protocol": session.protocol}
                 # Deployed clients take the first of the route for the provider.
                 route = [session.routing_id, session.home or self.bus.server_id]
                 yield self.frame_of(obj, {"event": "services/discovery/reply", **about, "route": route})
+            if hidden:
+                route = [self.bus.server_id]
+                yield self.frame_of(obj, {"event": "services/discovery/reply", "name": name, "route": route})
+
+    def _sees(self, service: str) -> bool:
+        return self.permissions().sees_service(service)
 
     def ping(self, obj: BusObject) -> None:
         """``ping``: answered by the server, unless it is addressed to somebody else."""
@@ -153,7 +178,8 @@ class ObjectsProtocol(FramedProtocol):
         if not self._is_for_server(obj):
             self.pass_on(obj)
             return
-        about = {"to": self.session().routing_id, "neighbors": self.bus.links.neighbors()}
+        visible = [each for each in self.bus.links.neighbors() if self.permissions().sees_session(each)]
+        about = {"to": self.session().routing_id, "neighbors": visible}
         self.answer(obj, {"event": "routing/neighbors/reply", **about})
 
     def _is_for_server(self, obj: BusObject) -> bool:
