@@ -11,6 +11,7 @@ from zope.interface import implementer
 
 from bussrv import events as ev
 from bussrv.bus.admission import Admission
+from bussrv.bus.announcing import Announcing
 from bussrv.bus.batches import Batches
 from bussrv.bus.bridge import as_metadata, as_publication
 from bussrv.bus.delivery import Fanout
@@ -120,6 +121,7 @@ class Bus:
         self.streams = Streams(settings, reactor)
         self.reloadables: list[IReloadable] = [CopiedLimits(self._copy_limits)]
         self._turns = Turns(self._fanout.flush, reactor)
+        self._announcing = Announcing(self._receivers, self._fanout, server_id, new_id)
         self._directory = Directory(registry)
         self._admission = Admission(registry, settings, reactor.seconds)
         registry.spending.enforce(reactor.callLater, self.counters)
@@ -357,19 +359,7 @@ class Bus:
 
     def announce(self, event: str, fields: Shown, vocabulary: str | None, about: str) -> None:
         """Give an event of the server itself to the members of one vocabulary, save the session that it is about."""
-        common = {"id": self._new_id(), "route": [self.server_id]}
-        made: dict[Permissions, Delivery | None] = {}
-        for group in self._receivers.wanting(Kind(event=event)):
-            if group.vocabulary != vocabulary:
-                continue
-            permissions = group.permissions
-            if permissions not in made:
-                shown = fields(permissions)
-                metadata = None if shown is None else wire.encode_metadata({"event": event, **shown, **common})
-                made[permissions] = None if metadata is None else Delivery(metadata, b"")
-            delivery = made[permissions]
-            if delivery is not None:
-                self._fanout.add_for_others(group, delivery, about)
+        self._announcing.announce(event, fields, vocabulary, about)
         self._turns.wait()
 
     def tell(self, session_id: str, fields: dict[str, Any], payload: bytes = b"") -> None:
