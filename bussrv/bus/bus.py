@@ -18,7 +18,7 @@ from bussrv.bus.delivery import Fanout
 from bussrv.bus.directory import Directory
 from bussrv.bus.failures import FailedEncodings
 from bussrv.bus.following import Follower
-from bussrv.bus.interest import Kind, kind_of, kind_of_content
+from bussrv.bus.interest import kind_of, kind_of_content
 from bussrv.bus.interfaces import IBus, IReloadable, ISessionLink, Shown
 from bussrv.bus.judge import Judge
 from bussrv.bus.last_values import LastValues
