@@ -15,6 +15,7 @@ from bussrv.journal.memory import MemoryJournal
 from bussrv.registry.registry import Registry
 from bussrv.server import config, policy
 from bussrv.server.config import Config
+from bussrv.server.exposure import check_endpoints
 from bussrv.server.faults import noting
 from bussrv.server.identity import make_checkers
 from bussrv.server.journal import journal_faults
@@ -56,12 +57,14 @@ def check_places(checked: Config, formats: Iterable[IWireFormat], reactor: Any) 
 def _port_and_link_faults(checked: Config, formats: Iterable[IWireFormat], reactor: Any) -> list[str]:
     """Make the ports and links of a server that is not started: endpoints and certificates are read for that."""
     faults: list[str] = []
+    made: list[str] = []
     bus = _bus(checked, reactor)
     for each in formats:
         if each.name not in checked.endpoints:
             continue
         try:
             listener_of(each, checked, bus, reactor)
+            made.append(each.name)
         except ConfigError as error:
             faults += error.sentences
         except Exception as error:
@@ -69,7 +72,7 @@ def _port_and_link_faults(checked: Config, formats: Iterable[IWireFormat], react
     for description in checked.links:
         with noting(checked.place("link"), faults):
             parse_link(description, bus, reactor)
-    return faults
+    return [*faults, *check_endpoints(checked, made)]
 
 
 def _bus(checked: Config, reactor: Any) -> Bus:

@@ -207,6 +207,13 @@ class ServerOptions:
         "May be repeated.",
         unset="none",
     )
+    insecure: bool = SERVER.option(
+        FLAG,
+        False,
+        "Open ports that other machines can reach although nobody has to prove who they are there. Without it, such a "
+        "port of a TCP format needs `--auth`.",
+        reloadable=False,
+    )
     log_level: LogLevelName = SERVER.option(
         Choice(get_args(LogLevelName)),
         "info",

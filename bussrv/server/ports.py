@@ -10,11 +10,11 @@ from typing import Any
 from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
-from bussrv.addresses import is_local, parse_host
 from bussrv.bus.interfaces import IBus
 from bussrv.errors import ConfigError
 from bussrv.interfaces import IListener, IWireFormat
 from bussrv.server.config import Config
+from bussrv.server.exposure import check_opened
 
 SOON = 30
 """Days that a certificate is valid when it is time to think of the next one."""
@@ -53,6 +53,7 @@ def open_ports(listeners: Mapping[str, IListener], config: Config, opened: dict[
         raise ConfigError(*faults)
     if not opened:
         raise ConfigError("no wire format can be served")
+    check_opened(config, opened)
 
 
 @contextmanager
@@ -105,19 +106,3 @@ def warn_of_expiry(certificates: Mapping[str, Callable[[], int | None]]) -> None
         days = days_left()
         if days is not None and days < SOON:
             log.warn("WARNING: {name}: a certificate expires in {days} days", name=name, days=days)
-
-
-def warn_of_exposed(listeners: dict[str, IListener]) -> None:
-    """Say which wire formats can be reached from other machines."""
-    for name, listener in listeners.items():
-        address = listener.address.rpartition(" ")[2]
-        host = parse_host(address)
-        if host is None or is_local(address):
-            continue
-        log.warn(
-            "WARNING: {name} listens on {where}: other machines can reach it. A bare port means this machine only: "
-            "--{name} {port}",
-            name=name,
-            where="every interface" if host.is_unspecified else str(host),
-            port=address.rpartition(":")[2],
-        )

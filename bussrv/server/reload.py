@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 from twisted.logger import Logger
 
 from bussrv import events as ev
@@ -25,6 +26,7 @@ from bussrv.journal.record import format_time
 from bussrv.server.check import check_places
 from bussrv.server.config import Config
 from bussrv.server.descriptors import Fitting, fitting
+from bussrv.server.exposure import check_endpoints
 from bussrv.server.faults import prepare_one
 from bussrv.server.links import DialedLinks
 from bussrv.server.logtext import Threshold, one_line
@@ -80,6 +82,7 @@ class Reload:
         reactor: Any,
     ) -> None:
         self._values = dict(config.values)
+        self._endpoints = config.endpoints
         self._read = read
         self._formats = list(formats)
         self._bus = bus
@@ -115,6 +118,8 @@ class Reload:
         prepares += [partial(each, config) for each in self._parts]
         for prepare in prepares:
             prepare_one(prepare, uses, faults)
+        # The ports are those that are open, whatever the file says now.
+        faults += check_endpoints(replace(config, endpoints=self._endpoints), self._endpoints)
         if restart:
             faults += check_places(config, self._formats, self._reactor)
         if faults:

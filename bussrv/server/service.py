@@ -25,6 +25,7 @@ from bussrv.registry.registry import Registry
 from bussrv.server.collector import tune_collector
 from bussrv.server.config import Config
 from bussrv.server.descriptors import fitting
+from bussrv.server.exposure import check_endpoints, warn_of_exposed
 from bussrv.server.faults import prepare_one
 from bussrv.server.identity import Checkers
 from bussrv.server.journal import JournalPlace, NoJournal
@@ -33,7 +34,7 @@ from bussrv.server.logtext import Threshold, escape_log, one_line
 from bussrv.server.monotonic import run_on_monotonic_clock
 from bussrv.server.options import BusOptions, Options, StartError
 from bussrv.server.policy import PolicyInEffect
-from bussrv.server.ports import make_listeners, open_ports, warn_of_expiry, warn_of_exposed
+from bussrv.server.ports import make_listeners, open_ports, warn_of_expiry
 from bussrv.server.reload import Reload
 from bussrv.server.signals import obey_signals
 from bussrv.server.supervisor import Supervisor
@@ -161,6 +162,7 @@ class BusService(Service):
         parts = (partial(each, self._config) for each in (self._checkers.prepare, self._policy.prepare))
         for prepare in (*parts, dial):
             prepare_one(prepare, uses, faults)
+        faults += check_endpoints(self._config, listeners)
         if faults:
             raise ConfigError(*faults)
         # Before the first client comes.
@@ -206,7 +208,7 @@ class BusService(Service):
         else:
             log.info("  journal in {journal}{loses}", journal=journal.directory, loses=_LOSES[journal.sync])
             log.info("  journal: {outlook}", outlook=self._place.outlook())
-        warn_of_exposed(self.listeners)
+        warn_of_exposed(self.listeners, self._config)
         warn_of_expiry(self.bus.streams.certificates)
         log.info("bussrv is ready")
         self._supervisor.ready()

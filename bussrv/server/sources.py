@@ -4,6 +4,7 @@ The command line overrides environment variables, and these override the configu
 are the long names of the options::
 
     objects = "tcp:7890"                # to other hosts, too
+    auth = ["users:/etc/bussrv/users"]
     spp = "off"
     journal = "/var/lib/bussrv/journal"
     link = ["tcp:hall.example:7890"]

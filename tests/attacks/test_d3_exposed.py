@@ -7,6 +7,22 @@ import pytest
 from tests.forked import ForkedServer
 
 
+def test_without_insecure_no_such_port_is_opened(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError) as refused:
+        ForkedServer(tmp_path / "journal", ["--objects", "tcp:0", "--inbus", "udp:0"])
+    said = [line for line in str(refused.value).splitlines() if line.startswith("bussrv: ")]
+    assert [line.split()[1] for line in said] == ["--inbus:", "--objects:", "ask", "or", "or", "or"]
+    assert not any("Traceback" in line for line in said)
+
+
+def test_secrets_in_the_clear_are_warned_of(tmp_path: Path) -> None:
+    (tmp_path / "users").touch(0o600)
+    with ForkedServer("off", ["--auth", f"users:{tmp_path / 'users'}", "--objects", "tcp:0"]) as server:
+        assert server.stop() == 0
+    (warning,) = [line for line in server.lines if "WARNING" in line]
+    assert "objects listens on every interface without TLS" in warning
+
+
 @pytest.mark.parametrize(
     ("option", "endpoint", "where"),
     [
@@ -24,7 +40,7 @@ from tests.forked import ForkedServer
 def test_what_other_machines_can_reach_is_named_in_a_warning(
     tmp_path: Path, option: str, endpoint: str, where: str | None
 ) -> None:
-    options = [f"--{option}", endpoint.replace("SOCKET", str(tmp_path / "socket"))]
+    options = ["--insecure", f"--{option}", endpoint.replace("SOCKET", str(tmp_path / "socket"))]
     with ForkedServer("off", options) as server:
         assert server.stop() == 0
     warnings = [line for line in server.lines if "WARNING" in line]
@@ -33,6 +49,6 @@ def test_what_other_machines_can_reach_is_named_in_a_warning(
     else:
         (warning,) = warnings
         assert "#warn]" in warning
-        assert f"WARNING: {option} listens on {where}: other machines can reach it." in warning
+        assert f"WARNING: {option} listens on {where}, and everybody who reaches it may use it" in warning
         assert f"--{option} {server.port(option)}" in warning
     assert not any("interface=0.0.0.0" in line for line in server.lines)

@@ -18,6 +18,7 @@ from bussrv.testing.server import PATIENCE
 from tests.docs.commands import says
 from tests.docs.pages import blocks
 from tests.docs.test_how_to import ENVIRONMENT, commands, run
+from tests.forked import ForkedServer
 
 pytestmark = pytest.mark.processes
 
@@ -79,11 +80,20 @@ def test_two_users_talk_within_a_minute(made: tuple[Path, str]) -> None:
     finally:
         server.stop()
     assert (ran.stdout, ran.stderr) == ("door\nb'open, please'\nb'open'\n", ""), server.said
+    assert "WARNING" not in server.said
     records = list(read_journal(place / "hall" / "journal"))
     assert {each.event.actor for each in records if isinstance(each.event, ev.AuthSucceeded)} == {"ann", "ben"}
     assert not any(isinstance(each.event, ev.AccessDenied) for each in records)
     written = server.said.encode() + b"".join(each.read_bytes() for each in place.rglob("*") if each.is_file())
     assert not any(secret.encode() in written for secret in secrets.values())
+
+
+def test_the_sentences_of_a_refused_start(tmp_path: Path) -> None:
+    (wanted,) = blocks(PAGE, "text")
+    with pytest.raises(RuntimeError) as refused:
+        ForkedServer("off", ["--objects", "tcp:7890"])
+    said = [line for line in str(refused.value).splitlines() if line.startswith("bussrv: ")]
+    assert "".join(f"{line}\n" for line in said) == wanted
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl")

@@ -18,6 +18,7 @@ from bussrv.journal.recovery import Damaged, recover
 from bussrv.journal.segment import segment_name
 from bussrv.policy.tokens import read_tokens
 from bussrv.policy.users import read_users
+from bussrv.server.exposure import check_endpoints
 from tests.docs.commands import prepare, says
 from tests.docs.pages import PAGES, ROOT, blocks
 
@@ -114,6 +115,8 @@ def test_every_start_is_understood(command: str, tmp_path: Path) -> None:
     options = ServerOptions()
     options.parseOptions(command.replace("/etc/bussrv/bussrv.toml", str(tmp_path / "bussrv.toml")).split()[1:])
     assert options.subCommand == "bussrv"
+    config = options.subOptions.config
+    assert check_endpoints(config, config.endpoints) == []
 
 
 def test_audits_are_understood() -> None:

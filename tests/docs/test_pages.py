@@ -293,7 +293,7 @@ def test_no_snippet_is_left_untested() -> None:
         *((f"docs/how-to/{name}.md", "python") for name in ("audit", "clients", "expose", "lan", "plugins")),
         *((f"docs/how-to/{name}.md", "console") for name in ("disaster", "journal-keys", "lan", "link-servers")),
         ("docs/how-to/pseudonyms.md", "console"), ("docs/how-to/pseudonyms.md", "json"), ("docs/how-to/lan.md", "toml"),
-        ("docs/how-to/expose.md", "console"),
+        ("docs/how-to/expose.md", "console"), ("docs/how-to/expose.md", "text"),
         ("docs/how-to/audit.md", "console"), ("docs/how-to/run.md", "console"), ("docs/how-to/users.md", "console"),
             ("docs/how-to/policy.md", "console"), ("docs/how-to/policy.md", "toml"),
         *((f"docs/reference/protocols/{name}.md", "text") for name in ("objects", "business", "links", "inbus", "spp")),

@@ -19,7 +19,7 @@ def run(directory: Path, options: Sequence[str]) -> subprocess.CompletedProcess[
     return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.mark.parametrize("options", [["--no-such-option"], ["--objects", "tcp:0:interface=192.0.2.1"]])
+@pytest.mark.parametrize("options", [["--no-such-option"], ["--insecure", "--objects", "tcp:0:interface=192.0.2.1"]])
 def test_what_is_wrong_is_one_line_on_standard_error(tmp_path: Path, options: list[str]) -> None:
     """Whether it is seen before the start or only then."""
     ended = run(tmp_path, options)
@@ -34,7 +34,7 @@ def test_what_is_wrong_is_one_line_on_standard_error(tmp_path: Path, options: li
         (["--spp", "99999"], "--spp: 99999 is no port"),
         (["--spp", "bogus:1"], "--spp: 'bogus:1' is not a stream endpoint"),
         (["--inbus", "tcp:5"], "--inbus: 'tcp:5' is not of the form udp:PORT or udp:PORT:interface=ADDRESS"),
-        (["--objects", "tcp:0:interface=192.0.2.1"], "cannot listen on 192.0.2.1"),
+        (["--insecure", "--objects", "tcp:0:interface=192.0.2.1"], "cannot listen on 192.0.2.1"),
         (["--journal", "/proc/bussrv"], "cannot write the journal directory /proc/bussrv"),
         (["--link", "hall"], "--link: 'hall' is not a client endpoint"),
         (["--no-such-option"], "option --no-such-option not recognized"),
@@ -68,9 +68,9 @@ def test_faults_that_only_a_start_finds(tmp_path: Path, monkeypatch: pytest.Monk
     assert ended.returncode == 1
     assert ended.stderr.splitlines() == [
         "bussrv: BUSSRV_BUSINESS: 'tcp:0:color=red' is not a stream endpoint: there is no parameter 'color'",
+        f"bussrv: bussrv.toml:3: auth: cannot read the users in {tmp_path / 'none'}: No such file or directory",
         "bussrv: bussrv.toml:2: link: 'tcp:hall' is not a client endpoint: it lacks 'port'",
         "bussrv: bussrv.toml:2: link: 'tcp:cellar:x' is not a client endpoint: 'x' is no number",
-        f"bussrv: bussrv.toml:3: auth: cannot read the users in {tmp_path / 'none'}: No such file or directory",
     ]
 
 

@@ -194,7 +194,7 @@ def test_no_endpoint_gives_a_traceback(
     option: str, endpoint: str, said: str, keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    options = {**dict.fromkeys(FORMATS, "off"), "journal": "off"}
+    options = {**dict.fromkeys(FORMATS, "off"), "journal": "off", "insecure": True}
     with pytest.raises(StartError) as caught:
         start({**options, option: endpoint.replace("KEYS", str(keys))})
     assert str(caught.value).startswith(f"--{option}: ")

@@ -253,6 +253,19 @@ async def test_certificates_and_users_are_read_again_together(tmp_path: Path) ->
 
 
 @pytest_twisted.ensureDeferred
+async def test_an_exposed_port_keeps_an_identity(tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.write_text(user("ann", b"one") + "\n")
+    users.chmod(0o600)
+    running = Running(tmp_path, f'auth = "users:{users}"', objects="tcp:0")
+    running.reload("objects = 7890")
+    assert running.outcome() == "failed"
+    assert running.server.bus.access.asks
+    assert any("--objects: everybody who reaches this machine could use it" in each for each in running.said)
+    await running.stop()
+
+
+@pytest_twisted.ensureDeferred
 async def test_sessions_of_users_who_are_gone_end(tmp_path: Path) -> None:
     users = tmp_path / "users"
     kept = [user("ann", b"one"), user("eve", b"two")]

@@ -1,0 +1,166 @@
+"""Exposed ports, which other machines can reach: a server opens one only if clients have to prove who they are there.
+
+The identities that apply to a port:
+
+1. A TCP port: any ``--auth``. ``certificates:…`` applies only to an endpoint that asks clients for certificates.
+2. A UDP port, which Inbus has: ``--inbus-user``.
+
+With ``--insecure`` everything is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv6Address
+
+from twisted.logger import Logger
+
+from bussrv.addresses import parse_host
+from bussrv.errors import ConfigError
+from bussrv.formats.endpoint_parts import take_apart
+from bussrv.formats.listening import parse_udp
+from bussrv.formats.proxied import PREFIX
+from bussrv.interfaces import IListener
+from bussrv.server.config import Config
+from bussrv.server.option_texts import toml_value
+
+Host = IPv4Address | IPv6Address
+
+_ANY_HOST = {"tcp": "0.0.0.0", "ssl": "0.0.0.0", "udp": "0.0.0.0", "tcp6": "::"}
+"""The kinds of endpoints that name their address, and the one of those that do not: every interface."""
+
+_USERS = "/etc/bussrv/users"
+_EXAMPLES = {"auth": f"users:{_USERS}", "inbus-user": "192.168.7.0/24=devices"}
+"""The values that the lines to write have."""
+
+log = Logger()
+
+
+def host_of_endpoint(description: str) -> Host | None:
+    """The address that an endpoint listens on; ``None``: this machine only, or it is known only when it listens."""
+    kind = description.removeprefix(PREFIX).partition(":")[0]
+    if kind == "udp":
+        return _exposed(parse_host(parse_udp(description)[1] or _ANY_HOST[kind]))
+    if kind not in _ANY_HOST:
+        return None
+    parts = take_apart(description.removeprefix(PREFIX))
+    second = parts.values[2:3] or [""]
+    return _exposed(parse_host(parts.named.get("interface") or second[0] or _ANY_HOST[kind]))
+
+
+def _exposed(host: Host | None) -> Host | None:
+    return None if host is None or host.is_loopback else host
+
+
+def check_endpoints(config: Config, names: Iterable[str]) -> list[str]:
+    """The faults of wire formats that are not to be opened as they are, as far as their endpoints say.
+
+    :param names: those that can be opened otherwise.
+    """
+    hosts: dict[str, Host | None] = {}
+    for name in names:
+        # An endpoint that makes no sense to this module may do so to a plugin of Twisted.
+        with suppress(ValueError, ConfigError):
+            hosts[name] = host_of_endpoint(config.endpoints[name])
+    return _faults(config, hosts)
+
+
+def check_opened(config: Config, listeners: Mapping[str, IListener]) -> None:
+    """The same for ports that are open, such as one that the service manager opened.
+
+    :raises ConfigError: has a sentence for each one that is not to be open, and then sentences of what to do.
+    """
+    faults = _faults(config, {name: _host(each) for name, each in listeners.items()})
+    if faults:
+        raise ConfigError(*faults)
+
+
+def _host(listener: IListener) -> Host | None:
+    return _exposed(parse_host(listener.address.rpartition(" ")[2]))
+
+
+def _faults(config: Config, hosts: Mapping[str, Host | None]) -> list[str]:
+    if config.values["insecure"]:
+        return []
+    exposed = {name: host for name, host in hosts.items() if host is not None and not _has_identity(config, name)}
+    faults = [
+        f"{config.place(name)}: everybody who reaches {_where(host)} could use it, and nobody has to prove who they are"
+        for name, host in exposed.items()
+    ]
+    return [*faults, *_advice(config, exposed)] if faults else []
+
+
+def _advice(config: Config, exposed: Iterable[str]) -> Iterator[str]:
+    options = {_identity_of(config, name) for name in exposed}
+    if "auth" in options:
+        yield f"ask clients who they are: {_written(config, 'auth')} (bussrv passwd {_USERS} NAME makes that file)"
+    if "inbus-user" in options and "inbus-user" in config.values:
+        yield f"or name the user of each network of Inbus devices: {_written(config, 'inbus-user')}"
+    for name in exposed:
+        kind, *places = take_apart(config.endpoints[name].removeprefix(PREFIX)).values
+        if kind in _ANY_HOST and places:
+            yield f"or let {name} listen on this machine only: {_written(config, name, places[0])}"
+    yield f"or let everybody who reaches a port use it: {_written(config, 'insecure')}"
+
+
+def _written(config: Config, option: str, value: str = "") -> str:
+    """An option as it is to be written: in the configuration file if there is one, or else on the command line."""
+    if "config" not in config.places:
+        return f"--{option} {_EXAMPLES.get(option, value)}".strip()
+    if option in _EXAMPLES:
+        return f"{option} = {toml_value([*map(str, config.values[option]), _EXAMPLES[option]])}"
+    return f"{option} = {value or 'true'}"
+
+
+def _is_datagram(config: Config, name: str) -> bool:
+    return config.endpoints[name].startswith("udp:")
+
+
+def _identity_of(config: Config, name: str) -> str:
+    return "inbus-user" if _is_datagram(config, name) else "auth"
+
+
+def _has_identity(config: Config, name: str) -> bool:
+    if _is_datagram(config, name):
+        return bool(config.values.get("inbus-user"))
+    checkers: tuple[str, ...] = config.values["auth"]
+    return any(each.partition(":")[0] != "certificates" or _asks(config.endpoints[name]) for each in checkers)
+
+
+def _asks(description: str) -> bool:
+    """Whether an endpoint asks clients for certificates."""
+    return "clientCA" in take_apart(description.removeprefix(PREFIX)).named
+
+
+def _where(host: Host) -> str:
+    return "this machine" if host.is_unspecified else str(host)
+
+
+def warn_of_exposed(listeners: Mapping[str, IListener], config: Config) -> None:
+    """Say which wire formats other machines may use without proving who they are, or in the clear."""
+    for name, listener in listeners.items():
+        host = _host(listener)
+        if host is None:
+            continue
+        where = "every interface" if host.is_unspecified else str(host)
+        if not _has_identity(config, name):
+            log.warn(
+                "WARNING: {name} listens on {where}, and everybody who reaches it may use it (--insecure). A bare port "
+                "means this machine only: --{name} {port}",
+                name=name,
+                where=where,
+                port=listener.address.rpartition(":")[2],
+            )
+        elif not _is_secret(config.endpoints[name]):
+            log.warn(
+                "WARNING: {name} listens on {where} without TLS: whoever listens on the network reads everything, "
+                "secrets of users too",
+                name=name,
+                where=where,
+            )
+
+
+def _is_secret(description: str) -> bool:
+    """Whether an endpoint speaks TLS, or, like Inbus, never sends a secret."""
+    return description.removeprefix(PREFIX).startswith(("ssl:", "udp:"))
