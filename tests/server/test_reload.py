@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import socket
 import ssl
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -29,6 +30,7 @@ from bussrv import options as kinds
 from bussrv.client.business import BusinessClient
 from bussrv.client.objects import BusError, ObjectsClient
 from bussrv.client.spp import SppClient
+from bussrv.formats.tls_connection import TlsConnection
 from bussrv.journal.reading import read_journal
 from bussrv.journal.record import Stamped
 from bussrv.options import Option, rows
@@ -286,6 +288,27 @@ async def test_sessions_of_users_who_are_gone_end(tmp_path: Path) -> None:
     assert left == ["ann", None]
     for client in (*clients, nobody):
         await deferToThread(client.close)
+    await running.stop()
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_handshake_that_is_not_done_keeps_nobody_in(tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.write_text(user("ann", b"one"))
+    users.chmod(0o600)
+    key, certificate = self_signed(tmp_path / "tls")
+    tls = f"ssl:0:privateKey={key}:certKey={certificate}:interface=127.0.0.1"
+    running = Running(tmp_path, f'auth = "users:{users}"', business=tls)
+    streams = running.server.bus.streams
+    with socket.create_connection(("127.0.0.1", running.port("business"))):
+        async with connected(SppClient, running.port("spp")) as client:
+            await deferToThread(client.authenticate, "ann", "one")
+            while not any(isinstance(each, TlsConnection) for kept in streams.connections for each in kept):
+                await deferLater(reactor, 0)
+            users.write_text("")
+            ended = Next(running.server, ev.SessionClosed)
+            running.reload()
+            assert [each.reason for each in await ended.came] == ["user-withdrawn"]
     await running.stop()
 
 
