@@ -26,7 +26,7 @@ EVENTS = (
     *("routing/announcement/neighbors", "services/register/reply", "Routing/Disconnect", "note", ""),
 )
 KEYS = (
-    *("id", "to", "type", "name", "service", "sender", "user", "secret", "token", "routing-id", "routing-ids"),
+    *("id", "to", "type", "name", "service", "sender", "user", "secret", "routing-id", "routing-ids"),
     *("receive_mode", "receive", "types", "subscriptions", "subscribe", "unique-routing-id", "role", "route"),
     *("in-reply-to", "session", "left", "directory", "protocol", "neighbors", "natures", "app-type", "size", "reason"),
 )
@@ -35,12 +35,23 @@ HOSTS = ("10.0.0.1", "10.0.0.2", "127.0.0.1", "::1", "10.0.0.254", "255.255.255.
 DEEP = [[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]
 
 
+SECRETS = ("MARKED secret", "MARKED guess", "MARKED" * 400)
+"""The first one is right. None may be seen anywhere but in what the client itself said."""
+
+
 class Draw:
-    """Choices, in order; when the bytes are used up, the first choice each time."""
+    """Choices, in order; when the bytes are used up, the first choice each time.
+
+    :ivar may_prove: whether clients say secrets. They do as long as everything that they said was framed well:
+        otherwise a secret may be the payload of something.
+    :ivar is_spoiled: whether the last message may be framed badly.
+    """
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._next = 0
+        self.may_prove = False
+        self.is_spoiled = False
 
     @property
     def is_over(self) -> bool:
@@ -104,9 +115,12 @@ class Draw:
             "business": (self._join_business, self._service, self._content, self._request, self._list, self._any),
             "link": (self._advertise, self._advertise, self._forwarded, self._ask, self._link, self._any),
         }[vocabulary]
+        self.is_spoiled = False
         fields, payload = self.one(makes)()
         for _ in range(self.byte() % 4 if self.chance(40) else 0):
-            fields[self.one(KEYS)] = self.value()
+            key = self.one(KEYS)
+            fields[key] = self.value()
+            self.is_spoiled |= key == "size"
         data = encode({key: value for key, value in fields.items() if value is not None}, payload)
         return self.spoiled(data * self.one((2, 30, 300)) if self.chance(6) else data)
 
@@ -116,6 +130,8 @@ class Draw:
             fields["routing-ids"] = self.mostly([self.name() for _ in range(self.byte() % 4)])
         if self.chance(40):
             fields["user"] = self.mostly(self.name())
+        if self.may_prove and self.chance(100):
+            fields |= {"user": self.one(NAMES[:3]), "secret": self.one(SECRETS)}
         return fields, b""
 
     def _join(self) -> tuple[dict[str, Any], bytes]:
@@ -191,12 +207,14 @@ class Draw:
     def packet(self) -> bytes:
         """A packet of SPP."""
         kind = self.byte() % 8
+        self.is_spoiled = False
         if kind < 4:
             return self.spoiled(spp.subscribe(self.name()) * (200 if self.chance(6) else 1))
         if kind < 6:
             return self.spoiled(spp.unsubscribe(self.name()))
         if kind == 6:
-            return self.spoiled(spp.authenticate(self.name(), self.name()))
+            secret = self.one(SECRETS) if self.may_prove else self.name()
+            return self.spoiled(spp.authenticate(self.one(NAMES[:3]), secret))
         return self.spoiled(spp._packet(self.byte(), self.bytes(20)))
 
     def datagram(self) -> bytes:
@@ -219,8 +237,9 @@ class Draw:
 
     def spoiled(self, data: bytes) -> bytes:
         """Mostly as it is."""
-        if not data or not self.chance(20):
+        if not data or b"MARKED" in data or not self.chance(20):
             return data
+        self.is_spoiled = True
         at = (self.byte() << 8 | self.byte()) % len(data)
         way = self.byte() % 5
         if way == 0:

@@ -1,7 +1,7 @@
 """A whole server in memory, among clients of every wire format that speak half right, several at a time.
 
 The bytes of the fuzzer say who connects, what each says, in which pieces it arrives, who reads, when time passes, when
-the disk is slow or full, and when limits change. These have to hold, whatever they say:
+the disk is slow or full, and when limits, users and the policy change. These have to hold, whatever they say:
 
 1. Nothing fails: no ``internal-error`` is counted, nothing is logged with a traceback.
 2. Whatever a client is sent can be read by one.
@@ -9,7 +9,8 @@ the disk is slow or full, and when limits change. These have to hold, whatever t
 4. The server takes less than a tenth of a second of CPU for one chunk, or for one turn of the reactor. That is looked
    at again with a clock that goes, if it was not so with one that stands: then nothing is done a slice at a time.
 5. What waits for clients, and what they have not finished, stays within the limits.
-6. When all have left, and leases and time-outs are over, everything is as it was: the registry, timers and memory.
+6. No secret that a client said is in the log, in the journal, or in what anybody is sent.
+7. When all have left, and leases and time-outs are over, everything is as it was: the registry, timers and memory.
    Every session that was opened was closed once, and the journal says what the registry says.
 """
 
@@ -21,20 +22,29 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from ipaddress import ip_network
+from pathlib import Path
 from typing import Any
 
 from twisted.internet import task
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress
 from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 
 from bussrv import events as ev
+from bussrv.journal.record import encode_event
+from bussrv.policy.checkers import Users
+from bussrv.policy.file import parse_policy
+from bussrv.policy.identity import Identity
+from bussrv.policy.rules import Rules
+from bussrv.policy.users import SecretHash
 from bussrv.registry.fold import RegistryFold
+from bussrv.server.identity import Checkers
 from bussrv.settings import Settings
 from bussrv.wire.objects import BusObject, ObjectReader, encode
 from bussrv.wire.spp import SppReader
 from tests.equality.arena import Arena, Pipe
-from tests.fuzz.draw import Draw
+from tests.fuzz.draw import NAMES, SECRETS, Draw
 
 MOST_CLIENTS = 12
 MOST_CPU = 0.1 if "atheris" not in sys.modules else 1.0
@@ -42,6 +52,9 @@ MOST_CPU = 0.1 if "atheris" not in sys.modules else 1.0
 
 CHUNK = 1 << 14
 """The most bytes that arrive at once. What comes of them for the observer is less than may wait for it."""
+
+MARKED = b"MARKED"
+"""In every secret."""
 
 ECHO = "application/x-observer"
 FORMATS = ("objects", "objects", "business", "spp", "link")
@@ -88,6 +101,73 @@ TIGHT: tuple[dict[str, Any], ...] = (
 """Limits that a reload may set."""
 
 
+EVERYTHING = "".join(
+    f'{action} = ["*"]\n'
+    for action in ("provide", "publish", "watch", "request", "send", "observe", "address", "link", "tell")
+)
+"""Of a rule."""
+
+OBSERVED = f"""
+[[rule]]
+users = ["observer"]
+{EVERYTHING}
+"""
+
+RULES = (
+    f"""
+    [[rule]]
+    users = ["*"]
+    {EVERYTHING}
+    """,
+    """
+    [[rule]]
+    users = ["ann"]
+    provide = ["tv", "bob"]
+    publish = "t*"
+    send = "text/*"
+    observe = ["@*", "text/*"]
+
+    [[rule]]
+    formats = ["spp", "inbus"]
+    watch = ["!door", "*"]
+    publish = ["tv", "d*"]
+    """,
+    f"""
+    [[rule]]
+    users = ["anonymous"]
+    {EVERYTHING}
+
+    [[rule]]
+    users = ["bob"]
+    request = ["tv"]
+    """,
+    """
+    [[rule]]
+    networks = ["10.0.0.2", "unix"]
+    provide = "*"
+    watch = "*"
+    address = ["ann", "!bob"]
+    send = ["@note"]
+
+    [[rule]]
+    networks = ["127.0.0.1"]
+    link = ["cellar"]
+    tell = ["ann", "attic"]
+    provide = ["tv"]
+    observe = "*"
+    """,
+)
+
+POLICIES = tuple(
+    parse_policy(OBSERVED + text, Path("policy"), ("objects", "business", "spp", "inbus")) for text in RULES
+)
+"""In all of them the observer may do everything."""
+
+KNOWN = {
+    name: SecretHash(b"salt", bytes(32), 2, 1, 1).made_of(SECRETS[0].encode()) for name in (*NAMES[:3], "observer")
+}
+
+
 class Clock(task.Clock):
     """A clock that is moved by hand, and whose turns are those of a reactor: what is due when they begin is done.
 
@@ -119,12 +199,14 @@ class Stranger(Pipe):
     """A connection of a client that may say and do anything.
 
     :ivar pending: what it has sent, and has not arrived yet.
+    :ivar is_clean: whether everything that it said was framed well.
     """
 
     def __init__(self, arena: Arena, kind: str, peer: IAddress) -> None:
         super().__init__(arena.reactor, arena.cut)
         self.kind = kind
         self.pending = b""
+        self.is_clean = True
         self._peer = peer
         self._is_read = True
         self._input_ended = False
@@ -160,6 +242,7 @@ class Stranger(Pipe):
 
     def read(self) -> list[Any]:
         """What it was sent since the last time."""
+        assert MARKED not in self.delivered, "somebody is sent a secret"
         self._reader.feed(self.delivered)
         self.delivered = b""
         found = []
@@ -177,7 +260,8 @@ class Observer:
         self._whole = whole
         self.member = Stranger(whole.arena, "objects", OBSERVER)
         self._number = 0
-        self._say({"event": "routing/subscribe", "routing-id": "observer", "types": [ECHO]})
+        joining = {"event": "routing/subscribe", "routing-id": "observer", "types": [ECHO]}
+        self._say({**joining, "user": "observer", "secret": SECRETS[0]})
         self._say({"event": "services/register", "name": "observed"})
 
     def _say(self, fields: dict[str, Any], payload: bytes = b"") -> None:
@@ -185,6 +269,8 @@ class Observer:
         while self.member.may_arrive:
             self.member.arrive(CHUNK)
             self._whole.end_turn()
+        if "secret" in fields:
+            self._whole.wait(1.0)
 
     def look(self) -> None:
         """What it says comes back to it."""
@@ -206,6 +292,11 @@ class Whole:
     def __init__(self, is_timed: bool) -> None:
         self._clock = Clock(is_timed)
         self.arena = Arena(reactor=self._clock, **LIMITS)
+        bus = self.arena.bus
+        self._identity = Identity(self._clock, self._in_thread)
+        self._checkers = Checkers(self._identity, bus, self._clock)
+        bus.identity = self._identity
+        self._permit(None, True, KNOWN)
         self.failures: list[str] = []
         self.slowest = 0.0
         self._clients: list[Stranger] = []
@@ -215,6 +306,8 @@ class Whole:
 
     def hear(self, event: LogEvent) -> None:
         """Something was logged."""
+        if MARKED.decode() in formatEvent(event):
+            self.failures.append("a secret is logged")
         if "log_failure" in event:
             self.failures.append(f"{formatEvent(event)}: {event['log_failure'].getTraceback()}")
 
@@ -234,6 +327,7 @@ class Whole:
             self._pass,
             self._disk,
             self._limit,
+            self._change_permission,
         )
         while not draw.is_over:
             draw.one(ways)(draw)
@@ -258,7 +352,9 @@ class Whole:
         """A client says something that does not arrive yet."""
         client = self._client(draw)
         if client is not None and len(client.pending) < 100_000:
+            draw.may_prove = client.is_clean
             client.pending += draw.packet() if client.kind == "spp" else draw.object(client.kind)
+            client.is_clean &= not draw.is_spoiled
         return client
 
     def _say(self, draw: Draw) -> None:
@@ -303,8 +399,7 @@ class Whole:
         """Time passes, in several turns."""
         seconds = draw.one(PASSING)
         for _ in range(4):
-            self._clock.rightNow += seconds / 4
-            self.end_turn()
+            self.wait(seconds / 4)
 
     def _disk(self, draw: Draw) -> None:
         """The disk becomes slow, writes something, fails, or works again."""
@@ -334,7 +429,32 @@ class Whole:
         for use in uses:
             self._timed(use)
 
+    def _change_permission(self, draw: Draw) -> None:
+        """Users come and go, the policy changes, or clients are not asked any more."""
+        users = {name: KNOWN[name] for name in KNOWN if name == "observer" or draw.chance(200)}
+        self._permit(draw.one((None, *POLICIES)), draw.chance(128), users)
+
+    def _permit(self, policy: Rules | None, asks: bool, users: dict[str, SecretHash]) -> None:
+        """As a reload does; see :class:`bussrv.server.identity.Checkers`."""
+        bus = self.arena.bus
+        self._identity.use([Users(users)])
+        bus.access.asks, bus.access.policy = asks, policy
+        bus.policy_changed()
+        self._checkers._end(self._checkers._withdrawn())
+        self._checkers._end(self._checkers._not_authenticated())
+
+    def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+        """Threads take a moment."""
+        done: Deferred[Any] = Deferred()
+        self._clock.callLater(0.01, lambda: done.callback(function(*arguments)))
+        return done
+
     # What has to hold.
+
+    def wait(self, seconds: float) -> None:
+        """Some time passes."""
+        self._clock.rightNow += seconds
+        self.end_turn()
 
     def end_turn(self) -> None:
         """Do what is due, and let the observer read."""
@@ -360,14 +480,14 @@ class Whole:
         """All leave, and time passes until nothing is left of them."""
         self._mend()
         self._set({})
+        self._permit(None, False, KNOWN)
         self._observer.look()
         for client in self._clients:
             client.take()
             client.read()
             client.lose()
         self._observer.look()
-        self._clock.rightNow += LONG
-        self.end_turn()
+        self.wait(LONG)
         self._observer.look()
         self._look()
         self._look_at_what_is_left()
@@ -378,6 +498,7 @@ class Whole:
         folded = RegistryFold()
         opened, closed = Counter[str | None](), Counter[str | None]()
         for record in arena.journal.records:
+            assert MARKED not in encode_event(record.event), "a secret is journaled"
             folded.apply(record.event, record.time)
             opened[record.event.session] += isinstance(record.event, ev.SessionOpened)
             closed[record.event.session] += isinstance(record.event, ev.SessionClosed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -10,6 +11,10 @@ from typing import NamedTuple
 from bussrv import events as ev
 from bussrv.journal.reading import read_journal
 from tests.end_to_end.doomed import Told
+from tests.soak.stations import MARK
+
+ENDED = ("authentication-failed", "user-withdrawn", "permission-withdrawn")
+"""Reasons that are counted."""
 
 SHOWN = 3
 """The most examples of what is wrong that are shown."""
@@ -104,8 +109,10 @@ def recovered(name: str, events: Iterable[ev.Event], kills: int) -> Check:
 
 def served_without_errors(name: str, events: Iterable[ev.Event], lines: Iterable[str]) -> Check:
     """No session ended by an error of the server, and no traceback is in the log."""
+    lines = list(lines)
     ended = sum(isinstance(each, ev.SessionClosed) and each.reason == "internal-error" for each in events)
-    raised = [line for line in lines if "Traceback" in line or "Unhandled" in line]
+    begun = [number for number, line in enumerate(lines) if "Traceback" in line or "Unhandled" in line]
+    raised = ["\n".join(lines[max(0, number - 1) : number + 30]) for number in begun]
     figures = f"{ended} sessions ended by internal-error, {len(raised)} tracebacks{_shown(raised)}"
     return Check(f"{name}: no errors of the server", not ended and not raised, figures)
 
@@ -123,6 +130,30 @@ def slow_ones_cut(name: str, events: Iterable[ev.Event], cuts: int) -> Check:
         bool(found) and not others,
         f"{len(found)} cut, {cuts} of them noticed{_shown(others)}",
     )
+
+
+def users_known(name: str, events: Sequence[ev.Event]) -> Check:
+    """Every member has proved who it is; those that could not prove it, or may not be there any more, are not."""
+    reasons = Counter(each.reason for each in events if isinstance(each, (ev.SessionClosed, ev.ServiceUnregistered)))
+    failures = sum(1 + (each.suppressed or 0) for each in events if isinstance(each, ev.AuthFailed))
+    far = {each.session for each in events if isinstance(each, ev.SessionOpened) and each.home is not None}
+    identified = [each for each in events if isinstance(each, ev.SessionIdentified)]
+    members = [each for each in identified if each.role is None and each.session not in far]
+    wrong = [each.routing_id or "" for each in members if each.actor is None]
+    ended = ", ".join(f"{reason} {reasons[reason]}" for reason in ENDED)
+    figures = f"{len(members)} times, {failures} failed logins, {ended}{_shown(wrong)}"
+    return Check(f"{name}: only users become members", bool(members and failures) and not wrong, figures)
+
+
+def secrets_kept(name: str, journal: Path, lines: Iterable[str]) -> Check:
+    """No secret is in the journal or in the log."""
+    texts = [(path.name, _bytes_of(path)) for path in journal.iterdir()]
+    wrong = [path for path, text in texts if MARK.encode() in text] + [line for line in lines if MARK in line]
+    return Check(f"{name}: no secret is written", not wrong, f"{len(texts)} files{_shown(wrong)}")
+
+
+def _bytes_of(path: Path) -> bytes:
+    return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
 
 
 def _shown(wrong: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ from bussrv.client.objects import BusError, ObjectsClient
 from bussrv.client.spp import SppClient
 from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
-from tests.soak.stations import Station
+from tests.soak.stations import Station, secret
 
 PACE = 0.05
 """The mean of the seconds between two things that a client does."""
@@ -34,6 +34,9 @@ OBSERVED = 0.2
 
 WRONG = {"bus/mine": "reserved-name", "": "bad-service-name", "\n": "bad-service-name"}
 """Names that clients ask for and do not get, and the reasons."""
+
+DENIED = 0.3
+"""Seconds that a client waits after it was denied something."""
 
 FLOOD = bytes(65_536)
 SINK = "sink"
@@ -86,6 +89,10 @@ class Client(threading.Thread):
         """So many steps, unless the end is near."""
         return range(0 if self.stopping.is_set() else self.random.randint(1, most))
 
+    def known(self) -> dict[str, str]:
+        """Attributes by which it proves who it is."""
+        return {"user": self.kind, "secret": secret(self.kind)}
+
     def leave(self, client: Any) -> None:
         """Sometimes a client is just gone."""
         if self.random.random() < 0.3:
@@ -105,7 +112,7 @@ class _Framed(Client):
             try:
                 self._do(client, f"{name}.{step}", owned)
             except BusError as error:
-                if error.reason not in WRONG.values():
+                if error.reason not in (*WRONG.values(), "not-allowed"):
                     raise
             self.pause()
 
@@ -156,7 +163,7 @@ class Member(_Framed):
                 {"subscriptions": ["*"]},
             ]
         )
-        reply = client.subscribe(routing_id=name, **wanted)
+        reply = client.subscribe(**self.known(), routing_id=name, **wanted)
         self.station.tell(ev.SessionIdentified, reply["routing-id"])
 
     def _register(self, client: ObjectsClient, name: str) -> None:
@@ -186,7 +193,7 @@ class Office(_Framed):
     def live(self, server: RunningServer, name: str) -> None:
         with BusinessClient(port=server.port("business"), timeout=PATIENCE, tls=self.station.tls) as client:
             reply = client.register(
-                receive=self.random.choice(["all", "no_echo", "events_only"]), unique_routing_id=name
+                receive=self.random.choice(["all", "no_echo", "events_only"]), unique_routing_id=name, **self.known()
             )
             self.station.tell(ev.SessionIdentified, reply["routing-id"])
             self.mill(client, name)
@@ -209,6 +216,7 @@ class Viewer(Client):
 
     def live(self, server: RunningServer, name: str) -> None:
         with SppClient(port=server.port("spp"), timeout=PATIENCE, tls=self.station.tls) as client:
+            client.authenticate(self.kind, secret(self.kind))
             address = "{}:{}".format(*client._socket.getsockname())
             wanted: set[str] = set()
             for _ in self.steps(200):
@@ -268,7 +276,7 @@ class Flooder(Client):
 
     def live(self, server: RunningServer, name: str) -> None:
         with ObjectsClient(port=server.port("objects"), timeout=PATIENCE, tls=self.station.tls) as client:
-            client.subscribe(routing_id=name, receive_mode="none")
+            client.subscribe(**self.known(), routing_id=name, receive_mode="none")
             while not self.stopping.wait(PACE):
                 client.send({"type": "x/flood", "to": SINK}, FLOOD)
 
@@ -285,7 +293,7 @@ class Stalled(Client):
     def live(self, server: RunningServer, name: str) -> None:
         with ObjectsClient(port=server.port("objects"), timeout=PATIENCE, tls=self.station.tls) as client:
             client._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            client.subscribe(routing_id=name, routing_ids=[SINK], types=["x/flood"])
+            client.subscribe(**self.known(), routing_id=name, routing_ids=[SINK], types=["x/flood"])
             if until_hangup(client._socket, self.stopping):
                 self.cuts += 1
             client._socket.close()
@@ -304,6 +312,71 @@ class Silent(Client):
             until_hangup(connection, self.stopping)
 
 
+class Guest(Client):
+    """Provides services, as long as the policy lets it; what it may do changes while it is there."""
+
+    kind = "guest"
+
+    def live(self, server: RunningServer, name: str) -> None:
+        with ObjectsClient(port=server.port("objects"), timeout=PATIENCE, tls=self.station.tls) as client:
+            client.subscribe(**self.known(), routing_id=name, receive_mode="events_only")
+            for step in self.steps(50):
+                if self.stopping.is_set():
+                    return
+                try:
+                    client.register(f"{name}.{step}")
+                    self.station.tell(ev.ServiceRegistered, f"{name}.{step}")
+                except BusError as error:
+                    if error.reason != "not-allowed":
+                        raise
+                    # Denials are told a few times a second only. Whoever asks more often waits in vain.
+                    self.stopping.wait(DENIED)
+                self.pause()
+
+
+class Temporary(Client):
+    """Somebody who is a user at times."""
+
+    kind = "temporary"
+
+    def live(self, server: RunningServer, name: str) -> None:
+        try:
+            with ObjectsClient(port=server.port("objects"), timeout=PATIENCE, tls=self.station.tls) as client:
+                self._stay(client, name)
+        except ConnectionError:
+            """The user was removed."""
+
+    def _stay(self, client: ObjectsClient, name: str) -> None:
+        try:
+            client.subscribe(**self.known(), routing_id=name, receive_mode="none")
+        except BusError as error:
+            if error.reason != "bad-credentials":
+                raise
+            return
+        self.station.tell(ev.SessionIdentified, name)
+        until_hangup(client._socket, self.stopping, most=5.0)
+
+
+class Guesser(Client):
+    """Tries secrets until the server has had enough.
+
+    :ivar cuts: how often it had.
+    """
+
+    kind = "guesser"
+    cuts = 0
+
+    def live(self, server: RunningServer, name: str) -> None:
+        try:
+            with SppClient(port=server.port("spp"), timeout=PATIENCE, tls=self.station.tls) as client:
+                while not self.stopping.is_set():
+                    with contextlib.suppress(PermissionError):
+                        client.authenticate("observer", f"{secret('observer')}{self.random.random()}")
+                        raise AssertionError("a wrong secret was accepted")
+        except ConnectionError:
+            self.cuts += 1
+
+
 class Observer(Client):
     """A well-behaved client that is there all the time, and looks how long it waits.
 
@@ -318,7 +391,7 @@ class Observer(Client):
 
     def live(self, server: RunningServer, name: str) -> None:
         with ObjectsClient(port=server.port("objects"), timeout=PATIENCE, tls=self.station.tls) as client:
-            client.subscribe(routing_id=name, types=["x/echo"])
+            client.subscribe(**self.known(), routing_id=name, types=["x/echo"])
             number = 0
             while not self.stopping.wait(OBSERVED):
                 number += 1
@@ -337,16 +410,23 @@ KINDS: dict[Callable[..., Client], int] = {
     Flooder: 1,
     Stalled: 1,
     Silent: 2,
+    Guest: 1,
+    Temporary: 1,
+    Guesser: 1,
     Observer: 1,
 }
 """How many there are of each at every server."""
 
 
-def until_hangup(connection: socket.socket, stopping: threading.Event) -> bool:
-    """Wait without reading until the other end has closed. :returns: whether it has, before it was time to stop."""
+def until_hangup(connection: socket.socket, stopping: threading.Event, most: float = float("inf")) -> bool:
+    """Wait without reading until the other end has closed. :returns: whether it has, before it was time to stop.
+
+    :param most: seconds to wait.
+    """
     poll = select.poll()
     poll.register(connection, HANGUP)
-    while not stopping.is_set():
+    deadline = time.monotonic() + most
+    while not stopping.is_set() and time.monotonic() < deadline:
         if poll.poll(200):
             return True
     return False

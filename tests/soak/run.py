@@ -22,7 +22,7 @@ from tests.soak import checks
 from tests.soak.checks import Check
 from tests.soak.clients import KINDS, PATIENCE, Client, Observer, Stalled, meet
 from tests.soak.meter import Meter, Rise, await_descriptors, descriptors
-from tests.soak.stations import Station
+from tests.soak.stations import Station, secret
 
 RELOAD_EVERY = 5.0
 WATCHED = 0.5
@@ -36,6 +36,8 @@ MOST_RISE = 5 << 20
 
 JUDGED_FROM = 600.0
 """Seconds that a soak takes at least for memory to be judged. Caches and the pools of the allocator fill up before."""
+
+OBSERVER = {"user": "observer", "secret": secret("observer")}
 
 TOOL = (sys.executable, "-c", "from bussrv.cli.main import main; raise SystemExit(main())")
 
@@ -161,7 +163,7 @@ class Soak:
         with ExitStack() as stack:
             first, second = (stack.enter_context(self._member(each)) for each in self._stations.values())
             for member, name in ((first, "first"), (second, "second")):
-                member.subscribe(routing_id=f"{name}.{self.cuts}", receive_mode="events_only")
+                member.subscribe(**OBSERVER, routing_id=f"{name}.{self.cuts}", receive_mode="events_only")
             meet(first, second)
 
     def _member(self, station: Station) -> ObjectsClient:
@@ -197,7 +199,7 @@ class Soak:
             process = each.server.process.pid
             self._left[name] = await_descriptors(process, self._idle[name], PATIENCE)
             with self._member(each) as client:
-                client.subscribe(receive_mode="events_only")
+                client.subscribe(**OBSERVER, receive_mode="events_only")
                 said = msgspec.json.decode(client.request("bus/statistics").payload)
             for counter, count in said["counters"].items():
                 self._counters[counter] = self._counters.get(counter, 0) + count
@@ -260,6 +262,8 @@ class Soak:
                 checks.links_held(name, events, each.downs),
                 checks.recovered(name, events, self.kills // 2),
                 checks.slow_ones_cut(name, events, cuts),
+                checks.users_known(name, events),
+                checks.secrets_kept(name, each.journal, each.lines),
                 checks.served_without_errors(name, events, each.lines),
                 self._tool(
                     f"{name}: bussrv journal verify",

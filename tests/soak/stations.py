@@ -7,7 +7,7 @@ import re
 import signal
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -15,6 +15,7 @@ from random import Random
 from bussrv import events as ev
 from bussrv.client.tls import Tls
 from bussrv.journal.keys import generate
+from bussrv.policy.users import SecretHash
 from bussrv.testing.server import RunningServer
 from tests.certificates import BEGIN, Authority
 from tests.end_to_end.doomed import GONE, Told
@@ -30,12 +31,63 @@ OPTIONS = (
     *("--max-seen", "1000", "--max-held-ids", "200", "--request-timeout", "20"),
 )
 
+MARK = "soaked"
+"""In every secret."""
+
+KNOWN = ("member", "office", "viewer", "flooder", "stalled", "observer", "temporary", "guest")
+"""Users. ``temporary`` comes and goes with reloads, and what ``guest`` may provide does."""
+
+POLICY = """
+[[rule]]
+users = ["guest"]
+send = "*"
+{guest}
+
+[[rule]]
+users = {known}
+provide = "*"
+publish = "*"
+watch = ["*", "bus/*"]
+request = ["*", "bus/*"]
+send = "*"
+observe = "*"
+address = "*"
+
+[[rule]]
+users = ["anonymous"]
+formats = ["inbus"]
+publish = "*"
+watch = "*"
+
+[[rule]]
+users = ["anonymous"]
+formats = ["objects"]
+networks = ["127.0.0.1"]
+link = ["hall", "cellar"]
+tell = "*"
+provide = "*"
+publish = "*"
+watch = "*"
+request = "*"
+send = "*"
+observe = "*"
+address = "*"
+"""
+
 RELOADED = "reloaded the configuration"
 NOT_RELOADED = "the configuration cannot be used"
 _LINK = re.compile(r" link to (\S+) at \S+ is (up|down)")
 _PAST = datetime.timedelta(days=365)
 
+_HASH = SecretHash(b"sixteen bytes...", bytes(32), 2, 8, 1)
+"""One that takes no time: thousands log in."""
+
 Change = Callable[["Station", Random], None]
+
+
+def secret(user: str) -> str:
+    """The secret of a user."""
+    return f"{MARK} {user}"
 
 
 class Station:
@@ -65,6 +117,9 @@ class Station:
         self._file = directory / f"{name}.toml"
         self._good = "max-services = 1000"
         self._serves = threading.Event()
+        self._users, self._policy = directory / f"{name}-users", directory / f"{name}-policy.toml"
+        self.know(KNOWN)
+        self.let_guests("provide")
         self.key = directory / f"{name}-key"
         self.public = generate(self.key)
         self.files = authority.pair(self._own)
@@ -79,6 +134,7 @@ class Station:
         asking = f"{port}:clientCA={self._authority.file}:clientCert=optional"
         ports = ("--objects", asking, "--business", port, "--spp", port, "--server-id", self.name)
         own = ("--config", str(self._file), "--journal-key", str(self.key))
+        own += ("--auth", f"users:{self._users}", "--policy", str(self._policy))
         self.server = RunningServer(self.journal, (*OPTIONS, *ports, *own, *options))
         self.boot += 1
         self._serves.set()
@@ -146,6 +202,8 @@ class Station:
         assert self.certificate_shown() == wanted, f"{self.name}, {name}: the certificate is not the one it should be"
         if not is_used:
             self._write(self._good)
+            self._users.write_text(self._good_users)
+            self._policy.write_text(self._good_policy)
             self.new_certificate()
         return name
 
@@ -165,6 +223,30 @@ class Station:
     def spoil(self, text: str) -> None:
         """The configuration says this for one reload."""
         self._write(f"{self._good}\n{text}\n")
+
+    def know(self, users: Sequence[str]) -> None:
+        """These are the users from now on."""
+        self._good_users = "".join(f"{user}:{_HASH.made_of(secret(user).encode())}\n" for user in users)
+        self._write_trusted(self._users, self._good_users)
+
+    def let_guests(self, action: str) -> None:
+        """This is all that guests may do with services."""
+        known = [user for user in KNOWN if user != "guest"]
+        self._good_policy = POLICY.format(guest=f'{action} = "*"', known=known).replace("'", '"')
+        self._write_trusted(self._policy, self._good_policy)
+
+    def spoil_users(self) -> None:
+        """The file of users has a line that is none, for one reload."""
+        self._users.write_text(f"{self._good_users}eve\n")
+
+    def spoil_policy(self, text: str) -> None:
+        """The policy says this, too, for one reload."""
+        self._policy.write_text(self._good_policy + text)
+
+    @staticmethod
+    def _write_trusted(path: Path, text: str) -> None:
+        path.touch(0o600)
+        path.write_text(text)
 
     def expire(self) -> None:
         """The certificate on the disk has expired."""
@@ -196,13 +278,30 @@ def _nothing(station: Station, random: Random) -> None:
     """The same again."""
 
 
-USED: dict[str, Change] = {"limits": _limits, "certificate": _certificate, "nothing": _nothing}
+def _users(station: Station, random: Random) -> None:
+    station.know([user for user in KNOWN if user != "temporary" or random.random() < 0.5])
+
+
+def _policy(station: Station, random: Random) -> None:
+    station.let_guests(random.choice(["provide", "watch"]))
+
+
+USED: dict[str, Change] = {
+    "limits": _limits,
+    "certificate": _certificate,
+    "users": _users,
+    "policy": _policy,
+    "nothing": _nothing,
+}
 """Changes that are used."""
 
 UNUSED: dict[str, Change] = {
     "half a file": lambda station, _: station.spoil("max-links = "),
     "a limit of 0": lambda station, _: station.spoil("max-links = 0"),
     "an unknown option": lambda station, _: station.spoil("no-such = 1"),
+    "half a user": lambda station, _: station.spoil_users(),
+    "half a policy": lambda station, _: station.spoil_policy("[[rule]]\nusers = "),
+    "an unknown action": lambda station, _: station.spoil_policy('[[rule]]\nfly = ["*"]\n'),
     "an expired certificate": lambda station, _: station.expire(),
     "a key of another certificate": lambda station, _: station.mix_up(),
     "no certificate": lambda station, _: station.files.certificate.unlink(),
