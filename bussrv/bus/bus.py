@@ -119,6 +119,7 @@ class Bus:
             registry, self.access, self._receivers, self._sources, self._last_values, self._router, self._relay, changed
         )
         self.streams = Streams(settings, reactor)
+        self.permission_observers: list[Callable[[str], None]] = []
         self.reloadables: list[IReloadable] = [CopiedLimits(self._copy_limits)]
         self._turns = Turns(self._fanout.flush, reactor)
         self._announcing = Announcing(self._receivers, self._fanout, server_id, new_id)
@@ -191,6 +192,8 @@ class Bus:
         self._receivers.permit(session_id, permissions)
         self.links.permit(session_id, permissions)
         self._relay.forget(session_id)
+        for tell in self.permission_observers:
+            tell(session_id)
 
     def policy_changed(self) -> None:
         """The policy is another one; see :class:`IBus`."""

@@ -272,6 +272,9 @@ class IBus(ISessions, IRouting, IPermissions, IForwarding, IHosting, ISending):
     server_id: str = Attribute("``str``: the routing id of this server.")
     access: Access = Attribute("The :class:`bussrv.policy.access.Access`: what each session may do.")
     identity: IIdentity = Attribute("The :class:`IIdentity`: decides who clients are.")
+    permission_observers: list[Callable[[str], None]] = Attribute(
+        "``list``: each is called with the id of a session that has other permissions from now on."
+    )
     links: ILinks = Attribute("The :class:`ILinks`.")
     slices: Slices = Attribute("The :class:`bussrv.slices.Slices`: whatever may take long is done a slice at a time.")
     reloadables: list[IReloadable] = Attribute("``list``: what is read again when the server reads its files again.")

@@ -49,6 +49,7 @@ class SppProtocol(StreamProtocol):
     factory: SppFactory
     link: SppLink
     is_watching = False
+    _is_logging_in = False
 
     def make_reader(self) -> wire.SppReader:
         """Reads what clients send."""
@@ -75,6 +76,7 @@ class SppProtocol(StreamProtocol):
 
     def opened(self) -> None:
         """A client that needs no login, or has a certificate, may subscribe at once."""
+        self.factory.by_session[self.session_id] = self
         self._be_silent()
         self._watch()
 
@@ -89,6 +91,7 @@ class SppProtocol(StreamProtocol):
 
     def closed(self, reason: str) -> None:
         """The session is closed."""
+        self.factory.by_session.pop(self.session_id, None)
         self.factory.silent.leave(self)
         self.factory.offers.leave(self.link)
 
@@ -106,7 +109,17 @@ class SppProtocol(StreamProtocol):
         except Refused:
             return
         self.is_watching = True
-        self.factory.offers.join(self.link)
+        self.factory.offers.join(self.link, self.bus.access.of(self.session()))
+
+    def permissions_changed(self) -> None:
+        """The client may know of other services now."""
+        session = self.bus.registry.state.sessions.get(self.session_id)
+        if self._is_logging_in or session is None:
+            return
+        if self.is_watching:
+            self.factory.offers.permit(self.link, self.bus.access.of(session))
+        else:
+            self._watch()
 
     def received(self, event: wire.Event) -> None:
         """A packet came."""
@@ -125,13 +138,17 @@ class SppProtocol(StreamProtocol):
         return self.bus.access.asks and self.session().actor is None
 
     async def _log_in(self, password: Password) -> None:
+        # The result comes before everything that follows from it.
+        self._is_logging_in = True
         try:
             await self.identification.log_in(password)
         except Refused as refusal:
             self._not_logged_in(refusal)
         else:
             self.link.send(Bundle([wire.auth_result(ACCEPTED)]))
-            self._watch()
+        finally:
+            self._is_logging_in = False
+        self.permissions_changed()
 
     def _not_logged_in(self, refusal: Refused) -> None:
         if self.has_ended:
@@ -208,6 +225,7 @@ class SppFactory(StreamFactory):
     """The connections, and what all of them are told when a service appears or goes.
 
     :ivar silent: those that never subscribed.
+    :ivar by_session: those whose sessions are open, by session.
     """
 
     def __init__(self, bus: IBus, reactor: Any) -> None:
@@ -217,8 +235,15 @@ class SppFactory(StreamFactory):
             bus.settings, lambda service: bus.hosted_type(service) is not None, bus.counters, reactor.seconds
         )
         self.offers = Offers(bus)
+        self.by_session: dict[str, SppProtocol] = {}
+        bus.permission_observers.append(self._permissions_changed)
         self._services = bus.registry.state.services
         bus.registry.observe(self)
+
+    def _permissions_changed(self, session_id: str) -> None:
+        protocol = self.by_session.get(session_id)
+        if protocol is not None:
+            protocol.permissions_changed()
 
     def registry_changed(self, stamped: Stamped) -> None:
         """Offer a service with its first provider, remove it with its last; see :class:`IRegistryObserver`."""

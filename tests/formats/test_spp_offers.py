@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.task import Clock
 
-from bussrv.formats.spp_offers import Offers
+from bussrv.formats.spp_offers import MOST_UNUSED, Offers
+from bussrv.policy.permissions import EVERYTHING
 from bussrv.slices import Slices
 from bussrv.values import Publication
 from bussrv.wire import spp
@@ -150,7 +151,87 @@ def test_everybody_is_told_the_same_in_an_order_that_makes_sense(steps: list[tup
         turn(scene.clock)
     for client in scene.clients:
         check(client)
-    assert not scene.offers._packets, "what everybody was told is kept"
+    assert not any(view._packets for view in scene.offers._views.values()), "what everybody was told is kept"
+
+
+class Sees:
+    """Permissions to know of some services."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self.names = names
+
+    def sees_service(self, name: str) -> bool:
+        return name in self.names
+
+
+PERMISSIONS = (EVERYTHING, *(Sees(frozenset(names)) for names in ([], ["tv"], ["tv", "radio"], ["door"])))
+
+_permission_steps = st.one_of(
+    *[st.tuples(st.just("change"), st.sampled_from(SERVICES))] * 3,
+    *[st.tuples(st.sampled_from(["join", "permit", "permit"]), st.sampled_from(PERMISSIONS))] * 2,
+    st.tuples(st.sampled_from(["leave", "turn", "update"]), st.none()),
+)
+
+
+def of_one(scene: Scene, permissions: dict[Client, Any], some: Client, what: str, about: Any) -> None:
+    """A step of one of the clients that there are."""
+    if what == "leave":
+        scene.offers.leave(some)
+        del permissions[some]
+    elif what == "permit":
+        permissions[some] = about
+        scene.offers.permit(some, about)
+    elif what == "update" and not scene.offers._awaited_by:
+        # What a client is sent follows all that it is told before.
+        scene.offers.catch_up(some)
+        assert offered(some) == {name for name in scene.services if permissions[some].sees_service(name)}
+
+
+@given(st.lists(_permission_steps, max_size=60))
+def test_everybody_is_offered_what_it_may_know_of(steps: list[tuple[str, Any]]) -> None:
+    scene = Scene()
+    permissions: dict[Client, Any] = {}
+    for number, (what, about) in enumerate(steps):
+        clients = list(permissions)
+        if what == "change":
+            scene.change(about)
+        elif what == "join":
+            client = Client(scene.offers)
+            permissions[client] = about
+            scene.offers.join(client, about)
+        elif what == "turn":
+            turn(scene.clock)
+        elif clients:
+            of_one(scene, permissions, clients[number % len(clients)], what, about)
+    while scene.clock.getDelayedCalls():
+        turn(scene.clock)
+    for client, its in permissions.items():
+        assert offered(client) == {name for name in scene.services if its.sees_service(name)}
+    assert all(view.is_done and not view._packets for view in scene.offers._views.values())
+    assert not scene.offers._awaited_by
+    for client in permissions:
+        scene.offers.leave(client)
+    assert len(scene.offers._unused) <= MOST_UNUSED
+    assert not scene.offers._view_of
+
+
+def offered(client: Client) -> set[str]:
+    """What a client was offered, and was not removed."""
+    names: set[str] = set()
+    for event in client.got:
+        assert isinstance(event, (Offer, Removed))
+        assert (event.service in names) == isinstance(event, Removed), "offered twice, or removed without an offer"
+        names ^= {event.service}
+    return names
+
+
+def test_views_that_nobody_has_are_few() -> None:
+    scene = Scene()
+    for number in range(3 * MOST_UNUSED):
+        client: Any = Client(scene.offers)
+        scene.offers.join(client, Sees(frozenset(f"{number}")))
+        scene.offers.leave(client)
+    assert len(scene.offers._views) == MOST_UNUSED
 
 
 def turn(clock: Clock) -> None:

@@ -6,10 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bussrv import events as ev
 from bussrv.policy.file import parse_policy
 from bussrv.policy.permissions import EVERYTHING
-from tests.formats.network import Connection, Member, Network
+from bussrv.policy.rules import RulePermissions
+from bussrv.wire.spp import Info, Offer, Removed
+from tests.formats.network import Connection, Member, Network, Watcher
 
 FORMATS = ("objects", "spp", "inbus", "business")
 
@@ -164,3 +168,60 @@ def test_neighbors_that_may_not_be_known_are_left_out() -> None:
         client.send({"event": "routing/neighbors", "to": "hall", "id": 1})
         (reply,) = [each for each in client.heads() if each["event"] == "routing/neighbors/reply"]
         assert reply["neighbors"] == wanted
+
+
+def watcher(network: Network, user: str) -> Watcher:
+    made = network.watcher()
+    prove(network, made.connection, user)
+    return made
+
+
+def test_clients_of_spp_are_offered_what_they_may_know_of() -> None:
+    network, ann, ben, _ = scene()
+    assert watcher(network, "ann").received() == [Offer("radio"), Offer("secret"), Offer("tv/one")]
+    carl, zoe = watcher(network, "carl"), network.watcher()
+    assert carl.received() == [Offer("radio"), Offer("tv/one")]
+    provide(ann, "tv/two", "quiet")
+    ben.send({"event": "services/unregister", "name": "tv/one"})
+    assert carl.received() == [Offer("tv/two"), Removed("tv/one")]
+    # What is hidden and what is not there are the same, and neither says anything.
+    for name in ("secret", "quiet", "no-such"):
+        carl.subscribe(name)
+    carl.subscribe("radio")
+    assert carl.received() == [Info("radio", b"")]
+    refused = network.events(ev.SubscriptionRefused, ev.AccessDenied)
+    assert {type(each) for each in refused} == {ev.AccessDenied}
+    assert zoe.received() == []
+    reload(network, POLICY.replace('"radio"', '"quiet"'))
+    assert carl.received() == [Removed("radio"), Offer("quiet")]
+    (lost,) = network.events(ev.SubscriptionRemoved)
+    assert (lost.service, lost.reason) == ("radio", "permission-withdrawn")
+    # Nothing at all, and then again.
+    reload(network, POLICY.replace('"carl"', '"ben"'))
+    assert carl.received() == [Removed("quiet"), Removed("tv/two")]
+    reload(network)
+    assert carl.received() == [Offer("radio"), Offer("tv/two")]
+
+
+def test_a_client_that_could_see_nothing_is_offered_services_after_a_reload() -> None:
+    network, *_ = scene()
+    zoe = network.watcher()
+    assert zoe.received() == []
+    reload(network, POLICY + '[[rule]]\nusers = "anonymous"\nwatch = "tv/*"\n')
+    assert zoe.received() == [Offer("tv/one")]
+
+
+def test_thousands_of_clients_with_the_same_permissions_share_their_offers(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, ann, *_ = scene()
+    clients = [watcher(network, "carl") for _ in range(200)]
+    looked: list[str] = []
+    sees = RulePermissions.sees_service
+
+    def counted(self: RulePermissions, name: str) -> bool:
+        looked.append(name)
+        return sees(self, name)
+
+    monkeypatch.setattr(RulePermissions, "sees_service", counted)
+    provide(ann, "tv/two", "tv/three")
+    assert all(client.received()[-2:] == [Offer("tv/two"), Offer("tv/three")] for client in clients)
+    assert len(looked) <= 2 * len(network.bus.service_names())
