@@ -70,6 +70,13 @@ def test_the_threat_model_names_tests_that_exist() -> None:
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
+def test_every_row_of_the_threat_model_names_a_test() -> None:
+    tables = page("docs/threat-model.md").split("| figure | test |\n")[1:]
+    without = [line for table in tables for line in table.split("\n\n")[0].splitlines()[1:] if "`tests/" not in line]
+    assert len(tables) == 5
+    assert without == []
+
+
 def test_every_page_begins_with_its_readers() -> None:
     for path in PAGES:
         title, _, rest = path.read_text().partition("\n\n")
