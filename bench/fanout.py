@@ -29,6 +29,7 @@ from bussrv.policy.access import Access
 from bussrv.policy.file import parse_policy
 from bussrv.policy.rules import Rules
 from bussrv.registry.registry import Registry
+from bussrv.server.collector import tune_collector
 from bussrv.server.service import new_id
 from bussrv.settings import Settings
 
@@ -124,6 +125,7 @@ def run(options: argparse.Namespace) -> float:
     members = [connect(factory, b'{"event":"routing/subscribe"}') for _ in range(options.subscribers)]
     streams = [stream_of(options.objects, options.payload, not options.no_ids, route) for route in routes]
     before = [transport.taken for _, transport in members]
+    tune_collector()
     elapsed = feed(publishers[0], streams[0])
     assert all(member.traffic.objects_out == options.objects + 1 for member, _ in members)
     assert all(transport.taken > taken for (_, transport), taken in zip(members, before, strict=True))
