@@ -69,6 +69,7 @@ REASONS: dict[str, str] = {
     "journal-unavailable": "the journal cannot be written at the moment",
     "not-authenticated": "the client has not proved who it is, and this server does not serve it before that",
     "bad-credentials": "there is no such user, or the secret or the token is another",
+    "token-expired": "the token was right, but has expired; the client is told bad-credentials",
     "actor-fixed": "the session has proved to be another user already",
     "bad-certificate": "the client has no TLS certificate, or one that is not accepted",
     "not-allowed": "no rule of the policy allows that to the user of the session",

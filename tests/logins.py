@@ -1,6 +1,6 @@
 """Servers in memory that ask who clients are."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
@@ -39,6 +39,9 @@ class Held:
         assert isinstance(credentials, Password)
         user = credentials.user
         self.answers[number].callback(Proof(user, "password", None) if right else Denial("password", claimed=user))
+
+    def of_certificate(self, certificate: Mapping[str, Any]) -> Proof | Denial | None:
+        return None
 
     def holds(self, proof: Proof) -> bool:
         return True

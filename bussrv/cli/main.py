@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bussrv.cli import alive, audit, check, init, journal, passwd, policy, timeline
+from bussrv.cli import alive, audit, check, init, journal, passwd, policy, timeline, token
 from bussrv.version import VERSION
 
 INTERRUPTED = 130
@@ -37,6 +37,7 @@ COMMANDS: dict[str, Command] = {
     "passwd": Command(passwd.SUMMARY, passwd.DESCRIPTION, passwd.add_arguments, passwd.run),
     "policy": Command(policy.SUMMARY, policy.DESCRIPTION, policy.add_arguments, policy.run),
     "timeline": Command(timeline.SUMMARY, timeline.DESCRIPTION, timeline.add_arguments, timeline.run),
+    "token": Command(token.SUMMARY, token.DESCRIPTION, token.add_arguments, token.run),
 }
 
 

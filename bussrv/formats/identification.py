@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from twisted.internet.defer import CancelledError, Deferred
 
@@ -64,6 +64,18 @@ class Identification:
         if self._checking is not None:
             self._checking.cancel()
 
+    def by_certificate(self, transport: Any) -> Proof | None:
+        """What the client proves by its TLS certificate. If that is not the one of a user, this is journaled.
+
+        :param transport: of the connection.
+        """
+        tls = getattr(transport, "tls", None)
+        certificate = None if tls is None else tls.getpeercert()
+        outcome = self._bus.identity.of_certificate(certificate) if certificate else None
+        if isinstance(outcome, Denial):
+            self._note(outcome)
+        return outcome if isinstance(outcome, Proof) else None
+
     async def log_in(self, credentials: Credentials) -> None:
         """Check what the client said. To be awaited by ``busy_with``.
 
@@ -101,12 +113,15 @@ class Identification:
         self.proof = proof
 
     def _failed(self, denial: Denial, refusal: Refused) -> Refused:
-        session = self._session()
         self._failures += 1
+        self._note(denial)
+        return refusal
+
+    def _note(self, denial: Denial) -> None:
+        session = self._session()
         claimed = session.claimed if denial.claimed is None else excerpt(denial.claimed)
         about = {**session.about(), "claimed": claimed}
         self._bus.registry.note_from_stranger(ev.AuthFailed(reason=denial.reason, method=denial.method, **about))
-        return refusal
 
     @property
     def has_failed_too_often(self) -> bool:

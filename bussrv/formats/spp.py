@@ -29,7 +29,7 @@ from bussrv.formats.spp_silence import SilentClients
 from bussrv.formats.stream import StreamProtocol
 from bussrv.formats.stream_factory import StreamFactory
 from bussrv.journal.record import Stamped
-from bussrv.policy.credentials import Password
+from bussrv.policy.credentials import Credentials, Password, Token
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.session import Session
 from bussrv.wire import spp as wire
@@ -130,18 +130,19 @@ class SppProtocol(StreamProtocol):
         elif isinstance(event, wire.Other) and event.msgtype == wire.AUTHENTICATE and self._may_log_in():
             user, secret = wire.credentials(event.data)
             self.factory.silent.leave(self)
-            self.busy_with(self._log_in(Password(user, secret.encode())))
+            # Whoever has a token is its user, so its name is not needed.
+            self.busy_with(self._log_in(Password(user, secret.encode()) if user else Token(secret)))
         else:
             self.bus.counters["spp-ignored"] += 1
 
     def _may_log_in(self) -> bool:
         return self.bus.access.asks and self.session().actor is None
 
-    async def _log_in(self, password: Password) -> None:
+    async def _log_in(self, credentials: Credentials) -> None:
         # The result comes before everything that follows from it.
         self._is_logging_in = True
         try:
-            await self.identification.log_in(password)
+            await self.identification.log_in(credentials)
         except Refused as refusal:
             self._not_logged_in(refusal)
         else:

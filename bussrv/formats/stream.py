@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
@@ -25,7 +26,7 @@ from zope.interface import implementer
 from bussrv.addresses import address_key, peer_text
 from bussrv.bus.interfaces import IBus, IEncoding
 from bussrv.bus.leaving import after_services
-from bussrv.errors import OverLimit, RemoteProtocolError
+from bussrv.errors import OverLimit, Refused, RemoteProtocolError
 from bussrv.events import LimitReached
 from bussrv.formats.backlog import Backlog
 from bussrv.formats.complaints import Complaints
@@ -33,6 +34,7 @@ from bussrv.formats.identification import Identification
 from bussrv.formats.long_answer import LongAnswer
 from bussrv.formats.stream_link import StreamLink
 from bussrv.formats.unread import Reader, Unread
+from bussrv.policy.credentials import Proof
 from bussrv.values import Traffic
 
 LARGE_INPUT = 32 << 10
@@ -136,9 +138,19 @@ class StreamProtocol(TwistedProtocol):
         self.link = self.make_link(backlog)
         self.session_id = self.bus.open(self.FORMAT, peer, self.link).id
         try:
-            self.opened()
+            proof = None if self.dialed else self.identification.by_certificate(self.transport)
+            if proof is None:
+                self.opened()
+            else:
+                self.busy_with(self._open_as(proof))
         except Exception:
             self._serving_failed(Failure())
+
+    async def _open_as(self, proof: Proof) -> None:
+        """The client has proved who it is by its certificate."""
+        with suppress(Refused):
+            await self.identification.prove(proof)
+            self.opened()
 
     def _refuse_session(self, refusal: OverLimit) -> None:
         self.has_ended = True

@@ -1,24 +1,30 @@
 """Checkers: what proves who a client is, each named by a description of ``--auth``.
 
-``users:FILE`` is made here. Any other checker of :mod:`twisted.cred` that takes a user and a secret is used as it is.
+``users:FILE``, ``tokens:FILE`` and ``certificates:FIELD`` are made here. Any other checker of :mod:`twisted.cred` that
+takes a user and a secret is used as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from twisted.cred.checkers import ICredentialsChecker, InMemoryUsernamePasswordDatabaseDontUse
-from twisted.cred.credentials import IUsernamePassword, UsernamePassword
+from twisted.cred.credentials import ICredentials, IUsernamePassword, UsernamePassword
 from twisted.cred.error import UnauthorizedLogin
-from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
+from twisted.internet.defer import CancelledError, Deferred, fail, maybeDeferred, succeed
 from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
 from twisted.python.failure import Failure
-from zope.interface import implementer
+from zope.interface import Attribute, implementer
 
-from bussrv.policy.credentials import Password, Proof
+from bussrv.clock import SystemClock
+from bussrv.errors import ConfigError
+from bussrv.policy.certificate_users import FIELDS, user_of
+from bussrv.policy.credentials import Denial, Password, Proof, Token
+from bussrv.policy.tokens import MAX_TOKEN, TokenUse, digest, read_tokens
 from bussrv.policy.users import NOBODY, SecretHash, check_user, read_users
 
 PATIENCE = 30.0
@@ -30,17 +36,35 @@ InThread = Callable[..., Deferred[Any]]
 """Calls a function with arguments off the reactor's thread. Returns a Deferred of its result."""
 
 
-class PasswordChecker(Protocol):
-    """Checks secrets."""
+class IBearerToken(ICredentials):
+    """A token: whoever has it is its user."""
 
-    def check(self, password: Password, in_thread: InThread) -> Deferred[Proof | None]:
-        """Check a secret. Fires with ``None`` if it is wrong; never fails."""
+    text: str = Attribute("``str``: the token.")
+
+
+class IVerifiedCertificate(ICredentials):
+    """The certificate of a TLS client, which an authority signed that the server trusts."""
+
+    certificate: dict[str, Any] = Attribute("``dict``: as :meth:`ssl.SSLObject.getpeercert` returns it.")
+
+
+class Checker(Protocol):
+    """Checks credentials of some kind."""
 
     def holds(self, proof: Proof) -> bool:
         """Whether a proof, by whichever checker, is one by this checker that still holds."""
 
 
+class PasswordChecker(Checker, Protocol):
+    """Checks secrets."""
+
+    def check(self, password: Password, in_thread: InThread) -> Deferred[Proof | None]:
+        """Check a secret. Fires with ``None`` if it is wrong; never fails."""
+
+
 PASSWORDS = (IUsernamePassword,)
+TOKENS = (IBearerToken,)
+CERTIFICATES = (IVerifiedCertificate,)
 
 
 @implementer(ICredentialsChecker)
@@ -89,6 +113,96 @@ def users_of(path: str) -> Users:
     :raises ConfigError: the file makes no sense.
     """
     return Users(read_users(Path(path)))
+
+
+@implementer(ICredentialsChecker)
+class Tokens:
+    """The tokens of a file, by their hashes.
+
+    :ivar utc: the present time, UTC microseconds.
+    """
+
+    credentialInterfaces = TOKENS  # noqa: N815 - the name that Twisted asks for
+
+    def __init__(self, tokens: dict[bytes, TokenUse]) -> None:
+        self.utc: Callable[[], int] = SystemClock().utc
+        self._tokens = tokens
+        self._expiries = sorted(use.expires for use in tokens.values() if use.expires is not None)
+
+    def next_expiry(self) -> int | None:
+        """When the next token expires, UTC microseconds; ``None``: none does."""
+        place = bisect_right(self._expiries, self.utc())
+        return self._expiries[place] if place < len(self._expiries) else None
+
+    def check_token(self, token: Token) -> Proof | Denial | None:
+        """Check a token. :returns: ``None``: it is none of these."""
+        if len(token.text) > MAX_TOKEN:
+            return None
+        # Found by its hash: the time that this takes tells nothing of the tokens that there are.
+        hashed = digest(token.text)
+        use = self._tokens.get(hashed)
+        if use is None:
+            return None
+        if use.expires is not None and use.expires <= self.utc():
+            return Denial("token", "token-expired", use.user)
+        return Proof(use.user, "token", hashed, use.expires)
+
+    def holds(self, proof: Proof) -> bool:
+        """Whether the token is here, is of that user, and has not expired; see :class:`Checker`."""
+        use = self._tokens.get(proof.evidence) if isinstance(proof.evidence, bytes) else None
+        if proof.method != "token" or use is None or use.user != proof.actor:
+            return False
+        return use.expires is None or use.expires > self.utc()
+
+    def requestAvatarId(self, credentials: Any) -> Deferred[Any]:  # noqa: N802 - called by other programs with Twisted
+        """The user, for programs other than bussrv; see :class:`ICredentialsChecker`."""
+        checked = self.check_token(Token(credentials.text))
+        return succeed(checked.actor.encode()) if isinstance(checked, Proof) else fail(UnauthorizedLogin())
+
+
+@implementer(ICredentialsChecker)
+class CertificateUsers:
+    """Users by a field of their TLS client certificates.
+
+    :param field: one of :data:`bussrv.policy.certificate_users.FIELDS`.
+    """
+
+    credentialInterfaces = CERTIFICATES  # noqa: N815 - the name that Twisted asks for
+
+    def __init__(self, field: str) -> None:
+        self._field = field
+
+    def check_certificate(self, certificate: Mapping[str, Any]) -> Proof | None:
+        """The user that a verified certificate names."""
+        user = user_of(certificate, self._field)
+        return None if user is None else Proof(user, "certificate", self._field)
+
+    def holds(self, proof: Proof) -> bool:
+        """Whether it is still this field that counts; see :class:`Checker`."""
+        return proof.method == "certificate" and proof.evidence == self._field
+
+    def requestAvatarId(self, credentials: Any) -> Deferred[Any]:  # noqa: N802 - called by other programs with Twisted
+        """The user, for programs other than bussrv; see :class:`ICredentialsChecker`."""
+        proof = self.check_certificate(credentials.certificate)
+        return fail(UnauthorizedLogin()) if proof is None else succeed(proof.actor.encode())
+
+
+def tokens_of(path: str) -> Tokens:
+    """The checker ``tokens:FILE``.
+
+    :raises ConfigError: the file makes no sense.
+    """
+    return Tokens(read_tokens(Path(path)))
+
+
+def certificates_by(field: str) -> CertificateUsers:
+    """The checker ``certificates:FIELD``.
+
+    :raises ConfigError: there is no such field.
+    """
+    if field not in FIELDS:
+        raise ConfigError(f"certificates: takes one of {', '.join(FIELDS)}, not {field!r}")
+    return CertificateUsers(field)
 
 
 class Foreign:
@@ -140,8 +254,8 @@ def _as_bytes(text: str | bytes) -> bytes:
     return text.encode() if isinstance(text, str) else text
 
 
-MAKE: dict[str, Callable[[str], Any]] = {"users": users_of}
+MAKE: dict[str, Callable[[str], Any]] = {"users": users_of, "tokens": tokens_of, "certificates": certificates_by}
 """Makes the checkers of bussrv of what follows their names."""
 
-CREDENTIALS: dict[str, tuple[Any, ...]] = {"users": PASSWORDS}
+CREDENTIALS: dict[str, tuple[Any, ...]] = {"users": PASSWORDS, "tokens": TOKENS, "certificates": CERTIFICATES}
 """The kinds of credentials that they take."""

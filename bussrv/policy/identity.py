@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from zope.interface import implementer
 
-from bussrv.policy.checkers import InThread, PasswordChecker
-from bussrv.policy.credentials import Credentials, Denial, Password, Proof
+from bussrv.policy.checkers import CertificateUsers, Checker, Foreign, InThread, Tokens, Users
+from bussrv.policy.credentials import Credentials, Denial, Password, Proof, Token
 from bussrv.policy.interfaces import IIdentity
 from bussrv.policy.logins import Logins, Threads
 
@@ -25,35 +25,58 @@ class Identity:
 
     def __init__(self, reactor: Any, in_thread: InThread | None = None) -> None:
         self._in_thread: InThread = Threads(reactor) if in_thread is None else in_thread
-        self._passwords: tuple[PasswordChecker, ...] = ()
+        self._checkers: tuple[Checker, ...] = ()
         self._logins = Logins(self._check, self.holds, reactor)
 
-    def use(self, passwords: Sequence[PasswordChecker], trusted: tuple[IPv4Network | IPv6Network, ...] = ()) -> None:
-        """From now on clients prove who they are by these checkers, and no others.
+    def use(self, checkers: Iterable[Checker], trusted: tuple[IPv4Network | IPv6Network, ...] = ()) -> None:
+        """From now on clients prove who they are by these checkers, in this order, and by no others.
 
         :param trusted: networks without limits for one address.
         """
-        self._passwords = tuple(passwords)
+        self._checkers = tuple(checkers)
         self._logins.trusted = trusted
         self._logins.forget()
 
     def log_in(self, credentials: Credentials, peer: str) -> Deferred[Proof | Denial]:
         """Check what a client said; see :class:`IIdentity`."""
-        assert isinstance(credentials, Password)
+        if isinstance(credentials, Token):
+            return succeed(self._check_token(credentials))
         denial = Denial("password", claimed=credentials.user)
         checked: Deferred[Any] = self._logins.log_in(credentials, peer)
         return checked.addCallback(lambda proof: denial if proof is None else proof)
 
+    def of_certificate(self, certificate: Mapping[str, Any]) -> Proof | Denial | None:
+        """The user that a client is by its certificate; see :class:`IIdentity`."""
+        checkers = [each for each in self._checkers if isinstance(each, CertificateUsers)]
+        proofs = (each.check_certificate(certificate) for each in checkers)
+        denial = Denial("certificate", "bad-certificate") if checkers else None
+        return next((each for each in proofs if each is not None), denial)
+
     def holds(self, proof: Proof) -> bool:
         """Whether something is still proved; see :class:`IIdentity`."""
-        return any(each.holds(proof) for each in self._passwords)
+        return any(each.holds(proof) for each in self._checkers)
+
+    def next_expiry(self) -> int | None:
+        """When the next token expires, UTC microseconds; ``None``: none does."""
+        expiries = (each.next_expiry() for each in self._checkers if isinstance(each, Tokens))
+        return min((each for each in expiries if each is not None), default=None)
+
+    def _check_token(self, token: Token) -> Proof | Denial:
+        denial = Denial("token")
+        for each in self._checkers:
+            checked = each.check_token(token) if isinstance(each, Tokens) else None
+            if isinstance(checked, Proof):
+                return checked
+            denial = checked or denial
+        return denial
 
     def _check(self, password: Password) -> Deferred[Proof | None]:
         return Deferred.fromCoroutine(self._check_in_order(password))
 
     async def _check_in_order(self, password: Password) -> Proof | None:
-        for each in self._passwords:
-            proof = await each.check(password, self._in_thread)
-            if proof is not None:
-                return proof
+        for each in self._checkers:
+            if isinstance(each, (Users, Foreign)):
+                proof = await each.check(password, self._in_thread)
+                if proof is not None:
+                    return proof
         return None

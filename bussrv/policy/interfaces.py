@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zope.interface import Interface
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from twisted.internet.defer import Deferred
 
     from bussrv.policy.credentials import Credentials, Denial, Proof
@@ -19,6 +21,13 @@ class IIdentity(Interface):
         """Check what a client at the address ``peer`` said.
 
         :returns: never fails. To be cancelled when the client is gone.
+        """
+
+    def of_certificate(certificate: Mapping[str, Any]) -> Proof | Denial | None:
+        """The user that a client is by its TLS certificate, which was verified.
+
+        :param certificate: as :meth:`ssl.SSLObject.getpeercert` returns it.
+        :returns: ``None``: certificates prove nothing here.
         """
 
     def holds(proof: Proof) -> bool:

@@ -48,7 +48,7 @@ def check_places(checked: Config, formats: Iterable[IWireFormat], reactor: Any) 
         policy.read(checked, [each.name for each in formats])
     except ConfigError as error:
         faults += error.sentences
-    make_checkers(checked, reactor, faults)
+    make_checkers(checked, SystemClock().utc, reactor, faults)
     if checked.journal is not None:
         faults += journal_faults(checked.journal, checked.place)
     return faults

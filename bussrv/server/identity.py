@@ -10,7 +10,7 @@ from twisted.cred.credentials import IUsernamePassword
 from bussrv.bus.interfaces import IBus
 from bussrv.errors import ConfigError
 from bussrv.formats.stream import StreamProtocol
-from bussrv.policy.checkers import Foreign, PasswordChecker, Users
+from bussrv.policy.checkers import CertificateUsers, Checker, Foreign, Tokens, Users
 from bussrv.policy.identity import Identity
 from bussrv.policy.permissions import NOTHING
 from bussrv.server.config import Config
@@ -19,19 +19,20 @@ from bussrv.server.plugins import checker_factories
 from bussrv.slices import by_steps
 
 
-def make_checkers(config: Config, reactor: Any, faults: list[str]) -> list[PasswordChecker]:
+def make_checkers(config: Config, utc: Callable[[], int], reactor: Any, faults: list[str]) -> list[Checker]:
     """The checkers, in their order. Files are read.
 
+    :param utc: the present time, UTC microseconds.
     :param faults: gets a sentence for each one that cannot be used.
     """
-    made: list[PasswordChecker] = []
+    made: list[Checker] = []
     for description in config.auth:
         with noting(config.place("auth"), faults):
-            made.append(_checker(description, reactor))
+            made.append(_checker(description, utc, reactor))
     return made
 
 
-def _checker(description: str, reactor: Any) -> PasswordChecker:
+def _checker(description: str, utc: Callable[[], int], reactor: Any) -> Checker:
     """The checker that a description stands for.
 
     :raises ConfigError: never quotes more of the description than its kind: secrets may follow.
@@ -46,11 +47,17 @@ def _checker(description: str, reactor: Any) -> PasswordChecker:
         raise
     except Exception as error:
         raise ConfigError(f"the checker {kind!r} refuses what follows its name: {type(error).__name__}") from None
-    if isinstance(checker, Users):
+    if isinstance(checker, Tokens):
+        checker.utc = utc
+    if isinstance(checker, (Users, Tokens, CertificateUsers)):
         return checker
     if IUsernamePassword not in checker.credentialInterfaces:
         raise ConfigError(f"the checker {kind!r} takes no user with a secret, so no client can use it")
     return Foreign(description, checker, reactor)
+
+
+LOOK = 60.0
+"""The most seconds between two looks at whether a token has expired: somebody may set the clock of the machine."""
 
 
 class Checkers:
@@ -63,6 +70,8 @@ class Checkers:
         self._identity = identity
         self._bus = bus
         self._reactor = reactor
+        self._next_expiry: int | None = None
+        self._look_call: Any = None
 
     def prepare(self, config: Config) -> Callable[[], None]:
         """Make all checkers again. Nothing changes yet.
@@ -71,7 +80,7 @@ class Checkers:
         :raises ConfigError: has a sentence for each checker that cannot be used.
         """
         faults: list[str] = []
-        made = make_checkers(config, self._reactor, faults)
+        made = make_checkers(config, self._bus.utc, self._reactor, faults)
         if faults:
             raise ConfigError(*faults)
 
@@ -82,8 +91,29 @@ class Checkers:
             self._end(self._withdrawn())
             if config.auth and not asked:
                 self._end(self._not_authenticated())
+            self.stop()
+            self._wait()
 
         return use
+
+    def stop(self) -> None:
+        """Look no more for tokens that expire."""
+        if self._look_call is not None:
+            self._look_call.cancel()
+            self._look_call = None
+
+    def _wait(self) -> None:
+        """Look again when the next token expires."""
+        self._next_expiry = self._identity.next_expiry()
+        if self._next_expiry is not None:
+            left = (self._next_expiry - self._bus.utc()) / 1_000_000
+            self._look_call = self._reactor.callLater(min(LOOK, max(0.0, left)), self._look)
+
+    def _look(self) -> None:
+        self._look_call = None
+        if self._next_expiry is not None and self._next_expiry <= self._bus.utc():
+            self._end(self._withdrawn())
+        self._wait()
 
     def _end(self, sessions: Iterator[tuple[StreamProtocol, str]]) -> None:
         steps = (connection.end(reason) for connection, reason in sessions)

@@ -165,7 +165,7 @@ class CheckerDescription(Kind[str]):
         return f"{kind}:{FILE.check(argument)}" if kind in FILE_CHECKERS and colon else text
 
 
-FILE_CHECKERS = ("users",)
+FILE_CHECKERS = ("users", "tokens")
 """The checkers that take a file."""
 
 ENDPOINTS = Group("endpoints", "Endpoints of wire formats")
@@ -229,9 +229,11 @@ class ServerOptions:
     auth: tuple[str, ...] = USERS.option(
         ListOf(CheckerDescription(), "checkers"),
         (),
-        "A checker of who clients are: `users:FILE` (a file of users with hashes of their secrets; `bussrv passwd` "
-        "makes it), or another checker for twisted.cred that is installed. May be repeated; they are asked in their "
-        "order. With it, a client that does not prove who it is may do nothing, unless the policy says otherwise.",
+        "A checker of who clients are: `users:FILE` (users with hashes of their secrets; `bussrv passwd` makes it), "
+        "`tokens:FILE` (hashes of bearer tokens; `bussrv token` makes it), `certificates:FIELD` (TLS client "
+        "certificates, whose FIELD is the user: `cn`, `dns`, `email` or `uri`), or another checker for twisted.cred "
+        "that is installed. May be repeated; they are asked in their order. With it, a client that does not prove who "
+        "it is may do nothing, unless the policy says otherwise.",
         unset="none: every client may do everything",
         example=["users:/etc/bussrv/users"],
     )

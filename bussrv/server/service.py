@@ -245,6 +245,7 @@ class BusService(Service):
         self._supervisor.stopping()
         if self._drains and self._hurry is not None:
             await self._drain(self._hurry)
+        self._checkers.stop()
         self.bus.links.stop()
         await self._links.stop()
         for listener in reversed(tuple(self.listeners.values())):

@@ -16,6 +16,7 @@ from twisted.scripts.twistd import ServerOptions
 from bussrv.audit import job
 from bussrv.journal.recovery import Damaged, recover
 from bussrv.journal.segment import segment_name
+from bussrv.policy.tokens import read_tokens
 from bussrv.policy.users import read_users
 from bussrv.server.exposure import check_endpoints
 from tests.docs.commands import prepare, says
@@ -89,9 +90,10 @@ def test_the_sentence_of_a_start_that_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.processes
 def test_the_file_of_users(tmp_path: Path) -> None:
-    block, _ = blocks("docs/how-to/users.md", "console")
-    for command, _ in commands(block):
+    first, _, tokens = blocks("docs/how-to/users.md", "console")
+    for command, _ in (*commands(first), commands(tokens)[0]):
         run(command, tmp_path, "secret\n")
+    assert {each.user for each in read_tokens(tmp_path / "tokens").values()} == {"camera"}
     assert (tmp_path / "users").stat().st_mode & 0o777 == 0o600
     assert read_users(tmp_path / "users").keys() == {"ann"}
 

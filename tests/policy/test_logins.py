@@ -11,23 +11,15 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 from twisted.logger import LogLevel, globalLogPublisher
-from zope.interface.verify import verifyObject
 
 from bussrv.policy.checkers import Users, users_of
 from bussrv.policy.credentials import Password, Proof
 from bussrv.policy.identity import Identity
-from bussrv.policy.interfaces import IIdentity
 from bussrv.policy.login_delays import OF_ADDRESS, OF_USER_AT_ADDRESS
 from bussrv.policy.logins import MAX_CHECKING
 from bussrv.policy.users import MAX_SECRET, MAX_USER, SecretHash
 from bussrv.policy.verified_secrets import KEPT
-from tests.logins import USERS, Held, identity_of
-from tests.tables import each_row
-
-
-@each_row("identity", [Held(), Identity(Clock())], ids=lambda each: type(each).__name__)
-def test_identities_are_ones(identity: IIdentity) -> None:
-    assert verifyObject(IIdentity, identity)
+from tests.logins import USERS, identity_of
 
 
 class Threads:

@@ -66,3 +66,17 @@ users_checker = CheckerFactory(
     module="bussrv.policy.checkers",
     summary="A file of users with hashes of their secrets, which `bussrv passwd` makes.",
 )
+
+tokens_checker = CheckerFactory(
+    "tokens",
+    takes="FILE",
+    module="bussrv.policy.checkers",
+    summary="A file of hashes of bearer tokens, which `bussrv token` makes.",
+)
+
+certificates_checker = CheckerFactory(
+    "certificates",
+    takes="cn | dns | email | uri",
+    module="bussrv.policy.checkers",
+    summary="TLS client certificates: this field of a certificate is the user.",
+)

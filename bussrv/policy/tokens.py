@@ -1,0 +1,139 @@
+"""Bearer tokens: whoever has one is its user. A file of their hashes, and how one is made. Without Twisted.
+
+A line is ``user:sha256$HASH`` or ``user:sha256$HASH$EXPIRY``: the SHA-256 of the token in hexadecimal, and the moment
+in UTC from which it is of no use, such as ``2026-12-24T18:00:00Z``. ``bussrv token FILE USER`` makes one. A token has
+256 random bits, so nobody can find it by its hash, and no slow hash is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from datetime import datetime, timezone
+from pathlib import Path
+
+from msgspec import Struct
+
+from bussrv.errors import ConfigError
+from bussrv.policy.line_file import read_lines, rewrite, says_something
+from bussrv.policy.users import check_user
+
+WHAT = "tokens"
+"""What the lines are, in errors."""
+
+MAX_TOKEN = 1024
+"""The longest text that is looked at, in characters."""
+
+PREFIX = "bussrv-"
+"""Every token begins so. Programs that search files for secrets can find it."""
+
+_SCHEME = ":sha256$"
+_HASH = re.compile(r"[0-9a-f]{64}")
+_EXPIRY = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+
+
+class TokenUse(Struct, frozen=True):
+    """What a token proves.
+
+    :ivar expires: from when it proves nothing, UTC microseconds; ``None``: never.
+    """
+
+    user: str
+    expires: int | None = None
+
+
+def new_token() -> str:
+    """A token that nobody has."""
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def digest(token: str) -> bytes:
+    """The hash of a token."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+def parse_expiry(text: str) -> int:
+    """A moment, UTC microseconds.
+
+    :raises ValueError: the text is none.
+    """
+    if not _EXPIRY.fullmatch(text):
+        raise ValueError("an expiry looks like 2026-12-24T18:00:00Z")
+    moment = datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+    return int(moment.timestamp()) * 1_000_000
+
+
+def format_expiry(expires: int) -> str:
+    """The inverse of :func:`parse_expiry`, in whole seconds."""
+    return f"{datetime.fromtimestamp(expires // 1_000_000, timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def token_line(user: str, token: str, expires: int | None) -> str:
+    """The line of a token, without its end.
+
+    :raises ValueError: ``user`` cannot be the name of one.
+    """
+    ending = "" if expires is None else f"${format_expiry(expires)}"
+    return f"{check_user(user)}{_SCHEME}{digest(token).hex()}{ending}"
+
+
+def parse_token(line: str) -> tuple[bytes, TokenUse]:
+    """The hash of a line, and what its token proves.
+
+    :raises ValueError: the line makes no sense.
+    """
+    user, scheme, rest = line.rstrip().rpartition(_SCHEME)
+    hashed, dollar, expiry = rest.partition("$")
+    if not scheme or not _HASH.fullmatch(hashed):
+        raise ValueError("not of the form user:sha256$HASH or user:sha256$HASH$EXPIRY")
+    return bytes.fromhex(hashed), TokenUse(check_user(user), parse_expiry(expiry) if dollar else None)
+
+
+def read_tokens(path: Path) -> dict[bytes, TokenUse]:
+    """Every token of a file, by its hash.
+
+    :raises ConfigError: it cannot be read, others may write it, or a line of it makes no sense.
+    """
+    tokens: dict[bytes, TokenUse] = {}
+    for number, line in read_lines(path, WHAT):
+        try:
+            hashed, use = parse_token(line)
+            if hashed in tokens:
+                raise ValueError("the token has a line already")
+        except ValueError as error:
+            raise ConfigError(f"{path}, line {number}: {error}; make lines with: bussrv token {path} USER") from error
+        tokens[hashed] = use
+    return tokens
+
+
+def add_token(path: Path, user: str, expires: int | None) -> str:
+    """Add a new token to a file. The file is made if there is none.
+
+    :returns: the token, which is stored nowhere.
+    :raises ConfigError: the file cannot be used.
+    :raises ValueError: ``user`` cannot be the name of one.
+    """
+    token = new_token()
+    line = token_line(user, token, expires)
+    rewrite(path, WHAT, lambda lines: [*lines, line])
+    return token
+
+
+def delete_tokens(path: Path, user: str) -> int:
+    """Delete all tokens of a user from a file. :returns: how many there were.
+
+    :raises ConfigError: the file cannot be used.
+    """
+    found: list[str] = []
+
+    def without(lines: list[str]) -> list[str]:
+        found.extend(line for line in lines if _is_of(line, user))
+        return [line for line in lines if not _is_of(line, user)]
+
+    rewrite(path, WHAT, without)
+    return len(found)
+
+
+def _is_of(line: str, user: str) -> bool:
+    return says_something(line) and line.rpartition(_SCHEME)[0] == user
