@@ -26,6 +26,7 @@ class Held:
     """Answers when the test says so."""
 
     def __init__(self) -> None:
+        self.changed: list[Callable[[], None]] = []
         self.asked: list[tuple[Credentials, str]] = []
         self.answers: list[Deferred[Proof | Denial]] = []
 
@@ -41,6 +42,9 @@ class Held:
         self.answers[number].callback(Proof(user, "password", None) if right else Denial("password", claimed=user))
 
     def of_certificate(self, certificate: Mapping[str, Any]) -> Proof | Denial | None:
+        return None
+
+    def of_network(self, peer: str, protocol: str) -> Proof | None:
         return None
 
     def holds(self, proof: Proof) -> bool:

@@ -15,6 +15,7 @@ module                       what it is
 ``inbus``                    the port: what comes in, and to whom it goes
 ``inbus_subscribers``        stated addresses, leases, ghosts
 ``inbus_publishers``         source addresses, and the services that they make
+``inbus_users``              the users that senders are, by their networks
 ``inbus_outlet``             sending: versions, the port's own address
 ``inbus_rates``              how many datagrams a second are sent where
 ``inbus_intake``             how much is read in a turn, and what is lost
@@ -90,6 +91,7 @@ class InbusServer(DatagramProtocol):
         self._publishers = Publishers(bus, reactor, self._outlet, self._drops)
         bus.report("inbus", self._report)
         bus.registry.observe(self)
+        bus.identity.changed.append(self._judge)
         self._collected = 0
         self._turn = EndOfReactorTurn(self._end_turn, reactor)
         self._sweeping = LoopingCall(self._sweep)
@@ -156,6 +158,11 @@ class InbusServer(DatagramProtocol):
             self._subscribers.withdrawn(event.peer, event.service)
         elif isinstance(event, ev.ServiceUnregistered):
             self._publishers.withdrawn(event.peer, event.service)
+
+    def _judge(self) -> None:
+        """Close sessions that are another user now, or may do nothing any more."""
+        judged = chain(self._subscribers.judge(), self._publishers.judge())
+        self._bus.slices.do(by_steps(judged, self._reactor.seconds))
 
     def _read(self) -> None:
         """A datagram was read, and what came of it was collected: send it now, or together with what comes next."""

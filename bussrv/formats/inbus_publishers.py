@@ -15,6 +15,7 @@ from bussrv.bus.withdrawal import WITHDRAWN
 from bussrv.errors import Refused
 from bussrv.formats.inbus_drops import FORMAT, Drops
 from bussrv.formats.inbus_outlet import Outlet, SilentLink
+from bussrv.formats.inbus_users import InbusUsers
 from bussrv.registry import rules
 from bussrv.values import OCTET_STREAM, UTF8_TEXT, Publication
 from bussrv.wire import inbus as wire
@@ -38,6 +39,7 @@ class Publishers:
     """Every publisher of one port, by source address."""
 
     def __init__(self, bus: IBus, reactor: Any, outlet: Outlet, drops: Drops) -> None:
+        self._users = InbusUsers(bus)
         self._bus = bus
         self._reactor = reactor
         self._outlet = outlet
@@ -51,6 +53,7 @@ class Publishers:
         """
         publisher = self._by_host.get(host)
         is_new = publisher is None or message.app_key not in publisher.heard
+        proof = self._users.admit(host, host) if is_new else None
         if is_new:
             self._drops.check_name(rules.may_register, ev.ServiceRefused, message, host)
         if message.app_type == 0:
@@ -60,7 +63,9 @@ class Publishers:
         if publisher is None:
             self._bus.admit(FORMAT, host)
             link = SilentLink(self._outlet)
-            publisher = self._by_host[host] = Publisher(self._bus.open(FORMAT, host, link).id, link)
+            session = self._bus.open(FORMAT, host, link)
+            publisher = self._by_host[host] = Publisher(session.id, link)
+            self._users.opened(session, proof)
         publisher.link.traffic.objects_in += 1
         publisher.link.traffic.bytes_in += size
         publication = Publication(message.app_key, _content_type(message), message.payload, message.app_type)
@@ -79,6 +84,14 @@ class Publishers:
                 self._bus.registry.lose_service(publisher.session_id, service, "lease-expired")
                 del publisher.heard[service]
             self._close_if_silent(host, publisher)
+            yield
+
+    def judge(self) -> Iterator[None]:
+        """Close every publisher that is another user now, or may do nothing any more; one publisher at a step."""
+        for host, publisher in tuple(self._by_host.items()):
+            reason = self._users.judge(publisher.session_id, host)
+            if reason is not None and self._by_host.get(host) is publisher:
+                self._close(host, publisher, reason)
             yield
 
     def withdrawn(self, host: str, service: str) -> None:
@@ -133,8 +146,11 @@ class Publishers:
 
     def _close_if_silent(self, host: str, publisher: Publisher, reason: str = "lease-expired") -> None:
         if not publisher.heard and not publisher.waiting and self._by_host.get(host) is publisher:
-            del self._by_host[host]
-            self._bus.close(publisher.session_id, reason, publisher.link.traffic)
+            self._close(host, publisher, reason)
+
+    def _close(self, host: str, publisher: Publisher, reason: str) -> None:
+        del self._by_host[host]
+        self._bus.close(publisher.session_id, reason, publisher.link.traffic)
 
 
 def _content_type(message: wire.Datagram) -> str:

@@ -29,6 +29,7 @@ from bussrv.bus.withdrawal import WITHDRAWN
 from bussrv.errors import Refused
 from bussrv.formats.inbus_drops import FORMAT, Drops
 from bussrv.formats.inbus_outlet import InbusLink, Outlet, canonical
+from bussrv.formats.inbus_users import InbusUsers
 from bussrv.journal.pseudonyms import is_pseudonym
 from bussrv.values import Traffic, check_service_name, quoted
 from bussrv.wire import inbus as wire
@@ -100,6 +101,7 @@ class Renewals:
 class Subscriber:
     """A stated address.
 
+    :ivar source: the host that sent the first datagram; after a restart of the server, its own host.
     :ivar heard: when it last subscribed to each app-key, for subscriptions that are in the registry.
     :ivar renewals: for each app-key that it subscribed to, also if that is still on its way to the journal.
     :ivar pending: how many changes are on their way to the journal.
@@ -108,8 +110,9 @@ class Subscriber:
     :ivar unreachable_since: when its port was first reported closed after it last subscribed; ``None``: it was not.
     """
 
-    def __init__(self, session_id: str, link: InbusLink) -> None:
+    def __init__(self, session_id: str, link: InbusLink, source: str) -> None:
         self.session_id = link.session_id = session_id
+        self.source = source
         self.link = link
         self.heard: dict[str, float] = {}
         self.renewals: dict[str, Renewals] = {}
@@ -138,6 +141,7 @@ class Subscribers:
 
     def __init__(self, bus: IBus, reactor: Any, outlet: Outlet, drops: Drops) -> None:
         self._bus = bus
+        self._users = InbusUsers(bus)
         self._reactor = reactor
         self._outlet = outlet
         self._drops = drops
@@ -158,7 +162,7 @@ class Subscribers:
     def _resume(self, session_id: str, address: tuple[str, int]) -> None:
         # The journal does not say which host stated the address. If another host may have, it counts as foreign.
         allowed = any(canonical(address[0]) in network for network in self._bus.settings.inbus_allow)
-        subscriber = Subscriber(session_id, InbusLink(self._outlet, address, is_foreign=allowed))
+        subscriber = Subscriber(session_id, InbusLink(self._outlet, address, is_foreign=allowed), address[0])
         now, utc = self._reactor.seconds(), self._bus.utc()
         for subscription in self._bus.registry.state.subscriptions.get(session_id, {}).values():
             heard = now - max(0, utc - subscription.renewed) / 1_000_000
@@ -168,6 +172,7 @@ class Subscribers:
             subscriber.last_heard = max(subscriber.last_heard, subscription.renewed)
         self._by_address[address] = subscriber
         self._bus.resume(session_id, subscriber.link)
+        self._judge(address, subscriber)
 
     # Requests of subscribers.
 
@@ -179,11 +184,13 @@ class Subscribers:
         :raises Refused: why it is dropped.
         """
         address, is_foreign = self._stated_address(message, host)
+        known = self._by_address.get(address)
+        if known is not None:
+            self._users.check_owner(known.session_id, host)
         if message.opcode == wire.SUBSCRIBE:
-            known = self._by_address.get(address)
             if known is None or message.app_key not in known.heard:
                 self._drops.check_name(check_service_name, ev.SubscriptionRefused, message, host)
-            subscriber = self._find_or_open(address, message.app_key, is_foreign)
+            subscriber = self._find_or_open(address, message.app_key, host, is_foreign)
             self._subscribe(subscriber, message, address, size)
         else:
             self._unsubscribe(message, address, size)
@@ -207,17 +214,20 @@ class Subscribers:
             raise Refused("own-address", f"{format_address(str(stated), message.port)} is this server itself")
         return (str(stated), message.port), stated != source
 
-    def _find_or_open(self, address: tuple[str, int], app_key: str, is_foreign: bool) -> Subscriber:
+    def _find_or_open(self, address: tuple[str, int], app_key: str, source: str, is_foreign: bool) -> Subscriber:
         """The subscriber with an address; if there is none, its session is opened.
 
-        :raises Refused: ``journal-budget``, or a limit of sessions.
+        :raises Refused: ``journal-budget``, or a limit of sessions; ``not-authenticated`` or ``not-allowed``.
         """
         subscriber = self._by_address.get(address)
         if subscriber is None or app_key not in subscriber.renewals:
+            proof = self._users.admit(source, format_address(*address))
             self._bus.registry.spending.require_budget(
                 subscriber.session_id if subscriber is not None else None, format_address(*address)
             )
-        subscriber = subscriber or self._open(address, is_foreign)
+        if subscriber is None:
+            subscriber = self._open(address, source, is_foreign)
+            self._users.opened(self._bus.registry.state.sessions[subscriber.session_id], proof)
         subscriber.link.target.is_foreign &= is_foreign
         return subscriber
 
@@ -240,11 +250,11 @@ class Subscribers:
         changed.addCallback(self._subscribed, subscriber, message.app_key, now)
         self._settle(changed, address, subscriber, message.app_key)
 
-    def _open(self, address: tuple[str, int], is_foreign: bool) -> Subscriber:
+    def _open(self, address: tuple[str, int], source: str, is_foreign: bool) -> Subscriber:
         self._bus.admit(FORMAT, format_address(*address))
         link = InbusLink(self._outlet, address, is_foreign=is_foreign)
         session = self._bus.open(FORMAT, format_address(*address), link, persistent=True)
-        subscriber = self._by_address[address] = Subscriber(session.id, link)
+        subscriber = self._by_address[address] = Subscriber(session.id, link, source)
         return subscriber
 
     def _subscribed(self, _: None, subscriber: Subscriber, app_key: str, now: float) -> None:
@@ -297,8 +307,24 @@ class Subscribers:
     def _close_if_idle(self, address: tuple[str, int], subscriber: Subscriber, reason: str) -> None:
         held = self._bus.registry.state.subscriptions.get(subscriber.session_id)
         if not held and not subscriber.pending and self._by_address.get(address) is subscriber:
-            del self._by_address[address]
-            self._bus.close(subscriber.session_id, reason, subscriber.link.traffic)
+            self._close(address, subscriber, reason)
+
+    def _close(self, address: tuple[str, int], subscriber: Subscriber, reason: str) -> None:
+        del self._by_address[address]
+        self._bus.close(subscriber.session_id, reason, subscriber.link.traffic)
+
+    # Users.
+
+    def judge(self) -> Iterator[None]:
+        """Close every subscriber that is another user now, or may do nothing any more; one subscriber at a step."""
+        for address, subscriber in tuple(self._by_address.items()):
+            self._judge(address, subscriber)
+            yield
+
+    def _judge(self, address: tuple[str, int], subscriber: Subscriber) -> None:
+        reason = self._users.judge(subscriber.session_id, subscriber.source)
+        if reason is not None and self._by_address.get(address) is subscriber:
+            self._close(address, subscriber, reason)
 
     # Ghosts.
 

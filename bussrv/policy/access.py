@@ -52,6 +52,13 @@ class Access:
             return NOTHING
         if session.home is not None or session.protocol == OWN_PROTOCOL:
             return EVERYTHING
+        return self.of_user(session.actor, session.peer, session.protocol)
+
+    def of_user(self, actor: str | None, peer: str, protocol: str) -> Permissions:
+        """The permissions that a session of a user would have.
+
+        :param actor: ``None``: it has not proved who it is.
+        """
         if self.policy is not None:
-            return self.policy.permissions(session.actor or ANONYMOUS, session.peer, session.protocol)
-        return NOTHING if self.asks and session.actor is None else EVERYTHING
+            return self.policy.permissions(actor or ANONYMOUS, peer, protocol)
+        return NOTHING if self.asks and actor is None else EVERYTHING

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
 from zope.interface import implementer
 
+from bussrv.addresses import host_of, is_in
 from bussrv.policy.checkers import CertificateUsers, Checker, Foreign, InThread, Tokens, Users
 from bussrv.policy.credentials import Credentials, Denial, Password, Proof, Token
 from bussrv.policy.interfaces import IIdentity
 from bussrv.policy.logins import Logins, Threads
+
+UsersOfNetworks = tuple[tuple[IPv4Network | IPv6Network, str], ...]
+
+MOST_KEPT = 10_000
+"""The most hosts whose users are remembered."""
 
 
 @implementer(IIdentity)
@@ -25,17 +31,33 @@ class Identity:
 
     def __init__(self, reactor: Any, in_thread: InThread | None = None) -> None:
         self._in_thread: InThread = Threads(reactor) if in_thread is None else in_thread
+        self.changed: list[Callable[[], None]] = []
         self._checkers: tuple[Checker, ...] = ()
+        self._networks: Mapping[str, UsersOfNetworks] = {}
+        self._of_network: dict[tuple[str, str], Proof | None] = {}
         self._logins = Logins(self._check, self.holds, reactor)
 
-    def use(self, checkers: Iterable[Checker], trusted: tuple[IPv4Network | IPv6Network, ...] = ()) -> None:
+    def use(
+        self,
+        checkers: Iterable[Checker],
+        trusted: tuple[IPv4Network | IPv6Network, ...] = (),
+        networks: Mapping[str, UsersOfNetworks] | None = None,
+    ) -> None:
         """From now on clients prove who they are by these checkers, in this order, and by no others.
 
         :param trusted: networks without limits for one address.
+        :param networks: for some wire formats the users of networks. The first network that a client is in counts.
         """
         self._checkers = tuple(checkers)
+        self._networks = networks or {}
+        self._of_network.clear()
         self._logins.trusted = trusted
         self._logins.forget()
+
+    def tell_changed(self) -> None:
+        """Say that who clients are may have changed; see :attr:`IIdentity.changed`."""
+        for each in self.changed:
+            each()
 
     def log_in(self, credentials: Credentials, peer: str) -> Deferred[Proof | Denial]:
         """Check what a client said; see :class:`IIdentity`."""
@@ -51,6 +73,19 @@ class Identity:
         proofs = (each.check_certificate(certificate) for each in checkers)
         denial = Denial("certificate", "bad-certificate") if checkers else None
         return next((each for each in proofs if each is not None), denial)
+
+    def of_network(self, peer: str, protocol: str) -> Proof | None:
+        """The user that a client is by its network; see :class:`IIdentity`."""
+        users = self._networks.get(protocol)
+        if not users:
+            return None
+        key = host_of(peer), protocol
+        if key not in self._of_network:
+            if len(self._of_network) >= MOST_KEPT:
+                self._of_network.clear()
+            proofs = (Proof(user, "network", network) for network, user in users if is_in(peer, [network]))
+            self._of_network[key] = next(proofs, None)
+        return self._of_network[key]
 
     def holds(self, proof: Proof) -> bool:
         """Whether something is still proved; see :class:`IIdentity`."""

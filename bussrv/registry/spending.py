@@ -53,6 +53,9 @@ was computed, because that depends on what others spend."""
 MOST_CHECKED = 32
 """The most sessions of an address that are checked at a time, to find one that has not used up its own budget."""
 
+_FORGEABLE = "inbus"
+"""The wire format whose sources anybody can forge."""
+
 _PREPAID: frozenset[type[ev.Event]] = frozenset({ev.ServiceUnregistered, ev.SubscriptionRemoved})
 
 Change = Callable[[], Deferred[Any]]
@@ -250,7 +253,9 @@ class Spending:
 
 
 def _payer(session: Session) -> Payer:
-    return Payer(session.id, address_key(session.peer), is_authenticated=session.actor is not None)
+    # A network proves who a sender of datagrams is, but whoever forges sources is in every network.
+    is_authenticated = session.actor is not None and session.protocol != _FORGEABLE
+    return Payer(session.id, address_key(session.peer), is_authenticated=is_authenticated)
 
 
 def _is_prepaid(session: Session, changes: Sequence[ev.Event]) -> bool:

@@ -12,7 +12,7 @@ from bussrv.errors import BadValue, ConfigError
 from bussrv.interfaces import IHostedService, IWireFormat
 from bussrv.journal.batch import Rotation
 from bussrv.journal.upkeep import UpkeepPolicy
-from bussrv.options import Option, rows
+from bussrv.options import Network, Option, rows
 from bussrv.server.journal import JournalConfig
 from bussrv.server.option_table import JOURNAL, LogLevelName, ServerOptions, table
 from bussrv.server.sources import Given, of_file, of_option
@@ -28,6 +28,7 @@ class Config(Struct, frozen=True, kw_only=True):
     :ivar log_level: the name of the least level that is logged.
     :ivar policy: the policy file; ``None``: there is no policy.
     :ivar auth: the descriptions of the checkers of who clients are.
+    :ivar inbus_users: networks and the users that Inbus clients in them are.
     :ivar services: the names of the services that the server itself provides.
     :ivar links: the client endpoint descriptions of the servers to link with.
     :ivar values: the settings of all options that the configuration file may set, by name.
@@ -42,6 +43,7 @@ class Config(Struct, frozen=True, kw_only=True):
     policy: Path | None
     log_level: LogLevelName
     auth: tuple[str, ...]
+    inbus_users: tuple[tuple[Network, str], ...]
     services: tuple[str, ...]
     settings: Settings
     values: dict[str, Any]
@@ -82,6 +84,7 @@ def build(
         policy=own.policy,
         log_level=own.log_level,
         auth=own.auth,
+        inbus_users=own.inbus_user,
         services=tuple(sorted(each.name for each in services)) if own.services is None else own.services,
         settings=Settings(**{each.sets: found[each.name] for each in rows(Settings)}),
         values={each.name: found[each.name] for each in options if each.in_file},

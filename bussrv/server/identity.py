@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from twisted.cred.credentials import IUsernamePassword
@@ -85,16 +85,25 @@ class Checkers:
             raise ConfigError(*faults)
 
         def use() -> None:
-            asked = self._bus.access.asks
-            self._identity.use(made, self._bus.settings.trusted_network)
-            self._bus.access.asks = bool(config.auth)
-            self._end(self._withdrawn())
-            if config.auth and not asked:
-                self._end(self._not_authenticated())
+            asked, self._bus.access.asks = self._bus.access.asks, bool(config.auth)
+            networks = {"inbus": config.inbus_users}
+            self._identity.use(made, self._bus.settings.trusted_network, networks)
+            # Not before the other parts have their new values, such as the policy.
+            served = [] if asked or not config.auth else list(self._connections())
+            self._reactor.callLater(0, self._judge, served)
             self.stop()
             self._wait()
 
         return use
+
+    def _judge(self, served: list[StreamProtocol]) -> None:
+        """End the sessions that may not stay.
+
+        :param served: connections that were served before clients had to prove who they are.
+        """
+        self._end(self._withdrawn())
+        self._end(self._not_authenticated(served))
+        self._identity.tell_changed()
 
     def stop(self) -> None:
         """Look no more for tokens that expire."""
@@ -131,9 +140,9 @@ class Checkers:
             if proof is not None and not self._identity.holds(proof):
                 yield each, "user-withdrawn"
 
-    def _not_authenticated(self) -> Iterator[tuple[StreamProtocol, str]]:
+    def _not_authenticated(self, served: Iterable[StreamProtocol]) -> Iterator[tuple[StreamProtocol, str]]:
         """The sessions that may do nothing any more, because clients have to prove who they are from now on."""
         sessions = self._bus.registry.state.sessions
-        for each in self._connections():
-            if self._bus.access.of(sessions.get(each.session_id)) is NOTHING:
+        for each in served:
+            if not each.has_ended and self._bus.access.of(sessions.get(each.session_id)) is NOTHING:
                 yield each, "not-authenticated"

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -30,11 +31,13 @@ from bussrv.options import (
     Group,
     Kind,
     ListOf,
+    Network,
     Option,
     Text,
     Whole,
     rows,
 )
+from bussrv.policy.users import check_user
 from bussrv.settings import Settings
 from bussrv.values import shown
 
@@ -165,6 +168,26 @@ class CheckerDescription(Kind[str]):
         return f"{kind}:{FILE.check(argument)}" if kind in FILE_CHECKERS and colon else text
 
 
+class UserOfNetwork(Kind["tuple[Network, str]"]):
+    """A network, and the user that clients in it are."""
+
+    takes = "a network and a user"
+
+    def check(self, value: object) -> tuple[Network, str]:
+        """The network, and the name of the user."""
+        network, equals, user = Text().check(value).partition("=")
+        if not equals:
+            raise BadValue(f"{shown(value)} is not of the form NETWORK=USER")
+        try:
+            return ip_network(network), check_user(user)
+        except ValueError as error:
+            raise BadValue(f"{shown(value)}: {error}") from error
+
+    def plain(self, setting: Any) -> Any:
+        """Both as one text."""
+        return f"{setting[0]}={setting[1]}"
+
+
 FILE_CHECKERS = ("users", "tokens")
 """The checkers that take a file."""
 
@@ -236,6 +259,14 @@ class ServerOptions:
         "it is may do nothing, unless the policy says otherwise.",
         unset="none: every client may do everything",
         example=["users:/etc/bussrv/users"],
+    )
+    inbus_user: tuple[tuple[Network, str], ...] = USERS.option(
+        ListOf(UserOfNetwork(), "networks and users"),
+        (),
+        "A network and the user that Inbus clients in it are, such as 192.168.7.0/24=cameras. Inbus knows no secrets: "
+        "whoever forges a source address is that user. Of several networks the first one counts. May be repeated.",
+        unset="none",
+        example=["192.168.7.0/24=cameras"],
     )
     journal: Path | None = JOURNAL.option(
         JournalDirectory(),

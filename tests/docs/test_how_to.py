@@ -90,7 +90,7 @@ def test_the_sentence_of_a_start_that_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.processes
 def test_the_file_of_users(tmp_path: Path) -> None:
-    first, _, tokens = blocks("docs/how-to/users.md", "console")
+    first, _, tokens, _ = blocks("docs/how-to/users.md", "console")
     for command, _ in (*commands(first), commands(tokens)[0]):
         run(command, tmp_path, "secret\n")
     assert {each.user for each in read_tokens(tmp_path / "tokens").values()} == {"camera"}

@@ -18,6 +18,7 @@ from bussrv.formats.spp import SppFactory
 from bussrv.formats.stream import StreamProtocol
 from bussrv.formats.stream_factory import StreamFactory
 from bussrv.journal.memory import MemoryJournal
+from bussrv.policy.identity import UsersOfNetworks
 from bussrv.registry.registry import Registry
 from bussrv.registry.state import RegistryState
 from bussrv.settings import Settings
@@ -57,6 +58,7 @@ class Network:
     :param state: what a journal said of an earlier boot.
     :param seconds: what the clock shows.
     :param reactor: the clock, when several servers share it.
+    :param inbus_users: the users that Inbus clients are.
     :ivar proving: attributes by which members prove who they are.
     """
 
@@ -67,6 +69,7 @@ class Network:
         *,
         server_id: str = SERVER,
         reactor: Clock | None = None,
+        inbus_users: UsersOfNetworks = (),
         **settings: Any,
     ) -> None:
         self.reactor = Clock() if reactor is None else reactor
@@ -88,6 +91,7 @@ class Network:
             "business": StreamFactory(BusinessProtocol, self.bus, self.reactor),
             "spp": SppFactory(self.bus, self.reactor),
         }
+        self.bus.identity.use([], networks={"inbus": inbus_users})
         self.udp = DatagramPort(InbusServer(self.bus, self.reactor))
 
     def _new_id(self) -> str:

@@ -52,7 +52,15 @@ NETWORKS = st.ip_addresses(v=4).map(str) | st.integers(0, 128).map(lambda bits: 
 
 
 def of_list(kind: Any) -> st.SearchStrategy[Any]:
-    return st.lists(NO_COMMA if isinstance(kind.kind, kinds.Text) else NETWORKS, min_size=1, max_size=3)
+    of_one = ELEMENTS.get(type(kind.kind), NETWORKS)
+    return st.lists(of_one, min_size=1, max_size=3)
+
+
+ELEMENTS: dict[type[Kind[Any]], st.SearchStrategy[str]] = {
+    kinds.Text: NO_COMMA,
+    option_table.CheckerDescription: st.sampled_from(["users:users", "tokens:/etc/tokens", "certificates:cn", "unix"]),
+    option_table.UserOfNetwork: st.builds("{}={}".format, NETWORKS, st.sampled_from(["ann", "a b", "x=y"])),
+}
 
 
 VALUES: dict[type[Kind[Any]], Callable[[Any], st.SearchStrategy[Any]]] = {
