@@ -49,13 +49,20 @@ class SppClient(StreamClient[spp.Event]):
         """
         self._send(spp.unsubscribe(check_known_name(service)))
 
-    def authenticate(self, user: str, secret: str, timeout: float | None = None) -> None:
-        """Say who uses this client. A server without authentication ignores it, and then this times out.
+    def authenticate(
+        self, user: str = "", secret: str = "", timeout: float | None = None, token: str | None = None
+    ) -> None:
+        """Say who uses this client, by ``user`` and ``secret``, or by ``token``.
 
+        A server without authentication ignores it, and then this times out.
+
+        :raises TypeError: there is both a user and a token.
         :raises PermissionError: the server refused.
         :raises TimeoutError: it did not answer in time.
         """
-        self._send(spp.authenticate(user, secret))
+        if token is not None and (user or secret):
+            raise TypeError("authenticate takes a user with a secret, or a token")
+        self._send(spp.authenticate(user, secret if token is None else token))
         deadline = self._deadline(timeout, "no answer to the authentication")
         answer = self._wait_for(
             lambda event: isinstance(event, spp.Other) and event.msgtype == spp.AUTH_RESULT, deadline
@@ -63,7 +70,8 @@ class SppClient(StreamClient[spp.Event]):
         assert isinstance(answer, spp.Other)
         code = spp.auth_code(answer.data)
         if code:
-            raise PermissionError(f"the server refused the authentication of {user}, with code {code}")
+            whose = "by a token" if token is not None else f"of {user}"
+            raise PermissionError(f"the server refused the authentication {whose}, with code {code}")
 
     def next_event(self, timeout: float | None = None) -> spp.Event:
         """The next event that nobody took yet: an ``Offer``, ``Removed``, ``Info``, ``Ignored`` or ``Other``.

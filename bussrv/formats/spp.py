@@ -34,6 +34,9 @@ from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.session import Session
 from bussrv.wire import spp as wire
 
+STRANGERS_PACKET = 4 << 10
+"""The most bytes of a packet of a client that may do nothing before it proves who it is."""
+
 ACCEPTED = 0
 REFUSED = 1
 
@@ -53,7 +56,8 @@ class SppProtocol(StreamProtocol):
 
     def make_reader(self) -> wire.SppReader:
         """Reads what clients send."""
-        return wire.SppReader("client", self.bus.settings.max_packet)
+        self._packets = wire.SppReader("client", self.bus.settings.max_packet)
+        return self._packets
 
     def encoding(self) -> IEncoding:
         """Info packets, the same for every client."""
@@ -78,6 +82,7 @@ class SppProtocol(StreamProtocol):
         """A client that needs no login, or has a certificate, may subscribe at once."""
         self.factory.by_session[self.session_id] = self
         self._be_silent()
+        self._packets.limit(min(STRANGERS_PACKET, self.bus.settings.max_packet))
         self._watch()
 
     def _be_silent(self) -> None:
@@ -109,6 +114,7 @@ class SppProtocol(StreamProtocol):
         except Refused:
             return
         self.is_watching = True
+        self._packets.limit(self.bus.settings.max_packet)
         self.factory.offers.join(self.link, self.bus.access.of(self.session()))
 
     def permissions_changed(self) -> None:

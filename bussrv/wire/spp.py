@@ -127,6 +127,10 @@ class SppReader(StreamReader[Event]):
         self._max_packet = max_packet
         self._skip = 0
 
+    def limit(self, max_packet: int) -> None:
+        """From now on packets have at most so many bytes of data."""
+        self._max_packet = max_packet
+
     def _read_event(self) -> Event | None:
         buffer = self._buffer
         if self._skip:

@@ -49,6 +49,21 @@ def test_authenticating(serve, code):
         assert [client.next_event(), client.next_event()] == [spp.Offer("clock"), spp.Other(40, b"")]
 
 
+def test_authenticating_with_a_token(serve):
+    def script(peer):
+        assert peer.exactly(len(credentials)) == credentials
+        peer.send(spp.auth_result(1))
+        peer.until_closed()
+
+    credentials = spp.authenticate("", "t0ken")
+    with SppClient(port=serve(script)) as client:
+        with pytest.raises(TypeError, match="a user with a secret, or a token"):
+            client.authenticate("ann", token="t0ken")
+        with pytest.raises(PermissionError) as refused:
+            client.authenticate(token="t0ken")
+        assert str(refused.value) == "the server refused the authentication by a token, with code 1"
+
+
 def test_a_server_without_authentication_does_not_answer(serve):
     port = serve(lambda peer: peer.until_closed())
     sentence = f"no answer to the authentication came from 127.0.0.1 port {port} within 0.01 s"

@@ -10,6 +10,8 @@ import pytest
 from bussrv.client import inbus
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
+from bussrv.policy.tokens import add_token
+from bussrv.policy.users import put_user
 from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
 from tests.docs.pages import blocks
@@ -18,7 +20,7 @@ from tests.formats.tls_clients import Place
 
 pytestmark = pytest.mark.processes
 
-SECURE, GREETING, SERVICE, QUESTION, BUSINESS, INBUS, WATCHER = blocks("docs/how-to/clients.md", "python")
+SECURE, LOGIN, GREETING, SERVICE, QUESTION, BUSINESS, INBUS, WATCHER = blocks("docs/how-to/clients.md", "python")
 IMPORTS = "from bussrv.client.objects import BusError, ObjectsClient\n"
 
 
@@ -51,6 +53,14 @@ def test_secure(tmp_path: Path) -> None:
     with ForkedServer("off", ["--objects", place.port]) as running:
         here = SECURE.replace('"hall.example", 7890', f'"localhost", {running.port("objects")}')
         assert output(here.replace("ca.pem", str(place.authority.file)), running) == "routing/subscribe/reply\n"
+
+
+def test_login(tmp_path: Path) -> None:
+    put_user(tmp_path / "users", "ann", b"a secret of ann")
+    token = add_token(tmp_path / "tokens", "camera", None)
+    auth = [f"--auth={kind}:{tmp_path / kind}" for kind in ("users", "tokens")]
+    with ForkedServer("off", auth) as running:
+        assert output(f"token = {token!r}\n{LOGIN}", running) == ""
 
 
 def test_greeting(server: RunningServer) -> None:

@@ -1,7 +1,10 @@
 """SPP clients that have to say who they are: what they are told and what is journaled; nobody waits for them."""
 
 from bussrv import events as ev
+from bussrv.formats.spp import STRANGERS_PACKET
+from bussrv.policy.checkers import Tokens
 from bussrv.policy.credentials import Password
+from bussrv.policy.tokens import TokenUse, digest
 from bussrv.wire import spp
 from bussrv.wire.spp import Info, Offer, Other
 from tests.formats.network import Member, Network, Watcher
@@ -36,7 +39,7 @@ def test_the_journal_says_who_it_was_and_never_the_secret() -> None:
 
 def test_of_a_user_that_was_tried_no_more_is_journaled_than_of_a_name() -> None:
     network = asking()
-    log_in(network.watcher(), "guess", "x" * 10_000)
+    log_in(network.watcher(), "guess", "x" * 3_000)
     (failed,) = network.events(ev.AuthFailed)
     assert failed.claimed == "x" * 255
 
@@ -169,3 +172,28 @@ def test_who_logs_in_and_leaves_without_end_cannot_fill_the_journal() -> None:
     assert ACCEPTED not in waiting.received()
     network.reactor.pump([1.0] * 60)
     assert ACCEPTED in waiting.received()
+
+
+def test_a_token_is_a_secret_without_a_user() -> None:
+    network = asking()
+    network.bus.identity.use([Tokens({digest("t0ken"): TokenUse("camera")})])
+    watcher = network.watcher()
+    log_in(watcher, "t0ken", "camera")
+    log_in(watcher, "none", "")
+    log_in(watcher, "t0ken", "")
+    assert watcher.received() == [REFUSED, REFUSED, ACCEPTED]
+    assert [each.method for each in network.events(ev.AuthFailed)] == ["password", "token"]
+    (succeeded,) = network.events(ev.AuthSucceeded)
+    assert (succeeded.actor, succeeded.method) == ("camera", "token")
+
+
+def test_a_stranger_may_send_small_packets_only() -> None:
+    network = asking()
+    known, stranger = network.watcher(), network.watcher()
+    log_in(known)
+    known.received()
+    for each in (known, stranger):
+        each.connection.send_bytes(spp.other(40, bytes(STRANGERS_PACKET)) + spp.other(40, bytes(STRANGERS_PACKET + 1)))
+    assert (known.connection.is_open, stranger.connection.is_open) == (True, False)
+    assert network.events(ev.SessionClosed)[-1].reason == "packet-too-large"
+    assert Network(max_packet=10).watcher().connection.is_open

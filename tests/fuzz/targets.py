@@ -16,7 +16,8 @@ from typing import Any
 from bussrv.errors import RemoteProtocolError
 from bussrv.journal.evidence.lines import LineJudge
 from bussrv.journal.evidence.manifest import EntryJudge
-from bussrv.policy.users import check_user, parse_hash, user_line
+from bussrv.policy.tokens import format_expiry, parse_token, token_line
+from bussrv.policy.users import parse_user, user_line
 from bussrv.wire import inbus as inbus_wire
 from bussrv.wire import spp as spp_wire
 from bussrv.wire.objects import BusObject, ObjectReader
@@ -93,13 +94,21 @@ def inbus(data: bytes) -> None:
 
 def users(data: bytes) -> None:
     """Lines of the file of users."""
-    user, _, text = data.decode(errors="replace").rpartition(":")
     try:
-        check_user(user)
-        parsed = parse_hash(text)
+        user, parsed = parse_user(data.decode(errors="replace"))
     except ValueError:
         return
-    assert parse_hash(str(parsed)) == parsed
+    assert parse_user(f"{user}:{parsed}") == (user, parsed)
+
+
+def tokens(data: bytes) -> None:
+    """Lines of the file of tokens."""
+    try:
+        hashed, use = parse_token(data.decode(errors="replace"))
+    except ValueError:
+        return
+    expiry = "" if use.expires is None else f"${format_expiry(use.expires)}"
+    assert parse_token(f"{use.user}:sha256${hashed.hex()}{expiry}") == (hashed, use)
 
 
 def journal(data: bytes) -> None:
@@ -121,7 +130,9 @@ def manifest(data: bytes) -> None:
     judge.end()
 
 
-TARGETS: dict[str, Target] = {each.__name__: each for each in (objects, spp, inbus, users, journal, manifest, server)}
+TARGETS: dict[str, Target] = {
+    each.__name__: each for each in (objects, spp, inbus, users, tokens, journal, manifest, server)
+}
 
 
 def seeds(name: str) -> list[bytes]:
@@ -133,6 +144,12 @@ def seeds(name: str) -> list[bytes]:
         return [Random(seed).randbytes(100 * seed) for seed in range(1, 11)]
     if name == "users":
         return [user_line("ann", b"secret").encode(), b"#", b"ann:scrypt$2$1$1$c2FsdA==$" + b"A" * 43 + b"="]
+    if name == "tokens":
+        whole = token_line("ann", "token", 1_800_000_000_000_000).encode()
+        user, _, rest = whole.partition(b":")
+        hashed, _, expiry = rest.rpartition(b"$")
+        wrong = [b"anonymous:" + rest, user + b":" + hashed.upper(), whole + b"$", hashed + b"$" + expiry]
+        return [whole, user + b":" + hashed, b":" + whole, *wrong, whole.replace(b"Z", b""), whole[:-10] + b"99:99:99Z"]
     vectors = json.loads((VECTORS / f"{name}.json").read_text(encoding="utf-8"))["vectors"]
     short = [each for each in vectors if "text_parts" not in each]
     whole = [bytes.fromhex(each["hex"]) if "hex" in each else each["text"].encode() for each in short]
