@@ -57,7 +57,12 @@ class Identification:
             return
         if session.actor is None:
             raise Refused("not-authenticated", "this server serves only clients that say who they are, with a secret")
-        raise Refused("not-allowed", "this user may do nothing here")
+        about = {**session.about(), "reason": "not-allowed"}
+        rule = NOTHING.decide("observe", "").rule
+        self._bus.registry.note_from_stranger(
+            ev.AccessDenied(action="join", target=session.protocol, rule=rule, **about)
+        )
+        raise Refused("not-allowed", "no rule of the policy applies to this user, so it may do nothing here")
 
     def cancel(self) -> None:
         """The session is closed: nobody waits for a login."""

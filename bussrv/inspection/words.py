@@ -19,9 +19,13 @@ SHOWN = (
     "method",
     "peer",
     "service",
+    "action",
+    "target",
+    "rule",
     "reason",
     "limit",
     "value",
+    "changed",
     "message",
     "suppressed",
 )
@@ -67,5 +71,5 @@ def _words(record: Record) -> Iterator[str]:
         yield event.OUTCOME
     for name in SHOWN:
         value = getattr(event, name, None)
-        if value is not None:
-            yield f"{name}={word(value)}"
+        if value not in (None, ()):
+            yield f"{name}={word(','.join(value) if isinstance(value, tuple) else value)}"

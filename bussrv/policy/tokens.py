@@ -97,14 +97,22 @@ def read_tokens(path: Path) -> dict[bytes, TokenUse]:
     """
     tokens: dict[bytes, TokenUse] = {}
     for number, line in read_lines(path, WHAT):
-        try:
-            hashed, use = parse_token(line)
-            if hashed in tokens:
-                raise ValueError("the token has a line already")
-        except ValueError as error:
-            raise ConfigError(f"{path}, line {number}: {error}; make lines with: bussrv token {path} USER") from error
+        hashed, use = _read_line(path, number, line)
+        if hashed in tokens:
+            raise _wrong(path, number, "the token has a line already")
         tokens[hashed] = use
     return tokens
+
+
+def _read_line(path: Path, number: int, line: str) -> tuple[bytes, TokenUse]:
+    try:
+        return parse_token(line)
+    except ValueError as error:
+        raise _wrong(path, number, error) from error
+
+
+def _wrong(path: Path, number: int, fault: object) -> ConfigError:
+    return ConfigError(f"{path}, line {number}: {fault}; make lines with: bussrv token {path} USER")
 
 
 def add_token(path: Path, user: str, expires: int | None) -> str:
@@ -116,8 +124,16 @@ def add_token(path: Path, user: str, expires: int | None) -> str:
     """
     token = new_token()
     line = token_line(user, token, expires)
-    rewrite(path, WHAT, lambda lines: [*lines, line])
+    rewrite(path, WHAT, lambda lines: [*_checked(path, lines), line])
     return token
+
+
+def _checked(path: Path, lines: list[str]) -> list[str]:
+    """A file of something else stays as it is."""
+    for number, line in enumerate(lines, 1):
+        if says_something(line):
+            _read_line(path, number, line)
+    return lines
 
 
 def delete_tokens(path: Path, user: str) -> int:

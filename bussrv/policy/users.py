@@ -102,7 +102,7 @@ def parse_hash(text: str) -> SecretHash:
     """
     scheme, *fields = text.split("$")
     if scheme != SCHEME or len(fields) != 5:
-        raise ValueError(f"not of the form {SCHEME}$N$r$p$salt$hash")
+        raise ValueError(f"not of the form user:{SCHEME}$N$r$p$salt$hash")
     try:
         cost, block_size, parallelism = (int(each) for each in fields[:3])
         salt, digest = (b64decode(each, validate=True) for each in fields[3:])
@@ -162,14 +162,22 @@ def read_users(path: Path) -> dict[str, SecretHash]:
     """
     users: dict[str, SecretHash] = {}
     for number, line in read_lines(path, WHAT):
-        try:
-            user, parsed = parse_user(line)
-            if user in users:
-                raise ValueError("the user has a line already")
-        except ValueError as error:
-            raise ConfigError(f"{path}, line {number}: {error}; make lines with: bussrv passwd {path} USER") from error
+        user, parsed = _read_line(path, number, line)
+        if user in users:
+            raise _wrong(path, number, "the user has a line already")
         users[user] = parsed
     return users
+
+
+def _read_line(path: Path, number: int, line: str) -> tuple[str, SecretHash]:
+    try:
+        return parse_user(line)
+    except ValueError as error:
+        raise _wrong(path, number, error) from error
+
+
+def _wrong(path: Path, number: int, fault: object) -> ConfigError:
+    return ConfigError(f"{path}, line {number}: {fault}; make lines with: bussrv passwd {path} USER")
 
 
 def put_user(path: Path, user: str, secret: bytes) -> None:
@@ -184,9 +192,17 @@ def put_user(path: Path, user: str, secret: bytes) -> None:
         places = [number for number, each in enumerate(lines) if _is_of(each, user)]
         for number in places[:1]:
             lines[number] = line
-        return lines if places else [*lines, line]
+        return _checked(path, lines if places else [*lines, line])
 
     rewrite(path, WHAT, put)
+
+
+def _checked(path: Path, lines: list[str]) -> list[str]:
+    """A file of something else stays as it is."""
+    for number, line in enumerate(lines, 1):
+        if says_something(line):
+            _read_line(path, number, line)
+    return lines
 
 
 def delete_user(path: Path, user: str) -> bool:

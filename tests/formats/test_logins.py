@@ -130,6 +130,9 @@ def test_with_a_policy_it_decides_who_joins() -> None:
         "not-allowed",
         "routing/subscribe/reply",
     ]
+    (denied,) = network.events(ev.AccessDenied)
+    assert (denied.actor, denied.action, denied.target, denied.reason) == ("ann", "join", "objects", "not-allowed")
+    assert denied.rule == "no rule applies to this user"
     watcher = network.watcher()
     assert watcher.connection.protocol.is_watching  # type: ignore[attr-defined]
 

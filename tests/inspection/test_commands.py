@@ -14,7 +14,7 @@ from bussrv import events as ev
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
 from bussrv.inspection import commands
-from bussrv.inspection.words import word
+from bussrv.inspection.words import record_line, word
 from bussrv.journal.record import Record, decode
 from bussrv.journal.segment import list_segments, segment_name
 from bussrv.wire import spp
@@ -56,6 +56,21 @@ def test_tail_lets_no_text_of_strangers_through_to_the_terminal(shell: Shell, jo
     assert [word(each) for each in ("tv", "Tür", "", "a b", "\x9b31m", "\u202e", "a\x7f")] == [
         "tv", "Tür", '""', '"a b"', '"\\u009b31m"', '"\\u202e"', '"a\\u007f"',
     ]  # fmt: skip
+
+
+def test_a_line_has_the_rule_of_a_denial_and_the_options_of_a_reload() -> None:
+    denied = ev.AccessDenied(
+        session="a.1", action="watch", target="tv", rule="p.toml:3: watch = !tv", reason="not-allowed"
+    )
+    lines = [
+        record_line(Record(seq=1, time=0, mono=0, server="s", boot="b", event=event), in_colours=False)
+        for event in (denied, ev.ConfigReloaded(changed=("auth", "policy")), ev.ConfigReloaded())
+    ]
+    assert [line.split(" ", 2)[2] for line in lines] == [
+        'access.denied refused session=a.1 action=watch target=tv rule="p.toml:3: watch = !tv" reason=not-allowed',
+        "config.reloaded changed=auth,policy",
+        "config.reloaded",
+    ]
 
 
 @pytest.mark.parametrize("count", [0, 1, 12, 32, 1000])

@@ -1,5 +1,6 @@
 """Tokens: their file, the command that changes it, and what they prove."""
 
+import io
 import re
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from bussrv.policy.tokens import (
     MAX_TOKEN,
     PREFIX,
     TokenUse,
+    add_token,
     digest,
     format_expiry,
     new_token,
@@ -24,6 +26,7 @@ from bussrv.policy.tokens import (
     read_tokens,
     token_line,
 )
+from bussrv.policy.users import put_user
 from tests.tables import each_row
 
 SECOND = 1_000_000
@@ -116,6 +119,21 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert command("ann", "--delete") == (0, "", "")
     assert read_tokens(path).keys() == {digest(made[2])}
     assert command("ann", "--delete") == (1, "", f"bussrv token: {path} has no token of ann\n")
+
+
+def test_a_file_of_something_else_stays_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users, tokens = tmp_path / "users", tmp_path / "tokens"
+    put_user(users, "ann", b"s3cret")
+    add_token(tokens, "ann", None)
+    before = users.read_text(), tokens.read_text()
+    monkeypatch.setattr("sys.stdin", io.StringIO("s3cret\n"))
+    assert main(["token", str(users), "bob"]) == main(["passwd", "--stdin", str(tokens), "bob"]) == 1
+    assert (users.read_text(), tokens.read_text()) == before
+    one, other = capsys.readouterr().err.splitlines()
+    assert one.startswith(f"bussrv token: {users}, line 1: not of the form user:sha256$HASH")
+    assert other.startswith(f"bussrv passwd: {tokens}, line 1: not of the form user:scrypt$")
 
 
 @given(
