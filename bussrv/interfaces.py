@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from zope.interface import Attribute, Interface
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
     from bussrv.bus.interfaces import IBus
     from bussrv.journal.interfaces import IJournal
+    from bussrv.policy.permissions import Permissions
 
 
 class IWireFormat(Interface):
@@ -86,6 +88,12 @@ class IServiceHost(Interface):
     def publish(payload: bytes) -> None:
         """Give ``payload``, ``bytes``, to those who subscribed to the service: in any format."""
 
+    def publish_each(payloads: Callable[[Permissions], Iterable[bytes]]) -> None:
+        """The same for a service that shows each session what it may know of.
+
+        :param payloads: those for subscribers with some permissions.
+        """
+
 
 class IServiceObject(Interface):
     """The provider of a hosted service."""
@@ -98,3 +106,13 @@ class IServiceObject(Interface):
 
     def last_subscriber_left() -> None:
         """Publish no more updates. The server also calls this when it stops."""
+
+
+class IFilteredService(IServiceObject):
+    """The provider of a hosted service that shows each session what it may know of."""
+
+    def snapshot_for(permissions: Permissions) -> bytes:
+        """The present state as sessions with these permissions see it.
+
+        :param permissions: :data:`bussrv.policy.permissions.EVERYTHING` for whoever sees what the server does.
+        """

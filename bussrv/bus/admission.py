@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from typing import TypeVar
 
 from zope.interface import implementer
 
@@ -17,6 +18,8 @@ from bussrv.journal.record import Stamped
 from bussrv.registry.interfaces import IRegistry, IRegistryObserver
 from bussrv.registry.throttle import Throttle
 from bussrv.settings import Settings
+
+T = TypeVar("T")
 
 INBUS = "inbus"
 """The protocol whose sessions are counted apart."""
@@ -95,7 +98,11 @@ class Admission:
     :param seconds: a clock, in seconds.
     """
 
-    def __init__(self, registry: IRegistry, settings: Settings, seconds: Callable[[], float]) -> None:
+    def __init__(
+        self, registry: IRegistry, settings: Settings, counters: Counter[str], seconds: Callable[[], float]
+    ) -> None:
+        self._registry = registry
+        self._counters = counters
         self._inbus = Budget(("inbus-max-sessions", "inbus-max-sessions-per-address"), settings, seconds)
         self._connections = Budget(("max-sessions", "max-sessions-per-address"), settings, seconds)
         for session in registry.state.sessions.values():
@@ -107,16 +114,24 @@ class Admission:
         for each in (self._inbus, self._connections):
             each.copy_limits()
 
-    def check(self, protocol: str, peer: str) -> None:
+    def admit(self, protocol: str, peer: str) -> None:
         """Check that one more session of a wire format may be opened from an address.
 
-        :raises OverLimit: ``too-many-sessions`` or ``too-many-connects``.
+        :raises OverLimit: ``too-many-sessions`` or ``too-many-connects``. That is counted and journaled.
         """
-        self._budget(protocol).check(peer)
+        self._noting(self._budget(protocol).check, protocol, peer)
 
     def expect(self, protocol: str, peer: str) -> Callable[[], None]:
         """Check the same, and count a session that is not open yet. :returns: counts it no more."""
-        return self._budget(protocol).expect(peer)
+        return self._noting(self._budget(protocol).expect, protocol, peer)
+
+    def _noting(self, check: Callable[[str], T], protocol: str, peer: str) -> T:
+        try:
+            return check(peer)
+        except OverLimit as refusal:
+            self._counters[refusal.limit] += 1
+            self._registry.note_from_stranger(ev.limit_reached(refusal, protocol=protocol, peer=peer))
+            raise
 
     def registry_changed(self, stamped: Stamped) -> None:
         """Count sessions that open and close; see :class:`IRegistryObserver`."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence, Set
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from typing import Any
 
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
@@ -18,6 +18,8 @@ from bussrv.bus.delivery import Fanout
 from bussrv.bus.directory import Directory
 from bussrv.bus.failures import FailedEncodings
 from bussrv.bus.following import Follower
+from bussrv.bus.hosted import Hosted
+from bussrv.bus.hosted_subscribers import HostedSubscribers
 from bussrv.bus.interest import kind_of, kind_of_content
 from bussrv.bus.interfaces import IBus, IReloadable, ISessionLink, Shown
 from bussrv.bus.judge import Judge
@@ -49,8 +51,6 @@ from bussrv.values import Publication, Traffic
 from bussrv.wire import objects as wire
 from bussrv.wire.forwarded import with_route
 from bussrv.wire.objects import BusObject
-
-T = TypeVar("T")
 
 
 @implementer(IBus)
@@ -86,7 +86,8 @@ class Bus:
         self._receivers = Receivers(self._fanout)
         self._last_values = LastValues(settings.max_last_values, settings.max_last_value, self.counters)
         self._sources = Sources(registry, self.access, server_id)
-        self._hosted: dict[str, tuple[str, Callable[[], bytes]]] = {}
+        self._turns = turns = Turns(self._fanout.flush, reactor)
+        self._hosted = HostedSubscribers(registry, self.access, self._receivers, self._fanout, turns.wait)
         self._reports: dict[str, Callable[[], object]] = {}
         self._judge = Judge(registry, self.access, self.counters)
         deny = self._judge.deny
@@ -116,15 +117,22 @@ class Bus:
         )
         changed = self.permissions_changed
         follower = Follower(
-            registry, self.access, self._receivers, self._sources, self._last_values, self._router, self._relay, changed
+            registry,
+            self.access,
+            self._receivers,
+            self._hosted,
+            self._sources,
+            self._last_values,
+            self._router,
+            self._relay,
+            changed,
         )
         self.streams = Streams(settings, reactor)
         self.permission_observers: list[Callable[[str], None]] = []
         self.reloadables: list[IReloadable] = [CopiedLimits(self._copy_limits)]
-        self._turns = Turns(self._fanout.flush, reactor)
         self._announcing = Announcing(self._receivers, self._fanout, server_id, new_id)
         self._directory = Directory(registry)
-        self._admission = Admission(registry, settings, reactor.seconds)
+        self._admission = Admission(registry, settings, self.counters, reactor.seconds)
         registry.spending.enforce(reactor.callLater, self.counters)
         registry.observe(self._directory)
         registry.observe(self._admission)
@@ -147,19 +155,11 @@ class Bus:
 
     def admit(self, protocol: str, peer: str) -> None:
         """Whether a client may come in; see :class:`IBus`."""
-        self._check(self._admission.check, protocol, peer)
+        self._admission.admit(protocol, peer)
 
     def expect(self, protocol: str, peer: str) -> Callable[[], None]:
         """Whether a client may come in whose session opens later; see :class:`IBus`."""
-        return self._check(self._admission.expect, protocol, peer)
-
-    def _check(self, check: Callable[[str, str], T], protocol: str, peer: str) -> T:
-        try:
-            return check(protocol, peer)
-        except OverLimit as refusal:
-            self.counters[refusal.limit] += 1
-            self.registry.note_from_stranger(ev.limit_reached(refusal, protocol=protocol, peer=peer))
-            raise
+        return self._admission.expect(protocol, peer)
 
     def open(self, protocol: str, peer: str, link: ISessionLink, persistent: bool = False) -> Session:
         """A client is present: open its session, reached by ``link``."""
@@ -172,7 +172,7 @@ class Bus:
         self._receivers.add(session_id, link)
         for subscription in self.registry.state.subscriptions.get(session_id, {}).values():
             if subscription.service is not None:
-                self._receivers.subscribe(session_id, subscription.service, subscription.options)
+                self._hosted.subscribe(session_id, subscription.service, subscription.options)
 
     def close(self, session_id: str, reason: str, traffic: Traffic) -> None:
         """A session ended."""
@@ -192,6 +192,7 @@ class Bus:
         self._receivers.permit(session_id, permissions)
         self.links.permit(session_id, permissions)
         self._relay.forget(session_id)
+        self._hosted.permit(session_id)
         for tell in self.permission_observers:
             tell(session_id)
 
@@ -311,16 +312,16 @@ class Bus:
         if self.links:
             self.links.flood(delivery, kind, route)
 
-    def last(self, service: str) -> bytes:
+    def last(self, service: str, permissions: Permissions) -> bytes:
         """The last payload published on a service, empty when there is none; or the snapshot of one of the server."""
         hosted = self._hosted.get(service)
-        return self._last_values.get(service) if hosted is None else hosted[1]()
+        return self._last_values.get(service) if hosted is None else self._hosted.snapshot(hosted, permissions)
 
     # Services of the server itself.
 
-    def host(self, service: str, content_type: str, snapshot: Callable[[], bytes]) -> None:
+    def host(self, service: str, hosted: Hosted) -> None:
         """A service is provided by the server itself."""
-        self._hosted[service] = (content_type, snapshot)
+        self._hosted.declare(service, hosted)
 
     def service_names(self) -> list[str]:
         """The names of all services, sorted; see :class:`IBus`."""
@@ -332,7 +333,7 @@ class Bus:
 
     def hosted_type(self, service: object) -> str | None:
         """The content type of a service of the server itself; ``None`` for every other name."""
-        return self._hosted[service][0] if isinstance(service, str) and service in self._hosted else None
+        return self._hosted.content_type(service)
 
     def report(self, name: str, make: Callable[[], object]) -> None:
         """Show the result of ``make`` under ``name`` in ``bus/statistics``."""
@@ -346,9 +347,9 @@ class Bus:
         """Whether somebody is subscribed to a service."""
         return any(group.links for group in self._receivers.subscribed_to(service))
 
-    def update(self, service: str, payload: bytes) -> None:
-        """Give ``payload`` to those who are subscribed to a service of the server itself."""
-        self._give_subscribers(service, Delivery(b"", payload, Publication(service, self._hosted[service][0], payload)))
+    def update(self, service: str, payloads: Callable[[Permissions], Iterable[bytes]]) -> None:
+        """Give an update to those who are subscribed to a service of the server itself."""
+        self._hosted.update(service, payloads)
 
     def _to_subscribers(self, delivery: Delivery, publication: Publication) -> None:
         self._last_values.put(publication.service, publication.payload)

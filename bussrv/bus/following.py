@@ -7,6 +7,7 @@ from collections.abc import Callable
 from zope.interface import implementer
 
 from bussrv import events as ev
+from bussrv.bus.hosted_subscribers import HostedSubscribers
 from bussrv.bus.last_values import LastValues
 from bussrv.bus.receivers import Receivers
 from bussrv.bus.relay import Relay
@@ -30,6 +31,7 @@ class Follower:
         registry: Registry,
         access: Access,
         receivers: Receivers,
+        hosted: HostedSubscribers,
         sources: Sources,
         last_values: LastValues,
         router: Router,
@@ -39,6 +41,7 @@ class Follower:
         self._registry = registry
         self._access = access
         self._receivers = receivers
+        self._hosted = hosted
         self._sources = sources
         self._last_values = last_values
         self._router = router
@@ -72,7 +75,7 @@ class Follower:
 
     def _subscribed(self, session_id: str, event: ev.SubscriptionAdded) -> None:
         if event.service is not None:
-            self._receivers.subscribe(session_id, event.service, event.options)
+            self._hosted.subscribe(session_id, event.service, event.options)
         elif event.interest is not None:
             # It may be closed by now: observers are told in order, even when one of them closes a session.
             session = self._registry.state.sessions.get(session_id)
@@ -82,7 +85,7 @@ class Follower:
     def _renewed(self, session_id: str, event: ev.SubscriptionRenewed) -> None:
         if event.service is not None and event.options is not None:
             self._receivers.unsubscribe(session_id, event.service)
-            self._receivers.subscribe(session_id, event.service, event.options)
+            self._hosted.subscribe(session_id, event.service, event.options)
 
     def _forget_service(self, service: str | None) -> None:
         if service is not None and service not in self._registry.state.services:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from zope.interface import Attribute, Interface
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from twisted.internet.defer import Deferred
 
+    from bussrv.bus.hosted import Hosted
     from bussrv.bus.outgoing import Bundle, Delivery
     from bussrv.bus.streams import Streams
     from bussrv.policy.access import Access
@@ -102,8 +103,11 @@ class IRouting(Interface):
     def publish(session_id: str, publication: Publication) -> None:
         """Deliver a publication to all sessions that want it, in every wire format."""
 
-    def last(service: str) -> bytes:
-        """The first payload for a new subscriber: the last one published, or the snapshot of a hosted service."""
+    def last(service: str, permissions: Permissions) -> bytes:
+        """The first payload for a new subscriber: the last one published, or the snapshot of a hosted service.
+
+        :param permissions: those of the subscriber: it is shown what it may know of.
+        """
 
 
 class IPermissions(Interface):
@@ -155,12 +159,8 @@ class IForwarding(Interface):
 class IHosting(Interface):
     """Services of the server itself, and what it shows of itself."""
 
-    def host(service: str, content_type: str, snapshot: Callable[[], bytes]) -> None:
-        """Declare a service that the server itself provides.
-
-        :param content_type: of its snapshots and updates.
-        :param snapshot: returns its present state, ``bytes``.
-        """
+    def host(service: str, hosted: Hosted) -> None:
+        """Declare a service that the server itself provides."""
 
     def service_names() -> list[str]:
         """The names of all services, sorted. A change makes a new list, so the old one may be kept."""
@@ -177,8 +177,11 @@ class IHosting(Interface):
     def has_subscribers(service: str) -> bool:
         """Whether a session is subscribed to a service, in any wire format."""
 
-    def update(service: str, payload: bytes) -> None:
-        """Send ``payload`` to the subscribers of a service of the server itself."""
+    def update(service: str, payloads: Callable[[Permissions], Iterable[bytes]]) -> None:
+        """Send an update to the subscribers of a service of the server itself.
+
+        :param payloads: those for subscribers with some permissions.
+        """
 
     def report(name: str, make: Callable[[], object]) -> None:
         """Show under ``name`` in ``bus/statistics`` what ``make`` returns: anything that JSON can represent."""

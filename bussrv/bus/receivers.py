@@ -74,7 +74,7 @@ class Receivers:
         self.joins = 0
         self._receivers: dict[str, Receiver] = {}
         self._member_groups: dict[_InterestKey, Group] = {}
-        self._subscriber_groups: dict[str, dict[IEncoding, Group]] = {}
+        self._subscriber_groups: dict[str, dict[tuple[IEncoding, Permissions], Group]] = {}
         self._services_of: dict[str, set[str]] = {}
         self.groups_asked = 0
         # Changes are numbered: a group of members came, or went because its last member left.
@@ -130,31 +130,34 @@ class Receivers:
         if group is not None and group.interest is not None and group.permissions is not permissions:
             self.join(session_id, group.interest, group.vocabulary, permissions)
 
-    def subscribe(self, session_id: str, service: str, options: dict[str, Any] | None) -> None:
+    def subscribe(
+        self, session_id: str, service: str, options: dict[str, Any] | None, permissions: Permissions = EVERYTHING
+    ) -> None:
         """A session gets the publications on ``service`` from now on.
 
         :param options: those of its subscription, such as the version of Inbus. They determine the encoding.
+        :param permissions: those by which the service shows it what it may know of.
         """
         receiver = self._receivers.get(session_id)
         if receiver is None:
             return
         groups = self._subscriber_groups.setdefault(service, {})
-        encoding = receiver.link.encoding_for(options)
-        group = groups.get(encoding)
+        key = (receiver.link.encoding_for(options), permissions)
+        group = groups.get(key)
         if group is None:
-            group = groups[encoding] = Group(encoding)
+            group = groups[key] = Group(key[0], permissions=permissions)
         self._fanout.join(group, session_id, receiver.link)
         self._services_of.setdefault(session_id, set()).add(service)
 
     def unsubscribe(self, session_id: str, service: str) -> None:
         """A session no longer gets the publications on ``service``."""
         groups = self._subscriber_groups.get(service, {})
-        for encoding, group in tuple(groups.items()):
+        for key, group in tuple(groups.items()):
             if session_id not in group.links:
                 continue
             self._fanout.leave(group, session_id)
             if not group.links:
-                del groups[encoding]
+                del groups[key]
         if not groups:
             self._subscriber_groups.pop(service, None)
         self._services_of.get(session_id, set()).discard(service)
@@ -228,5 +231,5 @@ class Receivers:
         self._remembered = self._gone_since_forgetting = 0
 
     def subscribed_to(self, service: str) -> Iterable[Group]:
-        """The groups of the subscribers of a service, one for each encoding."""
+        """The groups of the subscribers of a service, by encoding, and by what they may know of."""
         return self._subscriber_groups[service].values() if service in self._subscriber_groups else ()

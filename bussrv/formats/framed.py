@@ -313,7 +313,7 @@ class FramedProtocol(StreamProtocol):
 
     def _snapshot(self, obj: BusObject, name: str, content_type: str) -> Iterator[bytes]:
         about = {"name": name, "to": self.session().routing_id, "type": content_type}
-        yield self.frame_of(obj, {"event": "services/reply", **about}, self.bus.last(name))
+        yield self.frame_of(obj, {"event": "services/reply", **about}, self.bus.last(name, self.permissions()))
 
     async def _change(self, obj: BusObject, name: Any, change: Deferred[None]) -> None:
         try:

@@ -206,7 +206,8 @@ class SppProtocol(StreamProtocol):
 
     def _snapshot(self, service: str) -> Iterator[bytes]:
         """The state when the client is ready for it, after every update before it."""
-        packet = self.factory.info.snapshot(service, self.bus.last(service))
+        permissions = self.bus.access.of(self.bus.registry.state.sessions.get(self.session_id))
+        packet = self.factory.info.snapshot(service, self.bus.last(service, permissions))
         if packet is not None:
             yield packet
 

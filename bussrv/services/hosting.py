@@ -14,13 +14,15 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from bussrv import events as ev
+from bussrv.bus.hosted import Hosted
 from bussrv.bus.interfaces import IBus, IEncoding, ISessionLink
 from bussrv.bus.outgoing import Bundle
 from bussrv.errors import Refused
-from bussrv.interfaces import IHostedService, IServiceHost, IServiceObject
+from bussrv.interfaces import IFilteredService, IHostedService, IServiceHost, IServiceObject
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.record import Stamped
 from bussrv.policy.access import OWN_PROTOCOL
+from bussrv.policy.permissions import Permissions
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.throttle import LOG_BURST, LOG_RATE, Throttle
 from bussrv.values import Traffic
@@ -55,7 +57,11 @@ class Host:
 
     def publish(self, payload: bytes) -> None:
         """Publish ``payload`` on the service."""
-        self.bus.update(self._name, payload)
+        self.publish_each(lambda _: [payload])
+
+    def publish_each(self, payloads: Callable[[Permissions], Iterable[bytes]]) -> None:
+        """Publish what subscribers may know of."""
+        self.bus.update(self._name, payloads)
         if self._flush is None:
             self._flush = self.reactor.callLater(0, self._flush_now)
 
@@ -88,7 +94,7 @@ class HostedServices:
                 )
                 continue
             self._services[plugin.name] = service
-            bus.host(plugin.name, plugin.content_type, service.snapshot)
+            bus.host(plugin.name, _hosted(plugin, service))
         bus.registry.observe(self)
 
     def start(self) -> None:
@@ -144,3 +150,10 @@ class HostedServices:
                 log.failure(
                     "the service {name} failed ({suppressed} more not logged)", name=name, suppressed=suppressed
                 )
+
+
+def _hosted(plugin: IHostedService, service: IServiceObject) -> Hosted:
+    if IFilteredService.providedBy(service):
+        filtered: Any = service
+        return Hosted(plugin.content_type, filtered.snapshot_for, is_filtered=True)
+    return Hosted(plugin.content_type, lambda _: service.snapshot(), is_filtered=False)

@@ -2,21 +2,33 @@
 
 The snapshot is that of :mod:`bussrv.registry.snapshot`. Its ``seq`` is the number of the last record that was applied:
 the first update is the next record.
+
+With a policy, subscribers without ``admin = "read"`` are shown what they may know of
+(:mod:`bussrv.services.registry_view`). Their records are numbered by themselves, and have no hash of the record before:
+both would tell of records that are hidden.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from zope.interface import implementer
 
-from bussrv.interfaces import IServiceHost, IServiceObject
+from bussrv.interfaces import IFilteredService, IServiceHost
 from bussrv.journal import record
 from bussrv.journal.record import Record
+from bussrv.policy.permissions import EVERYTHING, Permissions
+from bussrv.registry import snapshot
 from bussrv.registry.live_snapshot import LiveSnapshot
+from bussrv.services.registry_view import Change, change, shown_events, shown_snapshot
+
+MOST_KEPT = 16
+"""For how many different permissions the snapshot is kept until the next record."""
 
 
-@implementer(IServiceObject)
+@implementer(IFilteredService)
 class RegistryService:
     """The fold of the records that its subscribers were told of.
 
@@ -25,14 +37,29 @@ class RegistryService:
 
     def __init__(self, host: IServiceHost) -> None:
         self._host = host
-        self._registry = LiveSnapshot(host.bus.registry.state.copy())
+        self._state = host.bus.registry.state.copy()
+        self._registry = LiveSnapshot(self._state)
         self._seq = 0
+        self._shown_seqs: WeakKeyDictionary[Permissions, int] = WeakKeyDictionary()
+        self._snapshots: OrderedDict[Permissions, bytes] = OrderedDict()
         self._has_subscribers = False
         host.journal.follow(self._written)
 
     def snapshot(self) -> bytes:
         """Every session, service and subscription."""
         return self._registry.encode(self._seq)
+
+    def snapshot_for(self, permissions: Permissions) -> bytes:
+        """Those that sessions with these permissions may know of."""
+        if permissions is EVERYTHING:
+            return self.snapshot()
+        made = self._snapshots.get(permissions)
+        if made is None:
+            seq = self._shown_seqs.setdefault(permissions, 0)
+            made = self._snapshots[permissions] = snapshot.encode(shown_snapshot(seq, self._state, permissions))
+            if len(self._snapshots) > MOST_KEPT:
+                self._snapshots.popitem(last=False)
+        return made
 
     def first_subscriber_came(self) -> None:
         """Publish every record from now on."""
@@ -43,11 +70,29 @@ class RegistryService:
         self._has_subscribers = False
 
     def _written(self, records: list[Record]) -> None:
+        self._snapshots.clear()
         for each in records:
             self._seq = each.seq
+            done = change(self._state, each.event, each.time)
             self._registry.apply(each.event, each.time)
             if self._has_subscribers:
-                self._host.publish(record.encode(each).rstrip(b"\n"))
+                self._publish(each, done._replace(after=self._state.sessions.get(each.event.session or "")))
+
+    def _publish(self, written: Record, done: Change) -> None:
+        def shown(permissions: Permissions) -> list[bytes]:
+            if permissions is EVERYTHING:
+                return [_line(written)]
+            lines = []
+            for time, event in shown_events(done, permissions):
+                seq = self._shown_seqs[permissions] = self._shown_seqs.get(permissions, 0) + 1
+                lines.append(_line(Record(seq, time, written.mono, written.server, written.boot, event)))
+            return lines
+
+        self._host.publish_each(shown)
+
+
+def _line(each: Record) -> bytes:
+    return record.encode(each).rstrip(b"\n")
 
 
 def make(host: IServiceHost) -> Any:

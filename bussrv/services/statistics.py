@@ -1,6 +1,7 @@
 """``bus/statistics``: figures of the server as JSON; then, every second while there are subscribers, the changes.
 
-Updates are JSON Merge Patches (RFC 7396). There is none for a second without a change.
+Updates are JSON Merge Patches (RFC 7396). There is none for a second without a change. With a policy, only users with
+``admin = "read"`` get them and see the figures: numbers and addresses tell of what others may not see.
 
 ::
 
@@ -17,8 +18,9 @@ import msgspec
 from twisted.internet.task import LoopingCall
 from zope.interface import implementer
 
-from bussrv.interfaces import IServiceHost, IServiceObject
+from bussrv.interfaces import IFilteredService, IServiceHost
 from bussrv.journal.record import format_time
+from bussrv.policy.permissions import EVERYTHING, Permissions
 from bussrv.version import VERSION
 
 INTERVAL = 1.0
@@ -27,7 +29,7 @@ INTERVAL = 1.0
 _encode = msgspec.json.Encoder().encode
 
 
-@implementer(IServiceObject)
+@implementer(IFilteredService)
 class StatisticsService:
     """Numbers of sessions, services and subscriptions, links, and the counters."""
 
@@ -51,6 +53,10 @@ class StatisticsService:
             self._latest = _encode(self._look())
         return self._latest
 
+    def snapshot_for(self, permissions: Permissions) -> bytes:
+        """The same for those who see what the server does; for others which server it is."""
+        return self.snapshot() if permissions is EVERYTHING else _encode(self._server())
+
     def first_subscriber_came(self) -> None:
         """Publish changes every second from now on."""
         self._told = self._look()
@@ -65,16 +71,19 @@ class StatisticsService:
         patch = merge_patch(self._told, now)
         self._told = now
         if patch:
-            self._host.publish(_encode(patch))
+            update = [_encode(patch)]
+            self._host.publish_each(lambda permissions: update if permissions is EVERYTHING else [])
+
+    def _server(self) -> dict[str, Any]:
+        server_id = self._host.bus.server_id
+        return {"server": server_id, "version": VERSION, "started": format_time(self._started)}
 
     def _look(self) -> dict[str, Any]:
         bus = self._host.bus
         state = bus.registry.state
         own = Counter(session.protocol for session in state.sessions.values() if session.home is None)
         return {
-            "server": bus.server_id,
-            "version": VERSION,
-            "started": format_time(self._started),
+            **self._server(),
             "sessions": dict(sorted(own.items())),
             "far": len(state.sessions) - sum(own.values()),
             "services": len(state.services),

@@ -10,6 +10,7 @@ from bussrv.bus.bus import Bus
 from bussrv.bus.interest import Kind
 from bussrv.bus.interfaces import IBus, ISessionLink
 from bussrv.bus.membership import MembershipAnnouncer
+from bussrv.policy.permissions import EVERYTHING
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.registry import Registry
 from bussrv.settings import Settings
@@ -180,7 +181,7 @@ def test_a_closed_session_publishes_nothing(harness):
     publisher.publish("tv", b"x")
     harness.bus.flush()
     assert subscriber.got == []
-    assert harness.bus.last("tv") == b""
+    assert harness.bus.last("tv", EVERYTHING) == b""
 
 
 def test_an_unknown_recipient_is_counted(harness):
@@ -330,10 +331,10 @@ def test_a_service_that_is_gone_has_no_last_value(harness):
     second.register("tv")
     first.send(TEXT, b"1")
     first.unregister("tv")
-    assert harness.bus.last("tv") == b"1"
+    assert harness.bus.last("tv", EVERYTHING) == b"1"
     second.close()
-    assert harness.bus.last("tv") == b""
-    assert harness.bus.last("radio") == b""
+    assert harness.bus.last("tv", EVERYTHING) == b""
+    assert harness.bus.last("radio", EVERYTHING) == b""
 
 
 def test_a_payload_without_a_type_is_a_publication_of_bytes(harness):

@@ -6,6 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bussrv.formats.framed import FramedProtocol
+from bussrv.policy.permissions import EVERYTHING
 from bussrv.wire import spp
 from bussrv.wire.objects import MAX_ADDED, encode
 from tests.formats.network import Network
@@ -110,7 +111,7 @@ def told(make, subscriptions, history, linked, settings, services=("tv",), inbus
     slow.resumeProducing()
     network.reactor.advance(0)
     given_out = [each.connection.take() for each in everybody] + [network.udp.sent]
-    given_out += [network.bus.last(service) for service in services]
+    given_out += [network.bus.last(service, EVERYTHING) for service in services]
     for each in everybody:
         each.connection.close()
     return given_out, network.bus.counters, [record.event for record in network.journal.records]

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bussrv import events as ev
+from bussrv.bus.hosted import Hosted
 from bussrv.bus.outgoing import Bundle
 from bussrv.wire import spp
 from bussrv.wire.spp import Info, Offer, Removed
@@ -80,7 +81,7 @@ def test_a_snapshot_is_a_state_like_any_other() -> None:
 
 def test_changes_of_services_of_the_server_are_all_kept() -> None:
     network = Network(slow_spp="coalesce")
-    network.bus.host("bus/registry", "application/json", lambda: b"{}")
+    network.bus.host("bus/registry", Hosted("application/json", lambda _: b"{}", is_filtered=False))
     slow = slow_watcher(network)
     backlog = slow.connection.protocol.link._backlog
     for number in range(3):

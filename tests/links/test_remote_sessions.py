@@ -17,6 +17,7 @@ import bussrv.bus.leaving
 import bussrv.bus.remote_sessions
 from bussrv import events as ev
 from bussrv.bus.remote_sessions import MOST_PENDING, RETRY_DELAY
+from bussrv.policy.permissions import EVERYTHING
 from bussrv.registry.state import RegistryState
 from bussrv.wire.objects import encode
 from tests.formats.network import Member, Network
@@ -195,7 +196,7 @@ def test_what_follows_the_end_of_a_session_over_the_link_waits_for_its_services(
     cellar.send({"type": "text/plain", "sender": "ann 0", "route": ["ann", "cellar"], "size": 4}, b"late")
     turns = 0
     while services_of(network, "far"):
-        assert network.bus.last("ann 0") == b""
+        assert network.bus.last("ann 0", EVERYTHING) == b""
         turn(network)
         turns += 1
     assert turns >= MANY // MOST_PENDING // 2
