@@ -94,7 +94,7 @@ def _system_user(is_root: bool) -> str:
 
 
 def _report(directory: Path, names: Sequence[str], issued: dict[str, str], is_root: bool) -> list[str]:
-    """What was made, and the next commands."""
+    """The text that is printed: the files that were made, and the next commands."""
     from bussrv.starter import texts
 
     here = shlex.quote(str(directory))

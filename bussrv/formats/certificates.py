@@ -81,7 +81,7 @@ def read_authorities(path: Path, now: datetime) -> Authorities:
 
 
 def _read(path: Path) -> tuple[bytes, int]:
-    """What is in a file, and the permissions of the file."""
+    """The content and the permissions of a file."""
     try:
         with read_regular(path) as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)

@@ -1,4 +1,4 @@
-"""Who the client of one connection has proved to be, the same in every stream format.
+"""The user that the client of one connection has proved to be, the same in every stream format.
 
 1. A login is checked by :attr:`bussrv.bus.interfaces.IBus.identity`, and journaled whatever its outcome.
 2. The first success fixes the actor of the session. A later login has to be of the same user.
@@ -70,7 +70,7 @@ class Identification:
             self._checking.cancel()
 
     def by_certificate(self, transport: Any) -> Proof | None:
-        """What the client proves by its TLS certificate. If that is not the one of a user, this is journaled.
+        """The proof that the TLS certificate of the client is. A certificate of nobody known is journaled.
 
         :param transport: of the connection.
         """

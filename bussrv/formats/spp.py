@@ -136,7 +136,7 @@ class SppProtocol(StreamProtocol):
         elif isinstance(event, wire.Other) and event.msgtype == wire.AUTHENTICATE and self._may_log_in():
             user, secret = wire.credentials(event.data)
             self.factory.silent.leave(self)
-            # Whoever has a token is its user, so its name is not needed.
+            # A token says whose it is, so the name of the user is not needed.
             self.busy_with(self._log_in(Password(user, secret.encode()) if user else Token(secret)))
         else:
             self.bus.counters["spp-ignored"] += 1

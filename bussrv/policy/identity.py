@@ -23,7 +23,7 @@ MOST_KEPT = 10_000
 
 @implementer(IIdentity)
 class Identity:
-    """Who clients are. There may be no checkers; then nobody can prove anything.
+    """Decides which user a client is. There may be no checkers; then nobody can prove anything.
 
     :param reactor: calls later.
     :param in_thread: calls functions off the reactor's thread.

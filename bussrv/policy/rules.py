@@ -49,7 +49,7 @@ _SEVERAL = re.compile(r"\*{2,}")
 
 
 class Clause(Struct, frozen=True):
-    """What a rule says of one action.
+    """One pattern of a rule, for one action.
 
     :ivar pattern: as it stands in the file, with its ``!``. For ``admin`` it is ``read``, ``write`` or ``none``.
     :ivar line: the number of its line.

@@ -20,7 +20,7 @@ from bussrv.policy.line_file import read_lines, rewrite, says_something
 from bussrv.policy.users import check_user
 
 WHAT = "tokens"
-"""What the lines are, in errors."""
+"""The name of the lines, in errors."""
 
 MAX_TOKEN = 1024
 """The longest text that is looked at, in characters."""
@@ -34,7 +34,7 @@ _EXPIRY = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
 
 class TokenUse(Struct, frozen=True):
-    """What a token proves.
+    """The user and the end of a token.
 
     :ivar expires: from when it proves nothing, UTC microseconds; ``None``: never.
     """

@@ -21,7 +21,7 @@ from bussrv.policy.access import ANONYMOUS
 from bussrv.policy.line_file import read_lines, rewrite, says_something
 
 WHAT = "users"
-"""What the lines are, in errors."""
+"""The name of the lines, in errors."""
 
 SCHEME = "scrypt"
 MAX_USER = 255

@@ -25,7 +25,7 @@ SECRET_BYTES = 16
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """What a server is to start with.
+    """The choices for a server to start with.
 
     :ivar names: the host names and addresses that its certificate is for.
     :ivar users: the names of its users; at least one.
