@@ -72,6 +72,7 @@ REASONS: dict[str, str] = {
     "token-expired": "the token was right, but has expired; the client is told bad-credentials",
     "actor-fixed": "the session has proved to be another user already",
     "bad-certificate": "the client has no TLS certificate, or one that is not accepted",
+    "not-encrypted": "credentials of a linked server would cross, or crossed, the network in the clear",
     "not-allowed": "no rule of the policy allows that to the user of the session",
     "permission-withdrawn": "the policy was read again, and does not allow that to the user of the session any more",
     "permission-changed": "the policy was read again, and allows a linked server to tell more, so it has to link again",

@@ -216,6 +216,8 @@ class ISending(Interface):
 class ILinks(Interface):
     """The links to other servers that are up."""
 
+    token: Callable[[], str] | None = Attribute("Returns what this server shows those that dial it; ``None``: nothing.")
+
     async def admit(server_id: str, peer: str, dialed: bool) -> None:
         """Make the routing id of a server at ``peer`` that wants to link free for it: an older link to it ends.
 

@@ -93,6 +93,8 @@ class Links:
         self._own_ids: dict[str, str] = {}
         self._waiting: dict[str, list[Deferred[None]]] = {}
 
+        self.token: Callable[[], str] | None = None
+
     def __len__(self) -> int:
         return len(self._links)
 

@@ -97,11 +97,7 @@ def _read_key(path: Path) -> PrivateKeyTypes:
     data, mode = _read(path)
     if b"PRIVATE KEY-----" not in data:
         raise ConfigError(f"{path}: holds no private key in PEM")
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise ConfigError(
-            f"{path}: others than its owner may use the private key (mode {mode:04o}): chmod 600 {path}, and make a "
-            "new key if somebody may have read it"
-        )
+    check_private(path, mode, "key")
     try:
         return load_pem_private_key(data, None)
     except TypeError as error:
@@ -109,6 +105,21 @@ def _read_key(path: Path) -> PrivateKeyTypes:
     except Exception as error:
         # The exception depends on the version of cryptography.
         raise ConfigError(f"{path}: the private key cannot be read") from error
+
+
+def check_private(path: Path, mode: int, what: str) -> None:
+    """Check that only its owner may use a file with a secret.
+
+    :param mode: of the file.
+    :param what: the secret is a ``key`` or a ``token``.
+    :raises ConfigError: others may.
+    """
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        secret = "private key" if what == "key" else what
+        raise ConfigError(
+            f"{path}: others than its owner may use the {secret} (mode {stat.S_IMODE(mode):04o}): chmod 600 {path}, "
+            f"and make a new {what} if somebody may have read it"
+        )
 
 
 def _read_certificates(path: Path, now: datetime) -> list[x509.Certificate]:

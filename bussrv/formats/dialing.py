@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from twisted.application.internet import backoffPolicy
 from twisted.application.service import Service
@@ -12,13 +13,16 @@ from twisted.internet.endpoints import clientFromString
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from bussrv.bus.interfaces import IBus
+from bussrv.addresses import parse_host
+from bussrv.bus.interfaces import IBus, IReloadable
 from bussrv.errors import ConfigError, Refused
 from bussrv.formats.draining import MOST_SECONDS_TO_READ, REASON
 from bussrv.formats.endpoint_faults import explain
 from bussrv.formats.endpoint_parts import take_apart
+from bussrv.formats.link_tokens import TokenFile, is_private, take_token
 from bussrv.formats.links import ServerLink
 from bussrv.formats.objects import ObjectsProtocol
+from bussrv.formats.stream import StreamProtocol
 from bussrv.formats.stream_factory import StreamFactory
 from bussrv.formats.tls import forget_certificates, keep_certificates
 from bussrv.formats.tls_dialing import TlsLink
@@ -37,6 +41,17 @@ _PORT = re.compile(r"tcp:(?:[^:\\]|\\.)*:(?:port=)?0*(\d+)(?::|$)")
 log = Logger()
 
 
+class Proves(NamedTuple):
+    """The proofs that both ends of a link may have.
+
+    :ivar token: what this server shows the other one.
+    :ivar server_name: the name in the TLS certificate of the other server, which is checked when it is dialed.
+    """
+
+    token: Callable[[], str] | None = None
+    server_name: str | None = None
+
+
 class DialedProtocol(ObjectsProtocol):
     """The connection of a link that this server dialed.
 
@@ -46,12 +61,22 @@ class DialedProtocol(ObjectsProtocol):
 
     dialed = True
     server_id = ""
+    proves: Proves = Proves()
 
     def opened(self) -> None:
         """Ask the other server for what it has; it will do the same."""
         super().opened()
         self.linked: Deferred[None] = Deferred()
-        ServerLink(self, self.claims, self.dialed).subscribe()
+        token = self.proves.token
+        if token is not None and not is_private(self.transport, self.session().peer):
+            log.error("the token of a link is not sent: the connection has no TLS, and leaves this machine")
+            self.end("not-encrypted")
+        else:
+            ServerLink(self, self.claims, self.dialed).subscribe(token)
+
+    def by_name(self) -> str | None:
+        """The name that the other server has proved to have, by its TLS certificate."""
+        return None if getattr(self.transport, "tls", None) is None else self.proves.server_name
 
     def received(self, event: BusObject | BadObject) -> None:
         """Until the link stands, the other server says whether it takes part."""
@@ -86,6 +111,43 @@ class DialedProtocol(ObjectsProtocol):
             self.linked.errback(Refused(reason, f"the link did not come about: {reason}"))
 
 
+class _Factory(StreamFactory):
+    """Makes the connections of one link."""
+
+    def __init__(self, proves: Proves, bus: IBus, reactor: Any) -> None:
+        super().__init__(DialedProtocol, bus, reactor)
+        self._proves = proves
+
+    def _make(self) -> StreamProtocol:
+        protocol = super()._make()
+        assert isinstance(protocol, DialedProtocol)
+        protocol.proves = self._proves
+        return protocol
+
+
+def make_dialer(description: str, bus: IBus, reactor: Any) -> LinkDialer:
+    """What keeps the link that a description stands for. Nothing is dialed yet.
+
+    :raises ConfigError: it makes no sense.
+    """
+    try:
+        rest, token = take_token(description)
+    except (ConfigError, ValueError) as error:
+        raise ConfigError(f"{shown(description)}: {error}") from error
+    endpoint = parse_link(rest, bus, reactor)
+    if token is not None and not isinstance(endpoint, TlsLink) and _leaves_this_machine(rest):
+        raise ConfigError(f"{shown(description)}: the token would be sent in the clear: link over TLS, with tls:")
+    return LinkDialer(description, endpoint, bus, reactor, token)
+
+
+def _leaves_this_machine(description: str) -> bool:
+    """Whether the endpoint has an IP address that is not of this machine. Names are looked up when it is dialed."""
+    parts = take_apart(description)
+    host = parts.named.get("host") or next(iter(parts.values[1:]), "")
+    address = parse_host(host)
+    return address is not None and not address.is_loopback
+
+
 def parse_link(description: str, bus: IBus, reactor: Any) -> Any:
     """The client endpoint that a description such as ``tcp:hall.example:7890`` stands for.
 
@@ -115,24 +177,36 @@ class LinkDialer(Service):
 
     :param description: what the log calls it.
     :param endpoint: where the other server is: a client endpoint of Twisted.
+    :param token: what this server shows the other one.
     :ivar certificates: what it needs for TLS; ``None``: it has no TLS.
     """
 
-    def __init__(self, description: str, endpoint: Any, bus: IBus, reactor: Any) -> None:
+    def __init__(
+        self, description: str, endpoint: Any, bus: IBus, reactor: Any, token: TokenFile | None = None
+    ) -> None:
         self.description = description
         self._endpoint = endpoint
         self.certificates = endpoint.certificates if isinstance(endpoint, TlsLink) else None
         self._bus = bus
         self._reactor = reactor
-        self._factory = StreamFactory(DialedProtocol, bus, reactor)
+        self._token = token
+        server_name = endpoint.server_name if isinstance(endpoint, TlsLink) else None
+        self._factory = _Factory(Proves(token, server_name), bus, reactor)
         self._server_id = ""
         self._dialing: Deferred[None] = succeed(None)
+
+    @property
+    def reloadables(self) -> list[IReloadable]:
+        """What it has read from files."""
+        return [each for each in (self.certificates, self._token) if each is not None]
 
     def startService(self) -> None:
         """Dial."""
         super().startService()
         if self.certificates is not None:
             keep_certificates(self._bus, self.certificates)
+        if self._token is not None:
+            self._bus.reloadables.append(self._token)
         self._dialing = Deferred.fromCoroutine(self._keep_dialing())
         self._dialing.addErrback(lambda failure: failure.trap(CancelledError))
 
@@ -170,5 +244,7 @@ class LinkDialer(Service):
         super().stopService()
         if self.certificates is not None:
             forget_certificates(self._bus, self.certificates)
+        if self._token is not None:
+            self._bus.reloadables.remove(self._token)
         self._dialing.cancel()
         return DeferredList([protocol.end(REASON, MOST_SECONDS_TO_READ) for protocol in tuple(self._factory.protocols)])

@@ -41,6 +41,22 @@ def take_apart(description: str) -> Parts:
     return parts
 
 
+def split_parts(description: str) -> list[str]:
+    """The parts of an endpoint description as they are written. Joined by colons they are the description again."""
+    parts = [""]
+    for found in _TOKEN.finditer(description):
+        if found[2] == ":":
+            parts.append("")
+        else:
+            parts[-1] += found[0]
+    return parts
+
+
+def unescaped(part: str) -> str:
+    """A part as it is meant."""
+    return re.sub(r"\\(.)", r"\1", part, flags=re.DOTALL)
+
+
 def _add(parts: Parts, name: str | None, text: str) -> None:
     if name is None:
         parts.values.append(text)

@@ -258,6 +258,11 @@ class FramedProtocol(StreamProtocol):
             await self.identification.log_in(credentials)
         self.identification.check_may_join()
 
+    @property
+    def has_credentials(self) -> bool:
+        """Whether credentials came with the object that is served."""
+        return self._offered is not None and self._offered.is_given
+
     def _not_joined(self, obj: BusObject, refusal: Refused) -> None:
         if self.has_ended:
             return

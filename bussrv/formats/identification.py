@@ -115,7 +115,13 @@ class Identification:
         elif session.actor != proof.actor:
             refusal = Refused("actor-fixed", "the session has proved to be another user already")
             raise self._failed(Denial(proof.method, refusal.reason, proof.actor), refusal)
-        self.proof = proof
+        # What nothing was checked against cannot be withdrawn.
+        self.proof = None if proof.evidence is None else proof
+
+    def unencrypted(self) -> Refused:
+        """The client has shown credentials where others may read them. :returns: for it, to be raised."""
+        message = "credentials are taken only over TLS, or from this machine; make new ones, others may have read them"
+        return self._failed(Denial("token", "not-encrypted"), Refused("not-encrypted", message))
 
     def _failed(self, denial: Denial, refusal: Refused) -> Refused:
         self._failures += 1

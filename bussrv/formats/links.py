@@ -16,7 +16,7 @@ Requests to this server itself (``ping``, ``routing/neighbors``) are answered to
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -26,6 +26,7 @@ from bussrv.addresses import host_of, is_in
 from bussrv.bus.advertisement_fields import ADVERTISEMENTS
 from bussrv.errors import Refused
 from bussrv.formats.framed import FramedProtocol, Identify
+from bussrv.formats.link_tokens import is_private
 from bussrv.registry.throttle import Throttle
 from bussrv.values import quoted
 from bussrv.wire.objects import BusObject
@@ -45,6 +46,9 @@ _REPLIES = (
 
 SERVED = frozenset((*ADVERTISEMENTS, *NEVER_PASSED_ON))
 """Events between servers. They are never routed, whoever sent them first."""
+
+LINK = "link"
+"""The name by which the users of networks are known for servers; see :meth:`IIdentity.of_network`."""
 
 COMPLAINT_RATE = 0.1
 """Lines of log a second about refusals on one link, after the first few."""
@@ -72,8 +76,11 @@ class ServerLink:
         self._dialed = dialed
         self._complaints = Throttle(COMPLAINT_RATE, COMPLAINT_BURST, protocol.reactor.seconds)
 
-    def subscribe(self) -> None:
-        """Subscribe to the other server."""
+    def subscribe(self, token: Callable[[], str] | None) -> None:
+        """Subscribe to the other server.
+
+        :param token: proves to it who this server is.
+        """
         fields = {
             "event": "routing/subscribe",
             "id": f"{self._protocol.session_id}.link",
@@ -83,6 +90,8 @@ class ServerLink:
             "directory": True,
             "route": [self._bus.server_id],
         }
+        if token is not None:
+            fields["token"] = token()
         self._bus.tell(self._protocol.session_id, fields)
 
     async def join(self, obj: BusObject) -> None:
@@ -107,10 +116,15 @@ class ServerLink:
             raise
         self._protocol.answer(obj, {"event": "routing/subscribe/reply", "routing-id": server_id, "routing-ids": []})
         if not self._dialed:
-            self.subscribe()
+            self.subscribe(self._own_token(peer))
         self._bus.links.up(
             self._protocol.session_id, self._protocol.link, interest, tells_all=tells_all, dialed=self._dialed
         )
+
+    def _own_token(self, peer: str) -> Callable[[], str] | None:
+        """The token for a server that has dialed this one, if it has proved who it is, and nobody else can read it."""
+        is_known = self._protocol.session().actor is not None
+        return self._bus.links.token if is_known and is_private(self._protocol.transport, peer) else None
 
     def _may_link(self, server_id: str, peer: str) -> None:
         if server_id == self._bus.server_id:

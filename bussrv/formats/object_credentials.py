@@ -34,6 +34,11 @@ class Offered:
         if self._raw:
             self.obj = BusObject(encode_json(fields), obj.head, obj.payload)
 
+    @property
+    def is_given(self) -> bool:
+        """Whether there are any, of whatever form."""
+        return bool(self._raw)
+
     def credentials(self) -> Credentials | None:
         """The credentials; ``None``: there are none.
 

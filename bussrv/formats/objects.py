@@ -30,9 +30,11 @@ from bussrv.bus.interest import mode_interest, rule_interest
 from bussrv.bus.interfaces import IBus
 from bussrv.errors import Refused
 from bussrv.formats.framed import FramedProtocol, routing_id, routing_ids, text
-from bussrv.formats.links import SERVED, ServerLink, watch_closely
+from bussrv.formats.link_tokens import is_private
+from bussrv.formats.links import LINK, SERVED, ServerLink, watch_closely
 from bussrv.formats.listening import StreamListener
 from bussrv.formats.stream_factory import StreamFactory
+from bussrv.policy.credentials import Proof
 from bussrv.policy.permissions import content
 from bussrv.registry.claims import Claims
 from bussrv.values import Interest
@@ -71,8 +73,7 @@ class ObjectsProtocol(FramedProtocol):
         try:
             if self._member:
                 raise Refused("bad-subscription", "a client of this server cannot become a server")
-            if not self.dialed:
-                await self.log_in()
+            await self._identify_server()
             await server.join(obj)
         except Refused as refusal:
             self.note_limit(refusal)
@@ -85,6 +86,31 @@ class ObjectsProtocol(FramedProtocol):
             self._server = server
             self.is_link = True
             watch_closely(self.transport)
+
+    async def _identify_server(self) -> None:
+        """Find out who the other server is, by the first of: a token or a secret, its certificate, its network.
+
+        :raises Refused: it may not link.
+        """
+        peer, name = self.session().peer, self.by_name()
+        if self.has_credentials and not is_private(self.transport, peer):
+            raise self.identification.unencrypted()
+        if not self.has_credentials and self.session().actor is None and self.bus.access.judges:
+            proof = self._proof_of_server(name) or self.bus.identity.of_network(peer, LINK)
+            if proof is not None:
+                await self.identification.prove(proof)
+        await self.log_in()
+
+    def _proof_of_server(self, name: str | None) -> Proof | None:
+        """What the server that was dialed has proved by its certificate: the user of that, or else its name."""
+        if name is None:
+            return None
+        outcome = self.bus.identity.of_certificate(self.transport.tls.getpeercert())
+        return outcome if isinstance(outcome, Proof) else Proof(name, "certificate", None)
+
+    def by_name(self) -> str | None:
+        """The name that the other server has proved to have, by its TLS certificate, when it was dialed."""
+        return None
 
     def claims(self, fields: dict[str, Any]) -> tuple[Claims, Interest]:
         """The claims and the interest of a subscription.

@@ -42,6 +42,11 @@ class Access:
         self.policy = policy
         self.asks = asks
 
+    @property
+    def judges(self) -> bool:
+        """Whether it matters who a session is."""
+        return self.asks or self.policy is not None
+
     def of(self, session: ISession | None) -> Permissions:
         """The permissions that a session has now. A session that is closed may do nothing.
 

@@ -89,6 +89,8 @@ class Identity:
 
     def holds(self, proof: Proof) -> bool:
         """Whether something is still proved; see :class:`IIdentity`."""
+        if proof.method == "network":
+            return any((proof.evidence, proof.actor) in users for users in self._networks.values())
         return any(each.holds(proof) for each in self._checkers)
 
     def next_expiry(self) -> int | None:

@@ -9,7 +9,7 @@ from typing import Any
 from bussrv.bus.bus import Bus
 from bussrv.clock import SystemClock
 from bussrv.errors import ConfigError
-from bussrv.formats.dialing import parse_link
+from bussrv.formats.dialing import make_dialer
 from bussrv.interfaces import IHostedService, IWireFormat
 from bussrv.journal.memory import MemoryJournal
 from bussrv.registry.registry import Registry
@@ -19,6 +19,7 @@ from bussrv.server.exposure import check_endpoints
 from bussrv.server.faults import noting
 from bussrv.server.identity import make_checkers
 from bussrv.server.journal import journal_faults
+from bussrv.server.links import read_token
 from bussrv.server.ports import listener_of
 from bussrv.server.sources import Given
 
@@ -71,7 +72,11 @@ def _port_and_link_faults(checked: Config, formats: Iterable[IWireFormat], react
             faults.append(f"--{each.name}: not served: {type(error).__name__}: {error}")
     for description in checked.links:
         with noting(checked.place("link"), faults):
-            parse_link(description, bus, reactor)
+            make_dialer(description, bus, reactor)
+    try:
+        read_token(checked)
+    except ConfigError as error:
+        faults += error.sentences
     return [*faults, *check_endpoints(checked, made)]
 
 

@@ -28,8 +28,10 @@ class Config(Struct, frozen=True, kw_only=True):
     :ivar log_level: the name of the least level that is logged.
     :ivar policy: the policy file; ``None``: there is no policy.
     :ivar auth: the descriptions of the checkers of who clients are.
+    :ivar link_users: networks and the users that linked servers in them are.
     :ivar inbus_users: networks and the users that Inbus clients in them are.
     :ivar services: the names of the services that the server itself provides.
+    :ivar link_token: the file of the token for servers that dial this one; ``None``: there is none.
     :ivar links: the client endpoint descriptions of the servers to link with.
     :ivar values: the settings of all options that the configuration file may set, by name.
     :ivar places: the place of the value of each option that a source sets, by name.
@@ -40,9 +42,11 @@ class Config(Struct, frozen=True, kw_only=True):
     journal: JournalConfig | None
     server_id: str | None
     links: tuple[str, ...]
+    link_token: Path | None
     policy: Path | None
     log_level: LogLevelName
     auth: tuple[str, ...]
+    link_users: tuple[tuple[Network, str], ...]
     inbus_users: tuple[tuple[Network, str], ...]
     services: tuple[str, ...]
     settings: Settings
@@ -81,10 +85,12 @@ def build(
         journal=None if own.journal is None else _journal(own, own.journal),
         server_id=own.server_id,
         links=own.link,
+        link_token=own.link_token,
         policy=own.policy,
         log_level=own.log_level,
         auth=own.auth,
         inbus_users=own.inbus_user,
+        link_users=own.link_user,
         services=tuple(sorted(each.name for each in services)) if own.services is None else own.services,
         settings=Settings(**{each.sets: found[each.name] for each in rows(Settings)}),
         values={each.name: found[each.name] for each in options if each.in_file},

@@ -3,7 +3,7 @@
 The identities that apply to a port:
 
 1. A TCP port: any ``--auth``. ``certificates:…`` applies only to an endpoint that asks clients for certificates.
-2. A UDP port, which Inbus has: ``--inbus-user``.
+2. A UDP port, which Inbus has: ``--inbus-user``, together with ``--auth`` or ``--policy``.
 
 With ``--insecure`` everything is opened.
 """
@@ -92,11 +92,11 @@ def _faults(config: Config, hosts: Mapping[str, Host | None]) -> list[str]:
 
 
 def _advice(config: Config, exposed: Iterable[str]) -> Iterator[str]:
-    options = {_identity_of(config, name) for name in exposed}
-    if "auth" in options:
+    has_datagrams = any(_is_datagram(config, name) for name in exposed)
+    if not (config.auth or config.policy) or not all(_is_datagram(config, name) for name in exposed):
         yield f"ask clients who they are: {_written(config, 'auth')} (bussrv passwd {_USERS} NAME makes that file)"
-    if "inbus-user" in options and "inbus-user" in config.values:
-        yield f"or name the user of each network of Inbus devices: {_written(config, 'inbus-user')}"
+    if has_datagrams and not config.inbus_users:
+        yield f"and name the user of each network of Inbus devices: {_written(config, 'inbus-user')}"
     for name in exposed:
         kind, *places = take_apart(config.endpoints[name].removeprefix(PREFIX)).values
         if kind in _ANY_HOST and places:
@@ -117,15 +117,11 @@ def _is_datagram(config: Config, name: str) -> bool:
     return config.endpoints[name].startswith("udp:")
 
 
-def _identity_of(config: Config, name: str) -> str:
-    return "inbus-user" if _is_datagram(config, name) else "auth"
-
-
 def _has_identity(config: Config, name: str) -> bool:
     if _is_datagram(config, name):
-        return bool(config.values.get("inbus-user"))
-    checkers: tuple[str, ...] = config.values["auth"]
-    return any(each.partition(":")[0] != "certificates" or _asks(config.endpoints[name]) for each in checkers)
+        # Without either, a network that is not mapped may do everything.
+        return bool(config.inbus_users) and bool(config.auth or config.policy)
+    return any(each.partition(":")[0] != "certificates" or _asks(config.endpoints[name]) for each in config.auth)
 
 
 def _asks(description: str) -> bool:

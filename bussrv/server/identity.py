@@ -9,6 +9,7 @@ from twisted.cred.credentials import IUsernamePassword
 
 from bussrv.bus.interfaces import IBus
 from bussrv.errors import ConfigError
+from bussrv.formats.links import LINK
 from bussrv.formats.stream import StreamProtocol
 from bussrv.policy.checkers import CertificateUsers, Checker, Foreign, Tokens, Users
 from bussrv.policy.identity import Identity
@@ -86,7 +87,7 @@ class Checkers:
 
         def use() -> None:
             asked, self._bus.access.asks = self._bus.access.asks, bool(config.auth)
-            networks = {"inbus": config.inbus_users}
+            networks = {"inbus": config.inbus_users, LINK: config.link_users}
             self._identity.use(made, self._bus.settings.trusted_network, networks)
             # Not before the other parts have their new values, such as the policy.
             served = [] if asked or not config.auth else list(self._connections())

@@ -10,10 +10,25 @@ from twisted.logger import Logger
 
 from bussrv.bus.interfaces import IBus, IReloadable
 from bussrv.errors import ConfigError
-from bussrv.formats.dialing import LinkDialer, parse_link
+from bussrv.formats.dialing import LinkDialer, make_dialer
+from bussrv.formats.link_tokens import TokenFile
+from bussrv.server.config import Config
 from bussrv.server.faults import noting
 
 log = Logger()
+
+
+def read_token(config: Config) -> TokenFile | None:
+    """The token for servers that dial this one.
+
+    :raises ConfigError: the file cannot be used.
+    """
+    if config.link_token is None:
+        return None
+    try:
+        return TokenFile(config.link_token)
+    except ConfigError as error:
+        raise ConfigError(f"{config.place('link-token')}: {error}") from error
 
 
 class DialedLinks:
@@ -38,7 +53,7 @@ class DialedLinks:
         for each in wanted:
             if each not in self._dialers:
                 with noting(place, faults):
-                    new.append(LinkDialer(each, parse_link(each, self._bus, self._reactor), self._bus, self._reactor))
+                    new.append(make_dialer(each, self._bus, self._reactor))
         if faults:
             raise ConfigError(*faults)
 
@@ -53,10 +68,29 @@ class DialedLinks:
 
         return use
 
+    def prepare_token(self, config: Config) -> Callable[[], None]:
+        """Read the token for servers that dial this one. Nothing changes yet.
+
+        :returns: shows it from now on; cannot fail.
+        :raises ConfigError: the file cannot be used.
+        """
+        token = read_token(config)
+
+        def use() -> None:
+            self._bus.links.token = token
+            for network, user in config.link_users:
+                log.warn(
+                    "WARNING: a server that links from {network} is {user}, and proves nothing (--link-user)",
+                    network=network,
+                    user=user,
+                )
+
+        return use
+
     def leaving(self, descriptions: Iterable[str]) -> list[IReloadable]:
-        """The certificates that no link among these needs any more."""
+        """The certificates and tokens that no link among these needs any more."""
         left = [self._dialers[each] for each in self._dialers.keys() - set(descriptions)]
-        return [each.certificates for each in left if each.certificates is not None]
+        return [each for dialer in left for each in dialer.reloadables]
 
     def _hang_up(self, dialer: LinkDialer) -> None:
         gone = dialer.stopService()

@@ -227,14 +227,22 @@ class ServerOptions:
         ListOf(Text(), "client endpoint descriptions"),
         (),
         "The endpoint of another server, such as tcp:hall.example:7890. This server dials it, and keeps a link to it. "
-        "May be repeated.",
+        "With `:tokenFile=FILE` it shows the other server the token in that file. May be repeated.",
         unset="none",
+    )
+    link_token: Path | None = SERVER.option(
+        FILE,
+        None,
+        "A file with the token that this server shows to servers that dial it, when these have proved who they are, "
+        "over TLS or from this machine. A `tokenFile=` in `--link` is for servers that this one dials.",
+        unset="none",
+        example="/etc/bussrv/hall.token",
     )
     insecure: bool = SERVER.option(
         FLAG,
         False,
         "Open ports that other machines can reach although nobody has to prove who they are there. Without it, such a "
-        "port of a TCP format needs `--auth`.",
+        "port of a TCP format needs `--auth`, and one of Inbus `--inbus-user`, too.",
         reloadable=False,
     )
     log_level: LogLevelName = SERVER.option(
@@ -267,6 +275,15 @@ class ServerOptions:
         "whoever forges a source address is that user. Of several networks the first one counts. May be repeated.",
         unset="none",
         example=["192.168.7.0/24=cameras"],
+    )
+    link_user: tuple[tuple[Network, str], ...] = USERS.option(
+        ListOf(UserOfNetwork(), "networks and users"),
+        (),
+        "A network and the user that linked servers in it are if they prove nothing, such as 10.0.0.5/32=attic. For "
+        "servers that know neither tokens nor TLS: whoever gets such an address is that user. Of several networks the "
+        "first one counts. May be repeated.",
+        unset="none",
+        example=["10.0.0.5/32=attic"],
     )
     journal: Path | None = JOURNAL.option(
         JournalDirectory(),

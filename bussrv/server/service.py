@@ -146,7 +146,7 @@ class BusService(Service):
                 self._links,
                 self._threshold,
                 # Users who are gone lose their sessions before anything is withdrawn from them.
-                (self._checkers.prepare, self._policy.prepare),
+                (self._checkers.prepare, self._policy.prepare, self._links.prepare_token),
                 self._reactor,
             )
         # Not before the reactor runs: from then on a stop is orderly.
@@ -159,7 +159,8 @@ class BusService(Service):
         self._links = DialedLinks(self.bus, self._reactor)
         uses: list[Callable[[], None]] = []
         dial = partial(self._links.prepare, self._config.links, self._config.place("link"))
-        parts = (partial(each, self._config) for each in (self._checkers.prepare, self._policy.prepare))
+        prepares = (self._checkers.prepare, self._policy.prepare, self._links.prepare_token)
+        parts = (partial(each, self._config) for each in prepares)
         for prepare in (*parts, dial):
             prepare_one(prepare, uses, faults)
         faults += check_endpoints(self._config, listeners)

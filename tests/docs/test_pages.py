@@ -171,7 +171,7 @@ def test_transcript_of_a_link(tmp_path: Path) -> None:
 
 
 def test_the_commands_that_link_servers_are_understood() -> None:
-    (text,) = blocks("docs/how-to/link-servers.md", "console")
+    text, _ = blocks("docs/how-to/link-servers.md", "console")
     configs = []
     for line in text.splitlines():
         prompt, _, command = line.partition("$")
@@ -300,6 +300,7 @@ def test_no_snippet_is_left_untested() -> None:
         *((f"docs/how-to/{name}.md", "python") for name in ("audit", "clients", "expose", "lan", "plugins")),
         *((f"docs/how-to/{name}.md", "console") for name in ("disaster", "journal-keys", "lan", "link-servers")),
         ("docs/how-to/pseudonyms.md", "console"), ("docs/how-to/pseudonyms.md", "json"), ("docs/how-to/lan.md", "toml"),
+        ("docs/how-to/link-servers.md", "toml"),
         ("docs/how-to/expose.md", "console"), ("docs/how-to/expose.md", "text"),
         ("docs/how-to/audit.md", "console"), ("docs/how-to/run.md", "console"), ("docs/how-to/users.md", "console"),
             ("docs/how-to/policy.md", "console"), ("docs/how-to/policy.md", "toml"),

@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from bussrv.formats.dialing import LinkDialer
+from bussrv.formats.link_tokens import TokenFile
 from tests.formats.network import Network
 
 LATENCY = 0.001
@@ -22,7 +23,9 @@ LATENCY = 0.001
 class End:
     """One end of a cable: what is written arrives at the other end after a while, in order."""
 
-    def __init__(self, clock: Clock, latency: float) -> None:
+    def __init__(self, clock: Clock, latency: float, host: str = "127.0.0.1", tls: Any = None) -> None:
+        self.host = host
+        self.tls = tls
         self.other: End
         self.protocol: Any = None
         self._clock = clock
@@ -35,7 +38,11 @@ class End:
     def write(self, data: bytes) -> None:
         if self.is_open:
             self.written += len(data)
+            self.record(data)
             self._clock.callLater(self._latency, self.other.arrive, data)
+
+    def record(self, data: bytes) -> None:
+        """For a test that looks at what is sent."""
 
     def arrive(self, data: bytes) -> None:
         if self.is_open:
@@ -67,7 +74,7 @@ class End:
             self.protocol.connectionLost(Failure(reason))
 
     def getPeer(self) -> IPv4Address:
-        return IPv4Address("TCP", "127.0.0.1", 1)
+        return IPv4Address("TCP", self.host, 1)
 
     def getHost(self) -> IPv4Address:
         return self.getPeer()
@@ -82,10 +89,17 @@ class End:
 class Cable:
     """Between two servers, of which the first dials; a client endpoint of Twisted.
 
+    :param host: the address that each end has for the other.
+    :param tls: what both ends have for TLS, if they have it.
     :ivar is_plugged: while it is not, nobody can connect.
+    :ivar sent: all bytes that the dialing ends were given to send.
     """
 
-    def __init__(self, clock: Clock, listener: Network, latency: float) -> None:
+    def __init__(
+        self, clock: Clock, listener: Network, latency: float, host: str = "127.0.0.1", tls: Any = None
+    ) -> None:
+        self._about = host, tls
+        self.sent = b""
         self.is_plugged = True
         self.attempts: list[float] = []
         self._clock = clock
@@ -97,7 +111,8 @@ class Cable:
         self.attempts.append(self._clock.seconds())
         if not self.is_plugged:
             return fail(error.ConnectionRefusedError())
-        dialing, listening = End(self._clock, self._latency), End(self._clock, self._latency)
+        dialing, listening = (End(self._clock, self._latency, *self._about) for _ in range(2))
+        dialing.record = self._record
         dialing.other, listening.other = listening, dialing
         self._ends = [dialing, listening]
         dialing.protocol = factory.buildProtocol(listening.getPeer())
@@ -105,6 +120,9 @@ class Cable:
         listening.protocol.makeConnection(listening)
         dialing.protocol.makeConnection(dialing)
         return succeed(dialing.protocol)
+
+    def _record(self, data: bytes) -> None:
+        self.sent += data
 
     @property
     def is_open(self) -> bool:
@@ -137,10 +155,18 @@ class Fabric:
     def __getitem__(self, name: str) -> Network:
         return self.servers[name]
 
-    def link(self, dialer: str, listener: str, latency: float = LATENCY) -> Cable:
+    def link(
+        self,
+        dialer: str,
+        listener: str,
+        latency: float = LATENCY,
+        token: TokenFile | None = None,
+        host: str = "127.0.0.1",
+        tls: Any = None,
+    ) -> Cable:
         """Let one server dial another."""
-        cable = self.cables[dialer, listener] = Cable(self.clock, self.servers[listener], latency)
-        service = LinkDialer(f"{dialer}-{listener}", cable, self.servers[dialer].bus, self.clock)
+        cable = self.cables[dialer, listener] = Cable(self.clock, self.servers[listener], latency, host, tls)
+        service = LinkDialer(f"{dialer}-{listener}", cable, self.servers[dialer].bus, self.clock, token)
         service.startService()
         self._dialers.append(service)
         return cable

@@ -78,6 +78,24 @@ def test_an_exposed_port_needs_an_identity(name: str, endpoint: str, auth: list[
     assert faults(**{name: endpoint, "auth": auth, "insecure": True}) == []
 
 
+@each_row(
+    ("auth", "users", "advice"),
+    [
+        ([], [], ["--auth users:/etc/bussrv/users", "--inbus-user 192.168.7.0/24=devices"]),
+        ([USERS], [], ["--inbus-user 192.168.7.0/24=devices"]),
+        ([], ["10.0.0.0/8=ann"], ["--auth users:/etc/bussrv/users"]),
+        ([USERS], ["10.0.0.0/8=ann"], None),
+    ],
+)
+def test_inbus_needs_users_of_networks_and_something_that_asks(
+    auth: list[str], users: list[str], advice: list[str] | None
+) -> None:
+    said = check_endpoints(built(inbus="udp:7222", auth=auth, inbus_user=users), ["inbus"])
+    lines = [each.partition(": ")[2].partition(" (")[0] for each in said[1:-2]]
+    assert lines == (advice or [])
+    assert bool(said) == (advice is not None)
+
+
 class Listener:
     def __init__(self, address: str) -> None:
         self.address = address

@@ -285,7 +285,7 @@ def test_every_row_is_written_for_people() -> None:
 def test_what_is_opened_at_the_start_is_not_reloadable() -> None:
     fixed = {each.name for each in TABLE if not each.reloadable}
     files = {each.name for each in TABLE if isinstance(each.kind, (option_table.Endpoint, kinds.File))}
-    assert files - {"policy"} <= fixed
+    assert files - {"policy", "link-token"} <= fixed
     assert {"journal", "journal-sync", "server-id", "listen-backlog", "inbus-receive-buffer"} <= fixed
     assert fixed.isdisjoint({"link", "policy", "max-connects", "max-services", "trusted-network"})
 

@@ -425,7 +425,9 @@ async def test_no_part_holds_a_copy_of_an_old_value(tmp_path: Path) -> None:
 def test_every_option_that_a_reload_changes_is_shown_to() -> None:
     # The other kinds have too few values for the test above. All of these are read when they are needed.
     others = {each.name for each in table(FORMATS, SERVICES) if each.reloadable} - {each.name for each in NUMBERED}
-    assert others == {"strict", "link", "auth", "inbus-user", "policy", "log-level", "max-sessions"}
+    assert others == {
+        *("strict", "link", "link-token", "link-user", "auth", "inbus-user", "policy", "log-level", "max-sessions")
+    }
 
 
 def test_settings_are_exchanged_all_at_once_and_only_the_reloadable_ones() -> None:
