@@ -23,7 +23,7 @@ from bussrv.wire.objects import BusObject, encode_metadata
 
 DEFAULT_APP_TYPE = 1
 
-_NEVER = re.compile(r"(services|routing)/")
+_NEVER = re.compile(r"(services|routing|clients?)/|error$")
 
 
 def as_publication(obj: BusObject, provided: Set[str]) -> Publication | None:
@@ -33,12 +33,12 @@ def as_publication(obj: BusObject, provided: Set[str]) -> Publication | None:
 
     1. Its sender provides K, and says ``sender: K``; or it provides only K and says no ``sender``.
     2. It has a payload or at least a type.
-    3. It has no recipient (``to``), and is no event of the vocabularies.
+    3. It has no recipient (``to``), and is no event of the vocabularies, in any letter case.
     """
     head = obj.head
     if not provided or head.to is not None or not (head.size or head.type):
         return None
-    if head.event is not None and _NEVER.match(head.event):
+    if head.event is not None and _NEVER.match(head.event.lower()):
         return None
     if head.sender is None:
         if len(provided) > 1:

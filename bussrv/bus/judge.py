@@ -2,9 +2,9 @@
 
 An object that a session sends into the object network is judged once for its route plan, or by itself:
 
-1. A request needs ``request`` for the name of the service.
+1. A request needs ``request`` for the name of the service; for each one, if ``name`` and ``service`` differ.
 2. Replies and errors need nothing: only sessions that were given a request can answer it.
-3. A publication needs ``publish`` for its service.
+3. A publication needs ``publish`` for its service. If it is also an event, it needs ``send`` for that, too.
 4. Everything else needs ``send`` for its event or content type.
 
 A routing id that the sender may not address is taken out of ``to``, as if nobody had it.
@@ -75,8 +75,7 @@ class Judge:
         """Whether the sender of an object may send it. If it may not, :meth:`check` says what follows."""
         if origin.permissions is EVERYTHING:
             return True
-        right = right_to_send(obj, kind)
-        return right is None or origin.permissions.may(*right)
+        return all(origin.permissions.may(*right) for right in rights_to_send(obj, kind))
 
     def check(self, origin: Origin, obj: BusObject, kind: Kind) -> None:
         """Check that the sender of an object, or the link that it came over, may send it.
@@ -84,13 +83,16 @@ class Judge:
         :raises NotAllowed: it may not.
         :raises Refused: ``no-such-service``: it is a request to a service that the sender may not know of.
         """
-        right = None if self.may_send(origin, obj, kind) else right_to_send(obj, kind)
-        if right is None:
+        permissions = origin.permissions
+        if permissions is EVERYTHING:
             return
-        (action, target), permissions = right, origin.permissions
+        denied = next((each for each in rights_to_send(obj, kind) if not permissions.may(*each)), None)
+        if denied is None:
+            return
+        action, target = denied
         self.deny(origin.asker, permissions, action, target)
         if action == "request" and not permissions.sees_service(target):
-            raise Refused("no-such-service", f"nobody provides the service {quoted(_requested(obj))}")
+            raise Refused("no-such-service", f"nobody provides the service {quoted(_requested(obj)[0])}")
         raise NotAllowed(f"the policy does not allow you to {action} {quoted(target)}")
 
     def readdressed(self, origin: Origin, obj: BusObject, kind: Kind, metadata: bytes) -> tuple[BusObject, bytes]:
@@ -102,24 +104,29 @@ class Judge:
         if permissions is EVERYTHING or to is None or kind.event in REPLYING:
             return obj, metadata
         wanted = list(dict.fromkeys([to] if isinstance(to, str) else to))
-        allowed = [each for each in wanted if permissions.may("address", each)]
+        may = {each: permissions.may("address", each) for each in wanted}
+        allowed = [each for each in wanted if may[each]]
         if len(allowed) == len(wanted):
             return obj, metadata
-        self.deny(origin.asker, permissions, "address", next(each for each in wanted if each not in allowed))
+        self.deny(origin.asker, permissions, "address", next(each for each in wanted if not may[each]))
         own = BusObject(obj.metadata, replace(obj.head, to=allowed), obj.payload)
         return own, with_value(metadata, "to", encode_json(allowed))
 
 
-def right_to_send(obj: BusObject, kind: Kind) -> tuple[Action, str] | None:
-    """The action and target that the sender of an object must be allowed; ``None``: no permission is needed."""
+def rights_to_send(obj: BusObject, kind: Kind) -> list[tuple[Action, str]]:
+    """The actions and targets that the sender of an object must be allowed, all of them."""
     if kind.event == REQUEST:
-        name = _requested(obj)
-        return "request", name if isinstance(name, str) else ""
+        names = dict.fromkeys(name if isinstance(name, str) else "" for name in _requested(obj))
+        return [("request", name) for name in names]
     if kind.event in REPLYING:
-        return None
-    return ("send", content(kind.event, kind.type)) if kind.service is None else ("publish", kind.service)
+        return []
+    rights: list[tuple[Action, str]] = [] if kind.service is None else [("publish", kind.service)]
+    if kind.service is None or kind.event is not None:
+        rights.append(("send", content(kind.event, kind.type)))
+    return rights
 
 
-def _requested(obj: BusObject) -> Any:
+def _requested(obj: BusObject) -> list[Any]:
+    """The service that a request names, by ``name`` or else by ``service``; both, if it has both: providers differ."""
     fields = obj.fields()
-    return fields.get("name", fields.get("service"))
+    return [fields[key] for key in ("name", "service") if key in fields] or [None]

@@ -96,7 +96,7 @@ class Identification:
         if isinstance(outcome, Proof):
             await self.prove(outcome)
         elif outcome is not None:
-            raise self._failed(outcome, Refused("bad-credentials", "there is no such user, or its secret is another"))
+            raise self._failed(outcome, _unknown())
         else:
             raise _gone()
 
@@ -109,6 +109,9 @@ class Identification:
         if session.actor is None:
             await self._bus.registry.spending.ready(session)
             session = self._session()
+            if not self._bus.identity.holds(proof):
+                # A reload took the user away meanwhile, and it did not know of this session yet.
+                raise self._failed(Denial(proof.method, claimed=proof.actor), _unknown())
         if session.actor is None:
             about = {**session.about(), "actor": proof.actor}
             self._bus.registry.note(ev.AuthSucceeded(method=proof.method, **about))
@@ -144,6 +147,10 @@ class Identification:
         if session is None:
             raise _gone()
         return session
+
+
+def _unknown() -> Refused:
+    return Refused("bad-credentials", "there is no such user, or its secret is another")
 
 
 def _gone() -> Refused:

@@ -53,7 +53,7 @@ class Publishers:
         """
         publisher = self._by_host.get(host)
         is_new = publisher is None or message.app_key not in publisher.heard
-        proof = self._users.admit(host, host) if is_new else None
+        proof = self._users.admit(host, host, "publish", message.app_key) if is_new else None
         if is_new:
             self._drops.check_name(rules.may_register, ev.ServiceRefused, message, host)
         if message.app_type == 0:

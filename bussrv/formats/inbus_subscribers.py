@@ -221,7 +221,7 @@ class Subscribers:
         """
         subscriber = self._by_address.get(address)
         if subscriber is None or app_key not in subscriber.renewals:
-            proof = self._users.admit(source, format_address(*address))
+            proof = self._users.admit(source, format_address(*address), "watch", app_key)
             self._bus.registry.spending.require_budget(
                 subscriber.session_id if subscriber is not None else None, format_address(*address)
             )

@@ -3,7 +3,8 @@
 Deployed devices know no secret, so ``--inbus-user NETWORK=USER`` says who they are. Whoever can forge the source of a
 datagram is that user, too. The *source* counts, not the address that the datagram states.
 
-1. A session is opened for a sender that may do anything at all, and is the sender's user from then on.
+1. A session is opened for a sender that may do what it asks for, and is the sender's user from then on. Before that
+   nothing is registered or subscribed: strangers must not fill the journal.
 2. Datagrams of other users do not change it.
 3. A reload that makes the sender another user closes the session.
 """
@@ -15,8 +16,9 @@ from bussrv.bus.interfaces import IBus
 from bussrv.errors import NotAllowed, Refused
 from bussrv.formats.inbus_drops import FORMAT
 from bussrv.policy.credentials import Proof
-from bussrv.policy.permissions import NOTHING
+from bussrv.policy.permissions import NOTHING, Action
 from bussrv.registry.session import Session
+from bussrv.values import excerpt, quoted
 
 
 class InbusUsers:
@@ -25,20 +27,32 @@ class InbusUsers:
     def __init__(self, bus: IBus) -> None:
         self._bus = bus
 
-    def admit(self, source: str, peer: str) -> Proof | None:
-        """Check that a session may be opened.
+    def admit(self, source: str, peer: str, action: Action, service: str) -> Proof | None:
+        """Check that a session may be opened, and may do something new.
 
         :param source: the host that sent the datagram.
         :param peer: the address of the session.
         :returns: what the sender proves.
-        :raises Refused: ``not-authenticated``, or ``not-allowed``: the sender may do nothing.
+        :raises Refused: ``not-authenticated``, or ``not-allowed``.
         """
         proof = self._proof(source)
-        if self._bus.access.of_user(None if proof is None else proof.actor, peer, FORMAT) is not NOTHING:
-            return proof
-        if proof is None:
+        actor = None if proof is None else proof.actor
+        permissions = self._bus.access.of_user(actor, peer, FORMAT)
+        if permissions is NOTHING and actor is None:
             raise Refused("not-authenticated", "no --inbus-user says who the sender is")
-        raise NotAllowed(f"the policy allows {proof.actor} nothing")
+        if not permissions.may(action, service):
+            denied = ev.AccessDenied(
+                action=action,
+                target=excerpt(service),
+                rule=permissions.decide(action, service).rule,
+                reason="not-allowed",
+                protocol=FORMAT,
+                peer=peer,
+                actor=actor,
+            )
+            self._bus.registry.note_from_stranger(denied)
+            raise NotAllowed(f"the policy does not allow the sender to {action} {quoted(service)}")
+        return proof
 
     def opened(self, session: Session, proof: Proof | None) -> None:
         """A session was opened for a sender."""

@@ -150,6 +150,7 @@ class StreamProtocol(TwistedProtocol):
         """The client has proved who it is by its certificate."""
         with suppress(Refused):
             await self.identification.prove(proof)
+        if not self.has_ended:
             self.opened()
 
     def _refuse_session(self, refusal: OverLimit) -> None:

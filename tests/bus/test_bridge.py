@@ -41,6 +41,10 @@ def parsed(fields, payload=b""):
         ({"tv"}, {"event": "services/reply", **TEXT, "sender": "tv"}, b"x", None),
         ({"tv"}, {"event": "services/request", **TEXT}, b"x", None),
         ({"tv"}, {"event": "routing/neighbors", **TEXT}, b"x", None),
+        ({"tv"}, {"event": "Services/Reply", **TEXT}, b"x", None),
+        ({"tv"}, {"event": "error", **TEXT}, b"x", None),
+        ({"tv"}, {"event": "client/register", **TEXT}, b"x", None),
+        ({"tv"}, {"event": "error/tv", **TEXT}, b"x", "tv"),
         # Not without content.
         ({"tv"}, {"event": "tv/on"}, b"", None),
         ({"tv"}, {"sender": "tv"}, b"", None),

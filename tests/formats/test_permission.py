@@ -1,5 +1,6 @@
 """Permission on a whole server: a plain reading of the rules says who is given each object, and what is denied."""
 
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,9 +10,11 @@ from hypothesis import strategies as st
 from bussrv import events as ev
 from bussrv.formats.denials import MOST_TOLD
 from bussrv.policy.file import parse_policy
+from bussrv.policy.permissions import EVERYTHING
 from bussrv.wire.objects import encode
 from tests.formats.network import Member, Network, drain
 from tests.size import sized
+from tests.tables import each_row
 
 USERS = ("ann", "ben", "carl")
 SERVICES = ("tv", "radio")
@@ -123,8 +126,9 @@ class Scene:
 
     def is_allowed(self, each: Sent) -> bool:
         service = self.service_of(each)
-        action, target = ("send", each.content) if service is None else ("publish", service)
-        return self.table.may(each.by, action, target)
+        may_publish = service is None or self.table.may(each.by, "publish", service)
+        is_sent = service is None or each.content.startswith("@")
+        return may_publish and (not is_sent or self.table.may(each.by, "send", each.content))
 
     def addressable(self, each: Sent) -> list[str]:
         return [routing_id for routing_id in each.to or () if self.table.may(each.by, "address", routing_id)]
@@ -203,3 +207,48 @@ def test_a_request_needs_permission_and_a_hidden_service_answers_as_if_it_were_n
     assert (asked["name"], asked["route"][0]) == ("tv", "ben")
     ann.send({"event": "services/reply", "in-reply-to": asked["id"], "to": "ben"}, b"on")
     assert [payload for _, payload in ben.received()] == [b"on"]
+
+
+def test_a_request_that_names_two_services_needs_permission_for_both() -> None:
+    """Providers of different make read different ones of the two attributes."""
+    nothing = {(user, action): frozenset[str]() for user in USERS for action in TARGETS}
+    scene = Scene(Table({**nothing, ("ben", "request"): frozenset({"tv"}), ("carl", "observe"): frozenset(CONTENT)}))
+    ben = scene.members["ben"]
+    for number, names in enumerate(({"name": "tv", "service": "radio"}, {"name": 7, "service": "tv"})):
+        ben.send({"event": "services/request", "id": number, **names})
+    assert [fields["reason"] for fields in ben.heads()] == ["no-such-service"] * 2
+    denied = [each.target for each in scene.network.events(ev.AccessDenied) if each.action == "request"]
+    assert denied == ["radio", ""]
+
+
+@each_row(("event",), [("error",), ("ERROR",), ("Services/Reply",), ("Services/Request",)])
+def test_words_of_the_vocabulary_publish_nothing(event: str) -> None:
+    """Replies need no permission, so none may become a publication on the way."""
+    nothing = {(user, action): frozenset[str]() for user in USERS for action in TARGETS}
+    tv = frozenset({"tv"})
+    allowed = {("ann", "provide"): tv, ("ann", "request"): tv, ("ben", "watch"): tv}
+    scene = Scene(Table({**nothing, **allowed}))
+    scene.members["ann"].send(
+        {"event": event, "sender": "tv", "type": "text/plain", "name": "tv", "id": "1"}, b"forged"
+    )
+    assert scene.watchers["ben"].messages() == []
+    assert scene.members["ben"].heads() == []
+    assert scene.network.bus.last("tv", EVERYTHING) == b""
+
+
+def test_inbus_datagrams_that_are_not_allowed_are_counted_and_leave_no_session() -> None:
+    network = Network(inbus_users=((ip_network("10.0.0.0/8"), "ann"),))
+    policy = '[[rule]]\nusers = ["ann"]\nformats = ["inbus"]\npublish = ["tv"]\nwatch = ["tv"]\n'
+    network.bus.access.policy = parse_policy(policy, Path("policy.toml"), FORMATS)
+    for _ in range(500):
+        network.udp.publish("alarm", b"forged")
+        network.udp.subscribe("alarm")
+    assert network.bus.counters["not-allowed"] == 1000
+    assert not network.registry.state.sessions
+    records = [record.event for record in network.journal.records]
+    assert {type(event) for event in records} == {ev.AccessDenied}
+    assert len(records) <= 100
+    assert {(each.action, each.target, each.actor) for each in network.events(ev.AccessDenied)} == {
+        ("publish", "alarm", "ann"),
+        ("watch", "alarm", "ann"),
+    }

@@ -197,3 +197,18 @@ def test_a_stranger_may_send_small_packets_only() -> None:
     assert (known.connection.is_open, stranger.connection.is_open) == (True, False)
     assert network.events(ev.SessionClosed)[-1].reason == "packet-too-large"
     assert Network(max_packet=10).watcher().connection.is_open
+
+
+def test_a_user_that_goes_while_its_login_waits_for_the_journal_is_refused() -> None:
+    network = asking(journal_session_rate=1000, journal_session_burst=10_000)
+    waiting = network.watcher()
+    log_in(waiting)
+    while ACCEPTED in waiting.received():
+        waiting = network.watcher()
+        log_in(waiting)
+    network.bus.identity.use([])
+    network.reactor.pump([1.0] * 60)
+    assert REFUSED in waiting.received()
+    session = network.registry.state.sessions[waiting.connection.protocol.session_id]
+    assert session.actor is None
+    assert network.events(ev.AuthFailed)[-1].claimed == "ann"
