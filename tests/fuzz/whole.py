@@ -295,6 +295,7 @@ class Whole:
         bus = self.arena.bus
         self._identity = Identity(self._clock, self._in_thread)
         self._checkers = Checkers(self._identity, bus, self._clock)
+        self._identity.changed += bus.identity.changed
         bus.identity = self._identity
         self._permit(None, True, KNOWN)
         self.failures: list[str] = []
@@ -437,11 +438,11 @@ class Whole:
     def _permit(self, policy: Rules | None, asks: bool, users: dict[str, SecretHash]) -> None:
         """As a reload does; see :class:`bussrv.server.identity.Checkers`."""
         bus = self.arena.bus
+        served = list(self._checkers._connections()) if asks and not bus.access.asks else []
         self._identity.use([Users(users)])
         bus.access.asks, bus.access.policy = asks, policy
         bus.policy_changed()
-        self._checkers._end(self._checkers._withdrawn())
-        self._checkers._end(self._checkers._not_authenticated())
+        self._checkers._judge(served)
 
     def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
         """Threads take a moment."""
