@@ -13,9 +13,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from bussrv.errors import RemoteProtocolError
+from bussrv import toml_lines
+from bussrv.errors import ConfigError, RemoteProtocolError
 from bussrv.journal.evidence.lines import LineJudge
 from bussrv.journal.evidence.manifest import EntryJudge
+from bussrv.policy.file import parse_policy
+from bussrv.policy.rules import ACTIONS
 from bussrv.policy.tokens import format_expiry, parse_token, token_line
 from bussrv.policy.users import parse_user, user_line
 from bussrv.wire import inbus as inbus_wire
@@ -26,6 +29,19 @@ from tests.fuzz.whole import server
 ROOT = Path(__file__).parents[2]
 VECTORS = ROOT / "tests/vectors"
 JOURNAL = ROOT / "docs/reference/journal-format/whole"
+
+POLICIES = (
+    '[groups]\nstaff = ["ann"]\n[[rule]]\ngroups = "staff"\nwatch = [\n  "!tv/b", # no\n  "tv/*",\n]\n',
+    '[[rule]]\nusers = ["*"]\nnetworks = ["10.0.0.0/8", "unix"]\nformats = ["spp"]\nprovide = "a?*"\n',
+    '[[rule]]\nsend = ["text/*", "@go"]\nobserve = ["!@*", "*"]\nadmin = "read"\n',
+    '[[rule]]\nwatch = ["bus/*", "**"]\naddress = \'*\'\n[[rule]]\nadmin = "none"\n',
+    'rule = [{ watch = ["tv/*"], users = "ann" }, { link = "a" }]\n',
+    '[[rule]]\nwatch = ["tv/*", "!tv/b"]\nsend = "text/plain;a"\nusers = []\ngroups = "x"\n',
+    "groups = 1\nrule = 2\nother = 3\n",
+    '[groups.a]\nb = 1\n[[rule]]\nwach = "a"\nformats = "http"\nnetworks = "10.0.0.1/8"\n',
+    '[[rule]]\ntell = ["""\na\n[[rule]]""", \'\'\'b\'\'\', "\\u0007", 1]\nadmin = 1\n',
+    '"a b".c = 1\n[ x . "y" ]\n[[x.z]]\nk = { a = [1, "b"] }\n',
+)
 
 Target = Callable[[bytes], None]
 
@@ -111,6 +127,31 @@ def tokens(data: bytes) -> None:
     assert parse_token(f"{use.user}:sha256${hashed.hex()}{expiry}") == (hashed, use)
 
 
+def policy(data: bytes) -> None:
+    """Policy files: every key has its line, every fault has one, and a decision names one."""
+    text = data.decode(errors="replace")
+    try:
+        values, lines = toml_lines.read(text)
+    except ValueError:
+        return
+    most = text.count("\n") + 1
+    assert all(1 <= lines[name,] <= most for name in values)
+    try:
+        rules = parse_policy(text, Path("policy.toml"), ("objects", "spp"))
+    except ConfigError as error:
+        for sentence in error.sentences:
+            line = sentence.removeprefix("policy.toml:").partition(":")[0]
+            assert sentence.startswith("policy.toml: and ") or 1 <= int(line) <= most
+        return
+    for user in ("ann", "anonymous"):
+        permissions = rules.permissions(user, "10.0.0.1:80", "spp")
+        for action in ACTIONS:
+            for target in ("read", "tv/a", "bus/clock", "@go", "text/plain", ""):
+                decision = permissions.decide(action, target)
+                assert permissions.may(action, target) == permissions.may(action, target) == decision.allowed
+                assert not decision.allowed or 1 <= int(decision.rule.split(":")[1]) <= most
+
+
 def journal(data: bytes) -> None:
     """Lines of a segment: sound records are judged on a short path, with the same outcome."""
     quick, slow = LineJudge(1), LineJudge(1)
@@ -131,7 +172,7 @@ def manifest(data: bytes) -> None:
 
 
 TARGETS: dict[str, Target] = {
-    each.__name__: each for each in (objects, spp, inbus, users, tokens, journal, manifest, server)
+    each.__name__: each for each in (objects, spp, inbus, users, tokens, policy, journal, manifest, server)
 }
 
 
@@ -140,6 +181,8 @@ def seeds(name: str) -> list[bytes]:
     if name in ("journal", "manifest"):
         pattern = "*.jsonl" if name == "journal" else "manifest"
         return [b"\n".join(path.read_bytes().split(b"\n")[:12]) for path in sorted(JOURNAL.glob(pattern))]
+    if name == "policy":
+        return [text.encode() for text in POLICIES]
     if name == "server":
         return [Random(seed).randbytes(100 * seed) for seed in range(1, 11)]
     if name == "users":
