@@ -20,6 +20,12 @@ else:
 
 Path = tuple[str | int, ...]
 
+_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+_WHAT_TO_DO = {
+    "Cannot overwrite a value": "this key stands there already; delete one of the two",
+    "Invalid value": "this is not a value; write text in quotes",
+}
+
 _TOKEN = re.compile(
     r"""
       \#[^\n]*
@@ -58,16 +64,44 @@ class _Statement(NamedTuple):
     items: tuple[int, ...]
 
 
+class NotToml(ValueError):
+    """A text is not TOML.
+
+    :ivar line: the number of the line where the parser noticed it; ``None``: it does not say.
+    """
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+
+    def within(self, path: object) -> str:
+        """One sentence about a file."""
+        return f"{path}{'' if self.line is None else f':{self.line}'}: not TOML: {self}"
+
+
 def read(text: str) -> Document:
     """Parse a document.
 
-    :raises ValueError: it is not TOML.
+    :raises NotToml: it is none.
     """
     try:
         values = tomllib.loads(text)
     except RecursionError as error:
-        raise ValueError("it nests too deep") from error
+        raise NotToml("it nests too deep") from error
+    except ValueError as error:
+        # Also from numbers of very many digits.
+        raise _fault(str(error), text) from error
     return Document(values, _lines(text))
+
+
+def _fault(said: str, text: str) -> NotToml:
+    """What the parser said. The place stands before it; some sentences say what to do instead."""
+    found = _PLACE.search(said)
+    if found is None:
+        return NotToml(said)
+    message = said[: found.start()]
+    line = int(found[1]) if found[1] else len(text.splitlines())
+    return NotToml(_WHAT_TO_DO.get(message, message), line)
 
 
 def _lines(text: str) -> dict[Path, int]:

@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> Subcommands:
 
 def _add_tail(parser: argparse.ArgumentParser) -> None:
     _add_directory(parser)
-    parser.add_argument("-f", "--follow", action="store_true", help="go on with what is written, until Ctrl-C")
+    parser.add_argument("-f", "--follow", action="store_true", help="continue with later records, until Ctrl-C")
     parser.add_argument("-n", dest="count", metavar="N", type=_count, default=10, help="how many (10)")
     parser.add_argument("--session", metavar="ID", help="only those about this session")
     parser.add_argument("--service", metavar="NAME", help="only those about this service")

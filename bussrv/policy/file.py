@@ -87,8 +87,8 @@ def parse_policy(text: str, path: Path, formats: Collection[str]) -> Rules:
     """The rules that the text of a file stands for; see :func:`read_policy`."""
     try:
         document = toml_lines.read(text)
-    except ValueError as error:
-        raise ConfigError(f"{path}: is not TOML: {error}") from error
+    except toml_lines.NotToml as error:
+        raise ConfigError(error.within(path)) from error
     reader = _Reader(document, formats)
     rules = list(reader.rules())
     if reader.faults:

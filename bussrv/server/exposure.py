@@ -97,6 +97,9 @@ def _advice(config: Config, exposed: Iterable[str]) -> Iterator[str]:
         yield f"ask clients who they are: {_written(config, 'auth')} (bussrv passwd {_USERS} NAME makes that file)"
     if has_datagrams and not config.inbus_users:
         yield f"and name the user of each network of Inbus devices: {_written(config, 'inbus-user')}"
+    if config.auth and not all(_is_datagram(config, name) for name in exposed):
+        # Any other checker would do.
+        yield "or let the endpoint ask clients for certificates, clientCA=FILE: certificates:… needs it"
     for name in exposed:
         kind, *places = take_apart(config.endpoints[name].removeprefix(PREFIX)).values
         if kind in _ANY_HOST and places:

@@ -79,9 +79,10 @@ def of_file(path: str, place: str, table: Iterable[Option]) -> OptionsFile:
         values, lines = toml_lines.read(Path(path).read_bytes().decode())
     except OSError as error:
         raise ConfigError(f"{place}: cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
-        # Also from numbers of very many digits, and from bytes that are not UTF-8.
-        raise ConfigError(f"{place}: {path} is not TOML: {error}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{place}: {path} is not UTF-8") from error
+    except toml_lines.NotToml as error:
+        raise ConfigError(error.within(path)) from error
     known = {each.name for each in table if each.in_file}
     places = {name: f"{path}:{lines[name,]}" for name in values}
     given = {name: Given(value, f"{places[name]}: {name}") for name, value in values.items() if name in known}

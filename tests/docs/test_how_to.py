@@ -90,12 +90,17 @@ def test_the_sentence_of_a_start_that_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.processes
 def test_the_file_of_users(tmp_path: Path) -> None:
-    first, _, tokens, _ = blocks("docs/how-to/users.md", "console")
+    first, _, tokens, certificates, _ = blocks("docs/how-to/users.md", "console")
     for command, _ in (*commands(first), commands(tokens)[0]):
         run(command, tmp_path, "secret\n")
     assert {each.user for each in read_tokens(tmp_path / "tokens").values()} == {"camera"}
     assert (tmp_path / "users").stat().st_mode & 0o777 == 0o600
     assert read_users(tmp_path / "users").keys() == {"ann"}
+    run("bussrv init hall", tmp_path)
+    for command, _ in commands(certificates):
+        run(command, tmp_path)
+    check = "openssl verify -CAfile hall/ca.pem camera.pem && openssl x509 -noout -subject -in camera.pem"
+    assert re.fullmatch(r"camera.pem: OK\nsubject=CN ?= ?camera\n", run(check, tmp_path))
 
 
 @pytest.mark.processes

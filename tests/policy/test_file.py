@@ -108,7 +108,7 @@ admin = "all"
         ),
         pytest.param(
             "[groups\n",
-            "FILE: is not TOML: Expected ']' at the end of a table declaration (at line 1, column 8)",
+            "FILE:1: not TOML: Expected ']' at the end of a table declaration",
             id="toml",
         ),
         pytest.param(

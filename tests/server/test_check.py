@@ -78,7 +78,7 @@ def test_every_fault_has_its_file_and_line(checked: Checked, tmp_path: Path) -> 
     [
         ("max-links = 0", "bus.toml:1: max-links: 0 is not a whole number of 1 or more"),
         ("\nno-such = 1", "bus.toml:2: there is no option 'no-such'"),
-        ("max-links = ", "--config: bus.toml is not TOML: Invalid value (at end of document)"),
+        ("max-links = ", "bus.toml:1: not TOML: this is not a value; write text in quotes"),
         (
             'auth = "users:/nowhere"',
             "bus.toml:1: auth: cannot read the users in /nowhere: No such file or directory",

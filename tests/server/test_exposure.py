@@ -131,6 +131,8 @@ def test_the_lines_to_write_are_those_of_the_source(tmp_path: Path) -> None:
     file = tmp_path / "bus.toml"
     file.write_text("".join(f'{name} = "{value}"\n' for name, value in values.items()) + others)
     by_file = config.build(of_command_line({"config": str(file)}), FORMATS, SERVICES)
+    by_certificate = check_endpoints(built(objects="ssl:1:privateKey=k", auth=["certificates:cn"]), ["objects"])
+    assert by_certificate[2].startswith("or let the endpoint ask clients for certificates, clientCA=FILE")
     assert check_endpoints(built(**values), values) == [
         "--objects: everybody who reaches this machine could use it, and nobody has to prove who they are",
         "--spp: everybody who reaches 192.168.7.1 could use it, and nobody has to prove who they are",

@@ -183,7 +183,7 @@ async def test_the_number_of_sessions_and_strictness_change(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("max-services = 7\nmax-links = ", "is not TOML"),
+        ("max-services = 7\nmax-links = ", f"{FILE}:2: not TOML: "),
         ("max-services = 7\nmax-links = 0", f"{FILE}:2: max-links: 0 is not a whole number"),
         ("max-services = 7\nno-such = 0", f"{FILE}:2: there is no option 'no-such'"),
         ('max-services = 7\nlink = ["tcp:a:1", "tcp:b:99999"]', f"{FILE}:2: link: 'tcp:b:99999' is not a client"),
