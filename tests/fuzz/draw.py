@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 NAMES = (
     *("ann", "bob", "cy", "tv", "door", "x" * 255, "hall", "cellar", "attic", "observer", "observed", "bus/clock"),
-    *("bus/registry", "BUS/x", "", " tv", "t\u0000v", "\u202etv", "ä" * 128, "*", "?", "_inbus", "boot-1", "boot.2"),
+    *("bus/registry", "BUS/x", "", " tv", "t\u0000v", "\u202etv", "ä" * 128, "*", "?", "_inbus", "boot-1", "boots"),
 )
 """Names and routing ids. Most are used again and again, so that what clients do meets; ``hall`` is the server."""
 

@@ -11,7 +11,8 @@ the disk is slow or full, and when limits, users and the policy change. These ha
 5. What waits for clients, and what they have not finished, stays within the limits.
 6. No secret that a client said is in the log, in the journal, or in what anybody is sent.
 7. When all have left, and leases and time-outs are over, everything is as it was: the registry, timers and memory.
-   Every session that was opened was closed once, and the journal says what the registry says.
+   Every session that was opened was closed once, and the journal says what the registry says. Nothing in the server
+   knows the id of a session that ended.
 """
 
 from __future__ import annotations
@@ -20,18 +21,20 @@ import gc
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from ipaddress import ip_network
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any
 
 from twisted.internet import task
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress
-from twisted.logger import LogEvent, formatEvent, globalLogPublisher
+from twisted.logger import LogEvent, Logger, formatEvent, globalLogPublisher
 
 from bussrv import events as ev
+from bussrv.bus.delivery import Group
 from bussrv.journal.record import encode_event
 from bussrv.policy.checkers import Users
 from bussrv.policy.file import parse_policy
@@ -507,8 +510,29 @@ class Whole:
         left = {session for session in opened if opened[session] != closed[session]}
         assert left == set(arena.registry.state.sessions), "a session was not closed, or more than once"
         assert max(opened.values()) == 1
+        ended = set(map(str, closed)) - set(arena.registry.state.sessions)
+        for kept in (arena.journal.records, arena.cut, self._clients):
+            kept.clear()
+        assert not ended & set(strings(arena)), "the id of a session that ended is remembered"
         assert arena.bus.streams.outbound.total == arena.bus.streams.inbound.total == 0
         assert len(arena.reactor.getDelayedCalls()) <= self._calls, arena.reactor.getDelayedCalls()
+
+
+def strings(root: object) -> Iterator[str]:
+    """Every string that can be reached from an object, not going through modules, classes and functions.
+
+    A group whose members have left says whom its last frames were not for, until a route plan that has it is made anew.
+    """
+    seen, waiting = {id(root)}, [root]
+    while waiting:
+        holder = waiting.pop()
+        for each in gc.get_referents(holder):
+            if isinstance(each, str):
+                if not isinstance(holder, Group):
+                    yield each
+            elif id(each) not in seen and not isinstance(each, (ModuleType, type, FunctionType, Logger)):
+                seen.add(id(each))
+                waiting.append(each)
 
 
 def server(data: bytes) -> None:
