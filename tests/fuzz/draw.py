@@ -25,8 +25,9 @@ EVENTS = (
     *("routing/subscribe/notification", "routing/disconnect", "routing/subscribe/reply", "abboe/close/notify"),
     *("routing/announcement/neighbors", "services/register/reply", "Routing/Disconnect", "note", ""),
 )
+JOINING = ("client/register", "routing/subscribe", "Clients/Register", "ROUTING/subscribe")
 KEYS = (
-    *("id", "to", "type", "name", "service", "sender", "user", "secret", "routing-id", "routing-ids"),
+    *("id", "to", "type", "name", "service", "sender", "user", "secret", "token", "routing-id", "routing-ids"),
     *("receive_mode", "receive", "types", "subscriptions", "subscribe", "unique-routing-id", "role", "route"),
     *("in-reply-to", "session", "left", "directory", "protocol", "neighbors", "natures", "app-type", "size", "reason"),
 )
@@ -109,10 +110,11 @@ class Draw:
     # Objects.
 
     def object(self, vocabulary: str) -> bytes:
-        """An object as clients of ``objects``, ``business`` or ``link`` send it, now and then spoiled."""
+        """An object as clients of ``objects``, ``business``, ``tls`` or ``link`` send it, now and then spoiled."""
         makes = {
             "objects": (self._join, self._service, self._content, self._request, self._ask, self._any),
             "business": (self._join_business, self._service, self._content, self._request, self._list, self._any),
+            "tls": (self._join, self._service, self._content, self._any),
             "link": (self._advertise, self._advertise, self._forwarded, self._ask, self._link, self._any),
         }[vocabulary]
         self.is_spoiled = False
@@ -125,6 +127,8 @@ class Draw:
         return self.spoiled(data * self.one((2, 30, 300)) if self.chance(6) else data)
 
     def _joining(self, event: str, own: str, more: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        if self.chance(20):
+            event = self.one(JOINING)  # of another vocabulary, or spelled otherwise
         fields: dict[str, Any] = {"event": event, "id": self.byte(), own: self.mostly(self.name()), **more}
         if self.chance(80):
             fields["routing-ids"] = self.mostly([self.name() for _ in range(self.byte() % 4)])

@@ -18,12 +18,16 @@ the disk is slow or full, and when limits, users and the policy change. These ha
 from __future__ import annotations
 
 import gc
+import ssl
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
 from ipaddress import ip_network
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -47,6 +51,7 @@ from bussrv.settings import Settings
 from bussrv.wire.objects import BusObject, ObjectReader, encode
 from bussrv.wire.spp import SppReader
 from tests.equality.arena import Arena, Pipe
+from tests.formats.tls_clients import Place, Port
 from tests.fuzz.draw import NAMES, SECRETS, Draw
 
 MOST_CLIENTS = 12
@@ -60,7 +65,7 @@ MARKED = b"MARKED"
 """In every secret."""
 
 ECHO = "application/x-observer"
-FORMATS = ("objects", "objects", "business", "spp", "link")
+FORMATS = ("objects", "objects", "business", "spp", "link", "tls")
 PEERS: tuple[IAddress, ...] = (
     IPv4Address("TCP", "10.0.0.1", 4711),
     IPv4Address("TCP", "10.0.0.2", 4711),
@@ -205,7 +210,7 @@ class Stranger(Pipe):
     :ivar is_clean: whether everything that it said was framed well.
     """
 
-    def __init__(self, arena: Arena, kind: str, peer: IAddress) -> None:
+    def __init__(self, arena: Arena, kind: str, peer: IAddress, factory: Any = None) -> None:
         super().__init__(arena.reactor, arena.cut)
         self.kind = kind
         self.pending = b""
@@ -216,8 +221,13 @@ class Stranger(Pipe):
         self._reader: Any = SppReader("server") if kind == "spp" else ObjectReader()
         if kind != "spp":
             self._reader.expect_server()
-        self.protocol = arena.factory("objects" if kind == "link" else kind).buildProtocol(peer)
+        made = arena.factory("objects" if kind == "link" else kind) if factory is None else factory
+        self.protocol = made.buildProtocol(peer)
         self.protocol.makeConnection(self)
+
+    def say(self, data: bytes) -> None:
+        """Send something. It arrives later."""
+        self.pending += data
 
     def getPeer(self) -> Any:
         return self._peer
@@ -254,6 +264,48 @@ class Stranger(Pipe):
                 assert isinstance(event, BusObject), event
             found.append(event)
         return found
+
+
+class Secured(Stranger):
+    """The same over TLS. Until its handshake is done, what it says waits."""
+
+    def __init__(self, arena: Arena, peer: IAddress) -> None:
+        self._unsaid = b""
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = _place().context().wrap_bio(self._incoming, self._outgoing, server_hostname="localhost")
+        super().__init__(arena, "tls", peer, Port(arena, _place().port).factory)
+
+    def say(self, data: bytes) -> None:
+        self._unsaid += data
+        self._look()
+
+    def _look(self) -> None:
+        with suppress(ssl.SSLError):
+            self._tls.do_handshake()
+            while self._unsaid:
+                self._unsaid = self._unsaid[self._tls.write(self._unsaid) :]
+        self.pending += self._outgoing.read()
+
+    def take(self, most: int | None = None) -> bool:
+        moved = super().take(most)
+        self._incoming.write(self.delivered)
+        self.delivered = b""
+        self._look()
+        with suppress(ssl.SSLError):
+            while piece := self._tls.read(1 << 16):
+                self.delivered += piece
+        return moved
+
+
+@cache
+def _scratch() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="bussrv-fuzz-")
+
+
+@cache
+def _place() -> Place:
+    """Certificates for all servers of this process."""
+    return Place(Path(_scratch().name))
 
 
 class Observer:
@@ -344,21 +396,29 @@ class Whole:
 
     def _connect(self, draw: Draw) -> None:
         kind, peer = draw.one(FORMATS), draw.one(PEERS)
-        if len(self._clients) < MOST_CLIENTS:
-            self._clients.append(self._timed(Stranger, self.arena, kind, NEIGHBOUR if kind == "link" else peer))
-            if kind == "link":
-                client = self._clients[-1]
-                server = draw.one(("cellar", "attic"))
-                fields = {"event": "routing/subscribe", "role": "server", "routing-id": server, "subscriptions": ["*"]}
-                client.pending += encode({**fields, "directory": draw.chance(128)})
+        if len(self._clients) >= MOST_CLIENTS:
+            return
+        if kind == "tls":
+            client: Stranger = self._timed(Secured, self.arena, peer)
+        else:
+            client = self._timed(Stranger, self.arena, kind, NEIGHBOUR if kind == "link" else peer)
+        self._clients.append(client)
+        if kind == "link":
+            server = draw.one(("cellar", "attic"))
+            fields = {"event": "routing/subscribe", "role": "server", "routing-id": server, "subscriptions": ["*"]}
+            client.say(encode({**fields, "directory": draw.chance(128)}))
 
     def _hold_back(self, draw: Draw) -> Stranger | None:
         """A client says something that does not arrive yet."""
         client = self._client(draw)
         if client is not None and len(client.pending) < 100_000:
             draw.may_prove = client.is_clean
-            client.pending += draw.packet() if client.kind == "spp" else draw.object(client.kind)
+            client.say(draw.packet() if client.kind == "spp" else draw.object(client.kind))
             client.is_clean &= not draw.is_spoiled
+            if client.kind == "tls":
+                client.pending = draw.spoiled(client.pending)
+                client.take()
+                client.read()
         return client
 
     def _say(self, draw: Draw) -> None:
