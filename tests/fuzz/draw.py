@@ -39,6 +39,8 @@ DEEP = [[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]
 SECRETS = ("MARKED secret", "MARKED guess", "MARKED" * 400)
 """The first one is right. None may be seen anywhere but in what the client itself said."""
 
+TOKEN = "MARKED token"
+
 
 class Draw:
     """Choices, in order; when the bytes are used up, the first choice each time.
@@ -135,7 +137,8 @@ class Draw:
         if self.chance(40):
             fields["user"] = self.mostly(self.name())
         if self.may_prove and self.chance(100):
-            fields |= {"user": self.one(NAMES[:3]), "secret": self.one(SECRETS)}
+            with_secret = {"user": self.one(NAMES[:3]), "secret": self.one(SECRETS)}
+            fields |= self.one((with_secret, with_secret, {"token": TOKEN}, {"token": SECRETS[1]}))
         return fields, b""
 
     def _join(self) -> tuple[dict[str, Any], bytes]:

@@ -40,10 +40,11 @@ from twisted.logger import LogEvent, Logger, formatEvent, globalLogPublisher
 from bussrv import events as ev
 from bussrv.bus.delivery import Group
 from bussrv.journal.record import encode_event
-from bussrv.policy.checkers import Users
+from bussrv.policy.checkers import Tokens, Users
 from bussrv.policy.file import parse_policy
 from bussrv.policy.identity import Identity
 from bussrv.policy.rules import Rules
+from bussrv.policy.tokens import TokenUse, digest
 from bussrv.policy.users import SecretHash
 from bussrv.registry.fold import RegistryFold
 from bussrv.server.identity import Checkers
@@ -52,7 +53,7 @@ from bussrv.wire.objects import BusObject, ObjectReader, encode
 from bussrv.wire.spp import SppReader
 from tests.equality.arena import Arena, Pipe
 from tests.formats.tls_clients import Place, Port
-from tests.fuzz.draw import NAMES, SECRETS, Draw
+from tests.fuzz.draw import NAMES, SECRETS, TOKEN, Draw
 
 MOST_CLIENTS = 12
 MOST_CPU = 0.1 if "atheris" not in sys.modules else 1.0
@@ -171,6 +172,9 @@ POLICIES = tuple(
 )
 """In all of them the observer may do everything."""
 
+DEVICES = ((ip_network("10.0.0.0/31"), "ann"), (ip_network("127.0.0.0/8"), "bob"))
+"""Users of Inbus, by network."""
+
 KNOWN = {
     name: SecretHash(b"salt", bytes(32), 2, 1, 1).made_of(SECRETS[0].encode()) for name in (*NAMES[:3], "observer")
 }
@@ -269,11 +273,11 @@ class Stranger(Pipe):
 class Secured(Stranger):
     """The same over TLS. Until its handshake is done, what it says waits."""
 
-    def __init__(self, arena: Arena, peer: IAddress) -> None:
+    def __init__(self, arena: Arena, peer: IAddress, port: Port) -> None:
         self._unsaid = b""
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = _place().context().wrap_bio(self._incoming, self._outgoing, server_hostname="localhost")
-        super().__init__(arena, "tls", peer, Port(arena, _place().port).factory)
+        super().__init__(arena, "tls", peer, port.factory)
 
     def say(self, data: bytes) -> None:
         self._unsaid += data
@@ -356,6 +360,7 @@ class Whole:
         self.failures: list[str] = []
         self.slowest = 0.0
         self._clients: list[Stranger] = []
+        self._port: Port | None = None
         self._observer = Observer(self)
         self._before = self.arena.registry.state.copy()
         self._calls = len(self.arena.reactor.getDelayedCalls())
@@ -399,7 +404,8 @@ class Whole:
         if len(self._clients) >= MOST_CLIENTS:
             return
         if kind == "tls":
-            client: Stranger = self._timed(Secured, self.arena, peer)
+            self._port = Port(self.arena, _place().port) if self._port is None else self._port
+            client: Stranger = self._timed(Secured, self.arena, peer, self._port)
         else:
             client = self._timed(Stranger, self.arena, kind, NEIGHBOUR if kind == "link" else peer)
         self._clients.append(client)
@@ -501,11 +507,12 @@ class Whole:
     def _permit(self, policy: Rules | None, asks: bool, users: dict[str, SecretHash]) -> None:
         """As a reload does; see :class:`bussrv.server.identity.Checkers`."""
         bus = self.arena.bus
-        served = list(self._checkers._connections()) if asks and not bus.access.asks else []
-        self._identity.use([Users(users)])
-        bus.access.asks, bus.access.policy = asks, policy
+        asked, bus.access.asks, bus.access.policy = bus.access.asks, asks, policy
+        tokens = Tokens({digest(TOKEN): TokenUse("cy")})
+        self._identity.use([Users(users), *([tokens] if "cy" in users else ())], (), {"inbus": DEVICES})
+        served = [] if asked or not asks else list(self._checkers._connections())
+        self._clock.callLater(0, self._checkers._judge, served)
         bus.policy_changed()
-        self._checkers._judge(served)
 
     def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
         """Threads take a moment."""
