@@ -276,7 +276,7 @@ class Flooder(Client):
 
     def live(self, server: RunningServer, name: str) -> None:
         with ObjectsClient(port=server.port("objects"), timeout=PATIENCE, tls=self.station.tls) as client:
-            client.subscribe(**self.known(), routing_id=name, receive_mode="none")
+            client.subscribe(token=secret(self.kind), routing_id=name, receive_mode="none")
             while not self.stopping.wait(PACE):
                 client.send({"type": "x/flood", "to": SINK}, FLOOD)
 

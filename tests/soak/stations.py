@@ -15,6 +15,7 @@ from random import Random
 from bussrv import events as ev
 from bussrv.client.tls import Tls
 from bussrv.journal.keys import generate
+from bussrv.policy.tokens import token_line
 from bussrv.policy.users import SecretHash
 from bussrv.testing.server import RunningServer
 from tests.certificates import BEGIN, Authority
@@ -52,9 +53,10 @@ request = ["*", "bus/*"]
 send = "*"
 observe = "*"
 address = "*"
+admin = "read"
 
 [[rule]]
-users = ["anonymous"]
+users = ["device"]
 formats = ["inbus"]
 publish = "*"
 watch = "*"
@@ -118,6 +120,8 @@ class Station:
         self._good = "max-services = 1000"
         self._serves = threading.Event()
         self._users, self._policy = directory / f"{name}-users", directory / f"{name}-policy.toml"
+        self._tokens = directory / f"{name}-tokens"
+        self._write_trusted(self._tokens, token_line("flooder", secret("flooder"), None) + "\n")
         self.know(KNOWN)
         self.let_guests("provide")
         self.key = directory / f"{name}-key"
@@ -134,7 +138,8 @@ class Station:
         asking = f"{port}:clientCA={self._authority.file}:clientCert=optional"
         ports = ("--objects", asking, "--business", port, "--spp", port, "--server-id", self.name)
         own = ("--config", str(self._file), "--journal-key", str(self.key))
-        own += ("--auth", f"users:{self._users}", "--policy", str(self._policy))
+        own += ("--auth", f"users:{self._users}", "--auth", f"tokens:{self._tokens}", "--policy", str(self._policy))
+        own += ("--inbus-user", "127.0.0.0/8=device")
         self.server = RunningServer(self.journal, (*OPTIONS, *ports, *own, *options))
         self.boot += 1
         self._serves.set()
@@ -225,8 +230,9 @@ class Station:
         self._write(f"{self._good}\n{text}\n")
 
     def know(self, users: Sequence[str]) -> None:
-        """These are the users from now on."""
-        self._good_users = "".join(f"{user}:{_HASH.made_of(secret(user).encode())}\n" for user in users)
+        """These are the users from now on; but one of them has a token."""
+        have_secrets = [user for user in users if user != "flooder"]
+        self._good_users = "".join(f"{user}:{_HASH.made_of(secret(user).encode())}\n" for user in have_secrets)
         self._write_trusted(self._users, self._good_users)
 
     def let_guests(self, action: str) -> None:
