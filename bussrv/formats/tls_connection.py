@@ -124,6 +124,10 @@ class TlsConnection(TlsOutput):
         self._is_over = True
         self._received = memoryview(b"")
         self._forget_output()
+        # Connection and session know each other, so only the collector frees them, perhaps minutes later. It does not
+        # see the tens of KiB that TLS takes outside of Python.
+        self.tls = None
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         if self.protocol is not None:
             self.protocol.connectionLost(reason)
         else:
@@ -185,11 +189,14 @@ class TlsConnection(TlsOutput):
                 return self._fail("the other end does not speak TLS")
             self.tls = self._side.wrap(self._incoming, self._outgoing)
         self._shaken += len(self._received)
+        tls = self.tls
         while True:
             try:
-                self.tls.do_handshake()
+                tls.do_handshake()
             except ssl.SSLWantReadError:
                 self._flush()
+                if self._is_over:
+                    return False
                 if self._feed():
                     continue
                 if self._input_ended or self._shaken > MOST_SHAKEN:
@@ -199,7 +206,8 @@ class TlsConnection(TlsOutput):
                 self._flush()
                 return self._fail(explain(error), _is_of_certificate(error))
             self._flush()
-            self._side.established(self)
+            if not self._is_over:
+                self._side.established(self)
             return not (self._is_closing or self._is_over)
 
     def _fail(self, why: str, proved_nothing: bool = False) -> bool:

@@ -1,6 +1,7 @@
 """TLS: a session begins after the handshake; whoever does not come that far holds nothing and gets nothing."""
 
 import ssl
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -479,3 +480,25 @@ def test_bytes_that_were_changed_on_their_way_end_the_session(place: Place) -> N
     assert not client.plain.is_open
     assert network.registry.state.sessions == {}
     assert network.bus.counters["tls-failed"] == 1
+
+
+@each_row("ends", ["client", "server", "lost", "handshake"])
+def test_what_tls_takes_is_free_as_soon_as_the_connection_is_gone(place: Place, ends: str) -> None:
+    """It is outside of Python, so the collector of garbage would come too late."""
+    network = Network()
+    port = Port(network, place.port)
+    plain = port.connect()
+    connection = plain.protocol
+    if ends == "handshake":
+        plain.send(hello(place)[:-1])
+    else:
+        client = Secure(plain, place.context())
+        client.send(encode({"event": "routing/subscribe"}))
+    tls = weakref.ref(connection.tls)
+    assert tls() is not None
+    if ends == "client":
+        client.finish()
+    elif ends == "server":
+        connection.protocol.end("server-stopped")
+    plain.transport.loseConnection()
+    assert tls() is None
