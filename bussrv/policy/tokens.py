@@ -60,7 +60,8 @@ def parse_expiry(text: str) -> int:
     """
     if not _EXPIRY.fullmatch(text):
         raise ValueError("an expiry looks like 2026-12-24T18:00:00Z")
-    moment = datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+    # Several times as fast as strptime, which counts: all lines are read while clients wait.
+    moment = datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=timezone.utc)
     return int(moment.timestamp()) * 1_000_000
 
 

@@ -14,7 +14,8 @@ from random import Random
 from typing import Any
 
 from bussrv import toml_lines
-from bussrv.errors import ConfigError, RemoteProtocolError
+from bussrv.errors import ConfigError, Refused, RemoteProtocolError
+from bussrv.formats.object_credentials import SECRETS, Offered
 from bussrv.journal.evidence.lines import LineJudge
 from bussrv.journal.evidence.manifest import EntryJudge
 from bussrv.policy.file import parse_policy
@@ -23,7 +24,7 @@ from bussrv.policy.tokens import format_expiry, parse_token, token_line
 from bussrv.policy.users import parse_user, user_line
 from bussrv.wire import inbus as inbus_wire
 from bussrv.wire import spp as spp_wire
-from bussrv.wire.objects import BusObject, ObjectReader
+from bussrv.wire.objects import BusObject, Head, ObjectReader
 from tests.fuzz.whole import server
 
 ROOT = Path(__file__).parents[2]
@@ -82,6 +83,16 @@ def objects(data: bytes) -> None:
     for event in whole:
         if isinstance(event, BusObject):
             assert isinstance(event.fields(), dict)
+            credentials(event)
+
+
+def credentials(obj: BusObject) -> None:
+    """An object that joins gives its secrets, and keeps everything else."""
+    fields = obj.fields()
+    offered = Offered(BusObject(obj.metadata, Head(event="Routing/subscribe"), obj.payload))
+    with suppress(Refused):
+        offered.credentials()
+    assert offered.obj.fields() == {key: value for key, value in fields.items() if key not in SECRETS}
 
 
 def spp(data: bytes) -> None:
