@@ -1,6 +1,7 @@
 """Where tests have a server listen: on this machine, over IPv4 or IPv6."""
 
 import socket
+from ipaddress import ip_address
 
 import pytest
 
@@ -28,4 +29,5 @@ def listening_on(host: str) -> list[str]:
     """The options of a server that serves every format there, on free ports."""
     interface = "0:interface=" + host.replace(":", "\\:")
     transports = {"objects": "tcp", "business": "tcp", "spp": "tcp", "inbus": "udp"}
-    return [each for name, kind in transports.items() for each in (f"--{name}", f"{kind}:{interface}")]
+    endpoints = [each for name, kind in transports.items() for each in (f"--{name}", f"{kind}:{interface}")]
+    return endpoints if ip_address(host).is_loopback else ["--insecure", *endpoints]
