@@ -46,11 +46,14 @@ class Fitting(NamedTuple):
     most_connections: int
 
 
-def fitting(wanted: Settings) -> Fitting:
-    """The settings, with no more sessions than this process can have; its own limit of open files is raised first."""
+def fitting(wanted: Settings, *, is_news: bool = True) -> Fitting:
+    """The settings, with no more sessions than this process can have; its own limit of open files is raised first.
+
+    :param is_news: whether the log is to say that they are fewer than wanted.
+    """
     limit = raise_limit(wanted.max_sessions)
     most = most_sessions(wanted.max_sessions, limit)
-    if most < wanted.max_sessions:
+    if most < wanted.max_sessions and is_news:
         log.warn(
             "--max-sessions is {most}, not {wanted}: the system lets the server open {limit} files (ulimit -n)",
             most=most,

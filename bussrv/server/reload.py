@@ -125,7 +125,8 @@ class Reload:
         if faults:
             raise ConfigError(*dict.fromkeys(faults))
         changed = tuple(each for each in names if each in _RELOADABLE)
-        return Change(config, fitting(config.settings), changed, restart, tuple(uses))
+        fits = fitting(config.settings, is_news="max-sessions" in changed)
+        return Change(config, fits, changed, restart, tuple(uses))
 
     def _use(self, change: Change) -> None:
         self._bus.settings.reload(change.fitting.settings)

@@ -1,13 +1,15 @@
 """How many sessions the system has file descriptors for."""
 
 import resource
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bussrv.server import descriptors
-from bussrv.server.descriptors import RESERVE, most_connections, most_sessions, raise_limit
+from bussrv.server.descriptors import RESERVE, fitting, most_connections, most_sessions, raise_limit
+from bussrv.settings import Settings
 
 
 @given(st.integers(1, 100_000), st.integers(1, 200_000))
@@ -45,3 +47,13 @@ def test_the_limit_is_raised_as_far_as_is_needed_and_allowed(
     monkeypatch.setattr(descriptors.resource, "setrlimit", lambda _, pair: given.append(pair))
     assert raise_limit(wanted) == expected
     assert given == ([] if set_to is None else [set_to])
+
+
+def test_a_reload_says_nothing_again_about_the_number_of_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(descriptors, "raise_limit", lambda _: 1024)
+    monkeypatch.setattr(descriptors.log, "warn", lambda text, **_: said.append(text))
+    wanted = replace(Settings(), max_sessions=50_000)
+    assert fitting(wanted) == fitting(wanted, is_news=False)
+    assert fitting(wanted).settings.max_sessions == 1024 - RESERVE
+    assert len(said) == 2
