@@ -593,7 +593,9 @@ def strings(root: object) -> Iterator[str]:
     seen, waiting = {id(root)}, [root]
     while waiting:
         holder = waiting.pop()
-        for each in gc.get_referents(holder):
+        # The collector does not look at keys that are strings.
+        keys = list(holder) if isinstance(holder, dict) else []
+        for each in (*gc.get_referents(holder), *keys):
             if isinstance(each, str):
                 if not isinstance(holder, Group):
                     yield each
