@@ -11,7 +11,7 @@ def test_without_insecure_no_such_port_is_opened(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError) as refused:
         ForkedServer(tmp_path / "journal", ["--objects", "tcp:0", "--inbus", "udp:0"])
     said = [line for line in str(refused.value).splitlines() if line.startswith("bussrv: ")]
-    assert [line.split()[1] for line in said] == ["--inbus:", "--objects:", "ask", "or", "or", "or"]
+    assert [line.split()[1] for line in said] == ["--inbus:", "--objects:", "ask", "and", "or", "or", "or"]
     assert not any("Traceback" in line for line in said)
 
 
