@@ -25,6 +25,8 @@ could not be done, and nothing was made.
 LOCAL = ("localhost", "127.0.0.1", "::1")
 USERS = ("ann", "ben")
 SYSTEM_USER = "bussrv"
+HIDDEN = tuple(map(Path, ("/home", "/root", "/run/user", "/tmp", "/var/tmp")))
+"""Directories that the unit lets the server not see: ProtectHome=, PrivateTmp=."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     except ConfigError as error:
         print(f"bussrv init: {error}", file=sys.stderr)
         return 1
-    print("\n".join(_report(directory, wanted.names, issued, is_root)))
+    print("\n".join([*_report(directory, wanted.names, issued, is_root), *_hidden(directory, wanted.programs)]))
     return 0
 
 
@@ -123,4 +125,15 @@ def _report(directory: Path, names: Sequence[str], issued: dict[str, str], is_ro
         "",
         "Or run it under systemd, as root:",
         *(f"  {each}" for each in install),
+    ]
+
+
+def _hidden(*places: Path) -> list[str]:
+    """What to do if the unit of systemd lets the server not see its files or programs."""
+    found = [str(place) for place in places if any(place.is_relative_to(each) for each in HIDDEN)]
+    if not found:
+        return []
+    return [
+        f"This unit does not let the server see {' and '.join(found)}. For systemd, install bussrv in a place such as",
+        "/opt/bussrv, and make the files in one such as /etc/bussrv.",
     ]

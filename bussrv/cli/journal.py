@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import signal
 import sys
 
 from bussrv.errors import JournalError
@@ -18,7 +16,6 @@ done, 1 something differs, is wrong or is not there, 2 it could not be done.
 """
 
 UNREADABLE = 2
-BROKEN_PIPE = 128 + signal.SIGPIPE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,15 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do it, and return the exit status."""
-    try:
-        return _run(arguments)
-    except BrokenPipeError:
-        # Nobody reads any more, which `| head` means to do; the interpreter would complain when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
-
-
-def _run(arguments: argparse.Namespace) -> int:
     try:
         status: int = arguments.do(arguments)
     except JournalError as error:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bussrv.cli import alive, audit, check, init, journal, passwd, policy, timeline, token
 from bussrv.version import VERSION
 
-INTERRUPTED = 130
+INTERRUPTED = 128 + signal.SIGINT
+BROKEN_PIPE = 128 + signal.SIGPIPE
 
 
 @dataclass(frozen=True)
@@ -45,9 +49,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line ``argv``, by default that of this process, and return the exit status."""
     arguments = _parser().parse_args(argv)
     try:
-        return COMMANDS[arguments.command].run(arguments)
+        status = COMMANDS[arguments.command].run(arguments)
+        sys.stdout.flush()
+        return status
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:
+        # Nobody reads any more, as with `| head`. Without this the interpreter would complain when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
 
 
 def _parser() -> argparse.ArgumentParser:

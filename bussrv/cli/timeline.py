@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,7 +21,6 @@ servers, also large ones. Needs PySpark (pip install 'bussrv[audit]', in a check
 """
 
 DONE, NOTHING_FOUND, FAILED = 0, 1, 2
-BROKEN_PIPE = 128 + signal.SIGPIPE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,9 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.flush()
         return status
     except BrokenPipeError:
-        # The reader closed the pipe, as `| head` does. Without this the interpreter would complain when it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+        raise
     except BussrvError as error:
         said = str(error)
     except OSError as error:

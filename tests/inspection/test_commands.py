@@ -213,11 +213,14 @@ def test_refusals_and_failures_stand_out_on_a_terminal(journal: Path) -> None:
 
 
 @pytest.mark.processes
-def test_nobody_reads_any_more(journal: Path) -> None:
-    command = [sys.executable, *BUSSRV, "journal", "tail", str(journal)]
+@pytest.mark.parametrize("arguments", [["journal", "tail", "."], ["policy", "show", "--policy", "policy.toml"]])
+def test_nobody_reads_any_more(arguments: list[str], journal: Path, tmp_path: Path) -> None:
+    (tmp_path / "policy.toml").write_text('[[rule]]\nwatch = "tv"\n')
+    command = [sys.executable, *BUSSRV, *(str(journal) if each == "." else each for each in arguments)]
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, cwd=tmp_path, env=environment)
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")
 

@@ -14,6 +14,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store
 
+from bussrv.cli import init as command
 from bussrv.cli.main import main
 from bussrv.formats.endpoint_parts import take_apart
 from bussrv.formats.tls import TlsPort
@@ -151,3 +152,14 @@ def test_what_makes_no_sense_makes_nothing(
     assert main(["init", str(tmp_path / "hall"), *arguments]) == 1
     assert said in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_who_uses_a_place_that_the_unit_hides_is_told_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "_programs", lambda: Path("/opt/bussrv/bin"))
+    for hidden, is_told in ((tmp_path.parent, True), (tmp_path / "seen" / "x", False)):
+        monkeypatch.setattr(command, "HIDDEN", (hidden,))
+        assert main(["init", str(tmp_path / f"{is_told}")]) == 0
+        sentence = f"does not let the server see {tmp_path / f'{is_told}'}. For systemd"
+        assert (sentence in capsys.readouterr().out) is is_told
