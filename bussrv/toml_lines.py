@@ -39,6 +39,8 @@ _TOKEN = re.compile(
 )
 """Everything that ends a statement, or hides an end: comments, strings, brackets, equals signs, line ends."""
 
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
 
 class Document(NamedTuple):
     """A TOML document.
@@ -126,13 +128,22 @@ def _lines(text: str) -> dict[Path, int]:
 def _path(key: str, table: Path, arrays: Counter[Path]) -> Path:
     """The path of a key in a table. An array of tables on the way stands for its last one."""
     path = table
-    value: Any = tomllib.loads(f"{key} = 0")
-    while isinstance(value, dict):
+    for name in _names(key):
         if path in arrays:
             path = (*path, arrays[path] - 1)
-        ((name, value),) = value.items()
         path = (*path, name)
     return path
+
+
+def _names(key: str) -> Iterator[str]:
+    """The names of a key: one, or several with dots between them."""
+    if _BARE.fullmatch(key):
+        yield key
+        return
+    value: Any = tomllib.loads(f"{key} = 0")
+    while isinstance(value, dict):
+        ((name, value),) = value.items()
+        yield name
 
 
 def _statements(text: str) -> Iterator[_Statement]:

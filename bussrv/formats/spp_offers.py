@@ -268,10 +268,13 @@ class Offers:
             while view.prepare():
                 if self._slices.is_over(until):
                     return True
-            for link in tuple(view.waiting):
+            while view.waiting:
+                link = next(iter(view.waiting))
                 del view.waiting[link], self._awaited_by[link]
                 self._move(link, view)
-            return False
+                if self._slices.is_over(until):
+                    break
+            return bool(view.waiting)
 
         return work
 

@@ -217,7 +217,7 @@ class _Reader:
             clause = Clause(action, pattern, self._line((*path, place)))
             self._check_pattern((*path, place), clause)
             clauses.append(clause)
-        if clauses:
+        if not all(each.allows for each in clauses):
             self._check_order(path, clauses)
         self._count(path, clauses)
         return clauses
