@@ -110,6 +110,7 @@ class OrderedWildcards:
     """The same patterns, of which the first that a text matches counts.
 
     :ivar none: what :meth:`first` returns for a text that matches no pattern: their number.
+    :ivar effort: the most steps that the patterns take that are compared by themselves.
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:
@@ -118,6 +119,7 @@ class OrderedWildcards:
         self._prefixes = Ranges(sorts.prefixes, self.none)
         self._suffixes = Ranges(sorts.suffixes, self.none)
         self._others = sorts.others
+        self.effort = sum(len(pattern) for _, pattern in sorts.others)
 
     def first(self, text: str) -> int:
         """The place of the first pattern that ``text`` matches, from 0."""

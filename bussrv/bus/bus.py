@@ -254,20 +254,13 @@ class Bus:
         """
         kind = kind_of(obj, self._judge.published(obj, provided))
         self._judge.check(origin, obj, kind)
-        self._check_addressees(obj)
+        self._judge.check_addressees(origin, obj, self.settings.max_addressees)
         obj, metadata = self._judge.readdressed(origin, obj, kind, metadata)
         publication = as_publication(obj, provided)
         delivery = Delivery(metadata, obj.payload, publication)
         if publication is not None:
             self._to_subscribers(delivery, publication)
         return self._router.route(origin, obj, kind, delivery)
-
-    def _check_addressees(self, obj: BusObject) -> None:
-        """Each of them is looked up, and judged, in one go."""
-        to, most = obj.head.to, self.settings.max_addressees
-        if isinstance(to, list) and len(to) > most:
-            message = f"to has at most {most} routing ids, not {len(to)}"
-            raise OverLimit("too-many-addressees", message, "max-addressees", most)
 
     def _deliver_relayed(self, origin: Origin, obj: BusObject, metadata: bytes, provided: Set[str]) -> int:
         """As :meth:`_deliver`; a request that is refused is answered with an error over the link that it came over."""

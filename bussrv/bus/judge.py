@@ -23,13 +23,16 @@ from bussrv.bus.bridge import as_publication
 from bussrv.bus.event_names import REPLYING, REQUEST
 from bussrv.bus.interest import Kind
 from bussrv.bus.recipients import Origin
-from bussrv.errors import NotAllowed, Refused
+from bussrv.errors import NotAllowed, OverLimit, Refused
 from bussrv.policy.access import Access
 from bussrv.policy.permissions import EVERYTHING, Action, Permissions, content
 from bussrv.registry.registry import Registry
 from bussrv.values import excerpt, quoted
 from bussrv.wire.forwarded import with_value
 from bussrv.wire.objects import BusObject, encode_json
+
+MOST_STEPS = 200_000
+"""The most steps that judging the addressees of one object may take. So many take about 40 ms."""
 
 
 class Judge:
@@ -94,6 +97,21 @@ class Judge:
         if action == "request" and not permissions.sees_service(target):
             raise Refused("no-such-service", f"nobody provides the service {quoted(_requested(obj)[0])}")
         raise NotAllowed(f"the policy does not allow you to {action} {quoted(target)}")
+
+    @staticmethod
+    def check_addressees(origin: Origin, obj: BusObject, most: int) -> None:
+        """Check that an object has few addressees: each of them is looked up, and judged, in one go.
+
+        :param most: how many it may have, if judging them does not take long.
+        :raises OverLimit: ``too-many-addressees``.
+        """
+        to = obj.head.to
+        if not isinstance(to, list):
+            return
+        most = min(most, MOST_STEPS // (origin.permissions.effort("address") or 1))
+        if len(to) > most:
+            message = f"to has at most {most} routing ids, not {len(to)}"
+            raise OverLimit("too-many-addressees", message, "max-addressees", most)
 
     def readdressed(self, origin: Origin, obj: BusObject, kind: Kind, metadata: bytes) -> tuple[BusObject, bytes]:
         """An object and its metadata without the routing ids that its sender may not address.

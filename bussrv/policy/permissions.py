@@ -52,6 +52,9 @@ class Permissions(Protocol):
     def may(self, action: Action, target: str) -> bool:
         """The same without the rule; remembers some answers."""
 
+    def effort(self, action: Action) -> int:
+        """How many steps a decision may take, besides a few that every decision takes."""
+
     def sees_service(self, name: str) -> bool:
         """Whether the session may know that a service of that name exists: it may do something with it."""
 
@@ -70,6 +73,9 @@ class _Fixed:
 
     def may(self, action: Action, target: str) -> bool:
         return self._decision.allowed
+
+    def effort(self, action: Action) -> int:
+        return 0
 
     def sees_service(self, name: str) -> bool:
         return self._decision.allowed

@@ -185,6 +185,10 @@ class RulePermissions:
             answer = self._answers[key] = clause is not None and clause.allows
         return answer
 
+    def effort(self, action: Action) -> int:
+        """How many steps a decision may take; see :class:`bussrv.policy.permissions.Permissions`."""
+        return self._table(action).effort
+
     def sees_service(self, name: str) -> bool:
         """Whether the session may watch, request, provide or publish on a service."""
         may = self.may
@@ -216,6 +220,7 @@ class ClauseTable:
             if action in CONTENT_ACTIONS and clause.matched() == ALL:
                 special.append(clause)
         self._special, self._ordinary = _Ordered(special), _Ordered(ordinary)
+        self.effort = max(self._special.effort, self._ordinary.effort)
 
     def _is_special(self, text: str) -> bool:
         return bool(self._mark) and text.startswith(self._mark)
@@ -229,6 +234,7 @@ class _Ordered:
     def __init__(self, clauses: Sequence[Clause]) -> None:
         self._clauses: Sequence[Clause | None] = [*clauses, None]
         self._patterns = OrderedWildcards(each.matched() for each in clauses)
+        self.effort = self._patterns.effort
 
     def first(self, target: str) -> Clause | None:
         return self._clauses[self._patterns.first(target)]

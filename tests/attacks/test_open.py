@@ -33,6 +33,24 @@ def test_with_a_policy_it_does_not() -> None:
     assert [each.get("reason") for each in intruder.heads()] == ["not-allowed"]
 
 
+def test_whoever_comes_first_takes_a_routing_id_that_others_address() -> None:
+    network = Network()
+    policy = '[[rule]]\nnetworks = ["10.0.0.1"]\nsend = "*"\naddress = "ann"\n'
+    network.bus.access.policy = parse_policy(policy, Path("policy.toml"), ("objects",))
+    intruder, sender = network.member(**{"routing-ids": ["ann"]}), network.member()
+    drain([intruder, sender])
+    sender.send({"event": "letter", "to": "ann"})
+    assert intruder.names() == ["letter"]
+
+
+def test_whoever_asks_for_a_hidden_routing_id_learns_that_it_is_taken() -> None:
+    network = Network()
+    network.bus.access.policy = parse_policy('[[rule]]\nsend = "*"\n', Path("policy.toml"), ("objects",))
+    network.member(**{"routing-id": "boss"})
+    assert network.member(**{"routing-id": "boss"}).routing_id != "boss"
+    assert network.member(**{"routing-id": "nobody"}).routing_id == "nobody"
+
+
 def test_whoever_forges_the_source_of_a_device_speaks_for_it() -> None:
     network = Network()
     network.udp.subscribe("door", host="10.0.0.2")

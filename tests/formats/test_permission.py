@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bussrv import events as ev
+from bussrv.bus.judge import MOST_STEPS
 from bussrv.formats.denials import MOST_TOLD
 from bussrv.policy.file import parse_policy
 from bussrv.policy.permissions import EVERYTHING
@@ -252,3 +253,18 @@ def test_inbus_datagrams_that_are_not_allowed_are_counted_and_leave_no_session()
         ("publish", "alarm", "ann"),
         ("watch", "alarm", "ann"),
     }
+
+
+def test_patterns_that_take_long_to_compare_allow_few_addressees() -> None:
+    """Judging 1,000 addressees by 16,384 characters of wildcards would take 3 seconds, in one go."""
+    network = Network()
+    patterns = [f"{'?a' * 30}*b*{number:03}" for number in range(200)]
+    network.bus.access.policy = parse_policy(
+        f"[[rule]]\nsend = '*'\naddress = {patterns}", Path("policy.toml"), FORMATS
+    )
+    member = network.member()
+    most = MOST_STEPS // sum(map(len, patterns))
+    for number in (most, most + 1):
+        member.send({"event": "go", "to": [f"{'a' * 60}{each}" for each in range(number)]})
+    (refused,) = member.heads()
+    assert refused["reason"] == "too-many-addressees"
