@@ -109,7 +109,7 @@ class Identification:
         if session.actor is None:
             await self._bus.registry.spending.ready(session)
             session = self._session()
-            if not self._bus.identity.holds(proof):
+            if proof.evidence is not None and not self._bus.identity.holds(proof):
                 # A reload took the user away meanwhile, and it did not know of this session yet.
                 raise self._failed(Denial(proof.method, claimed=proof.actor), _unknown())
         if session.actor is None:
