@@ -92,7 +92,12 @@ class Soak:
             self._cable = Cable(stack.enter_context(Bench()))
             stack.callback(self._cable.close)
             authority = Authority(self._directory / "ca")
-            link = f"tls:127.0.0.1:{self._cable.port}:trustRoots={authority.file}:serverName=localhost"
+            token = self._directory / "link-token"
+            token.touch(0o600)
+            token.write_text(secret("linked") + "\n")
+            link = (
+                f"tls:127.0.0.1:{self._cable.port}:trustRoots={authority.file}:serverName=localhost:tokenFile={token}"
+            )
             hall, cellar = (
                 Station("hall", self._directory, authority, link),
                 Station("cellar", self._directory, authority),

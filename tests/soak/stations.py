@@ -15,7 +15,7 @@ from random import Random
 from bussrv import events as ev
 from bussrv.client.tls import Tls
 from bussrv.journal.keys import generate
-from bussrv.policy.tokens import token_line
+from bussrv.policy.tokens import PREFIX, token_line
 from bussrv.policy.users import SecretHash
 from bussrv.testing.server import RunningServer
 from tests.certificates import BEGIN, Authority
@@ -37,6 +37,9 @@ MARK = "soaked"
 
 KNOWN = ("member", "office", "viewer", "flooder", "stalled", "observer", "temporary", "guest")
 """Users. ``temporary`` comes and goes with reloads, and what ``guest`` may provide does."""
+
+TOKENED = ("flooder", "linked")
+"""Users that have tokens instead of secrets."""
 
 POLICY = """
 [[rule]]
@@ -62,9 +65,7 @@ publish = "*"
 watch = "*"
 
 [[rule]]
-users = ["anonymous"]
-formats = ["objects"]
-networks = ["127.0.0.1"]
+users = ["linked", "localhost"]  # who dials has a token, who is dialed has the name in its certificate
 link = ["hall", "cellar"]
 tell = "*"
 provide = "*"
@@ -88,8 +89,8 @@ Change = Callable[["Station", Random], None]
 
 
 def secret(user: str) -> str:
-    """The secret of a user."""
-    return f"{MARK} {user}"
+    """The secret of a user, or the token."""
+    return f"{PREFIX}{MARK}-{user:-<40}"
 
 
 class Station:
@@ -121,7 +122,7 @@ class Station:
         self._serves = threading.Event()
         self._users, self._policy = directory / f"{name}-users", directory / f"{name}-policy.toml"
         self._tokens = directory / f"{name}-tokens"
-        self._write_trusted(self._tokens, token_line("flooder", secret("flooder"), None) + "\n")
+        self._write_trusted(self._tokens, "".join(f"{token_line(user, secret(user), None)}\n" for user in TOKENED))
         self.know(KNOWN)
         self.let_guests("provide")
         self.key = directory / f"{name}-key"
@@ -230,8 +231,8 @@ class Station:
         self._write(f"{self._good}\n{text}\n")
 
     def know(self, users: Sequence[str]) -> None:
-        """These are the users from now on; but one of them has a token."""
-        have_secrets = [user for user in users if user != "flooder"]
+        """These are the users from now on; but some have tokens."""
+        have_secrets = [user for user in users if user not in TOKENED]
         self._good_users = "".join(f"{user}:{_HASH.made_of(secret(user).encode())}\n" for user in have_secrets)
         self._write_trusted(self._users, self._good_users)
 
