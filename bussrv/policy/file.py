@@ -76,11 +76,15 @@ def read_policy(path: Path, place: str, formats: Collection[str]) -> Rules:
     :param formats: the names of the wire formats that are installed.
     :raises ConfigError: has a sentence for each fault, with the line.
     """
+    return parse_policy(read_text(path, place), path, formats)
+
+
+def read_text(path: Path, place: str) -> str:
+    """The text of a file; see :func:`read_policy`."""
     try:
-        text = read_trusted(path, MAX_FILE)
+        return read_trusted(path, MAX_FILE)
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}") from error
-    return parse_policy(text, path, formats)
 
 
 def parse_policy(text: str, path: Path, formats: Collection[str]) -> Rules:

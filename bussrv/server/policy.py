@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from bussrv.bus.interfaces import IBus
 from bussrv.interfaces import IWireFormat
-from bussrv.policy.file import read_policy
+from bussrv.policy.file import parse_policy, read_policy, read_text
 from bussrv.policy.rules import Rules
 from bussrv.server.config import Config
 
 
 class PolicyInEffect:
-    """Reads policies, and puts them into effect.
+    """Reads policies, and puts them into effect. A file that says the same as before is not parsed again.
 
     :param formats: the wire formats that are installed.
     """
@@ -20,6 +21,7 @@ class PolicyInEffect:
     def __init__(self, bus: IBus, formats: Iterable[IWireFormat]) -> None:
         self._bus = bus
         self._formats = [each.name for each in formats]
+        self._parsed: tuple[Path, str, Rules] | None = None
 
     def prepare(self, config: Config) -> Callable[[], None]:
         """Read and check the policy of a configuration. Nothing changes yet.
@@ -27,13 +29,22 @@ class PolicyInEffect:
         :returns: puts it into effect; cannot fail.
         :raises ConfigError: has a sentence for each fault.
         """
-        rules = read(config, self._formats)
+        rules = self._read(config)
 
         def use() -> None:
             self._bus.access.policy = rules
             self._bus.policy_changed()
 
         return use
+
+    def _read(self, config: Config) -> Rules | None:
+        path = config.policy
+        if path is None:
+            return None
+        text = read_text(path, config.place("policy"))
+        if self._parsed is None or self._parsed[:2] != (path, text):
+            self._parsed = path, text, parse_policy(text, path, frozenset(self._formats))
+        return self._parsed[2]
 
 
 def read(config: Config, formats: Iterable[str]) -> Rules | None:

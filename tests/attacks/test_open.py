@@ -43,6 +43,17 @@ def test_whoever_comes_first_takes_a_routing_id_that_others_address() -> None:
     assert intruder.names() == ["letter"]
 
 
+def test_whoever_may_send_names_a_service_as_the_sender() -> None:
+    network = Network()
+    policy = '[[rule]]\nnetworks = ["10.0.0.1"]\nsend = "*"\nobserve = "*"\nwatch = "*"\n'
+    network.bus.access.policy = parse_policy(policy, Path("policy.toml"), ("objects", "spp"))
+    intruder, member = network.member(), network.member()
+    drain([intruder, member])
+    intruder.send({"type": "text/plain", "sender": "alarm", "id": "1"})
+    (told,) = member.heads()
+    assert (told["sender"], told["route"][0]) == ("alarm", intruder.routing_id)
+
+
 def test_whoever_asks_for_a_hidden_routing_id_learns_that_it_is_taken() -> None:
     network = Network()
     network.bus.access.policy = parse_policy('[[rule]]\nsend = "*"\n', Path("policy.toml"), ("objects",))
