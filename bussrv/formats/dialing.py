@@ -38,6 +38,9 @@ MAX_PORT = 0xFFFF
 
 _PORT = re.compile(r"tcp:(?:[^:\\]|\\.)*:(?:port=)?0*(\d+)(?::|$)")
 
+_SAID = ("link-refused", "duplicate-link", "not-encrypted", REASON)
+"""The ends of a link that was not there yet of which the log has something already, or need have nothing."""
+
 log = Logger()
 
 
@@ -233,8 +236,12 @@ class LinkDialer(Service):
         stood = True
         try:
             await protocol.linked
-        except Refused:
+        except Refused as refusal:
             stood = False
+            if refusal.reason not in _SAID:
+                log.warn(
+                    "link {name}: {message}; the journal may say more", name=self.description, message=refusal.message
+                )
         self._server_id = protocol.server_id
         await gone
         return stood

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 
 from bussrv import events as ev
 from bussrv.errors import ConfigError
@@ -286,3 +287,19 @@ def test_files_of_tokens(tmp_path_factory: pytest.TempPathFactory, description: 
         make_dialer(description, network.bus, network.reactor)
     assert said.replace("DIR", str(directory)) in str(caught.value)
     assert ATTICS not in str(caught.value)
+
+
+def test_the_log_says_that_this_server_refused_the_one_that_it_dialed(fabric: Fabric, tmp_path: Path) -> None:
+    asks(fabric["attic"])
+    said: list[str] = []
+
+    def observe(event: LogEvent) -> None:
+        said.append(formatEvent(event))
+
+    globalLogPublisher.addObserver(observe)
+    try:
+        fabric.link("attic", "hall")
+        assert not linked(fabric)
+    finally:
+        globalLogPublisher.removeObserver(observe)
+    assert any("the link did not come about: not-authenticated; the journal may say more" in each for each in said)
