@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 from bussrv.bus.delivery import OBJECT_FRAMES
 from bussrv.bus.event_names import SERVERS_ONLY
 from bussrv.bus.interfaces import IEncoding
-from bussrv.errors import NotAllowed, OverLimit, Refused, RemoteProtocolError
+from bussrv.errors import REASONS, NotAllowed, OverLimit, Refused, RemoteProtocolError
 from bussrv.events import limit_reached
 from bussrv.formats.denials import Denials
 from bussrv.formats.object_credentials import Offered
@@ -216,6 +216,12 @@ class FramedProtocol(StreamProtocol):
             self.bus.counters["receive-none"] += 1
         else:
             self.bus.tell(self.session_id, fields, payload)
+
+    def turn_away(self, reason: str) -> Deferred[None]:
+        """Tell a member why its session ends, and end it."""
+        if self._member and not self.has_ended:
+            self._tell({"event": "error", "reason": reason, "message": REASONS[reason]})
+        return self.end(reason)
 
     def say_farewell(self, seconds: float) -> None:
         """Tell a member that the server is about to stop."""

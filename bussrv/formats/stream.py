@@ -331,6 +331,10 @@ class StreamProtocol(TwistedProtocol):
             self._abort_call.reset(min(most, max(0.0, self._abort_call.getTime() - self.reactor.seconds())))
         return gone
 
+    def turn_away(self, reason: str) -> Deferred[None]:
+        """The same, because its user may not be here any more."""
+        return self.end(reason)
+
     def say_farewell(self, seconds: float) -> None:
         """Called when the server is about to stop: the session ends within so many seconds."""
 

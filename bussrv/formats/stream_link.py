@@ -36,7 +36,7 @@ class Connection(Protocol):
     def overflow(self, limit: int) -> None:
         """More than ``limit`` bytes wait: end the session, after the current frames were sent to the others."""
 
-    def end(self, reason: str) -> Any:
+    def turn_away(self, reason: str) -> Any:
         """End the session for ``reason``, and the connection when the client has taken what is queued."""
 
 
@@ -153,7 +153,7 @@ class StreamLink:
 
     def close(self, reason: str) -> None:
         """End the session for ``reason``, and the connection when everything queued is sent."""
-        self._protocol.end(reason)
+        self._protocol.turn_away(reason)
 
     def finish(self) -> None:
         """Send what is queued, then close the connection."""

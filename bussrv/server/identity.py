@@ -126,7 +126,7 @@ class Checkers:
         self._wait()
 
     def _end(self, sessions: Iterator[tuple[StreamProtocol, str]]) -> None:
-        steps = (connection.end(reason) for connection, reason in sessions)
+        steps = (connection.turn_away(reason) for connection, reason in sessions)
         self._bus.slices.do(by_steps(steps, self._reactor.seconds))
 
     def _connections(self) -> Iterator[StreamProtocol]:

@@ -63,6 +63,7 @@ def test_a_session_ends_when_its_token_expires(scene: Scene) -> None:
     assert [each.connection.is_open for each in members] == [True] * 3
     scene.network.reactor.pump([1.0, 0.0])
     assert [each.connection.is_open for each in members] == [False, True, True]
+    assert members[0].heads()[-1]["reason"] == "user-withdrawn"
     late = scene.member(token="short")
     assert late.heads()[-1]["reason"] == "bad-credentials"
     (failed,) = scene.network.events(ev.AuthFailed)
@@ -122,6 +123,7 @@ def test_the_first_checker_ends_sessions_of_nobody_and_without_the_last_one_nobo
     scene.network.reactor.advance(0)
     assert (member.connection.is_open, watcher.connection.is_open) == (False, False)
     assert scene.ends() == [(None, "not-authenticated")] * 2
+    assert member.heads()[-1]["reason"] == "not-authenticated"
     waiting = Watcher(scene.network.connect("spp"))
     scene.use("users")
     scene.network.reactor.advance(0)
