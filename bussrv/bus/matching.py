@@ -15,6 +15,9 @@ from bussrv.patterns import Ranges, SimplePattern, Wildcards
 from bussrv.policy.permissions import EVERYTHING, Action, Permissions, content
 from bussrv.values import OCTET_STREAM, Interest, ModeInterest, RuleInterest
 
+RECEIVING: tuple[Action, ...] = ("observe", "watch")
+"""The actions that :func:`right_to_receive` asks for."""
+
 Matcher = Callable[[Kind], bool]
 """Whether objects of a kind pass. It does not ask whether a session wants its own objects."""
 
@@ -33,6 +36,9 @@ def permitted(match: Matcher, permissions: Permissions) -> Matcher:
     """
     if permissions is EVERYTHING:
         return match
+    # Rules are compiled when they are first needed: now, for the client that joins, not for a thousand at an object.
+    for action in RECEIVING:
+        permissions.effort(action)
     return lambda kind: match(kind) and (kind.event in SERVERS_ONLY or permissions.may(*right_to_receive(kind)))
 
 

@@ -4,6 +4,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -268,3 +269,22 @@ def test_patterns_that_take_long_to_compare_allow_few_addressees() -> None:
         member.send({"event": "go", "to": [f"{'a' * 60}{each}" for each in range(number)]})
     (refused,) = member.heads()
     assert refused["reason"] == "too-many-addressees"
+
+
+def test_an_object_does_not_wait_for_the_rules_of_all_who_may_be_given_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are compiled as each one joins."""
+    network = Network()
+    rules = [f'[[rule]]\nusers = ["u{each}"]\nsend = "*"\nobserve = "text/*"\n' for each in range(3)]
+    network.bus.access.policy = parse_policy("".join(rules), Path("policy.toml"), FORMATS)
+    members = []
+    for number in range(3):
+        member = Member(network.connect("objects"))
+        about = network.registry.state.sessions[member.connection.protocol.session_id].about()
+        network.registry.note(ev.AuthSucceeded(**{**about, "actor": f"u{number}"}, method="password"))
+        member.send({"event": "routing/subscribe"})
+        members.append(member)
+    drain(members)
+    assert members[0].connection.protocol.permissions().may("send", "text/plain")
+    monkeypatch.setattr("bussrv.policy.rules.ClauseTable", None)
+    members[0].send({"type": "text/plain"})
+    assert [each.names() for each in members] == [["text/plain"]] * 3
