@@ -40,6 +40,7 @@ class Proof(Struct, frozen=True):
 
     :ivar actor: the user that it is.
     :ivar evidence: what it was checked against, such as the hash of a secret. It is proved no longer when that goes.
+        ``None``: nothing can take it back.
     :ivar expires: when it is proved no longer, UTC microseconds; ``None``: never.
     :ivar may_be_remembered: whether the same credentials need not be checked again for some minutes.
     """

@@ -42,7 +42,7 @@ watch = ["*"]
 
 
 def await_line(server: RunningServer, pattern: str) -> None:
-    while not re.search(pattern, server.lines[-1]):
+    while not any(re.search(pattern, line) for line in server.lines):
         server.next_line()
 
 
