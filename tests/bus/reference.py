@@ -256,8 +256,8 @@ class ReferenceBus:
 
     def published_on(self, provided, fields):
         """The service that an object is a publication on, if it is one."""
-        event = fields.get("event")
-        if event is not None and event.startswith(("services/", "routing/")):
+        event = (fields.get("event") or "").lower()
+        if event == "error" or event.startswith(("services/", "routing/", "client/", "clients/")):
             return None
         if fields.get("to") is not None or not (fields.get("type") or fields.get("size")):
             return None
