@@ -51,7 +51,8 @@ def test_each_proves_who_it_is_and_tells_what_it_may(tmp_path: Path) -> None:
     (_, ((command, _),)), (rules,) = (list(map(commands, blocks(PAGE, "console"))), blocks(PAGE, "toml"))
     run(command, tmp_path)
     tokens = {name: add_token(tmp_path / f"{name}-tokens", "ann", None) for name in ("hall", "attic")}
-    for name, text in (("hall", rules), ("attic", BY_NAME)):
+    assert 'tell = ["*"]' in rules
+    for name, text in (("hall", rules.replace('tell = ["*"]', 'tell = ["attic-*"]')), ("attic", BY_NAME)):
         (tmp_path / f"{name}.toml").write_text(CLIENTS + text)
 
     def options(name: str) -> list[str]:
