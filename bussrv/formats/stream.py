@@ -387,3 +387,14 @@ class StreamProtocol(TwistedProtocol):
             self._abort_call.cancel()
             self._abort_call = None
         self._gone.callback(None)
+        if not self.is_busy:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Let go of all parts that refer to the connection, so that its memory is free at once.
+
+        Otherwise it is free when the garbage collector looks at old objects, which may take minutes: with many clients
+        that come and go, that is memory for all who came meanwhile.
+        """
+        for part in ("link", "identification", "_unread"):
+            vars(self).pop(part, None)

@@ -190,3 +190,9 @@ class StreamLink:
         """The connection is gone."""
         self.give_up()
         self._drained = None
+        # Methods of its own would keep the link in memory.
+        self._send_now = self._send_some = _send_nothing
+
+
+def _send_nothing(_: object) -> int:
+    return 0

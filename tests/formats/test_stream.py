@@ -1,5 +1,8 @@
 """One connection, one session: back-pressure, limits and endings, the same for every stream format."""
 
+import gc
+import weakref
+
 import pytest
 from twisted.internet.error import ConnectionLost
 from twisted.logger import capturedLogs
@@ -373,3 +376,26 @@ def test_a_large_payload_of_who_has_not_subscribed_is_not_kept() -> None:
     assert network.bus.counters["not-subscribed"] == 1
     client.send({"type": "a/b"}, bytes(LARGE))
     assert [len(payload) for _, payload in client.received()] == [LARGE]
+
+
+@pytest.mark.parametrize("name", ["objects", "business", "spp"])
+def test_a_connection_that_is_gone_is_no_work_for_the_garbage_collector(name: str) -> None:
+    network = Network()
+    joining = {"objects": {"event": "routing/subscribe"}, "business": {"event": "client/register"}}
+    gc.collect()
+    gc.disable()
+    try:
+        connection = network.connect(name)
+        if name in joining:
+            connection.send_bytes(encode(joining[name]))
+        connection.take()
+        connection.close()
+        network.reactor.advance(1)
+        # Twisted's transports let go of the protocol and the producer, too.
+        connection.transport.unregisterProducer()
+        del connection.transport.protocol
+        is_there = weakref.ref(connection.protocol)
+        del connection
+        assert is_there() is None
+    finally:
+        gc.enable()
