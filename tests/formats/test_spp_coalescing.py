@@ -107,11 +107,12 @@ def test_a_client_that_lets_too_much_wait_all_the_same_is_disconnected() -> None
     names = [f"s{number}" for number in range(20)]
     member = service(network, *names)
     slow, fast = slow_watcher(network, *names), network.watcher()
+    backlog = slow.connection.protocol.link._backlog
     for name in names:
         member.send({"type": "a/b", "sender": name}, b"x" * 100)
     network.reactor.advance(0)
     assert (slow.connection.transport.aborted, fast.connection.is_open) == (True, True)
-    assert len(slow.connection.protocol.link._backlog) == 0
+    assert len(backlog) == 0
     assert network.events(ev.SessionClosed)[-1].reason == "slow-consumer"
 
 
