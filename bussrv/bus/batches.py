@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Set
 
 from msgspec import Struct
 
+from bussrv.bus.bridge import as_publication
 from bussrv.bus.delivery import OBJECT_FRAMES, Fanout
 from bussrv.bus.event_names import PARTED
 from bussrv.bus.interest import kind_of
@@ -159,7 +160,8 @@ class Batches:
     def _plan(self, obj: BusObject, source: Source, provided: Set[str]) -> RoutePlan | None:
         """The plan of objects like this one; ``None`` if such objects have to be routed by themselves, or denied."""
         head, origin = obj.head, source.origin
-        kind = kind_of(obj, self._judge.published(obj, provided))
+        publication = as_publication(obj, provided)
+        kind = kind_of(obj, self._judge.service_of(publication))
         if kind.event in PARTED or (head.size and not head.type) or not self._judge.may_send(origin, obj, kind):
             return None
         taking = self._links.taking(kind, origin.route)
@@ -171,7 +173,7 @@ class Batches:
         sent = [self._fanout.open(group, origin.sender if no_echo(group) else None) for group in groups]
         said = 1 + (head.event is not None) + (head.type is not None) + (head.size > 0) + bool(head.natures)
         said += source.cut > 1
-        service = self._publisher.collects(obj, provided) if provided else None
+        service = None if publication is None else self._publisher.collects(publication)
         marked = {link.group: marks for link, marks in taking if marks}
         lists = tuple(group.pending.append for group in groups if group not in marked)
         return RoutePlan(

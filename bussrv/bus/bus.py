@@ -252,11 +252,11 @@ class Bus:
         :returns: as :meth:`route` does.
         :raises Refused: the sender may not send it, or there are too many requests.
         """
-        kind = kind_of(obj, self._judge.published(obj, provided))
+        publication = as_publication(obj, provided)
+        kind = kind_of(obj, self._judge.service_of(publication))
         self._judge.check(origin, obj, kind)
         self._judge.check_addressees(origin, obj, self.settings.max_addressees)
         obj, metadata = self._judge.readdressed(origin, obj, kind, metadata)
-        publication = as_publication(obj, provided)
         delivery = Delivery(metadata, obj.payload, publication)
         if publication is not None:
             self._to_subscribers(delivery, publication)
@@ -292,8 +292,8 @@ class Bus:
             self._judge.deny(session_id, origin.permissions, "publish", publication.service)
             return
         route = origin.route
-        judged = publication.service if self.access.policy is not None else None
-        kind = kind_of_content(publication.content_type, bool(publication.payload), judged)
+        service = self._judge.service_of(publication)
+        kind = kind_of_content(publication.content_type, bool(publication.payload), service)
         groups = self._receivers.wanting(kind)
         metadata = b""
         if groups or self.links:

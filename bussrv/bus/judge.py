@@ -13,13 +13,11 @@ A routing id that the sender may not address is taken out of ``to``, as if nobod
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Set
 from typing import Any
 
 from msgspec.structs import replace
 
 from bussrv import events as ev
-from bussrv.bus.bridge import as_publication
 from bussrv.bus.event_names import REPLYING, REQUEST
 from bussrv.bus.interest import Kind
 from bussrv.bus.recipients import Origin
@@ -27,7 +25,7 @@ from bussrv.errors import NotAllowed, OverLimit, Refused
 from bussrv.policy.access import Access
 from bussrv.policy.permissions import EVERYTHING, Action, Permissions, content
 from bussrv.registry.registry import Registry
-from bussrv.values import excerpt, quoted
+from bussrv.values import Publication, excerpt, quoted
 from bussrv.wire.forwarded import with_value
 from bussrv.wire.objects import BusObject, encode_json
 
@@ -66,12 +64,9 @@ class Judge:
                 ev.AccessDenied(action=action, target=excerpt(target), rule=rule, **about)
             )
 
-    def published(self, obj: BusObject, provided: Set[str]) -> str | None:
-        """The service that an object is published on, if permissions depend on it; see :class:`Kind`."""
-        if self._access.policy is None or not provided:
-            return None
-        publication = as_publication(obj, provided)
-        return None if publication is None else publication.service
+    def service_of(self, publication: Publication | None) -> str | None:
+        """The service of a publication, if permissions depend on it; see :class:`Kind`."""
+        return None if publication is None or self._access.policy is None else publication.service
 
     @staticmethod
     def may_send(origin: Origin, obj: BusObject, kind: Kind) -> bool:

@@ -18,12 +18,12 @@ from bussrv.bus.interfaces import ISessionLink
 from bussrv.bus.jobs import Jobs
 from bussrv.bus.link import Link
 from bussrv.bus.paths import Paths, RemoteSession
+from bussrv.bus.withdrawal import WITHDRAWN
 from bussrv.policy.permissions import EVERYTHING, Action, Permissions
 
 MOST_REMEMBERED = 1000
 """The most denials that a link is remembered by. Beyond it, any change of its rights has it begin again."""
 
-WITHDRAWN = "permission-withdrawn"
 BEGIN_AGAIN = "permission-changed"
 
 Deny = Callable[[str, Permissions, Action, str], None]

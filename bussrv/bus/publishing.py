@@ -42,11 +42,8 @@ class Publisher:
         self._service = ""
         self._payloads: list[bytes] = []
 
-    def collects(self, obj: BusObject, provided: Set[str]) -> str | None:
-        """The service that objects like ``obj`` are published on, if all of its subscribers can be given batches."""
-        publication = as_publication(obj, provided)
-        if publication is None:
-            return None
+    def collects(self, publication: Publication) -> str | None:
+        """The service of a publication, if all of its subscribers can be given batches."""
         groups = self._receivers.subscribed_to(publication.service)
         return publication.service if all(isinstance(group.encoding, BatchEncoding) for group in groups) else None
 
