@@ -11,24 +11,96 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from bussrv.errors import ConfigError
 from bussrv.journal.regular import read_regular
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 MOST = 64 << 20
 """The most bytes of a file."""
 
 
-def read_lines(path: Path, what: str) -> list[tuple[int, str]]:
-    """The lines that say something, each with its number.
+class LineFile(Generic[Key, Value]):
+    """One kind of such files.
 
-    :param what: what they are, for errors: ``users``.
-    :raises ConfigError: the file cannot be read, or others may write it.
+    :param what: what the lines are, for errors: ``users``.
+    :param parse: makes a key and a value of a line; raises :class:`ValueError`.
+    :param ends_user: the text that ends the name of the user in a line.
+    :param repeated: the fault of a line whose key has a line already.
+    :param maker: the command that makes lines.
     """
-    return [(number, line) for number, line in enumerate(_read(path, what), 1) if says_something(line)]
+
+    def __init__(
+        self, what: str, parse: Callable[[str], tuple[Key, Value]], *, ends_user: str, repeated: str, maker: str
+    ) -> None:
+        self._what = what
+        self._parse = parse
+        self._ends_user = ends_user
+        self._repeated = repeated
+        self._maker = maker
+
+    def read(self, path: Path) -> dict[Key, Value]:
+        """Every value of a file, by its key.
+
+        :raises ConfigError: it cannot be read, others may write it, or a line of it makes no sense.
+        """
+        found: dict[Key, Value] = {}
+        for number, line in enumerate(_read(path, self._what), 1):
+            if not _says_something(line):
+                continue
+            key, value = self._read_line(path, number, line)
+            if key in found:
+                raise self._wrong(path, number, self._repeated)
+            found[key] = value
+        return found
+
+    def _read_line(self, path: Path, number: int, line: str) -> tuple[Key, Value]:
+        try:
+            return self._parse(line)
+        except ValueError as error:
+            raise self._wrong(path, number, error) from error
+
+    def _wrong(self, path: Path, number: int, fault: object) -> ConfigError:
+        return ConfigError(f"{path}, line {number}: {fault}; make lines with: bussrv {self._maker} {path} USER")
+
+    def is_of(self, line: str, user: str) -> bool:
+        """Whether a line is one of a user."""
+        return _says_something(line) and line.rpartition(self._ends_user)[0] == user
+
+    def rewrite(self, path: Path, change: Callable[[list[str]], list[str]]) -> None:
+        """Change the lines of a file, or make it. A file of something else stays as it is.
+
+        :raises ConfigError: it cannot be read or written, or a line of it makes no sense.
+        """
+
+        def checked(lines: list[str]) -> list[str]:
+            changed = change(lines)
+            for number, line in enumerate(changed, 1):
+                if _says_something(line):
+                    self._read_line(path, number, line)
+            return changed
+
+        _rewrite(path, self._what, checked)
+
+    def delete(self, path: Path, user: str) -> int:
+        """Delete all lines of a user from a file. :returns: how many there were.
+
+        :raises ConfigError: the file cannot be used.
+        """
+        found: list[str] = []
+
+        def without(lines: list[str]) -> list[str]:
+            found.extend(line for line in lines if self.is_of(line, user))
+            return [line for line in lines if not self.is_of(line, user)]
+
+        _rewrite(path, self._what, without)
+        return len(found)
 
 
-def says_something(line: str) -> bool:
+def _says_something(line: str) -> bool:
     """Whether a line is not skipped."""
     return bool(line.strip()) and not line.startswith("#")
 
@@ -56,7 +128,7 @@ def _check_owner(path: Path, status: os.stat_result, what: str) -> None:
         raise ConfigError(f"the {what} in {path} may be changed by others: chmod go-w {path}")
 
 
-def rewrite(path: Path, what: str, change: Callable[[list[str]], list[str]]) -> None:
+def _rewrite(path: Path, what: str, change: Callable[[list[str]], list[str]]) -> None:
     """Change the lines of a file, or make it. A reader sees all of the old ones or all of the new ones.
 
     Only the owner may read and write the file after that. Its owner stays the same.

@@ -15,12 +15,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bussrv.errors import ConfigError
-from bussrv.policy.line_file import read_lines, rewrite, says_something
+from bussrv.policy.line_file import LineFile
 from bussrv.policy.users import check_user
-
-WHAT = "tokens"
-"""The name of the lines, in errors."""
 
 MAX_TOKEN = 1024
 """The longest text that is looked at, in characters."""
@@ -91,29 +87,15 @@ def parse_token(line: str) -> tuple[bytes, TokenUse]:
     return bytes.fromhex(hashed), TokenUse(check_user(user), parse_expiry(expiry) if dollar else None)
 
 
+_FILE = LineFile("tokens", parse_token, ends_user=_SCHEME, repeated="the token has a line already", maker="token")
+
+
 def read_tokens(path: Path) -> dict[bytes, TokenUse]:
     """Every token of a file, by its hash.
 
     :raises ConfigError: it cannot be read, others may write it, or a line of it makes no sense.
     """
-    tokens: dict[bytes, TokenUse] = {}
-    for number, line in read_lines(path, WHAT):
-        hashed, use = _read_line(path, number, line)
-        if hashed in tokens:
-            raise _wrong(path, number, "the token has a line already")
-        tokens[hashed] = use
-    return tokens
-
-
-def _read_line(path: Path, number: int, line: str) -> tuple[bytes, TokenUse]:
-    try:
-        return parse_token(line)
-    except ValueError as error:
-        raise _wrong(path, number, error) from error
-
-
-def _wrong(path: Path, number: int, fault: object) -> ConfigError:
-    return ConfigError(f"{path}, line {number}: {fault}; make lines with: bussrv token {path} USER")
+    return _FILE.read(path)
 
 
 def add_token(path: Path, user: str, expires: int | None) -> str:
@@ -125,16 +107,8 @@ def add_token(path: Path, user: str, expires: int | None) -> str:
     """
     token = new_token()
     line = token_line(user, token, expires)
-    rewrite(path, WHAT, lambda lines: [*_checked(path, lines), line])
+    _FILE.rewrite(path, lambda lines: [*lines, line])
     return token
-
-
-def _checked(path: Path, lines: list[str]) -> list[str]:
-    """A file of something else stays as it is."""
-    for number, line in enumerate(lines, 1):
-        if says_something(line):
-            _read_line(path, number, line)
-    return lines
 
 
 def delete_tokens(path: Path, user: str) -> int:
@@ -142,15 +116,4 @@ def delete_tokens(path: Path, user: str) -> int:
 
     :raises ConfigError: the file cannot be used.
     """
-    found: list[str] = []
-
-    def without(lines: list[str]) -> list[str]:
-        found.extend(line for line in lines if _is_of(line, user))
-        return [line for line in lines if not _is_of(line, user)]
-
-    rewrite(path, WHAT, without)
-    return len(found)
-
-
-def _is_of(line: str, user: str) -> bool:
-    return says_something(line) and line.rpartition(_SCHEME)[0] == user
+    return _FILE.delete(path, user)

@@ -16,12 +16,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bussrv.errors import ConfigError
 from bussrv.policy.access import ANONYMOUS
-from bussrv.policy.line_file import read_lines, rewrite, says_something
-
-WHAT = "users"
-"""The name of the lines, in errors."""
+from bussrv.policy.line_file import LineFile
 
 SCHEME = "scrypt"
 MAX_USER = 255
@@ -155,29 +151,15 @@ def parse_user(line: str) -> tuple[str, SecretHash]:
     return check_user(user), parsed
 
 
+_FILE = LineFile("users", parse_user, ends_user=":", repeated="the user has a line already", maker="passwd")
+
+
 def read_users(path: Path) -> dict[str, SecretHash]:
     """Every user of a file.
 
     :raises ConfigError: it cannot be read, others may write it, or a line of it makes no sense.
     """
-    users: dict[str, SecretHash] = {}
-    for number, line in read_lines(path, WHAT):
-        user, parsed = _read_line(path, number, line)
-        if user in users:
-            raise _wrong(path, number, "the user has a line already")
-        users[user] = parsed
-    return users
-
-
-def _read_line(path: Path, number: int, line: str) -> tuple[str, SecretHash]:
-    try:
-        return parse_user(line)
-    except ValueError as error:
-        raise _wrong(path, number, error) from error
-
-
-def _wrong(path: Path, number: int, fault: object) -> ConfigError:
-    return ConfigError(f"{path}, line {number}: {fault}; make lines with: bussrv passwd {path} USER")
+    return _FILE.read(path)
 
 
 def put_user(path: Path, user: str, secret: bytes) -> None:
@@ -189,20 +171,12 @@ def put_user(path: Path, user: str, secret: bytes) -> None:
     line = user_line(user, secret)
 
     def put(lines: list[str]) -> list[str]:
-        places = [number for number, each in enumerate(lines) if _is_of(each, user)]
+        places = [number for number, each in enumerate(lines) if _FILE.is_of(each, user)]
         for number in places[:1]:
             lines[number] = line
-        return _checked(path, lines if places else [*lines, line])
+        return lines if places else [*lines, line]
 
-    rewrite(path, WHAT, put)
-
-
-def _checked(path: Path, lines: list[str]) -> list[str]:
-    """A file of something else stays as it is."""
-    for number, line in enumerate(lines, 1):
-        if says_something(line):
-            _read_line(path, number, line)
-    return lines
+    _FILE.rewrite(path, put)
 
 
 def delete_user(path: Path, user: str) -> bool:
@@ -210,15 +184,4 @@ def delete_user(path: Path, user: str) -> bool:
 
     :raises ConfigError: the file cannot be used.
     """
-    found: list[str] = []
-
-    def without(lines: list[str]) -> list[str]:
-        found.extend(line for line in lines if _is_of(line, user))
-        return [line for line in lines if not _is_of(line, user)]
-
-    rewrite(path, WHAT, without)
-    return bool(found)
-
-
-def _is_of(line: str, user: str) -> bool:
-    return says_something(line) and line.rpartition(":")[0] == user
+    return bool(_FILE.delete(path, user))
