@@ -97,7 +97,7 @@ def read(text: str) -> Document:
 
 
 def _fault(said: str, text: str) -> NotToml:
-    """What the parser said. The place stands before it; some sentences say what to do instead."""
+    """The words of the parser. The place stands before them; some sentences say what to do instead."""
     found = _PLACE.search(said)
     if found is None:
         return NotToml(said)

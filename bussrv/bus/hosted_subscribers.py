@@ -1,7 +1,7 @@
 """Hosted services: those that the server itself provides, and to whom of their subscribers they show what.
 
 Most show the same to everybody who may watch them. A *filtered* one shows each session what it may know of, by its
-permissions. Whoever has ``admin = "read"`` is shown everything.
+permissions. A session with ``admin = "read"`` is shown everything.
 """
 
 from __future__ import annotations

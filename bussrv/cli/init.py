@@ -129,7 +129,7 @@ def _report(directory: Path, names: Sequence[str], issued: dict[str, str], is_ro
 
 
 def _hidden(*places: Path) -> list[str]:
-    """What to do if the unit of systemd lets the server not see its files or programs."""
+    """Advice for a place that the unit of systemd hides from the server: of its files, or of its programs."""
     found = [str(place) for place in places if any(place.is_relative_to(each) for each in HIDDEN)]
     if not found:
         return []

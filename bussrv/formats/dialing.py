@@ -129,7 +129,7 @@ class _Factory(StreamFactory):
 
 
 def make_dialer(description: str, bus: IBus, reactor: Any) -> LinkDialer:
-    """What keeps the link that a description stands for. Nothing is dialed yet.
+    """The dialer of the link that a description stands for. Nothing is dialed yet.
 
     :raises ConfigError: it makes no sense.
     """
@@ -200,7 +200,7 @@ class LinkDialer(Service):
 
     @property
     def reloadables(self) -> list[IReloadable]:
-        """What it has read from files."""
+        """The parts that were read from files."""
         return [each for each in (self.certificates, self._token) if each is not None]
 
     def startService(self) -> None:

@@ -118,7 +118,7 @@ class Identification:
         elif session.actor != proof.actor:
             refusal = Refused("actor-fixed", "the session has proved to be another user already")
             raise self._failed(Denial(proof.method, refusal.reason, proof.actor), refusal)
-        # What nothing was checked against cannot be withdrawn.
+        # A proof without evidence cannot be withdrawn.
         self.proof = None if proof.evidence is None else proof
 
     def unencrypted(self) -> Refused:

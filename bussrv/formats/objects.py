@@ -102,7 +102,7 @@ class ObjectsProtocol(FramedProtocol):
         await self.log_in()
 
     def _proof_of_server(self, name: str | None) -> Proof | None:
-        """What the server that was dialed has proved by its certificate: the user of that, or else its name."""
+        """The proof of the server that was dialed, by its certificate: the user of that, or else its name."""
         if name is None:
             return None
         outcome = self.bus.identity.of_certificate(self.transport.tls.getpeercert())

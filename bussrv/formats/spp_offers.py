@@ -123,7 +123,7 @@ class View:
 
     def _difference(self, before: View) -> Bundle:
         """The packets from what another view offers to what this one does; made once for many clients."""
-        # What a view offers changes only with a packet.
+        # The offers of a view change only with a packet.
         key = (before, before.end, self.end)
         if self._differs is None or self._differs[0] != key:
             gone, new = sorted(before._offered - self._offered), sorted(self._offered - before._offered)

@@ -43,7 +43,7 @@ class Change(NamedTuple):
 
 
 def change(state: RegistryState, event: ev.Event, time: int) -> Change:
-    """What a record that is about to be applied to ``state`` changes, except for the session after it."""
+    """The changes by a record that is about to be applied to ``state``, except for the session after it."""
     before = state.sessions.get(event.session or "")
     services: dict[str, int] = {}
     subscriptions: tuple[Subscription, ...] = ()
@@ -77,7 +77,7 @@ def _opened(session: Session) -> ev.Event:
 
 
 def _holdings(done: Change, session: Session, permissions: Permissions) -> Iterator[Timed]:
-    """What a session has that is shown from now on."""
+    """The services and subscriptions of a session that is shown from now on."""
     about = session.about()
     for name, time in done.services.items():
         if permissions.sees_service(name):
@@ -114,7 +114,7 @@ def _is_visible(subscription: Subscription, permissions: Permissions) -> bool:
 
 
 def shown_snapshot(seq: int, state: RegistryState, permissions: Permissions) -> Snapshot:
-    """What is shown of a registry.
+    """The part of a registry that is shown.
 
     :param seq: the number of the last record that was shown.
     """

@@ -1,4 +1,4 @@
-"""The page on letting other machines in: its commands and its script, as written but for the ports."""
+"""The page on letting other machines in: its commands and its script, as written, except the ports."""
 
 from __future__ import annotations
 
