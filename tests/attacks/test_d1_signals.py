@@ -55,8 +55,9 @@ class Server:
 
     def is_stopped(self) -> bool:
         self.process.poll()
-        records = list(read_journal(self.journal))
-        # A busy disk may have none of them yet.
+        # A busy disk may have no segment yet, or one without records.
+        has_segments = any(self.journal.glob("*.jsonl*"))
+        records = list(read_journal(self.journal)) if has_segments else []
         return bool(records) and isinstance(records[-1].event, ev.ServerStopped)
 
 
