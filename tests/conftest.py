@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from twisted.logger import Logger, LogPublisher
 
+from tests.browser import chromium, page  # noqa: F401 (fixtures of all tests)
 from tests.counters import UNKNOWN, KnownCounters
 from tests.forked import Nursery
 from tests.size import sized
