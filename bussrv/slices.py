@@ -106,7 +106,7 @@ class Slices:
         try:
             is_left = work(begin + self._seconds)
         except Exception:
-            log.failure("a slice of work failed")
+            log.failure("a slice of work failed", event="slice.failed")
             is_left = False
         self._spent += max(0.0, self._reactor.seconds() - begin)
         if is_left:

@@ -38,6 +38,7 @@ class FailedEncodings:
         if suppressed is not None:
             log.failure(
                 "encoding with {encoding} failed ({suppressed} more not logged)",
+                event="encoding.failed",
                 encoding=encoding,
                 suppressed=suppressed,
             )

@@ -64,7 +64,11 @@ class Jobs:
         except Exception:
             suppressed = self._complaints.admit("jobs")
             if suppressed is not None:
-                log.failure("a job failed; others go on ({suppressed} more not logged)", suppressed=suppressed)
+                log.failure(
+                    "a job failed; others go on ({suppressed} more not logged)",
+                    event="job.failed",
+                    suppressed=suppressed,
+                )
             is_done = True
         if is_done:
             self._jobs.popleft()

@@ -129,7 +129,7 @@ class Links:
             routing_id=link.server_id, path=(link.server_id,), is_member=True, role=SERVER_ROLE, tells_all=tells_all
         )
         self._paths.hear(session_id, server)
-        self._note(link, "up")
+        self._note(link, "link.up", "up")
         self._advertisements.begin(link)
         self._advertisements.advertise(link.server_id)
 
@@ -147,13 +147,15 @@ class Links:
                 self._rights.rights_changed(link, way)
             self._advertisements.begin(link)
 
-    def _note(self, link: Link, what: str) -> None:
+    def _note(self, link: Link, event: str, what: str) -> None:
         """Log that a link came or went, unless the same server does so too often."""
         suppressed = self._complaints.admit(host_of(link.peer))
         if suppressed is not None:
             log.info(
-                "link to {server} at {peer} is {what} ({suppressed} more not logged)",
+                "link to {server} at {peer} is {what}, session {session} ({suppressed} more not logged)",
+                event=event,
                 server=link.server_id,
+                session=link.session_id,
                 peer=link.peer,
                 what=what,
                 suppressed=suppressed,
@@ -166,7 +168,7 @@ class Links:
             return
         self._links_changed()
         self._fanout.flush_group(link.group)
-        self._note(link, f"down: {reason}")
+        self._note(link, "link.down", f"down: {reason}")
         # The server itself at once: its routing id is free now.
         self._forget(session_id, link.server_id)
         self._remote.unbar(link.server_id)

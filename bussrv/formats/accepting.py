@@ -63,6 +63,7 @@ class AcceptErrors:
         if suppressed is not None:
             log.error(
                 "{name}: connections are closed or have to wait: {why} ({suppressed} more not logged)",
+                event="connections.waiting",
                 name=self._name,
                 why=event.get("acceptError", "too many open files"),
                 suppressed=suppressed,

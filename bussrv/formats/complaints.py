@@ -30,21 +30,37 @@ class Complaints:
 
     def malformed(self, session_id: str, peer: str, error: RemoteProtocolError) -> None:
         """A client sent something malformed."""
-        text = "{name}: session {session} from {peer} ended: {error.message} ({suppressed} more not logged)"
+        text = "{protocol}: session {session} from {peer} ended: {error.message} ({suppressed} more not logged)"
         suppressed = self._throttle.admit(host_of(peer))
         if suppressed is not None:
-            log.info(text, name=self._name, session=session_id, peer=peer, error=error, suppressed=suppressed)
+            log.info(
+                text,
+                event="session.malformed",
+                protocol=self._name,
+                session=session_id,
+                peer=peer,
+                error=error,
+                suppressed=suppressed,
+            )
 
     def broken(self, session_id: str, peer: str, failure: Failure) -> None:
         """Serving a client failed."""
-        text = "{name}: serving {session} failed ({suppressed} more not logged)"
+        text = "{protocol}: serving session {session} from {peer} failed ({suppressed} more not logged)"
         suppressed = self._throttle.admit(host_of(peer))
         if suppressed is not None:
-            log.failure(text, failure, name=self._name, session=session_id, suppressed=suppressed)
+            log.failure(
+                text,
+                failure,
+                event="session.failed",
+                protocol=self._name,
+                session=session_id,
+                peer=peer,
+                suppressed=suppressed,
+            )
 
     def no_tls(self, peer: str, why: str) -> None:
         """A client does not speak TLS, or not as it should."""
-        text = "{name}: TLS with {peer} failed: {why} ({suppressed} more not logged)"
+        text = "{protocol}: TLS with {peer} failed: {why} ({suppressed} more not logged)"
         suppressed = self._throttle.admit(host_of(peer))
         if suppressed is not None:
-            log.info(text, name=self._name, peer=peer, why=why, suppressed=suppressed)
+            log.info(text, event="tls.failed", protocol=self._name, peer=peer, why=why, suppressed=suppressed)

@@ -13,7 +13,7 @@ from twisted.internet.endpoints import clientFromString
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from bussrv.addresses import parse_host
+from bussrv.addresses import parse_host, peer_text
 from bussrv.bus.interfaces import IBus, IReloadable
 from bussrv.errors import ConfigError, Refused
 from bussrv.formats.draining import MOST_SECONDS_TO_READ, REASON
@@ -72,7 +72,13 @@ class DialedProtocol(ObjectsProtocol):
         self.linked: Deferred[None] = Deferred()
         token = self.proves.token
         if token is not None and not is_private(self.transport, self.session().peer):
-            log.error("the token of a link is not sent: the connection has no TLS, and leaves this machine")
+            log.error(
+                "the token of a link to {peer}, session {session}, is not sent: the connection has no TLS, and leaves "
+                "this machine",
+                event="link.token-not-sent",
+                session=self.session_id,
+                peer=self.session().peer,
+            )
             self.end("not-encrypted")
         else:
             ServerLink(self, self.claims, self.dialed).subscribe(token)
@@ -97,7 +103,13 @@ class DialedProtocol(ObjectsProtocol):
         self.server_id = known if isinstance(known, str) else ""
         reason = "duplicate-link" if fields.get("reason") == "duplicate-link" else "link-refused"
         if reason != "duplicate-link":
-            log.warn("link refused by the other server: {message}", message=fields.get("message"))
+            log.warn(
+                "link refused by the other server: {message} (session {session}, {peer})",
+                event="link.refused",
+                session=self.session_id,
+                peer=peer_text(self.transport.getPeer()),
+                message=fields.get("message"),
+            )
         self.end(reason)
 
     async def join_server(self, obj: BusObject) -> None:
@@ -220,7 +232,9 @@ class LinkDialer(Service):
             await self._bus.links.lost(self._server_id)
             attempts = 0 if await self._link() else attempts + 1
             delay = backoffPolicy(FIRST_DELAY, self._bus.settings.max_link_delay, GROWTH)(attempts)
-            log.info("link {name}: dialing again in {delay:.1f} s", name=self.description, delay=delay)
+            log.info(
+                "link {name}: dialing again in {delay:.1f} s", event="link.dialing", name=self.description, delay=delay
+            )
             await deferLater(self._reactor, delay)
 
     async def _link(self) -> bool:
@@ -230,7 +244,7 @@ class LinkDialer(Service):
         except CancelledError:
             raise
         except Exception as error:
-            log.info("link {name}: {error}", name=self.description, error=error)
+            log.info("link {name}: {error}", event="link.failed", name=self.description, error=error)
             return False
         gone = protocol.gone()
         stood = True
@@ -240,7 +254,10 @@ class LinkDialer(Service):
             stood = False
             if refusal.reason not in _SAID:
                 log.warn(
-                    "link {name}: {message}; the journal may say more", name=self.description, message=refusal.message
+                    "link {name}: {message}; the journal may say more",
+                    event="link.refused",
+                    name=self.description,
+                    message=refusal.message,
                 )
         self._server_id = protocol.server_id
         await gone

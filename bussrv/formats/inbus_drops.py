@@ -46,7 +46,13 @@ class Drops:
     def drop(self, reason: str, message: str, host: str) -> None:
         """A datagram of ``host`` is dropped."""
         self._bus.counters[reason] += 1
-        self.warn(host, "inbus: dropped a datagram from {host}: {message}", host=host, message=message[:_MAX_SAID])
+        self.warn(
+            host,
+            "inbus: dropped a datagram from {peer}: {message}",
+            event="inbus.dropped",
+            peer=host,
+            message=message[:_MAX_SAID],
+        )
 
     def failed(self, host: str, failure: Failure) -> None:
         """Serving a datagram of ``host`` failed. That is a fault of the server or of a plugin, not of the sender."""
@@ -54,7 +60,11 @@ class Drops:
         suppressed = self._all.admit("failed")
         if suppressed is not None:
             log.failure(
-                "inbus: serving {host} failed ({suppressed} more not logged)", failure, host=host, suppressed=suppressed
+                "inbus: serving {peer} failed ({suppressed} more not logged)",
+                failure,
+                event="inbus.failed",
+                peer=host,
+                suppressed=suppressed,
             )
 
     def warn(self, key: str, text: str, times: int = 1, **fields: Any) -> None:

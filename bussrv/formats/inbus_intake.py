@@ -66,6 +66,7 @@ class Intake:
             log.warn(
                 "inbus: the system grants {granted} bytes of receive buffer, not {wanted}: raise net.core.rmem_max, or "
                 "lower --inbus-receive-buffer",
+                event="inbus.small-buffer",
                 granted=granted,
                 wanted=wanted,
             )
@@ -97,7 +98,10 @@ class Intake:
         if lost:
             self._bus.counters["inbus-lost"] += lost
             self._drops.warn(
-                "lost", "inbus: {lost} datagrams were lost, they came faster than they are read", lost=lost
+                "lost",
+                "inbus: {lost} datagrams were lost, they came faster than they are read",
+                event="inbus.lost",
+                lost=lost,
             )
 
 

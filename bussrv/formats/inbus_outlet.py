@@ -65,6 +65,7 @@ class InbusPublish:
         self._drops.warn(
             f"service {service}",
             "inbus: no datagram of version {version} can carry what was published on {service!r}: {why}",
+            event="inbus.not-carried",
             version=self._version,
             service=service,
             why=why,

@@ -85,4 +85,11 @@ class Rates:
         )
         self._bus.registry.note_from_stranger(reached, times)
         where = peer if reason == "inbus-rate" else str(target.host)
-        self._drops.warn(where, "inbus: more than {rate} datagrams a second to {peer}", times, rate=most, peer=where)
+        self._drops.warn(
+            where,
+            "inbus: more than {rate} datagrams a second to {peer}",
+            times,
+            event="inbus.rate",
+            rate=most,
+            peer=where,
+        )

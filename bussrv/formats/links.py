@@ -22,7 +22,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from bussrv.addresses import host_of, is_in
+from bussrv.addresses import host_of, is_in, peer_text
 from bussrv.bus.advertisement_fields import ADVERTISEMENTS
 from bussrv.errors import Refused
 from bussrv.formats.framed import FramedProtocol, Identify
@@ -149,14 +149,22 @@ class ServerLink:
                 self._forward(obj)
         except Refused as refusal:
             self._bus.counters[refusal.reason] += 1
-            self._complain(refusal.reason, "link to {server}: {said}", refusal.message)
+            self._complain(refusal.reason, "link to {server} at {peer}, session {session}: {said}", refusal.message)
 
     def _complain(self, key: str, text: str, said: Any) -> None:
         """Log a complaint, unless the other server caused too many of the same ``key``."""
         suppressed = self._complaints.admit(key)
         if suppressed is not None:
             shown = f"{text} ({{suppressed}} more not logged)"
-            log.warn(shown, server=self.server_id, said=said, suppressed=suppressed)
+            log.warn(
+                shown,
+                event="link.malformed",
+                server=self.server_id,
+                session=self._protocol.session_id,
+                peer=peer_text(self._protocol.transport.getPeer()),
+                said=said,
+                suppressed=suppressed,
+            )
 
     def _wait_for_room(self) -> None:
         """Wait if too many advertised sessions are on their way to the journal: those are applied together."""
@@ -179,7 +187,9 @@ class ServerLink:
             neighbors = [each for each in self._bus.links.neighbors() if sees(each)]
             self._answer(obj, route, {"event": "routing/neighbors/reply", "neighbors": neighbors})
         elif head.event == "error":
-            self._complain("error", "link to {server}: it says: {said}", obj.fields().get("message"))
+            self._complain(
+                "error", "link to {server} at {peer}, session {session}: it says: {said}", obj.fields().get("message")
+            )
         else:
             return is_addressed or head.event in _REPLIES
         return True

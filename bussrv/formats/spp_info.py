@@ -77,6 +77,7 @@ class SppInfo:
         if suppressed is not None:
             log.warn(
                 "spp: {size} bytes on {service!r} are too many for a packet ({suppressed} more not logged)",
+                event="spp.too-large",
                 size=len(message),
                 service=service,
                 suppressed=suppressed,

@@ -102,7 +102,7 @@ class _Dial:
     def failed(self, connection: TlsConnection, why: str, *, proved_nothing: bool) -> None:
         """It has not, or it sends what is not TLS."""
         if self.done.called:
-            log.info("{name}: TLS failed: {why}", name=self._endpoint.certificates.name, why=why)
+            log.info("{name}: TLS failed: {why}", event="tls.failed", name=self._endpoint.certificates.name, why=why)
         self._give_up(Failure(ConnectionError(f"TLS failed: {why}")))
 
     def gone(self, connection: TlsConnection) -> None:

@@ -353,7 +353,9 @@ class BatchWriter:
         try:
             self._mend()
         except OSError as error:
-            log.error("journal: cannot cut {path} back: {error}", path=segment.path, error=error)
+            log.error(
+                "journal: cannot cut {path} back: {error}", event="journal.not-cut", path=segment.path, error=error
+            )
 
     def _mend(self) -> None:
         """Cut off all that follows the good part of a segment that was given up; before that it is not closed."""

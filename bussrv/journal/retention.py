@@ -122,6 +122,7 @@ class Retention:
             if not self._is_failing:
                 log.error(
                     "journal: segment {number} cannot be removed, it is tried again: {error}",
+                    event="journal.not-pruned",
                     number=number,
                     error=error,
                 )
@@ -148,7 +149,12 @@ class Retention:
             self._sealer.prune(seal, reason)
             del sealed[seal.segment]
             self._ages.forget(seal.segment)
-            log.info("journal: removing {what}, retention by {reason}", what=in_words(seal), reason=reason)
+            log.info(
+                "journal: removing {what}, retention by {reason}",
+                event="journal.pruning",
+                what=in_words(seal),
+                reason=reason,
+            )
             self._note(_event(seal, reason), writer)
 
     def _why(self, seal: Seal, total: int) -> Reason | None:

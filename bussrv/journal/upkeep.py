@@ -141,11 +141,13 @@ class Upkeep:
         except Exception as error:
             # Records are written after any failure of the upkeep.
             if not self._is_failing:
-                log.error("journal: upkeep failed, it is tried again: {error}", error=error)
+                log.error(
+                    "journal: upkeep failed, it is tried again: {error}", event="journal.upkeep-failed", error=error
+                )
             self._is_failing = True
         else:
             if self._is_failing:
-                log.info("journal: upkeep works again")
+                log.info("journal: upkeep works again", event="journal.upkeep-restored")
             self._is_failing = False
 
     def _is_unsealed(self, writer: BatchWriter) -> bool:
@@ -170,7 +172,9 @@ class Upkeep:
     def _seal(self, writer: BatchWriter, at_end: bool) -> None:
         if self._sealer.begin_anew_if_removed():
             log.critical(
-                "journal: somebody removed the manifest of {directory}; a new one is begun", directory=self._directory
+                "journal: somebody removed the manifest of {directory}; a new one is begun",
+                event="journal.manifest-removed",
+                directory=self._directory,
             )
             # No segment is sealed in the new manifest. A segment that was removed with the old one cannot be sealed.
             self._ended = [each for each in self._ended if is_there(self._directory, each.segment)]
@@ -214,9 +218,14 @@ class Upkeep:
         except FileNotFoundError:
             return
         except (OSError, JournalError) as error:
-            log.error("journal: {path} cannot be made read-only or compressed: {error}", path=path, error=error)
+            log.error(
+                "journal: {path} cannot be made read-only or compressed: {error}",
+                event="journal.not-compressed",
+                path=path,
+                error=error,
+            )
 
 
 def _log_seal(seal: Seal, seal_hash: str) -> None:
     """Log the hash of a seal. An auditor who has it notices if the journal was cut off before that seal."""
-    log.info("journal: sealed {what}: {hash}", what=in_words(seal), hash=seal_hash)
+    log.info("journal: sealed {what}: {hash}", event="journal.sealed", what=in_words(seal), hash=seal_hash)

@@ -159,7 +159,7 @@ class FileJournal:
         try:
             self._writer.close()
         except OSError as error:
-            log.error("journal: closing failed: {error}", error=error)
+            log.error("journal: closing failed: {error}", event="journal.close-failed", error=error)
         if self._upkeep is not None:
             self._upkeep.do_due_work(self._writer, at_end=True)
         self._reactor.callFromThread(self._tell_closed)
@@ -190,7 +190,9 @@ class FileJournal:
             self._writer.commit(entries, self._tell)
         except Exception as error:
             if not was_degraded:
-                log.critical("journal: cannot be written, changes are refused: {error}", error=error)
+                log.critical(
+                    "journal: cannot be written, changes are refused: {error}", event="journal.failing", error=error
+                )
             self._trouble = f"the journal cannot be written: {error}"
             self._oldest_term = max(
                 [entry.term + 1 for entry in entries if entry.done is not None], default=self._oldest_term
@@ -200,9 +202,11 @@ class FileJournal:
             )
         else:
             if was_degraded and not self._writer.degraded:
-                log.info("journal: can be written again")
+                log.info("journal: can be written again", event="journal.restored")
             elif self._writer.degraded and not was_degraded:
-                log.critical("journal: the disk gets full, changes are refused (--journal-min-free)")
+                log.critical(
+                    "journal: the disk gets full, changes are refused (--journal-min-free)", event="journal.full"
+                )
 
     def _tell(self, written: list[Entry]) -> None:
         self._reactor.callFromThread(self._tell_written, written)

@@ -232,14 +232,21 @@ class Foreign:
         try:
             actor = check_user(name)
         except (ValueError, AttributeError):
-            log.error("--auth {kind}: the user that it names cannot be one of bussrv", kind=self._kind)
+            log.error(
+                "--auth {kind}: the user that it names cannot be one of bussrv", event="auth.bad-user", kind=self._kind
+            )
             return None
         return Proof(actor, "password", self._description, may_be_remembered=False)
 
     def _refused(self, failure: Failure) -> None:
         if failure.check(UnauthorizedLogin, CancelledError) is None:
             # Without its message: a secret may stand in that.
-            log.error("--auth {kind}: failed: {error}", kind=self._kind, error=type(failure.value).__name__)
+            log.error(
+                "--auth {kind}: failed: {error}",
+                event="auth.failed",
+                kind=self._kind,
+                error=type(failure.value).__name__,
+            )
 
     @property
     def _kind(self) -> str:

@@ -166,7 +166,7 @@ class Logins:
 
 def _failed(check: _Check, failure: Failure) -> None:
     peers = sorted(each.key for each in check.addresses())
-    log.failure("checking a secret of {peers} failed", failure, peers=peers)
+    log.failure("checking a secret of {peers} failed", failure, event="auth.check-failed", peers=peers)
 
 
 def _patiently(function: Callable[..., T], *arguments: Any) -> T:

@@ -49,8 +49,9 @@ class Observers:
             suppressed = self._complaints.admit(type(observer))
             if suppressed is not None:
                 log.failure(
-                    "registry: {observer} failed on {event} ({suppressed} more not logged)",
+                    "registry: {observer} failed on {change} ({suppressed} more not logged)",
+                    event="registry.observer-failed",
                     observer=observer,
-                    event=stamped.event,
+                    change=stamped.event,
                     suppressed=suppressed,
                 )

@@ -14,7 +14,8 @@ from bussrv.journal.batch import Rotation
 from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.options import Network, Option, rows
 from bussrv.server.journal import JournalConfig
-from bussrv.server.option_table import JOURNAL, LogLevelName, ServerOptions, table
+from bussrv.server.loglevels import LogLevels
+from bussrv.server.option_table import JOURNAL, LogFormat, ServerOptions, table
 from bussrv.server.sources import Given, of_file, of_option
 from bussrv.settings import Settings
 
@@ -25,7 +26,8 @@ class Config(Struct, frozen=True, kw_only=True):
     :ivar endpoints: the endpoint description of each wire format that is on, by name.
     :ivar journal: ``None``: off.
     :ivar server_id: ``None``: the one in the journal, or a new one.
-    :ivar log_level: the name of the least level that is logged.
+    :ivar log_level: the least level that is logged.
+    :ivar log_format: the form of its lines.
     :ivar policy: the policy file; ``None``: there is no policy.
     :ivar auth: the descriptions of the checkers of who clients are.
     :ivar link_users: networks and the users that linked servers in them are.
@@ -44,7 +46,8 @@ class Config(Struct, frozen=True, kw_only=True):
     links: tuple[str, ...]
     link_token: Path | None
     policy: Path | None
-    log_level: LogLevelName
+    log_level: LogLevels
+    log_format: LogFormat
     auth: tuple[str, ...]
     link_users: tuple[tuple[Network, str], ...]
     inbus_users: tuple[tuple[Network, str], ...]
@@ -88,6 +91,7 @@ def build(
         link_token=own.link_token,
         policy=own.policy,
         log_level=own.log_level,
+        log_format=own.log_format,
         auth=own.auth,
         inbus_users=own.inbus_user,
         link_users=own.link_user,

@@ -56,6 +56,7 @@ def fitting(wanted: Settings, *, is_news: bool = True) -> Fitting:
     if most < wanted.max_sessions and is_news:
         log.warn(
             "--max-sessions is {most}, not {wanted}: the system lets the server open {limit} files (ulimit -n)",
+            event="server.few-descriptors",
             most=most,
             wanted=wanted.max_sessions,
             limit=limit,

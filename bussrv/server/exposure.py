@@ -147,6 +147,7 @@ def warn_of_exposed(listeners: Mapping[str, IListener], config: Config) -> None:
             log.warn(
                 "WARNING: {name} listens on {where}, and everybody who reaches it may use it (--insecure). A bare port "
                 "means this machine only: --{name} {port}",
+                event="server.exposed",
                 name=name,
                 where=where,
                 port=listener.address.rpartition(":")[2],
@@ -155,6 +156,7 @@ def warn_of_exposed(listeners: Mapping[str, IListener], config: Config) -> None:
             log.warn(
                 "WARNING: {name} listens on {where} without TLS: whoever listens on the network reads everything, "
                 "secrets of users too",
+                event="server.not-encrypted",
                 name=name,
                 where=where,
             )

@@ -135,7 +135,9 @@ class JournalPlace:
         except Damaged as error:
             if not self._config.salvage:
                 raise
-            log.critical("journal: a new chain begins after this damage: {error}", error=error)
+            log.critical(
+                "journal: a new chain begins after this damage: {error}", event="journal.salvaged", error=error
+            )
             fold = RegistryFold()
             return fold, salvage(self._config.directory, error.damage, fold)
 

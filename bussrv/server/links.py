@@ -59,10 +59,10 @@ class DialedLinks:
 
         def use() -> None:
             for each in self._dialers.keys() - set(wanted):
-                log.info("no longer linking to {link}", link=each)
+                log.info("no longer linking to {link}", event="link.removed", link=each)
                 self._hang_up(self._dialers.pop(each))
             for dialer in new:
-                log.info("linking to {link}", link=dialer.description)
+                log.info("linking to {link}", event="link.added", link=dialer.description)
                 self._dialers[dialer.description] = dialer
                 dialer.startService()
 
@@ -81,6 +81,7 @@ class DialedLinks:
             for network, user in config.link_users:
                 log.warn(
                     "WARNING: a server that links from {network} is {user}, and proves nothing (--link-user)",
+                    event="link.user-unproved",
                     network=network,
                     user=user,
                 )

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import re
 
-from twisted.logger import ILogObserver, LogEvent, LogLevel, LogPublisher, formatEvent
+from twisted.logger import ILogObserver, LogEvent, LogPublisher, formatEvent
 from twisted.python.failure import Failure
 from twisted.python.reflect import safe_str
 from zope.interface import implementer, provider
+
+from bussrv.server.loglevels import EVERYTHING, ORDER, LogLevels, part_of
 
 MOST = 4096
 """The most characters of one message. A traceback may be longer, but its message may not."""
@@ -74,23 +76,24 @@ class Threshold:
 
     This is an observer of the log, like :func:`escape_event`.
 
-    :param name: the name of the least level that is logged.
+    :ivar levels: the levels that are logged.
     """
 
-    def __init__(self, name: str = "debug") -> None:
-        self.set(name)
-
-    def set(self, name: str) -> None:
-        """Log events of the level with this name, and worse ones."""
-        self._least = LogLevel.levelWithName(name)
+    def __init__(self, levels: LogLevels = EVERYTHING) -> None:
+        self.levels = levels
 
     def __call__(self, event: LogEvent) -> None:
         """Judge an event."""
         level = event.get("log_level")
-        if level is not None and level < self._least:
-            for name in _TEXTS:
-                event.pop(name, None)
-            event["message"], event["isError"] = (), 0
+        if level is not None and level < ORDER[self.levels.of(part_of(event))]:
+            silence(event)
+
+
+def silence(event: LogEvent) -> None:
+    """Take all text from an event, so that no observer writes it."""
+    for name in _TEXTS:
+        event.pop(name, None)
+    event["message"], event["isError"] = (), 0
 
 
 def _as_it_reads(event: LogEvent) -> str:

@@ -14,11 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from ipaddress import ip_network
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-from bussrv.errors import BadValue
 from bussrv.interfaces import IHostedService, IWireFormat
 from bussrv.journal.batch import Rotation, SyncMode
 from bussrv.journal.upkeep import UpkeepPolicy
@@ -29,7 +27,6 @@ from bussrv.options import (
     SECONDS,
     Choice,
     Group,
-    Kind,
     ListOf,
     Network,
     Option,
@@ -37,159 +34,18 @@ from bussrv.options import (
     Whole,
     rows,
 )
-from bussrv.policy.users import check_user
+from bussrv.server.loglevels import PARTS, LogLevels, LogLevelsKind
+from bussrv.server.option_kinds import (
+    CheckerDescription,
+    Endpoint,
+    JournalDirectory,
+    ServerId,
+    ServiceNames,
+    UserOfNetwork,
+)
 from bussrv.settings import Settings
-from bussrv.values import shown
 
-OFF = "off"
-"""The value that switches off a wire format, the journal, or the services of the server."""
-
-ALL = "all"
-"""The value for all installed services."""
-
-MAX_SERVER_ID = 255
-"""The most bytes of the routing id of a server."""
-
-MAX_PORT = 0xFFFF
-
-LogLevelName = Literal["debug", "info", "warn", "error"]
-
-_MAX_DIGITS = 20
-"""Text of more digits is not converted: Python raises an exception for very long numbers."""
-
-
-class Endpoint(Kind["str | None"]):
-    """The endpoint of a wire format. The setting is an endpoint description of Twisted; ``None``: off.
-
-    :param default: the default of the option. A port alone gets the transport (``tcp`` or ``udp``) of this one.
-    """
-
-    takes = "an endpoint description, a port or `off`"
-
-    def __init__(self, default: str) -> None:
-        self._default = default
-
-    def check(self, value: object) -> str | None:
-        """The endpoint description. A port alone means that port on the loopback interface."""
-        if isinstance(value, int) and not isinstance(value, bool):
-            return self._of_port(value)
-        text = Text().check(value)
-        if text == OFF:
-            return None
-        if text.isdecimal():
-            return self._of_port(int(text) if len(text) <= _MAX_DIGITS else MAX_PORT + 1, text)
-        if ":" not in text:
-            raise BadValue(f"{shown(text)} is no endpoint, such as {self._default}")
-        return text
-
-    def _of_port(self, port: int, text: str = "") -> str:
-        if not 0 <= port <= MAX_PORT:
-            raise BadValue(f"{shown(text or port, str)} is no port: ports are 0 to {MAX_PORT}")
-        transport = self._default.partition(":")[0]
-        return f"{'tcp' if transport == OFF else transport}:{port}:interface=127.0.0.1"
-
-    def plain(self, setting: Any) -> Any:
-        """The endpoint description, or ``off``."""
-        return OFF if setting is None else setting
-
-
-class JournalDirectory(Kind["Path | None"]):
-    """The directory of the journal. The setting is a path; ``None``: off."""
-
-    takes = "a directory, or `off`"
-
-    def check(self, value: object) -> Path | None:
-        """The absolute path."""
-        return None if value == OFF else FILE.check(value)
-
-    def plain(self, setting: Any) -> Any:
-        """The path, or ``off``."""
-        return OFF if setting is None else str(setting)
-
-
-class ServiceNames(Kind["tuple[str, ...] | None"]):
-    """The services that the server itself provides. The setting has their names; ``None``: all that are installed.
-
-    :param installed: the names of all installed services.
-    """
-
-    takes = "`all`, `off`, or names with commas between them"
-
-    def __init__(self, installed: Iterable[str] = ()) -> None:
-        self._installed = sorted(installed)
-
-    def check(self, value: object) -> tuple[str, ...] | None:
-        """The names, each once."""
-        names = value.split(",") if isinstance(value, str) else value
-        if names in ([ALL], [OFF]):
-            return None if names == [ALL] else ()
-        for name in names if isinstance(names, list) else [value]:
-            if name not in self._installed:
-                raise BadValue(f"{shown(name)} is none of {', '.join([ALL, OFF, *self._installed])}")
-        return tuple(dict.fromkeys(names)) if isinstance(names, list) else ()
-
-    def plain(self, setting: Any) -> Any:
-        """A list of names, ``all`` or ``off``."""
-        return ALL if setting is None else list(setting) or OFF
-
-
-class ServerId(Kind[str]):
-    """A routing id of a server."""
-
-    takes = f"text, at most {MAX_SERVER_ID} bytes"
-
-    def check(self, value: object) -> str:
-        """The text."""
-        text = Text().check(value)
-        if not text.isprintable():
-            raise BadValue(f"{shown(text)} has characters that cannot be printed")
-        size = len(text.encode())
-        if size > MAX_SERVER_ID:
-            raise BadValue(f"{shown(text)} has {size} bytes, the most is {MAX_SERVER_ID}")
-        return text
-
-
-class CheckerDescription(Kind[str]):
-    """A checker of who clients are: its name, and after a colon what it takes. It may hold secrets.
-
-    The setting has absolute paths: a server may change its working directory.
-    """
-
-    takes = "a checker"
-
-    def check(self, value: object) -> str:
-        """The description. Nothing is looked up."""
-        try:
-            text = Text().check(value)
-        except BadValue:
-            # Without the value.
-            raise BadValue("a checker is a text, such as users:/etc/bussrv/users") from None
-        kind, colon, argument = text.partition(":")
-        return f"{kind}:{FILE.check(argument)}" if kind in FILE_CHECKERS and colon else text
-
-
-class UserOfNetwork(Kind["tuple[Network, str]"]):
-    """A network, and the user that clients in it are."""
-
-    takes = "a network and a user"
-
-    def check(self, value: object) -> tuple[Network, str]:
-        """The network, and the name of the user."""
-        network, equals, user = Text().check(value).partition("=")
-        if not equals:
-            raise BadValue(f"{shown(value)} is not of the form NETWORK=USER")
-        try:
-            return ip_network(network), check_user(user)
-        except ValueError as error:
-            raise BadValue(f"{shown(value)}: {error}") from error
-
-    def plain(self, setting: Any) -> Any:
-        """Both as one text."""
-        return f"{setting[0]}={setting[1]}"
-
-
-FILE_CHECKERS = ("users", "tokens")
-"""The checkers that take a file."""
+LogFormat = Literal["text", "json"]
 
 ENDPOINTS = Group("endpoints", "Endpoints of wire formats")
 SERVER = Group("server", "The server")
@@ -245,10 +101,18 @@ class ServerOptions:
         "port of a TCP format needs `--auth`, and one of Inbus `--inbus-user`, too.",
         reloadable=False,
     )
-    log_level: LogLevelName = SERVER.option(
-        Choice(get_args(LogLevelName)),
-        "info",
-        "The least level of the lines in the log. `warn` leaves out everything except warnings and errors.",
+    log_level: LogLevels = SERVER.option(
+        LogLevelsKind(),
+        LogLevels(),
+        "The least level of the lines in the log. `warn` leaves out everything except warnings and errors. Parts of "
+        f"the server may have others, such as `info,journal=debug`. The parts: {', '.join(PARTS)}. At `info`, lines of "
+        "Twisted begin at `warn`.",
+    )
+    log_format: LogFormat = SERVER.option(
+        Choice(get_args(LogFormat)),
+        "text",
+        "The form of the lines in the log: `text` for people, or `json`, one object a line, for programs.",
+        reloadable=False,
     )
     policy: Path | None = SERVER.option(
         FILE,

@@ -49,7 +49,7 @@ def Options() -> BusOptions:  # noqa: N802
     """The options of ``twistd bussrv`` with the wire formats that are installed now."""
     found = installed({*NO_SERVER, *(each.name for each in BUILT_IN)})
     for sentence in found.left_out:
-        log.error("{sentence}", sentence=sentence)
+        log.error("{sentence}", event="plugin.left-out", sentence=sentence)
     # Twisted takes options from classes only, and the options are known only now.
     options_class: type[BusOptions] = type("Options", (BusOptions,), _columns(table(found.formats, found.services)))
     return options_class(found.formats, found.services, found.left_out)

@@ -63,7 +63,13 @@ def _noting(name: str, faults: list[str]) -> Iterator[None]:
     except ConfigError as error:
         faults += error.sentences
     except Exception as error:
-        log.error("--{name}: not served: {kind}: {error}", name=name, kind=type(error).__name__, error=error)
+        log.error(
+            "--{name}: not served: {kind}: {error}",
+            event="format.not-served",
+            name=name,
+            kind=type(error).__name__,
+            error=error,
+        )
 
 
 def listener_of(wire_format: IWireFormat, config: Config, bus: IBus, reactor: Any) -> IListener:
@@ -105,4 +111,9 @@ def warn_of_expiry(certificates: Mapping[str, Callable[[], int | None]]) -> None
     for name, days_left in certificates.items():
         days = days_left()
         if days is not None and days < SOON:
-            log.warn("WARNING: {name}: a certificate expires in {days} days", name=name, days=days)
+            log.warn(
+                "WARNING: {name}: a certificate expires in {days} days",
+                event="certificate.expires",
+                name=name,
+                days=days,
+            )

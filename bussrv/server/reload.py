@@ -101,7 +101,7 @@ class Reload:
             self._failed(error.sentences)
         except Exception as error:
             # Endpoints and wire formats are plugins, and raise what they like.
-            log.failure("the configuration cannot be read again")
+            log.failure("the configuration cannot be read again", event="config.reload-failed")
             self._failed([f"{type(error).__name__}: {error}"])
         else:
             self._use(change)
@@ -131,26 +131,30 @@ class Reload:
     def _use(self, change: Change) -> None:
         self._bus.settings.reload(change.fitting.settings)
         self._bus.streams.most_connections = change.fitting.most_connections
-        self._threshold.set(change.config.log_level)
+        self._threshold.levels = change.config.log_level
         for use in change.uses:
             use()
         self._values.update({name: change.config.values[name] for name in change.changed})
         self._note("ok")
         self._bus.registry.note(ev.ConfigReloaded(changed=change.changed))
-        log.info("reloaded the configuration; changed: {names}", names=", ".join(change.changed) or "no option")
+        log.info(
+            "reloaded the configuration; changed: {names}",
+            event="config.reloaded",
+            names=", ".join(change.changed) or "no option",
+        )
         if change.restart:
-            log.warn("restart to change: {names}", names=", ".join(change.restart))
+            log.warn("restart to change: {names}", event="config.restart-needed", names=", ".join(change.restart))
         warn_of_expiry(self._bus.streams.certificates)
         for sentence in change.config.without_effect:
-            log.warn("{sentence}", sentence=one_line(sentence))
+            log.warn("{sentence}", event="config.without-effect", sentence=one_line(sentence))
 
     def _failed(self, sentences: Iterable[str]) -> None:
         lines = [one_line(each) for each in sentences]
         self._note("failed")
         self._bus.registry.note(ev.ConfigReloadFailed(message="; ".join(lines)[:MOST_SAID]))
         for each in lines:
-            log.error("not reloaded: {sentence}", sentence=each)
-        log.error("the configuration cannot be used, so nothing has changed")
+            log.error("not reloaded: {sentence}", event="config.fault", sentence=each)
+        log.error("the configuration cannot be used, so nothing has changed", event="config.reload-failed")
 
     def _note(self, outcome: str) -> None:
         self._last = {"time": format_time(self._bus.utc()), "outcome": outcome}

@@ -12,7 +12,7 @@ from typing import Any
 import twisted
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList
-from twisted.logger import Logger, globalLogPublisher
+from twisted.logger import ILogObserver, Logger, globalLogPublisher
 
 from bussrv import events as ev
 from bussrv.bus.bus import Bus
@@ -30,6 +30,8 @@ from bussrv.server.faults import prepare_one
 from bussrv.server.identity import Checkers
 from bussrv.server.journal import JournalPlace, NoJournal
 from bussrv.server.links import DialedLinks
+from bussrv.server.logjson import json_observer
+from bussrv.server.logrepeats import Repeats
 from bussrv.server.logtext import Threshold, escape_log, one_line
 from bussrv.server.monotonic import run_on_monotonic_clock
 from bussrv.server.options import BusOptions, Options, StartError
@@ -65,6 +67,7 @@ class BusService(Service):
     :param services: the services of the server itself that are installed.
     :param read: reads the configuration again; ``None``: it cannot be.
     :param threshold: of the log.
+    :param observer: writes the log; ``None``: as ``twistd`` does.
     :ivar bus: once it is started.
     """
 
@@ -80,12 +83,14 @@ class BusService(Service):
         services: Iterable[IHostedService] = (),
         read: Callable[[], Config] | None = None,
         threshold: Threshold | None = None,
+        observer: ILogObserver | None = None,
     ) -> None:
         self.listeners: dict[str, IListener] = {}
         self._config = config
         self._read = read
         self._reload: Reload | None = None
         self._threshold = threshold or Threshold()
+        self._observer = observer
         self._installed = list(formats)
         self._formats = [each for each in self._installed if each.name in config.endpoints]
         self._services = [each for each in services if each.name in config.services]
@@ -95,6 +100,12 @@ class BusService(Service):
         self._supervisor = Supervisor(os.environ, reactor)
         self._hurry: Deferred[None] | None = None
         self._drains = False
+
+    def setServiceParent(self, parent: Any) -> None:
+        """Belong to the application that ``twistd`` runs; it asks that for the observer of the log."""
+        super().setServiceParent(parent)
+        if self._observer is not None:
+            parent.setComponent(ILogObserver, self._observer)
 
     def startService(self) -> None:
         """Replay the journal, open the ports, and close what the last boot left open.
@@ -181,7 +192,9 @@ class BusService(Service):
         if not recovered.stopped or recovered.torn_bytes:
             left_open = sum(not session.persistent for session in self.registry.state.sessions.values())
             log.warn(
-                "the last run did not stop in an orderly way: {left_open} sessions closed now", left_open=left_open
+                "the last run did not stop in an orderly way: {left_open} sessions closed now",
+                event="server.recovered",
+                left_open=left_open,
             )
             self.registry.note(ev.ServerRecovered(sessions_closed=left_open, torn_bytes=recovered.torn_bytes))
 
@@ -196,22 +209,28 @@ class BusService(Service):
         python = platform.python_version()
         log.info(
             "bussrv {version}, server id {server_id} (Python {python}, Twisted {twisted})",
+            event="server.started",
             version=VERSION,
             server_id=server_id,
             python=python,
             twisted=twisted.__version__,
         )
         for name, listener in self.listeners.items():
-            log.info("{name:>9} on {address}", name=name, address=listener.address)
+            log.info("{protocol:>9} on {address}", event="server.listening", protocol=name, address=listener.address)
         journal = self._config.journal
         if journal is None:
-            log.info("  journal is off")
+            log.info("  journal is off", event="server.journal")
         else:
-            log.info("  journal in {journal}{loses}", journal=journal.directory, loses=_LOSES[journal.sync])
-            log.info("  journal: {outlook}", outlook=self._place.outlook())
+            log.info(
+                "  journal in {journal}{loses}",
+                event="server.journal",
+                journal=journal.directory,
+                loses=_LOSES[journal.sync],
+            )
+            log.info("  journal: {outlook}", event="server.journal", outlook=self._place.outlook())
         warn_of_exposed(self.listeners, self._config)
         warn_of_expiry(self.bus.streams.certificates)
-        log.info("bussrv is ready")
+        log.info("bussrv is ready", event="server.ready")
         self._supervisor.ready()
 
     def asked_to_stop(self, *, drain: bool) -> None:
@@ -237,7 +256,11 @@ class BusService(Service):
     async def _drain(self, hurry: Deferred[None]) -> None:
         seconds = self.bus.settings.drain_seconds
         listeners = [each for each in self.listeners.values() if IDrainedListener.providedBy(each)]
-        log.info("draining: sessions end within {seconds:g} s; another signal ends them at once", seconds=seconds)
+        log.info(
+            "draining: sessions end within {seconds:g} s; another signal ends them at once",
+            event="server.draining",
+            seconds=seconds,
+        )
         drained = DeferredList([each.drain(seconds) for each in listeners])
         drained.addCallback(self._end_drain)
         await hurry
@@ -255,7 +278,7 @@ class BusService(Service):
         self._hosted.stop()
         self.registry.note(ev.ServerStopped())
         await self._place.close()
-        log.info("bussrv stopped")
+        log.info("bussrv stopped", event="server.stopped")
 
     def stopService(self) -> Deferred[None]:
         """Close every session, then the journal."""
@@ -267,10 +290,12 @@ def makeService(options: BusOptions) -> BusService:
     """The service that ``twistd bussrv`` runs."""
     from twisted.internet import reactor
 
-    threshold = Threshold(options.config.log_level)
+    threshold, repeats = Threshold(options.config.log_level), Repeats(reactor)
     escape_log(globalLogPublisher, threshold)
+    globalLogPublisher.addObserver(repeats)
+    reactor.callWhenRunning(repeats.start)
     for sentence in options.warnings:
-        log.warn("{sentence}", sentence=one_line(sentence))
+        log.warn("{sentence}", event="config.without-effect", sentence=one_line(sentence))
     run_on_monotonic_clock(reactor)
     reactor.callWhenRunning(tune_collector)
     service = BusService(
@@ -280,6 +305,7 @@ def makeService(options: BusOptions) -> BusService:
         services=options.services,
         read=options.read,
         threshold=threshold,
+        observer=json_observer(options.parent or {}) if options.config.log_format == "json" else None,
     )
     obey_signals(reactor, service.asked_to_stop, service.reload)
     return service

@@ -99,10 +99,12 @@ def _reopen(file: Any) -> None:
         # Not with reopen(): a file that cannot be opened would leave none to write to.
         file._openFile()
     except OSError as error:
-        log.error("cannot re-open the log file {path}: {why}", path=file.path, why=error.strerror)
+        log.error(
+            "cannot re-open the log file {path}: {why}", event="log.not-reopened", path=file.path, why=error.strerror
+        )
     else:
         old.close()
-        log.info("re-opened the log file {path}", path=file.path)
+        log.info("re-opened the log file {path}", event="log.reopened", path=file.path)
 
 
 def _log_files() -> Iterator[Any]:

@@ -52,5 +52,10 @@ class Supervisor:
             self._is_silent = False
         except OSError as error:
             if not self._is_silent:
-                log.warn("the service manager cannot be told {words}: {error}", words=words, error=error)
+                log.warn(
+                    "the service manager cannot be told {words}: {error}",
+                    event="supervisor.silent",
+                    words=words,
+                    error=error,
+                )
             self._is_silent = True

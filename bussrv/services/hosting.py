@@ -90,7 +90,11 @@ class HostedServices:
             except Exception as error:
                 kind = type(error).__name__
                 log.error(
-                    "--services: {name} is not provided: {kind}: {error}", name=plugin.name, kind=kind, error=error
+                    "--services: {name} is not provided: {kind}: {error}",
+                    event="service.not-provided",
+                    name=plugin.name,
+                    kind=kind,
+                    error=error,
                 )
                 continue
             self._services[plugin.name] = service
@@ -109,9 +113,11 @@ class HostedServices:
     def _not_offered(self, failure: Failure, name: str) -> None:
         refusal = failure.value
         if not isinstance(refusal, Refused):
-            log.failure("the service {name} cannot be offered", failure, name=name)
+            log.failure("the service {name} cannot be offered", failure, event="service.not-offered", name=name)
         elif not self._is_stopped:
-            log.error("the service {name} is not offered: {why}", name=name, why=refusal.message)
+            log.error(
+                "the service {name} is not offered: {why}", event="service.not-offered", name=name, why=refusal.message
+            )
 
     def stop(self) -> None:
         """End the services, because the server stops."""
@@ -148,7 +154,10 @@ class HostedServices:
             suppressed = self._complaints.admit(name)
             if suppressed is not None:
                 log.failure(
-                    "the service {name} failed ({suppressed} more not logged)", name=name, suppressed=suppressed
+                    "the service {name} failed ({suppressed} more not logged)",
+                    event="service.failed",
+                    name=name,
+                    suppressed=suppressed,
                 )
 
 

@@ -306,7 +306,7 @@ def test_no_snippet_is_left_untested() -> None:
             ("docs/how-to/policy.md", "console"), ("docs/how-to/policy.md", "toml"),
         *((f"docs/reference/protocols/{name}.md", "text") for name in ("objects", "business", "links", "inbus", "spp")),
         ("docs/reference/options.md", "toml"), ("docs/reference/options.md", "text"),
-        ("docs/reference/services.md", "text"),
+        ("docs/reference/services.md", "text"), ("docs/reference/log.md", "text"), ("docs/reference/log.md", "json"),
         ("docs/reference/journal-format/index.md", "json"), ("docs/reference/journal-tools.md", "console"),
         ("docs/reference/audit/timeline.md", "console"), ("docs/reference/audit/timeline.md", "python"),
         ("docs/reference/audit/report.md", "python"),

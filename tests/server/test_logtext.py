@@ -23,6 +23,7 @@ from twisted.logger import (
 from twisted.python import log as older
 from twisted.python.failure import Failure
 
+from bussrv.server.loglevels import LogLevelName, LogLevels
 from bussrv.server.logtext import MOST, Threshold, escape_log, escaped, one_line
 from tests.tables import each_row
 
@@ -137,10 +138,10 @@ def test_a_long_text_is_cut() -> None:
 
 
 @each_row("least", ["debug", "info", "warn", "error"])
-def test_events_below_the_level_write_nothing(least: str) -> None:
+def test_events_below_the_level_write_nothing(least: LogLevelName) -> None:
     names = ["debug", "info", "warn", "error", "critical"]
     written = Written()
-    written.threshold.set(least)
+    written.threshold.levels = LogLevels(least)
     for name in names:
         level = LogLevel.levelWithName(name)
         written.log.emit(level, "said {name}", name=name)

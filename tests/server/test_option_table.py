@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bussrv import options as kinds
 from bussrv.errors import ConfigError
 from bussrv.options import Kind, Option, SlowPolicy
-from bussrv.server import config, option_table
+from bussrv.server import config, loglevels, option_kinds, option_table
 from bussrv.server.config import Config
 from bussrv.server.option_texts import sample_file, toml_value, usage_text
 from bussrv.server.options import NO_SERVER, Options, StartError
@@ -58,8 +58,8 @@ def of_list(kind: Any) -> st.SearchStrategy[Any]:
 
 ELEMENTS: dict[type[Kind[Any]], st.SearchStrategy[str]] = {
     kinds.Text: NO_COMMA,
-    option_table.CheckerDescription: st.sampled_from(["users:users", "tokens:/etc/tokens", "certificates:cn", "unix"]),
-    option_table.UserOfNetwork: st.builds("{}={}".format, NETWORKS, st.sampled_from(["ann", "a b", "x=y"])),
+    option_kinds.CheckerDescription: st.sampled_from(["users:users", "tokens:/etc/tokens", "certificates:cn", "unix"]),
+    option_kinds.UserOfNetwork: st.builds("{}={}".format, NETWORKS, st.sampled_from(["ann", "a b", "x=y"])),
 }
 
 
@@ -71,10 +71,11 @@ VALUES: dict[type[Kind[Any]], Callable[[Any], st.SearchStrategy[Any]]] = {
     kinds.File: lambda _: TEXT,
     kinds.ListOf: of_list,
     SlowPolicy: lambda _: st.sampled_from(["spp=coalesce", "spp=disconnect"]),
-    option_table.Endpoint: lambda _: st.integers(0, 65535) | st.just("tcp:7890:interface=192.168.7.1"),
-    option_table.JournalDirectory: lambda _: TEXT | st.just("off"),
-    option_table.ServiceNames: lambda _: st.sampled_from(["all", "off", "bus/clock", "bus/statistics,bus/clock"]),
-    option_table.ServerId: lambda _: TEXT.filter(str.isprintable),
+    option_kinds.Endpoint: lambda _: st.integers(0, 65535) | st.just("tcp:7890:interface=192.168.7.1"),
+    option_kinds.JournalDirectory: lambda _: TEXT | st.just("off"),
+    option_kinds.ServiceNames: lambda _: st.sampled_from(["all", "off", "bus/clock", "bus/statistics,bus/clock"]),
+    option_kinds.ServerId: lambda _: TEXT.filter(str.isprintable),
+    loglevels.LogLevelsKind: lambda _: st.sampled_from(["debug", "info,journal=debug", "error,twisted=info,bus=warn"]),
 }
 
 EVERYTHING = st.fixed_dictionaries(
@@ -284,7 +285,7 @@ def test_every_row_is_written_for_people() -> None:
 
 def test_what_is_opened_at_the_start_is_not_reloadable() -> None:
     fixed = {each.name for each in TABLE if not each.reloadable}
-    files = {each.name for each in TABLE if isinstance(each.kind, (option_table.Endpoint, kinds.File))}
+    files = {each.name for each in TABLE if isinstance(each.kind, (option_kinds.Endpoint, kinds.File))}
     assert files - {"policy", "link-token"} <= fixed
     assert {"journal", "journal-sync", "server-id", "listen-backlog", "inbus-receive-buffer"} <= fixed
     assert fixed.isdisjoint({"link", "policy", "max-connects", "max-services", "trusted-network"})
