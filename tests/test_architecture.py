@@ -71,14 +71,14 @@ THIRD_PARTIES: Table = {
     "bussrv.client": (),
     "bussrv.demo": (),
     "bussrv.testing.server": (),
-    "bussrv.audit": ("pyspark", "grpc", "jinja2", "markupsafe", "msgspec", "tqdm"),
+    "bussrv.audit": ("click", "pyspark", "grpc", "jinja2", "markupsafe", "msgspec", "tqdm"),
     PLUGIN: ("twisted", "zope"),
 }
 
 # Outside functions these import, beside the standard library, only what is named here: the command must answer without
 # Spark, and every `twistd` run loads the plugin file.
 LIGHT: Table = {
-    "bussrv.cli": ("bussrv.version", "bussrv.errors"),
+    "bussrv.cli": ("bussrv.version", "bussrv.errors", "bussrv.audit.arguments", "click"),
     PLUGIN: ("bussrv.plugin", "bussrv.interfaces", "twisted.application.service", "twisted.plugin", "zope.interface"),
 }
 

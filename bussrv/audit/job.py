@@ -6,7 +6,6 @@ Importing this module does not import Spark, so that the command can answer with
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -14,19 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from bussrv.audit.arguments import DEFAULT_MASTER
 from bussrv.audit.output import REPORT, check_output, publish, writing
 from bussrv.audit.spark.failure import INSTALL, as_failure
 from bussrv.audit.tables.kinds import SEVERITIES
 from bussrv.errors import BussrvError
 from bussrv.journal.keys import PublicKey, read_public
-from bussrv.journal.moments import parse_instant
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from bussrv.audit.spark.progress import Progress
-
-DEFAULT_OUT = "bussrv-audit"
 
 CLEAN = 0
 FINDINGS = 1
@@ -146,62 +143,41 @@ def _examine(spark: SparkSession, request: Request, out: Path, progress: Progres
     return Verdict(totals, path, summary.in_words(totals))
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
-    parser.add_argument("journals", nargs="+", metavar="JOURNAL", help="a journal directory, or its URL")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path(DEFAULT_OUT),
-        metavar="DIR",
-        help="the directory for tables, report and summary; replaces an earlier audit [default: ./%(default)s]",
-    )
-    parser.add_argument(
-        "--since",
-        type=_moment,
-        metavar="TIME",
-        help="leave records before this time out of the tables, such as 2026-11-21T14:02:03Z",
-    )
-    parser.add_argument("--until", type=_moment, metavar="TIME", help="leave out records at or after this time")
-    parser.add_argument(
-        "--checkpoint",
-        type=Path,
-        metavar="DIR",
-        help="keep what was read there, so that the next audit of these journals reads only new records",
-    )
-    parser.add_argument(
-        "--fail-on",
-        choices=SEVERITIES,
-        default="warning",
-        metavar="SEVERITY",
-        help="exit with 1 if there are findings that severe: error, warning or notice [default: %(default)s]",
-    )
-    parser.add_argument("--public-key", type=Path, metavar="FILE", help="the key that the seals must be traceable to")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--master", default="local[*]", metavar="URL", help="where Spark runs [default: %(default)s]")
-    where.add_argument("--remote", metavar="URL", help="a Spark Connect server, such as sc://spark.example:15002")
+@dataclass(frozen=True)
+class Asked:
+    """The command line. Times are UTC microseconds.
+
+    :ivar out: the directory for the result.
+    :ivar fail_on: the mildest severity that makes the exit status 1.
+    :ivar public_key: the file of the key that the seals must be traceable to.
+    :ivar master: where Spark runs; ``None``: here.
+    :ivar remote: a Spark Connect server.
+    """
+
+    journals: Sequence[str]
+    out: Path
+    fail_on: str
+    since: int | None
+    until: int | None
+    checkpoint: Path | None
+    public_key: Path | None
+    master: str | None
+    remote: str | None
 
 
-def _moment(text: str) -> int:
-    try:
-        return parse_instant(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def run(arguments: argparse.Namespace) -> int:
+def run(asked: Asked) -> int:
     """Audit in a Spark session of its own, and print the outcome.
 
     :returns: the exit status: ``CLEAN``, ``FINDINGS`` or ``NOT_JUDGED``.
     """
     try:
-        verdict = _audit_alone(arguments)
+        verdict = _audit_alone(asked)
     except BussrvError as error:
         return _not_judged(str(error))
     except OSError as error:
         return _not_judged(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     _say(sys.stdout, f"{verdict.text}\n{verdict.path}")
-    return FINDINGS if verdict.fails(arguments.fail_on) else CLEAN
+    return FINDINGS if verdict.fails(asked.fail_on) else CLEAN
 
 
 def _not_judged(why: str) -> int:
@@ -215,10 +191,12 @@ def _say(stream: TextIO, text: str) -> None:
     stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
 
 
-def _audit_alone(arguments: argparse.Namespace) -> Verdict:
-    out = arguments.out.resolve()
+def _audit_alone(asked: Asked) -> Verdict:
+    if asked.master is not None and asked.remote is not None:
+        raise AuditFailed("--remote is not allowed with --master")
+    out = asked.out.resolve()
     check_output(out)
-    trusted = None if arguments.public_key is None else read_public(arguments.public_key)
+    trusted = None if asked.public_key is None else read_public(asked.public_key)
     try:
         # The page is written last, but a package that it lacks is found out first.
         import bussrv.audit.report.page  # noqa: F401
@@ -227,21 +205,18 @@ def _audit_alone(arguments: argparse.Namespace) -> Verdict:
         raise AuditFailed(f"the audit needs PySpark and Jinja2 ({error}): {INSTALL}") from error
     from bussrv.audit.reading.sources import are_small
 
-    quick_start = are_small(arguments.journals)
-    several = arguments.remote is not None or not arguments.master.startswith("local")
+    quick_start = are_small(asked.journals)
+    master = asked.master or DEFAULT_MASTER
+    several = asked.remote is not None or not master.startswith("local")
     request = Request(
-        arguments.journals,
-        arguments.since,
-        arguments.until,
+        asked.journals,
+        asked.since,
+        asked.until,
         trusted,
-        arguments.checkpoint and arguments.checkpoint.resolve(),
+        asked.checkpoint and asked.checkpoint.resolve(),
         out.parent if several else None,
     )
-    opened = (
-        spark_session(arguments.master, quick_start=quick_start)
-        if arguments.remote is None
-        else remote_session(arguments.remote)
-    )
+    opened = spark_session(master, quick_start=quick_start) if asked.remote is None else remote_session(asked.remote)
     with opened as spark, as_failure(AuditFailed):
         return _examine(spark, request, out, _progress(spark))
 
@@ -254,9 +229,22 @@ def _progress(spark: SparkSession) -> Progress | None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """``python -m bussrv.audit.job JOURNAL... [--out DIR]``, the same as ``bussrv audit``."""
-    parser = argparse.ArgumentParser(prog="bussrv.audit.job", description="Audit the journals of bussrv servers.")
-    add_arguments(parser)
-    return run(parser.parse_args(argv))
+    import click
+
+    from bussrv.audit.arguments import PARAMETERS
+
+    command = click.Command(
+        "bussrv.audit.job",
+        params=list(PARAMETERS),
+        callback=lambda **given: run(Asked(**given)),
+        help="Audit the journals of bussrv servers.",
+    )
+    try:
+        status: int = command.main(argv, "bussrv.audit.job", standalone_mode=False)
+    except click.UsageError as error:
+        error.show()
+        return error.exit_code
+    return status
 
 
 if __name__ == "__main__":

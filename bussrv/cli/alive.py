@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import socket
@@ -10,13 +9,15 @@ import ssl
 import struct
 import sys
 
-SUMMARY = "ask a server on this machine for a sign of life"
+import click
+
+from bussrv.cli.command import Command
 
 DESCRIPTION = """
 Connect to each TCP port and UNIX socket that a configuration file names, on this machine, and wait for an answer of the
 server: a port with TLS begins its handshake, another one closes the connection. Nobody logs in. A port without TLS may
 journal a session that came and went. Environment variables such as BUSSRV_OBJECTS override the file, as in the
-server. Exit status: 0 all of them answer, 1 one does not, or there is none.
+server.
 """
 
 SECONDS = 5.0
@@ -28,32 +29,40 @@ _ANY = {"tcp": "0.0.0.0", "ssl": "0.0.0.0", "tcp6": "::"}
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
-    parser.add_argument("file", metavar="FILE", help="the configuration file of the server")
-    parser.add_argument(
-        "--seconds", type=float, default=SECONDS, help="the time that each port has to answer (default: %(default)s)"
-    )
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Do it, and return the exit status."""
+@click.command(
+    cls=Command,
+    name="alive",
+    help=DESCRIPTION,
+    examples=("bussrv alive bussrv.toml",),
+    statuses={0: "all of them answer", 1: "one does not, or there is none"},
+)
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--seconds",
+    metavar="S",
+    type=float,
+    default=SECONDS,
+    show_default=True,
+    help="The time that each port has to answer.",
+)
+def command(file: str, seconds: float) -> int:
+    """Ask each port."""
+    from bussrv.cli.text import one_line
     from bussrv.errors import ConfigError
-    from bussrv.server.logtext import one_line
 
     faults: list[str] = []
     asked = 0
     try:
-        for name, description in _endpoints(arguments.file).items():
+        for name, description in _endpoints(file).items():
             if description.startswith("udp:"):
                 continue
             asked += 1
             try:
-                _ask(description, arguments.seconds)
+                _ask(description, seconds)
             except (OSError, ValueError, LookupError) as error:
                 faults.append(f"{name}: no sign of life at {description}: {error}")
         if not asked:
-            faults.append(f"{arguments.file}: names no TCP port and no UNIX socket that could be asked")
+            faults.append(f"{file}: names no TCP port and no UNIX socket that could be asked")
     except ConfigError as error:
         faults += error.sentences
     for each in faults:

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import argparse
+from typing import Any
 
-SUMMARY = "check journals and report sessions, services and events"
+from bussrv.audit.arguments import PARAMETERS
+from bussrv.cli.command import Command
 
 DESCRIPTION = """
 Check journals for records that are damaged, missing, repeated or contradictory, and report sessions, services and
-events. Exit status: 0 clean, 1 findings, 2 the journals could not be judged. The last line of the output is the path
-of summary.json. Needs PySpark (pip install 'bussrv[audit]', in a checkout: pip install -e '.[audit]') and Java 17 or
-newer.
+events. JOURNAL is a journal directory, or its URL. The last line of the output is the path of summary.json. Needs
+PySpark (pip install 'bussrv[audit]', in a checkout: pip install -e '.[audit]') and Java 17 or newer.
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
-    from bussrv.audit import job
+def _audit(**given: Any) -> int:
+    from bussrv.audit.job import Asked, run
 
-    job.add_arguments(parser)
+    return run(Asked(**given))
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Do it, and return the exit status."""
-    from bussrv.audit import job
-
-    return job.run(arguments)
+command = Command(
+    name="audit",
+    help=DESCRIPTION,
+    params=list(PARAMETERS),
+    callback=_audit,
+    examples=("bussrv audit bussrv-journal",),
+    statuses={0: "clean", 1: "findings", 2: "the journals could not be judged"},
+)

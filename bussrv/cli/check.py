@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 
-SUMMARY = "check a configuration file, and the files that it names"
+import click
+
+from bussrv.cli.command import Command
 
 DESCRIPTION = """
 Check all that `twistd bussrv --config FILE` would check: names and values of options, endpoints, links, files of users,
 the policy, certificates and keys. Environment variables such as BUSSRV_MAX_SESSIONS override the file, as in the
 server. No port is opened, and nothing is written. Run it as the user of the server. Standard error has a line for each
-fault. Exit status: 0 the server can use it, 1 it cannot.
+fault.
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
-    parser.add_argument("file", metavar="FILE", help="the configuration file")
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Do it, and return the exit status."""
+@click.command(
+    cls=Command,
+    name="check",
+    help=DESCRIPTION,
+    examples=("bussrv check bussrv.toml",),
+    statuses={0: "the server can use it", 1: "it cannot"},
+)
+@click.argument("file", metavar="FILE")
+def command(file: str) -> int:
+    """Check a configuration file."""
     from twisted.internet import reactor
 
+    from bussrv.cli.text import one_line
     from bussrv.errors import ConfigError
     from bussrv.server.check import check
-    from bussrv.server.logtext import one_line
     from bussrv.server.option_table import BUILT_IN, table
     from bussrv.server.options import NO_SERVER
     from bussrv.server.plugins import installed
@@ -35,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     found = installed({*NO_SERVER, *(each.name for each in BUILT_IN)})
     rows = table(found.formats, found.services)
-    given = {**of_environment(os.environ, rows), **of_command_line({"config": arguments.file})}
+    given = {**of_environment(os.environ, rows), **of_command_line({"config": file})}
     notes = [*found.left_out]
     notes += [f"{name}: has no effect: there is no such option" for name in unknown_variables(os.environ, rows)]
     faults: list[str] = []
@@ -46,5 +50,5 @@ def run(arguments: argparse.Namespace) -> int:
     for sentence in (*notes, *faults):
         print(f"bussrv check: {one_line(sentence)}", file=sys.stderr)
     if not faults:
-        print(f"{arguments.file}: the server can use it")
+        print(f"{file}: the server can use it")
     return 1 if faults else 0

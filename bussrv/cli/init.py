@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import getpass
 import os
 import shlex
@@ -13,13 +12,14 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-SUMMARY = "make the files of a server that other machines may reach"
+import click
+
+from bussrv.cli.command import Command
 
 DESCRIPTION = """
 Make a directory with everything that a server needs before other machines may reach it: a configuration with TLS and
 logins, users with random secrets, a policy, an authority with a certificate of this server, a key for the journal, and
-a unit of systemd. Nothing is written over. The secrets are printed once, and stored nowhere. Exit status: 0 done, 1 it
-could not be done, and nothing was made.
+a unit of systemd. Nothing is written over. The secrets are printed once, and stored nowhere.
 """
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -29,33 +29,37 @@ HIDDEN = tuple(map(Path, ("/home", "/root", "/run/user", "/tmp", "/var/tmp")))
 """Directories that the unit lets the server not see: ProtectHome=, PrivateTmp=."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
-    parser.add_argument("directory", metavar="DIR", help="the directory to make; it may exist already")
-    parser.add_argument(
-        "--name",
-        action="append",
-        default=[],
-        help="a host name or an IP address by which clients reach the server, for its certificate; may be repeated. "
-        "It is also made for the name of this host, and for localhost",
-    )
-    parser.add_argument(
-        "--user", action="append", default=[], help=f"a user; may be repeated (default: {' and '.join(USERS)})"
-    )
-    parser.add_argument("--interface", default="", help="the IP address to listen on (default: every one of IPv4)")
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Do it, and return the exit status."""
+@click.command(
+    cls=Command,
+    name="init",
+    help=DESCRIPTION,
+    examples=("bussrv init hall --name hall.example --user ann",),
+    statuses={0: "done", 1: "it could not be done, and nothing was made"},
+)
+@click.argument("place", metavar="DIR")
+@click.option(
+    "--name",
+    "names",
+    metavar="NAME",
+    multiple=True,
+    help="A host name or an IP address by which clients reach the server, for its certificate; may be repeated. "
+    "It is also made for the name of this host, and for localhost.",
+)
+@click.option(
+    "--user", "users", metavar="USER", multiple=True, help=f"A user; may be repeated.  [default: {' and '.join(USERS)}]"
+)
+@click.option("--interface", metavar="ADDRESS", default="", help="The IP address to listen on.  [default: all of IPv4]")
+def command(place: str, names: tuple[str, ...], users: tuple[str, ...], interface: str) -> int:
+    """Make the directory, which may exist already."""
     from bussrv.errors import ConfigError
     from bussrv.starter.directory import Wanted, make
 
-    directory = Path(arguments.directory).resolve()
+    directory = Path(place).resolve()
     is_root = os.geteuid() == 0
     wanted = Wanted(
-        names=_names(arguments.name),
-        users=list(dict.fromkeys(arguments.user)) or list(USERS),
-        interface=arguments.interface,
+        names=_names(names),
+        users=list(dict.fromkeys(users)) or list(USERS),
+        interface=interface,
         programs=_programs(),
         system_user=_system_user(is_root),
     )
@@ -68,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _names(given: list[str]) -> list[str]:
+def _names(given: Sequence[str]) -> list[str]:
     """The names in the certificate. The first one names the server."""
     from bussrv.starter.certificates import check_name
 

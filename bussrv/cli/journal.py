@@ -2,38 +2,256 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
+import click
+
+from bussrv.cli import synth
+from bussrv.cli.command import Group
+from bussrv.cli.parameters import COUNT, EVENTS, MOMENT, exclude, need_one
 from bussrv.errors import JournalError
-
-SUMMARY = "look into a journal, verify it, seal it"
 
 DESCRIPTION = """
 Show the last records of a journal, the registry at any moment, or what differs between two moments; verify a journal,
-seal it, make keys for that, forget people, make a journal up. A server may be writing it meanwhile. Exit status: 0
-done, 1 something differs, is wrong or is not there, 2 it could not be done.
+seal it, make keys for that, forget people, make a journal up. A server may be writing it meanwhile.
+"""
+
+TAIL = """
+Show the last records of a journal, one on a line: when, its number, what happened, to whom. The filters go first: -n
+counts what they leave. Colours only on a terminal.
+"""
+
+STATE = """
+Show the sessions, services and subscriptions at a moment. The moment is a time in UTC, the number of a record (the last
+one that counts), or the end. With several journals, each server has a part of its own. Records that retention removed
+cannot be shown.
+"""
+
+DIFF = """
+Show which sessions, services and subscriptions came, went or changed between two moments: A and B are times such as
+2026-11-21T14:02:03Z, or numbers of records. With several journals, the moments are times, and each server has a part of
+its own.
+"""
+
+VERIFY = """
+Say whether a journal, or a copy of one, is what its server wrote, and name every line, record and seal that is not.
+Without --public-key that shows what happened by mistake; who can write to the directory can make everything anew. With
+it, what is sealed cannot be changed; with --includes, nothing up to that seal can be cut off either.
+"""
+
+SEAL = """
+Seal everything that a journal holds: a running server is asked to end its segment, and does so within seconds; without
+a server it is done here, with --key if the seals are signed.
+"""
+
+KEYGEN = """
+Make a key that seals are signed with: a private one for the server (--journal-key), which has to lie outside the
+journal directory, and a public one, FILE.pub, for who verifies. Nothing is ever written over. With --replaces and --of,
+the key of a journal hands over to the new one, while no server is running.
+"""
+
+FORGET = """
+Destroy the key that leads from a pseudonym in a journal to a person or an address. KEYFILE is what
+--journal-pseudonyms of the server names. The journal is not touched, and the server that writes it may be running.
 """
 
 UNREADABLE = 2
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
-    from bussrv.inspection import commands
-    from bussrv.synth import command as synth
-
-    subcommands = commands.add_arguments(parser)
-    synth.add_arguments(subcommands.add_parser("synth", help=synth.SUMMARY, description=synth.DESCRIPTION))
+FILE = click.Path(path_type=Path)
+CANNOT = {2: "it could not be done"}
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Do it, and return the exit status."""
-    try:
-        status: int = arguments.do(arguments)
-    except JournalError as error:
-        sys.stdout.flush()
-        print(f"bussrv journal: {error}", file=sys.stderr)
-        return UNREADABLE
-    sys.stdout.flush()
-    return status
+def _directory(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.argument("directory", metavar="DIR", type=FILE)(function)
+
+
+def _directories(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.argument("directories", metavar="DIR...", type=FILE, nargs=-1, required=True)(function)
+
+
+def _pseudonyms(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--pseudonyms", metavar="KEYFILE", type=FILE, help="Show the names and addresses that it leads to."
+    )(function)
+
+
+class JournalGroup(Group):
+    """The commands. A journal that cannot be used is one sentence."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the subcommand."""
+        try:
+            return super().invoke(ctx)
+        except JournalError as error:
+            sys.stdout.flush()
+            print(f"bussrv journal: {error}", file=sys.stderr)
+            return UNREADABLE
+
+
+command = JournalGroup(name="journal", help=DESCRIPTION)
+
+
+@command.command(
+    name="tail",
+    help=TAIL,
+    short_help="the last records",
+    examples=("bussrv journal tail bussrv-journal", "bussrv journal tail bussrv-journal --service doorbell -n 3"),
+    statuses={0: "done", **CANNOT},
+)
+@_directory
+@click.option("-f", "--follow", is_flag=True, help="Continue with later records, until Ctrl-C.")
+@click.option("-n", "count", metavar="N", type=COUNT, default=10, show_default=True, help="How many.")
+@click.option("--session", metavar="ID", help="Only those about this session.")
+@click.option("--service", metavar="NAME", help="Only those about this service.")
+@click.option("--event", "events", metavar="NAME[,NAME]", type=EVENTS, help="Only these events.")
+@click.option("--protocol", metavar="NAME", help="Only those of this wire format.")
+@click.option("--json", "as_json", is_flag=True, help="The lines as they stand in the journal.")
+@_pseudonyms
+def tail(**given: Any) -> int:
+    """The last records."""
+    from bussrv.inspection.commands import Tail, tail
+
+    exclude(json=given["as_json"], pseudonyms=given["pseudonyms"])
+    tail(Tail(**given))
+    return 0
+
+
+@command.command(
+    name="state",
+    help=STATE,
+    short_help="the registry at a moment",
+    examples=("bussrv journal state bussrv-journal --at 9", "bussrv journal state bussrv-journal --json"),
+    statuses={0: "done", **CANNOT},
+)
+@_directories
+@click.option(
+    "--at", metavar="TIME|SEQ", type=MOMENT, help="A time, or the last record that counts.  [default: the end]"
+)
+@click.option("--json", "as_json", is_flag=True, help="As JSON; of several journals, by the id of the server.")
+@_pseudonyms
+def state(directories: Sequence[Path], at: Any, as_json: bool, pseudonyms: Path | None) -> int:
+    """The registry at a moment."""
+    from bussrv.cli import registry
+    from bussrv.inspection.commands import states, write_json
+
+    found = states(directories, at, pseudonyms)
+    if as_json:
+        write_json(found)
+    else:
+        registry.show(found)
+    return 0
+
+
+@command.command(
+    name="diff",
+    help=DIFF,
+    short_help="what differs between two moments",
+    examples=("bussrv journal diff bussrv-journal 29 30",),
+    statuses={0: "nothing differs", 1: "something differs", 2: "a journal could not be read"},
+)
+@_directories
+@click.argument("first", metavar="A", type=MOMENT)
+@click.argument("second", metavar="B", type=MOMENT)
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def diff(directories: Sequence[Path], first: Any, second: Any, as_json: bool) -> int:
+    """What differs."""
+    from bussrv.inspection.commands import diff
+
+    return diff(directories, first, second, as_json=as_json)
+
+
+@command.command(
+    name="verify",
+    help=VERIFY,
+    short_help="is it what its server wrote",
+    examples=("bussrv journal verify bussrv-journal --public-key hall.key.pub",),
+    statuses={0: "it is", 1: "something was changed or is missing", 2: "it could not be read"},
+)
+@_directory
+@click.option(
+    "--public-key",
+    metavar="FILE",
+    type=FILE,
+    help="The key that the seals have to be led back to, kept elsewhere.",
+)
+@click.option(
+    "--includes",
+    metavar="HASH",
+    multiple=True,
+    help="A seal that was noted elsewhere, such as in the log of the server, and has to be there; may be repeated.",
+)
+@click.option(
+    "--sealed",
+    is_flag=True,
+    help="Unsealed records are a fault: for a journal whose server has stopped, which leaves nothing unsealed.",
+)
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def verify(directory: Path, public_key: Path | None, includes: Sequence[str], sealed: bool, as_json: bool) -> int:
+    """Whether it is what its server wrote."""
+    from bussrv.inspection.proof import run_verify
+
+    return run_verify(directory, public_key, includes, sealed=sealed, as_json=as_json)
+
+
+@command.command(
+    name="seal",
+    help=SEAL,
+    short_help="seal what is not sealed yet",
+    examples=("bussrv journal seal bussrv-journal --key hall.key",),
+    statuses={0: "done", **CANNOT},
+)
+@_directory
+@click.option("--key", metavar="FILE", type=FILE, help="The private key, where no server runs that has it.")
+def seal(directory: Path, key: Path | None) -> int:
+    """Seal it."""
+    from bussrv.inspection.proof import run_seal
+
+    run_seal(directory, key)
+    return 0
+
+
+@command.command(
+    name="keygen",
+    help=KEYGEN,
+    short_help="make a key for seals",
+    examples=("bussrv journal keygen keys/hall.key",),
+    statuses={0: "done", **CANNOT},
+)
+@click.argument("key", metavar="FILE", type=FILE)
+@click.option(
+    "--replaces",
+    metavar="FILE",
+    type=FILE,
+    help="The private key that it takes the place of, in the journal --of.",
+)
+@click.option("--of", metavar="DIR", type=FILE, help="The journal directory; no server may be running there.")
+def keygen(key: Path, replaces: Path | None, of: Path | None) -> int:
+    """Make a key."""
+    from bussrv.inspection.proof import run_keygen
+
+    run_keygen(key, replaces, of)
+    return 0
+
+
+@command.command(
+    name="forget",
+    help=FORGET,
+    short_help="forget a person whom the journal knows by a pseudonym",
+    examples=("bussrv journal forget pseudonyms --actor ann",),
+    statuses={0: "done", 1: "there is no such identity", 2: "the file could not be read or written"},
+)
+@click.argument("file", metavar="KEYFILE", type=FILE)
+@click.option("--actor", metavar="NAME", help="The name of a user, proved or claimed.")
+@click.option("--peer", metavar="HOST", help="An IP address.")
+def forget(file: Path, actor: str | None, peer: str | None) -> int:
+    """Forget somebody."""
+    from bussrv.inspection.forgetting import forget
+
+    need_one(actor=actor, peer=peer)
+    return forget(file, actor, peer)
+
+
+command.add_command(synth.command)

@@ -1,57 +1,54 @@
-"""The ``bussrv`` command: one table of subcommands. A subcommand imports its modules when it runs."""
+"""The ``bussrv`` command: tables of subcommands. A subcommand is imported when it is asked for."""
 
 from __future__ import annotations
 
-import argparse
 import os
-import signal
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from bussrv.cli import alive, audit, check, init, journal, passwd, policy, timeline, token
+import click
+
+from bussrv.cli.command import Entry, LazyGroup
+from bussrv.cli.statuses import BROKEN_PIPE, FAILED, INTERRUPTED
 from bussrv.version import VERSION
 
-INTERRUPTED = 128 + signal.SIGINT
-BROKEN_PIPE = 128 + signal.SIGPIPE
+COMPLETE = "_BUSSRV_COMPLETE"
+"""The variable by which a shell asks for completions."""
 
-
-@dataclass(frozen=True)
-class Command:
-    """A subcommand.
-
-    :ivar summary: a few words for the list of commands.
-    :ivar description: what ``--help`` says about it.
-    :ivar add_arguments: declares what it takes.
-    :ivar run: does it and returns the exit status.
-    """
-
-    summary: str
-    description: str
-    add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], int]
-
-
-COMMANDS: dict[str, Command] = {
-    "alive": Command(alive.SUMMARY, alive.DESCRIPTION, alive.add_arguments, alive.run),
-    "audit": Command(audit.SUMMARY, audit.DESCRIPTION, audit.add_arguments, audit.run),
-    "check": Command(check.SUMMARY, check.DESCRIPTION, check.add_arguments, check.run),
-    "init": Command(init.SUMMARY, init.DESCRIPTION, init.add_arguments, init.run),
-    "journal": Command(journal.SUMMARY, journal.DESCRIPTION, journal.add_arguments, journal.run),
-    "passwd": Command(passwd.SUMMARY, passwd.DESCRIPTION, passwd.add_arguments, passwd.run),
-    "policy": Command(policy.SUMMARY, policy.DESCRIPTION, policy.add_arguments, policy.run),
-    "timeline": Command(timeline.SUMMARY, timeline.DESCRIPTION, timeline.add_arguments, timeline.run),
-    "token": Command(token.SUMMARY, token.DESCRIPTION, token.add_arguments, token.run),
+SECTIONS: dict[str, dict[str, Entry]] = {
+    "Set up a server": {
+        "init": Entry("bussrv.cli.init", "make the files of a server that other machines may reach"),
+        "check": Entry("bussrv.cli.check", "check a configuration file, and the files that it names"),
+        "passwd": Entry("bussrv.cli.passwd", "add a user to the file of --auth users:FILE, or change its secret"),
+        "token": Entry("bussrv.cli.token", "make a token for the file of --auth tokens:FILE"),
+        "policy": Entry("bussrv.cli.policy", "ask a policy file what it allows, and by which line"),
+    },
+    "Look at a server": {
+        "alive": Entry("bussrv.cli.alive", "ask a server on this machine for a sign of life"),
+    },
+    "Look back": {
+        "journal": Entry("bussrv.cli.journal", "look into a journal, verify it, seal it"),
+        "audit": Entry("bussrv.cli.audit", "check journals and report sessions, services and events"),
+        "timeline": Entry("bussrv.cli.timeline", "show the history of a client or a service"),
+    },
 }
+
+BUSSRV = LazyGroup(
+    "bussrv",
+    sections=SECTIONS,
+    help="Tools for a bussrv message bus. The server itself is started with: twistd bussrv",
+)
+click.version_option(VERSION, prog_name="bussrv", message="%(prog)s %(version)s")(BUSSRV)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line ``argv``, by default that of this process, and return the exit status."""
-    arguments = _parser().parse_args(argv)
+    if COMPLETE in os.environ:
+        from click.shell_completion import shell_complete
+
+        return shell_complete(BUSSRV, {}, "bussrv", COMPLETE, os.environ[COMPLETE])
     try:
-        status = COMMANDS[arguments.command].run(arguments)
-        sys.stdout.flush()
-        return status
+        return _run(sys.argv[1:] if argv is None else list(argv))
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -60,13 +57,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BROKEN_PIPE
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="bussrv",
-        description="Tools for a bussrv message bus. The server itself is started with: twistd bussrv",
-    )
-    parser.add_argument("--version", action="version", version=f"bussrv {VERSION}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, command in COMMANDS.items():
-        command.add_arguments(commands.add_parser(name, help=command.summary, description=command.description))
-    return parser
+def _run(arguments: list[str]) -> int:
+    try:
+        with BUSSRV.make_context("bussrv", arguments) as context:
+            status: int = BUSSRV.invoke(context)
+    except click.exceptions.Exit as ended:
+        status = ended.exit_code
+    except click.UsageError as error:
+        _complain(error)
+        status = FAILED
+    sys.stdout.flush()
+    return status
+
+
+def _complain(error: click.UsageError) -> None:
+    """One sentence on standard error."""
+    from bussrv.cli.text import one_line
+
+    path = error.ctx.command_path if error.ctx is not None else "bussrv"
+    said = " ".join(error.format_message().split()).rstrip(".")
+    said = said[:1].lower() + said[1:]
+    print(f"{path}: {one_line(said)} (see {path} --help)", file=sys.stderr)

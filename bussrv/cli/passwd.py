@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
-import argparse
 import getpass
 import sys
 from pathlib import Path
 
-from bussrv.errors import ConfigError
+import click
 
-SUMMARY = "add a user to the file of --auth users:FILE, or change its secret"
+from bussrv.cli.command import Command
+from bussrv.cli.parameters import exclude
+from bussrv.errors import ConfigError
 
 DESCRIPTION = """
 Add a user to the file that `--auth users:FILE` of the server names, give the user another secret, or delete it. The
 secret is asked for twice on a terminal. The file is made if there is none; only its owner may read it after that. A
-server that runs reads it at SIGHUP. Exit status: 0 done, 1 the file, the name or the secret cannot be used.
+server that runs reads it at SIGHUP, or at `bussrv reload`.
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
-    parser.add_argument("file", metavar="FILE", type=Path, help="the file of users")
-    parser.add_argument("user", metavar="USER", help="the name of the user")
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument("--stdin", action="store_true", help="the secret is the first line of the standard input")
-    how.add_argument("--delete", action="store_true", help="delete the user")
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Do it, and return the exit status."""
+@click.command(
+    cls=Command,
+    name="passwd",
+    help=DESCRIPTION,
+    examples=("bussrv passwd users ann --stdin", "bussrv passwd users ann --delete"),
+    statuses={0: "done", 1: "the file, the name or the secret cannot be used"},
+)
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.argument("name", metavar="USER")
+@click.option("--stdin", is_flag=True, help="The secret is the first line of the standard input.")
+@click.option("--delete", is_flag=True, help="Delete the user.")
+def command(file: Path, name: str, stdin: bool, delete: bool) -> int:
+    """Add, change or delete a user."""
+    exclude(stdin=stdin, delete=delete)
     from bussrv.policy.users import check_user, delete_user, put_user
 
     try:
-        user = check_user(arguments.user)
-        if not arguments.delete:
-            put_user(arguments.file, user, _secret(user, from_stdin=arguments.stdin).encode())
-        elif not delete_user(arguments.file, user):
-            raise ValueError(f"{arguments.file} has no user {user}")
+        user = check_user(name)
+        if not delete:
+            put_user(file, user, _secret(user, from_stdin=stdin).encode())
+        elif not delete_user(file, user):
+            raise ValueError(f"{file} has no user {user}")
     except (ValueError, ConfigError) as error:
         print(f"bussrv passwd: {error}", file=sys.stderr)
         return 1

@@ -2,73 +2,125 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import click
+
+from bussrv.cli.command import Command, Group
+from bussrv.cli.parameters import OneOf, need_one
 
 if TYPE_CHECKING:
+    from bussrv.policy.permissions import Action
     from bussrv.policy.rules import Rules
 
-SUMMARY = "ask a policy file what it allows, and by which line"
-
 DESCRIPTION = """
-Ask a policy file what a user may do. `bussrv policy test` prints yes or no, and the line that decides. Exit status: 0
-yes, 1 no, 2 the file or the question makes no sense. `bussrv policy show` prints the lines that apply to a user, in the
-order in which they are tried; exit status: 0, or 2. Nothing is asked of a running server.
+Ask a policy file what a user may do. Nothing is asked of a running server.
+"""
+
+TEST = """
+Print yes or no, and the line of the policy that decides. TARGET is a service, a routing id, a content type, @ and an
+event, or for the action admin: read or write.
+"""
+
+SHOW = """
+Print the lines of the policy that apply to a user, in the order in which they are tried.
 """
 
 ERROR = 2
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+class Asked(NamedTuple):
+    """The session that is asked about, and the file.
+
+    :ivar peer: the address that it comes from.
+    """
+
+    policy: str | None
+    config: str | None
+    user: str
+    peer: str
+    format: str
+
+
+def _actions() -> Sequence[str]:
     from bussrv.policy.rules import ACTIONS
 
-    commands = parser.add_subparsers(dest="question", metavar="QUESTION", required=True)
-    test = commands.add_parser("test", help="whether an action is allowed", description=DESCRIPTION)
-    _add_session(test)
-    test.add_argument("action", metavar="ACTION", choices=ACTIONS, help=", ".join(ACTIONS))
-    test.add_argument(
-        "target",
-        metavar="TARGET",
-        help="a service, a routing id, a content type, @ and an event, or for admin: read or write",
-    )
-    show = commands.add_parser("show", help="the lines that apply, in order", description=DESCRIPTION)
-    _add_session(show)
+    return ACTIONS
 
 
-def _add_session(parser: argparse.ArgumentParser) -> None:
-    file = parser.add_mutually_exclusive_group(required=True)
-    file.add_argument("--policy", metavar="FILE", help="the policy file")
-    file.add_argument("--config", metavar="FILE", help="a configuration file that names the policy file")
-    parser.add_argument("--user", default="anonymous", help="the user [default: anonymous, who proves nothing]")
-    parser.add_argument(
-        "--from",
-        dest="peer",
-        metavar="ADDRESS",
-        default="127.0.0.1",
-        help="the address that the client comes from, or unix [default: 127.0.0.1]",
-    )
-    parser.add_argument("--format", default="objects", help="the wire format that it speaks [default: objects]")
+def _about(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Declare the options that say which session is asked about."""
+    for option in (
+        click.option("--format", default="objects", show_default=True, help="The wire format that it speaks."),
+        click.option(
+            "--from",
+            "peer",
+            metavar="ADDRESS",
+            default="127.0.0.1",
+            show_default=True,
+            help="The address that the client comes from, or unix.",
+        ),
+        click.option(
+            "--user", metavar="USER", default="anonymous", help="The user.  [default: anonymous, who proves nothing]"
+        ),
+        click.option("--config", metavar="FILE", help="A configuration file that names the policy file."),
+        click.option("--policy", metavar="FILE", help="The policy file."),
+    ):
+        function = option(function)
+    return function
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Do it, and return the exit status."""
+command = Group(name="policy", help=DESCRIPTION)
+
+
+@command.command(
+    cls=Command,
+    name="test",
+    help=TEST,
+    short_help="whether an action is allowed",
+    examples=("bussrv policy test --policy policy.toml --user ann publish tv",),
+    statuses={0: "yes", 1: "no", 2: "the file or the question makes no sense"},
+)
+@_about
+@click.argument("action", metavar="ACTION", type=OneOf("ACTION", _actions))
+@click.argument("target", metavar="TARGET")
+def test(action: str, target: str, **about: Any) -> int:
+    """Whether an action is allowed."""
+    return _answer(Asked(**about), lambda rules, asked: _test(rules, asked, action, target))
+
+
+@command.command(
+    cls=Command,
+    name="show",
+    help=SHOW,
+    short_help="the lines that apply, in order",
+    examples=("bussrv policy show --policy policy.toml --user ann",),
+    statuses={0: "done", 2: "the file or the question makes no sense"},
+)
+@_about
+def show(**about: Any) -> int:
+    """The lines that apply."""
+    return _answer(Asked(**about), _show)
+
+
+def _answer(asked: Asked, answer: Callable[[Rules, Asked], int]) -> int:
+    from bussrv.cli.text import one_line
     from bussrv.errors import ConfigError
-    from bussrv.server.logtext import one_line
 
+    need_one(policy=asked.policy, config=asked.config)
     try:
-        rules = _rules(arguments)
-        return _test(rules, arguments) if arguments.question == "test" else _show(rules, arguments)
+        return answer(_rules(asked), asked)
     except ConfigError as error:
         for sentence in error.sentences:
             print(f"bussrv policy: {one_line(sentence)}", file=sys.stderr)
         return ERROR
 
 
-def _rules(arguments: argparse.Namespace) -> Rules:
+def _rules(asked: Asked) -> Rules:
     """The rules to ask.
 
     :raises ConfigError: there are none, or the session that is asked about cannot be.
@@ -82,45 +134,42 @@ def _rules(arguments: argparse.Namespace) -> Rules:
 
     found = installed({*NO_SERVER, *(each.name for each in BUILT_IN)})
     formats = frozenset(each.name for each in found.formats)
-    if arguments.format not in formats:
-        raise ConfigError(
-            f"--format: there is no wire format {arguments.format!r}: there are {', '.join(sorted(formats))}"
-        )
-    if arguments.peer != UNIX and parse_host(arguments.peer) is None:
-        raise ConfigError(f"--from: {arguments.peer!r} is no address, such as 10.0.0.7, and not unix")
-    if arguments.policy is not None:
-        return read_policy(Path(arguments.policy), "--policy", formats)
+    if asked.format not in formats:
+        raise ConfigError(f"--format: there is no wire format {asked.format!r}: there are {', '.join(sorted(formats))}")
+    if asked.peer != UNIX and parse_host(asked.peer) is None:
+        raise ConfigError(f"--from: {asked.peer!r} is no address, such as 10.0.0.7, and not unix")
+    if asked.policy is not None:
+        return read_policy(Path(asked.policy), "--policy", formats)
     from bussrv.server import config, policy
     from bussrv.server.option_table import table
     from bussrv.server.sources import of_command_line, of_environment
 
     options = table(found.formats, found.services)
-    given = {**of_environment(os.environ, options), **of_command_line({"config": arguments.config})}
+    given = {**of_environment(os.environ, options), **of_command_line({"config": asked.config})}
     rules = policy.read(config.build(given, found.formats, found.services), formats)
     if rules is None:
-        raise ConfigError(f"{arguments.config} names no policy")
+        raise ConfigError(f"{asked.config} names no policy")
     return rules
 
 
-def _test(rules: Rules, arguments: argparse.Namespace) -> int:
+def _test(rules: Rules, asked: Asked, action: str, target: str) -> int:
     from bussrv.bus.interest import bare_type
     from bussrv.errors import ConfigError
     from bussrv.policy.permissions import content
     from bussrv.policy.rules import CONTENT_ACTIONS, EVENT
 
-    target = arguments.target
-    if arguments.action == "admin" and target not in ("read", "write"):
+    if action == "admin" and target not in ("read", "write"):
         raise ConfigError(f"{target!r} is neither read nor write")
-    if arguments.action in CONTENT_ACTIONS:
+    if action in CONTENT_ACTIONS:
         is_event = target.startswith(EVENT)
         target = content(target[1:].lower(), "") if is_event else content(None, bare_type(target))
-    decision = rules.permissions(arguments.user, arguments.peer, arguments.format).decide(arguments.action, target)
+    decision = rules.permissions(asked.user, asked.peer, asked.format).decide(cast("Action", action), target)
     print(f"{'yes' if decision.allowed else 'no'}: {decision.rule}")
     return 0 if decision.allowed else 1
 
 
-def _show(rules: Rules, arguments: argparse.Namespace) -> int:
-    applying = rules.applying(arguments.user, arguments.peer, arguments.format)
+def _show(rules: Rules, asked: Asked) -> int:
+    applying = rules.applying(asked.user, asked.peer, asked.format)
     for rule in applying:
         for clause in rule.clauses:
             print(rules.line_of(clause))

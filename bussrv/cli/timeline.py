@@ -2,42 +2,56 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import click
+
+from bussrv.audit.arguments import INSTANT
+from bussrv.cli.command import Command
 from bussrv.errors import BussrvError
 
 if TYPE_CHECKING:
     from bussrv.audit.timeline.source import Source
 
-SUMMARY = "show the history of a client or a service"
-
 DESCRIPTION = """
 Show every record that concerns one client or service, in order, each with its cause. Reads the journals of one or more
 servers, also large ones. Needs PySpark (pip install 'bussrv[audit]', in a checkout: pip install -e '.[audit]') and Java
-17 or newer. Exit status: 0 done, 1 no record concerns that name, 2 failed.
+17 or newer. NAME is a service, or the session, routing id, user, address or peer of a client. JOURNAL is a journal
+directory, or its URL.
 """
 
 DONE, NOTHING_FOUND, FAILED = 0, 1, 2
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of the command."""
-    parser.add_argument(
-        "name", metavar="NAME", help="a service, or the session, routing id, user, address or peer of a client"
-    )
-    parser.add_argument("journals", nargs="+", metavar="JOURNAL", help="a journal directory, or its URL")
-    parser.add_argument("--since", metavar="TIME", type=_time, help="leave out records before this time")
-    parser.add_argument("--until", metavar="TIME", type=_time, help="leave out records at or after this time")
-    parser.add_argument("--json", action="store_true", help="print JSON, one object a line")
+class Asked(NamedTuple):
+    """The question. Times are UTC microseconds."""
+
+    name: str
+    journals: Sequence[str]
+    since: int | None
+    until: int | None
+    as_json: bool
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Show the timeline, and return the exit status."""
+@click.command(
+    cls=Command,
+    name="timeline",
+    help=DESCRIPTION,
+    examples=("bussrv timeline doorbell bussrv-journal",),
+    statuses={0: "done", 1: "no record concerns that name", 2: "failed"},
+)
+@click.argument("name", metavar="NAME")
+@click.argument("journals", nargs=-1, required=True, metavar="JOURNAL...")
+@click.option("--since", metavar="TIME", type=INSTANT, help="Leave out records before this time.")
+@click.option("--until", metavar="TIME", type=INSTANT, help="Leave out records at or after this time.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+def command(**given: Any) -> int:
+    """Show the timeline."""
+    asked = Asked(**given)
     try:
-        status = _show(arguments)
+        status = _show(asked)
         sys.stdout.flush()
         return status
     except BrokenPipeError:
@@ -50,39 +64,30 @@ def run(arguments: argparse.Namespace) -> int:
     return FAILED
 
 
-def _time(text: str) -> int:
-    from bussrv.journal.moments import parse_instant
-
-    try:
-        return parse_instant(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _show(arguments: argparse.Namespace) -> int:
+def _show(asked: Asked) -> int:
     from bussrv.audit.timeline.source import open_source
 
-    with open_source(arguments.journals) as source:
-        if _write_timeline(source, arguments):
+    with open_source(asked.journals) as source:
+        if _write_timeline(source, asked):
             return DONE
         from bussrv.audit.timeline.query import similar_names
 
-        similar = similar_names(source.records, arguments.name)
-    _complain(_nothing_found(arguments.name, similar))
+        similar = similar_names(source.records, asked.name)
+    _complain(_nothing_found(asked.name, similar))
     return NOTHING_FOUND
 
 
-def _write_timeline(source: Source, arguments: argparse.Namespace) -> bool:
+def _write_timeline(source: Source, asked: Asked) -> bool:
     """Print it, and return whether there was anything to print."""
     from bussrv.audit.tables.period import Period
     from bussrv.audit.timeline.query import timeline, with_microseconds
 
-    period = Period(arguments.since, arguments.until)
-    rows = with_microseconds(timeline(source.records, arguments.name, source.store.keep, period))
+    period = Period(asked.since, asked.until)
+    rows = with_microseconds(timeline(source.records, asked.name, source.store.keep, period))
     is_empty = True
     for row in rows.toLocalIterator():
         is_empty = False
-        _write(_line(row.asDict(recursive=True), arguments.json))
+        _write(_line(row.asDict(recursive=True), asked.as_json))
     return not is_empty
 
 

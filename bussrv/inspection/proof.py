@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -24,77 +23,28 @@ from bussrv.journal.verify import Fault, Report, verify
 
 FAULTY = 1
 
-VERIFY = """
-Say whether a journal, or a copy of one, is what its server wrote, and name every line, record and seal that is not.
-Without --public-key that shows what happened by mistake; who can write to the directory can make everything anew. With
-it, what is sealed cannot be changed; with --includes, nothing up to that seal can be cut off either. Exit status: 0
-it is, 1 something was changed or is missing, 2 it could not be read.
-"""
-
-SEAL = """
-Seal everything that a journal holds: a running server is asked to end its segment, and does so within seconds; without
-a server it is done here, with --key if the seals are signed.
-"""
-
-KEYGEN = """
-Make a key that seals are signed with: a private one for the server (--journal-key), which has to lie outside the
-journal directory, and a public one for who verifies. Nothing is ever written over. With --replaces and --of, the key of
-a journal hands over to the new one, while no server is running.
-"""
-
 SEAL_TIMEOUT = 10.0
 """How many seconds a running server may take to seal its journal."""
 
 _POLL = 0.1
 
 
-def add_verify(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``verify`` takes."""
-    parser.add_argument("directory", metavar="DIR", type=Path, help="the journal directory, or a copy of one")
-    parser.add_argument(
-        "--public-key", metavar="FILE", type=Path, help="the key that the seals have to be led back to, kept elsewhere"
-    )
-    parser.add_argument(
-        "--includes",
-        metavar="HASH",
-        action="append",
-        default=[],
-        help="a seal that was noted elsewhere, such as in the log of the server, and has to be there; may be repeated",
-    )
-    parser.add_argument(
-        "--sealed",
-        action="store_true",
-        help="unsealed records are a fault: for a journal whose server has stopped, which leaves nothing unsealed",
-    )
-    parser.add_argument("--json", action="store_true", help="as JSON")
-    parser.set_defaults(do=run_verify)
+def run_verify(
+    directory: Path, public_key: Path | None, includes: Sequence[str], *, sealed: bool, as_json: bool
+) -> int:
+    """Say everything that is wrong with a journal.
 
-
-def add_seal(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``seal`` takes."""
-    parser.add_argument("directory", metavar="DIR", type=Path, help="the journal directory")
-    parser.add_argument("--key", metavar="FILE", type=Path, help="the private key, where no server runs that has it")
-    parser.set_defaults(do=run_seal)
-
-
-def add_keygen(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``keygen`` takes."""
-    parser.add_argument("key", metavar="FILE", type=Path, help="where the private key goes; the public one: FILE.pub")
-    parser.add_argument(
-        "--replaces", metavar="FILE", type=Path, help="the private key that it takes the place of, in the journal --of"
-    )
-    parser.add_argument("--of", metavar="DIR", type=Path, help="the journal directory; no server may be running there")
-    parser.set_defaults(do=run_keygen)
-
-
-def run_verify(arguments: argparse.Namespace) -> int:
-    """Say everything that is wrong with a journal."""
-    trusted = None if arguments.public_key is None else read_public(arguments.public_key)
-    report = verify(arguments.directory, trusted, arguments.includes, to_the_end=arguments.sealed)
-    if arguments.json:
+    :param public_key: the file of the key that the seals have to be led back to.
+    :param includes: hashes of seals that have to be there.
+    :param sealed: unsealed records are a fault.
+    :returns: the exit status.
+    """
+    trusted = None if public_key is None else read_public(public_key)
+    report = verify(directory, trusted, includes, to_the_end=sealed)
+    if as_json:
         write(msgspec.json.encode(report) + b"\n")
     else:
-        for line in _in_words(arguments.directory, report):
+        for line in _in_words(directory, report):
             write(f"{line}\n".encode())
     return FAULTY if report.faults else 0
 
@@ -136,22 +86,20 @@ def _fault_words(fault: Fault) -> str:
     return f"FAULT {', '.join(place)}: {fault.code}: {fault.message}"
 
 
-def run_seal(arguments: argparse.Namespace) -> int:
+def run_seal(directory: Path, key: Path | None) -> None:
     """Seal everything that a journal holds, by the running server or in its place."""
-    directory: Path = arguments.directory
     *_, last = segments(directory)
     try:
         lock = JournalLock(directory)
     except Locked:
         _ask_server(directory, first_seq(last))
         write(f"the server sealed {directory}\n".encode())
-        return 0
+        return
     try:
-        count = _seal_alone(directory, arguments.key)
+        count = _seal_alone(directory, key)
     finally:
         lock.release()
     write(f"{directory}: {_sealed_words(count)}\n".encode())
-    return 0
 
 
 def _sealed_words(count: int) -> str:
@@ -198,20 +146,20 @@ def _seal_alone(directory: Path, key: Path | None) -> int:
         raise JournalError(f"cannot write {directory / MANIFEST_NAME}: {error.strerror}") from error
 
 
-def run_keygen(arguments: argparse.Namespace) -> int:
-    """Make a key, and let the old one say that it takes its place."""
-    if (arguments.replaces is None) != (arguments.of is None):
+def run_keygen(key: Path, replaces: Path | None, of: Path | None) -> None:
+    """Make a key, and let the old one say that it takes its place.
+
+    :param replaces: the private key that it takes the place of.
+    :param of: the journal directory in which the old key hands over.
+    """
+    if (replaces is None) != (of is None):
         raise JournalError(
             "--replaces needs --of, the journal in which the old key hands over, and the other way round"
         )
-    for directory in {arguments.of or arguments.key.parent, arguments.key.parent}:
-        _check_place(arguments.key, directory)
-    if arguments.of is not None:
-        public = _make_successor(arguments.key, arguments.replaces, arguments.of)
-    else:
-        public = generate(arguments.key)
-    write(f"the key {public.fingerprint} is in {arguments.key}; give {arguments.key}.pub to your auditors\n".encode())
-    return 0
+    for directory in {of or key.parent, key.parent}:
+        _check_place(key, directory)
+    public = generate(key) if replaces is None or of is None else _make_successor(key, replaces, of)
+    write(f"the key {public.fingerprint} is in {key}; give {key}.pub to your auditors\n".encode())
 
 
 def _check_place(key: Path, journal: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -107,20 +108,20 @@ def test_the_command_answers_without_what_its_subcommands_need(tmp_path: Path, a
     )
     done = run(tmp_path, ("-c", program), argument)
     assert (done.returncode, done.stderr) == (0, "\n")
-    assert done.stdout.startswith(("usage: bussrv", "bussrv "))
+    assert done.stdout.startswith(("Usage: bussrv", "bussrv "))
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        main(["--version"])
+    assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"bussrv {VERSION}\n"
 
 
-@pytest.mark.parametrize("arguments", [[], ["audit"], ["adit", "journal"]])
+@pytest.mark.parametrize("arguments", [["audit"], ["adit", "journal"]])
 def test_a_wrong_command_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(arguments)
-    assert capsys.readouterr().err.startswith("usage: bussrv")
+    assert main(arguments) == 2
+    said, complained = capsys.readouterr()
+    assert said == ""
+    assert re.fullmatch(r"bussrv.*: .* \(see bussrv.* --help\)\n", complained)
 
 
 def test_an_interrupt_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

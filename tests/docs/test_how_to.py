@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import shlex
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 from twisted.scripts.twistd import ServerOptions
 
-from bussrv.audit import job
+from bussrv.cli.audit import command as audit
 from bussrv.journal.recovery import Damaged, recover
 from bussrv.journal.segment import segment_name
 from bussrv.policy.tokens import read_tokens
@@ -126,11 +125,9 @@ def test_every_start_is_understood(command: str, tmp_path: Path) -> None:
 
 def test_audits_are_understood() -> None:
     """To run them takes Spark, which the tests of the audit start."""
-    parser = argparse.ArgumentParser()
-    job.add_arguments(parser)
-    found = [command for block in blocks("docs/how-to/audit.md", "console") for command, _ in commands(block)]
-    for command in found:
-        words = shlex.split(command)
+    found = [shown for block in blocks("docs/how-to/audit.md", "console") for shown, _ in commands(block)]
+    for shown in found:
+        words = shlex.split(shown)
         begin = 2 if words[:2] == ["bussrv", "audit"] else words.index(words[-1])
-        assert parser.parse_args(words[begin:]).journals == ["./bussrv-journal"]
+        assert audit.make_context("audit", words[begin:]).params["journals"] == ("./bussrv-journal",)
     assert len(found) == 4

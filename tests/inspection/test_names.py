@@ -42,9 +42,9 @@ def test_the_last_records(shell: Shell, journal: Path) -> None:
 
 
 def test_the_registry(shell: Shell, journal: Path) -> None:
-    (hidden,) = json.loads(shell.run("state", journal)[1])["sessions"]
+    (hidden,) = json.loads(shell.run("state", journal, "--json")[1])["sessions"]
     assert hidden["actor"].startswith("~")
-    (found,) = json.loads(shell.run("state", journal, "--pseudonyms", journal.parent / "keys")[1])["sessions"]
+    (found,) = json.loads(shell.run("state", journal, "--json", "--pseudonyms", journal.parent / "keys")[1])["sessions"]
     assert found == {**hidden, "actor": "ann", "peer": "10.0.0.7:50123"}
 
 

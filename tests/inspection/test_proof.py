@@ -485,10 +485,9 @@ def test_a_key_cannot_hand_over(
     ("command", "said"),
     [
         ("verify", "--includes HASH"), ("seal", "--key FILE"), ("keygen", "--replaces FILE"),
-        ("tail", "--pseudonyms KEYFILE"), ("state", "--at TIME|SEQ"), ("diff", "Exit status"), ("forget", "KEYFILE"),
+        ("tail", "--pseudonyms KEYFILE"), ("state", "--at TIME|SEQ"), ("diff", "Exit status:"), ("forget", "KEYFILE"),
     ],
 )  # fmt: skip
 def test_help(capsys: pytest.CaptureFixture[str], command: str, said: str) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        main(["journal", command, "--help"])
+    assert main(["journal", command, "--help"]) == 0
     assert said in capsys.readouterr().out

@@ -75,7 +75,7 @@ def at(second: float) -> str:
 
 
 def test_state_is_an_object_by_server(shell: Shell, hall_and_attic: list[Path]) -> None:
-    status, said, complained = shell.run("state", *hall_and_attic, "--at", at(1))
+    status, said, complained = shell.run("state", "--json", *hall_and_attic, "--at", at(1))
     assert (status, complained) == (0, "")
     shown = json.loads(said)
     assert list(shown) == ["hall", "attic"]
@@ -84,8 +84,8 @@ def test_state_is_an_object_by_server(shell: Shell, hall_and_attic: list[Path]) 
         "attic": (2, {"lamp": ["attic.1"]}),
     }
     for directory in hall_and_attic:
-        assert json.loads(shell.run("state", directory, "--at", at(1))[1]) == shown[directory.name]
-    assert json.loads(shell.run("state", *hall_and_attic)[1])["hall"]["seq"] == 3
+        assert json.loads(shell.run("state", "--json", directory, "--at", at(1))[1]) == shown[directory.name]
+    assert json.loads(shell.run("state", "--json", *hall_and_attic)[1])["hall"]["seq"] == 3
 
 
 def test_diff_has_a_part_for_each_server(shell: Shell, hall_and_attic: list[Path]) -> None:
@@ -123,7 +123,7 @@ def test_each_server_has_one_journal(hall_and_attic: list[Path]) -> None:
 @pytest.mark.processes
 def test_as_a_process(hall_and_attic: list[Path]) -> None:
     place, names = hall_and_attic[0].parent, [each.name for each in hall_and_attic]
-    done = run(place, BUSSRV, "journal", "state", *names)
+    done = run(place, BUSSRV, "journal", "state", "--json", *names)
     assert (done.returncode, done.stderr) == (0, "")
     assert [each["seq"] for each in json.loads(done.stdout).values()] == [3, 2]
     done = run(place, BUSSRV, "journal", "diff", *names, at(1), at(2))

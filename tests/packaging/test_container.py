@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from bussrv.cli.main import _parser
+from bussrv.cli.main import BUSSRV
 from bussrv.journal.reading import read_journal
 from bussrv.server.option_table import BUILT_IN
 
@@ -67,8 +67,10 @@ def test_its_commands_are_understood() -> None:
     program, *arguments = command("ENTRYPOINT")
     assert (program, arguments[-2:]) == ("twistd", ["--journal", f"{JOURNAL}/journal"])
     assert command("CMD") == ["--config", f"{CONFIGURATION}/bussrv.toml"]
-    checked = _parser().parse_args(command("HEALTHCHECK")[1:])
-    assert (checked.command, checked.file) == ("alive", f"{CONFIGURATION}/bussrv.toml")
+    name, *rest = command("HEALTHCHECK")[1:]
+    checked = BUSSRV.get_command(BUSSRV.make_context("bussrv", []), name)
+    assert checked is not None
+    assert checked.make_context(name, rest).params["file"] == f"{CONFIGURATION}/bussrv.toml"
     assert "--insecure" not in (ROOT / "Containerfile").read_text()
     assert {each.name for each in BUILT_IN} >= {"journal", "config"}
 

@@ -1,0 +1,94 @@
+"""The arguments of the audit on a command line. Importing this imports nothing of the audit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+# Older releases of click have no generic class.
+if TYPE_CHECKING:
+    Base = click.ParamType[Any]
+else:
+    Base = click.ParamType
+
+DEFAULT_OUT = Path("bussrv-audit")
+DEFAULT_MASTER = "local[*]"
+
+
+class Converted(Base):
+    """A value that a function makes of the text. It raises :exc:`ValueError` with one sentence if it cannot."""
+
+    def __init__(self, name: str, convert: Callable[[str], Any]) -> None:
+        self.name = name
+        self._convert = convert
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._convert(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _instant(text: str) -> int:
+    from bussrv.journal.moments import parse_instant
+
+    return parse_instant(text)
+
+
+def _severity(text: str) -> str:
+    from bussrv.audit.tables.kinds import SEVERITIES
+
+    if text not in SEVERITIES:
+        raise ValueError(f"{text!r} is no severity; there are {', '.join(SEVERITIES)}")
+    return text
+
+
+FILE = click.Path(path_type=Path)
+INSTANT = Converted("TIME", _instant)
+
+PARAMETERS: tuple[click.Parameter, ...] = (
+    click.Argument(["journals"], nargs=-1, required=True, metavar="JOURNAL..."),
+    click.Option(
+        ["--out"],
+        type=FILE,
+        default=DEFAULT_OUT,
+        show_default=True,
+        metavar="DIR",
+        help="The directory for tables, report and summary; replaces an earlier audit.",
+    ),
+    click.Option(
+        ["--since"],
+        type=INSTANT,
+        metavar="TIME",
+        help="Leave records before this time out of the tables, such as 2026-11-21T14:02:03Z.",
+    ),
+    click.Option(["--until"], type=INSTANT, metavar="TIME", help="Leave out records at or after this time."),
+    click.Option(
+        ["--checkpoint"],
+        type=FILE,
+        metavar="DIR",
+        help="Keep what was read there, so that the next audit of these journals reads only new records.",
+    ),
+    click.Option(
+        ["--fail-on"],
+        type=Converted("SEVERITY", _severity),
+        default="warning",
+        show_default=True,
+        metavar="SEVERITY",
+        help="Exit with 1 if there are findings that severe: error, warning or notice.",
+    ),
+    click.Option(["--public-key"], type=FILE, metavar="FILE", help="The key that the seals must be traceable to."),
+    click.Option(["--master"], metavar="URL", help=f"Where Spark runs.  [default: {DEFAULT_MASTER}]"),
+    click.Option(
+        ["--remote"],
+        metavar="URL",
+        help="A Spark Connect server, such as sc://spark.example:15002.",
+    ),
+)
+"""The fields of :class:`bussrv.audit.job.Asked`."""

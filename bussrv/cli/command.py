@@ -1,0 +1,109 @@
+"""The classes of the commands: help with examples and exit statuses, and subcommands that are imported when needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import click
+
+SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+class Command(click.Command):
+    """A command.
+
+    :ivar examples: command lines that ``--help`` shows. Each of them works.
+    :ivar statuses: what its exit statuses mean.
+    """
+
+    def __init__(
+        self, *arguments: Any, examples: Sequence[str] = (), statuses: Mapping[int, str] | None = None, **named: Any
+    ) -> None:
+        named.setdefault("context_settings", SETTINGS)
+        super().__init__(*arguments, **named)
+        self.examples = tuple(examples)
+        self.statuses = dict(statuses or {})
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write exit statuses and examples."""
+        write_end(formatter, self.examples, self.statuses)
+
+
+@click.pass_context
+def _overview(context: click.Context) -> int:
+    """Say what there is."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+    return 0
+
+
+class Group(click.Group):
+    """Commands of one subject. Without a subcommand, it says what there is."""
+
+    command_class = Command
+
+    def __init__(self, *arguments: Any, statuses: Mapping[int, str] | None = None, **named: Any) -> None:
+        named.setdefault("context_settings", SETTINGS)
+        named.setdefault("callback", _overview)
+        super().__init__(*arguments, **{"invoke_without_command": True, **named})
+        self.statuses = dict(statuses or {})
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the exit statuses."""
+        write_end(formatter, (), self.statuses)
+
+
+def write_end(formatter: click.HelpFormatter, examples: Sequence[str], statuses: Mapping[int, str]) -> None:
+    """The end of a help text."""
+    if statuses:
+        with formatter.section("Exit status"):
+            formatter.write_dl([(str(status), meaning) for status, meaning in statuses.items()])
+    if examples:
+        with formatter.section("Examples"):
+            for example in examples:
+                formatter.write(f"{'':{formatter.current_indent}}{example}\n")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row of a table of commands.
+
+    :ivar module: the module whose attribute ``command`` is the command.
+    :ivar summary: a few words for the list.
+    """
+
+    module: str
+    summary: str
+
+
+class LazyGroup(Group):
+    """A group whose commands are imported when they are asked for. Its list needs none of them.
+
+    :param sections: tables of commands by name, each under a heading.
+    """
+
+    def __init__(self, *arguments: Any, sections: Mapping[str, Mapping[str, Entry]], **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.sections = sections
+        self._entries = {name: entry for rows in sections.values() for name, entry in rows.items()}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names."""
+        return list(self._entries)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        if cmd_name not in self._entries:
+            return None
+        found: click.Command = import_module(self._entries[cmd_name].module).command
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write their list, each under its heading."""
+        wide = max(map(len, self._entries))
+        for heading, rows in self.sections.items():
+            with formatter.section(heading):
+                formatter.write_dl([(f"{name:{wide}}", entry.summary) for name, entry in rows.items()])

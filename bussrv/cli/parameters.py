@@ -1,0 +1,84 @@
+"""Values on the command line, and options that do not go together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from bussrv.audit.arguments import Converted
+
+
+class OneOf(Converted):
+    """One of some words, which are looked up when they are needed.
+
+    :param load: returns them.
+    """
+
+    def __init__(self, name: str, load: Callable[[], Sequence[str]]) -> None:
+        super().__init__(name, self._chosen)
+        self._load = load
+
+    def _chosen(self, text: str) -> str:
+        words = self._load()
+        if text not in words:
+            raise ValueError(f"there is no {self.name.lower()} {text!r}; there are {', '.join(words)}")
+        return text
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The words that begin like that."""
+        return [CompletionItem(each) for each in self._load() if each.startswith(incomplete)]
+
+
+def _count(text: str) -> int:
+    import sys
+
+    if not (text.isascii() and text.isdecimal() and int(text) <= sys.maxsize):
+        raise ValueError(f"{text!r} is not a number of records")
+    return int(text)
+
+
+def _moment(text: str) -> Any:
+    from bussrv.journal.moments import parse_moment
+
+    return parse_moment(text)
+
+
+def _events(text: str) -> frozenset[str]:
+    from bussrv.events import EVENTS_BY_NAME
+
+    names = frozenset(text.split(","))
+    unknown = sorted(names - EVENTS_BY_NAME.keys())
+    if unknown:
+        raise ValueError(f"there is no event {unknown[0]!r}; there are {', '.join(EVENTS_BY_NAME)}")
+    return names
+
+
+COUNT = Converted("N", _count)
+MOMENT = Converted("TIME|SEQ", _moment)
+"""A :class:`bussrv.journal.moments.Moment`."""
+EVENTS = Converted("NAME[,NAME]", _events)
+"""A set of names of events."""
+
+
+def exclude(**given: object) -> None:
+    """Refuse options that do not go together.
+
+    :param given: their values, by the names of their parameters.
+    :raises click.UsageError: more than one of them is given.
+    """
+    found = [f"--{name.replace('_', '-')}" for name, value in given.items() if value not in (None, False, ())]
+    if len(found) > 1:
+        raise click.UsageError(f"{found[1]} is not allowed with {found[0]}")
+
+
+def need_one(**given: object) -> None:
+    """The same, but one of them has to be there.
+
+    :raises click.UsageError: none of them is given, or more than one.
+    """
+    exclude(**given)
+    if all(value in (None, False, ()) for value in given.values()):
+        raise click.UsageError(f"one of {', '.join(f'--{name}' for name in given)} is required")

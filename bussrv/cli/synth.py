@@ -1,0 +1,97 @@
+"""``bussrv journal synth``: write a journal of a server that never ran."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bussrv.audit.arguments import Converted
+from bussrv.cli.command import Command
+
+DESCRIPTION = """
+Write the journal of a server that never ran: some days of clients that come and go, as many records as are asked for,
+the same for the same seed. Faults are what no server writes; attacks are what one has to live with. What was put in is
+printed, one JSON object a line. DIR is made, and must not hold a journal.
+"""
+
+ALL = "all"
+
+
+class Kinds(click.Option):
+    """Some of the words that a function returns, or all of them. Its help lists them.
+
+    :param what: one of them is.
+    """
+
+    def __init__(self, *arguments: Any, what: str, load: Callable[[], Sequence[str]], **named: Any) -> None:
+        self._load = load
+        named["type"] = Converted("KIND[,KIND]", lambda text: _chosen(text, what, load()))
+        super().__init__(*arguments, **named)
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The help."""
+        self.help = f"{ALL}, or some of: {', '.join(self._load())}."
+        return super().get_help_record(ctx)
+
+
+def _chosen(text: str, what: str, known: Sequence[str]) -> tuple[str, ...]:
+    kinds = tuple(known) if text == ALL else tuple(dict.fromkeys(text.split(",")))
+    for kind in kinds:
+        if kind not in known:
+            raise ValueError(f"there is no {what} {kind!r}; there are {', '.join(known)}")
+    return kinds
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= sys.maxsize):
+        raise ValueError(f"{text!r} is not a number of records")
+    return int(text)
+
+
+def _faults() -> Sequence[str]:
+    from bussrv.synth.faults import KINDS
+
+    return tuple(KINDS)
+
+
+def _attacks() -> Sequence[str]:
+    from bussrv.synth.scripts import KINDS
+
+    return tuple(KINDS)
+
+
+@click.command(
+    cls=Command,
+    name="synth",
+    help=DESCRIPTION,
+    short_help="make up a journal",
+    examples=("bussrv journal synth made-up --events 2000 --faults session-never-closed",),
+    statuses={0: "done", 2: "it could not be done"},
+)
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--events",
+    metavar="N",
+    type=Converted("N", _number),
+    default=100_000,
+    show_default=True,
+    help="About how many records.",
+)
+@click.option("--seed", metavar="S", type=int, default=0, show_default=True, help="Other days for another one.")
+@click.option("--server", metavar="ID", default="hall", show_default=True, help="The id of the server.")
+@click.option(
+    "--key", metavar="FILE", type=click.Path(path_type=Path), help="The private key that seals are signed with."
+)
+@click.option("--compress", is_flag=True, help="Compress closed segments.")
+@click.option("--faults", cls=Kinds, what="fault", load=_faults, default=(), metavar="KIND[,KIND]")
+@click.option("--attacks", cls=Kinds, what="attack", load=_attacks, default=(), metavar="KIND[,KIND]")
+def command(directory: Path, **how: Any) -> int:
+    """Make it up."""
+    from bussrv.synth.command import synth
+
+    synth(directory, **how)
+    return 0
