@@ -155,7 +155,7 @@ class ErrorQueue:
         """A descriptor that is readable if the socket has a datagram or an error; -1 if it is closed."""
         return -1 if self._epoll.closed else self._epoll.fileno()
 
-    def doRead(self) -> None:  # noqa: N802
+    def doRead(self) -> None:
         """Read the errors, then datagrams."""
         self._take_errors()
         try:

@@ -23,7 +23,7 @@ from bussrv.formats.endpoint_parts import Parts, number
 from bussrv.formats.handshakes import Handshakes
 from bussrv.formats.stream import StreamProtocol
 from bussrv.formats.stream_factory import StreamFactory
-from bussrv.formats.tls_connection import TlsConnection
+from bussrv.formats.tls_connection import TlsConnection, record_buffer
 from bussrv.formats.tls_context import Certificates, TlsFiles
 
 MAX_PORT = 0xFFFF
@@ -83,6 +83,7 @@ class TlsFactory(Factory):
         self._certificates = certificates
         self._handshakes = Handshakes(factory.bus, certificates.name, reactor)
         self.slices = factory.bus.slices
+        self.record = record_buffer()
 
     def buildProtocol(self, addr: Any) -> Any:
         """A protocol for a new connection."""

@@ -7,7 +7,7 @@ handshake takes about a millisecond, and so does a chunk of very small records.
 from __future__ import annotations
 
 import ssl
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from twisted.internet.interfaces import IHalfCloseableProtocol
 from twisted.internet.protocol import connectionDone
@@ -38,14 +38,25 @@ HANDSHAKE = 0x16
 _NO_PROOF = ("PEER_DID_NOT_RETURN_A_CERTIFICATE", "BAD_SIGNATURE")
 
 
+def record_buffer() -> memoryview:
+    """Room for one decrypted record.
+
+    Without it, each record is decrypted into 16 KiB of its own, which are then cut to its size. That leaves holes in
+    memory; see :mod:`bussrv.formats.prompt`.
+    """
+    return memoryview(bytearray(RECORD))
+
+
 class Side(Protocol):
     """The differences between a connection that a port accepts and a link that this server dials.
 
     :ivar is_port: whether the other end speaks first.
+    :ivar record: where records are decrypted, one at a time; see :func:`record_buffer`.
     """
 
     is_port: bool
     slices: Slices
+    record: memoryview
 
     def begun(self, connection: TlsConnection, peer: str) -> bool:
         """A connection has begun. :returns: whether there is room for it."""
@@ -246,10 +257,12 @@ class TlsConnection(TlsOutput):
     def _decrypt(self, pieces: list[bytes], until: float | None) -> bool:
         """Add to ``pieces`` what can be read. :returns: whether there may be more."""
         assert self.tls is not None
+        record = self._side.record
         has_fed = False
         while True:
             try:
-                piece = self.tls.read(RECORD)
+                # The stubs do not know that with a buffer this is the number of bytes.
+                size = cast(int, self.tls.read(RECORD, record))
             except ssl.SSLWantReadError:
                 if has_fed and self._received and (until is None or self._side.slices.is_over(until)):
                     return True
@@ -258,10 +271,10 @@ class TlsConnection(TlsOutput):
                     continue
                 self._has_ended = self._input_ended
                 return False
-            if not piece:
+            if not size:
                 self._has_ended = True
                 return False
-            pieces.append(piece)
+            pieces.append(bytes(record[:size]))
             if not (self._received or self._incoming.pending or self._input_ended):
                 return False
 

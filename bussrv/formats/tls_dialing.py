@@ -24,7 +24,7 @@ from bussrv.formats.endpoint_parts import Parts, number
 from bussrv.formats.patience import Patience
 from bussrv.formats.stream_factory import StreamFactory
 from bussrv.formats.tls import MAX_PORT
-from bussrv.formats.tls_connection import TlsConnection
+from bussrv.formats.tls_connection import TlsConnection, record_buffer
 from bussrv.formats.tls_context import Certificates, TlsFiles
 
 MAX_TIMEOUT = 3600
@@ -59,6 +59,7 @@ class _Dial:
 
     def __init__(self, endpoint: TlsLink, factory: StreamFactory) -> None:
         self.slices = factory.bus.slices
+        self.record = record_buffer()
         self.connection = TlsConnection(self)
         self.done: Deferred[Any] = Deferred(self._cancel)
         self._endpoint = endpoint

@@ -1,5 +1,6 @@
-"""Connections that are sent to at once, held against Twisted's own: the same bytes, the same end."""
+"""Connections that are sent to at once, held against Twisted's own: the same bytes each way, the same end."""
 
+import contextlib
 import socket
 
 import pytest
@@ -28,6 +29,12 @@ class Polled:
 
 class Ending(Protocol):
     reason = None
+
+    def __init__(self):
+        self.got = []
+
+    def dataReceived(self, data):
+        self.got.append(data)
 
     def connectionLost(self, reason):
         self.reason = reason.type
@@ -76,6 +83,14 @@ class Pair:
         why = self.transport.doWrite() if self.transport in self.polled.writers else None
         if why is None and self.theirs.fileno() < 0 and self.transport in self.polled.readers:
             why = self.transport.doRead()
+        if why is not None:
+            self.transport.connectionLost(Failure(why))
+
+    def receive(self, data):
+        """The other end sends as much as there is room for, and it is read as a reactor would, or in vain."""
+        with contextlib.suppress(OSError):
+            self.theirs.send(data)
+        why = self.transport.doRead() if self.protocol.reason is None else None
         if why is not None:
             self.transport.connectionLost(Failure(why))
 
@@ -145,6 +160,7 @@ class Keeping(Pair):
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("write"), st.sampled_from([0, 1, 100, 5000, 70_000, 300_000])),
+        st.tuples(st.just("receive"), st.sampled_from([0, 1, 65_535, 65_536, 200_000])),
         st.tuples(st.just("take"), st.sampled_from([1, 5000, 100_000])),
         st.tuples(st.sampled_from(["poll", "finish", "go"]), st.just(0)),
     ),
@@ -165,6 +181,8 @@ def lived(kind, history, pair_of=Pair):
                 pair.write(bytes([number]) * size)
             elif step == "take":
                 pair.take(size)
+            elif step == "receive":
+                pair.receive(bytes([number]) * size)
             elif step == "poll":
                 pair.poll()
             elif step == "finish":
@@ -173,11 +191,11 @@ def lived(kind, history, pair_of=Pair):
                 pair.theirs.close()
         if pair.theirs.fileno() < 0:
             pair.poll()
-            return pair.protocol.reason is not None
+            return pair.protocol.got, pair.protocol.reason is not None
         pair.settle()
         # Who is not registered any more may have been stopped earlier, and is not told to go on.
         is_stuck = pair.transport.producer is not None and pair.producer.is_paused
-        return pair.taken, pair.protocol.reason, is_stuck
+        return pair.protocol.got, pair.taken, pair.protocol.reason, is_stuck
     finally:
         pair.close()
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
-from bussrv.formats.tls_connection import TlsConnection
+from bussrv.formats.tls_connection import TlsConnection, record_buffer
 from bussrv.slices import Slices
 from tests.formats.network import Transport
 from tests.formats.tls_clients import Place
@@ -47,6 +47,7 @@ class Side:
     def __init__(self, context: ssl.SSLContext) -> None:
         self.clock = Clock()
         self.slices = Slices(self.clock, 1.0, Counter())
+        self.record = record_buffer()
         self.served = Served()
         self.failures: list[str] = []
         self._context = context
