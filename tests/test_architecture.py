@@ -28,7 +28,10 @@ BASE = ("bussrv.version", "bussrv.errors", "bussrv.values", "bussrv.events")
 LAYERS: tuple[tuple[str, ...], ...] = (
     (
         *BASE,
-        *(f"bussrv.{name}" for name in ("clock", "addresses", "patterns", "reactor_turn", "slices", "tally")),
+        *(
+            f"bussrv.{name}"
+            for name in ("clock", "addresses", "histogram", "patterns", "reactor_turn", "slices", "tally")
+        ),
         "bussrv.toml_lines",
     ),
     ("bussrv.options", "bussrv.settings"),

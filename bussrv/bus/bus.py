@@ -37,6 +37,7 @@ from bussrv.bus.router import Router
 from bussrv.bus.seen import Seen
 from bussrv.bus.sources import Sources
 from bussrv.bus.streams import Streams
+from bussrv.bus.totals import Totals
 from bussrv.bus.withdrawal import Withdrawal
 from bussrv.clock import Clock
 from bussrv.errors import OverLimit, Refused
@@ -87,6 +88,8 @@ class Bus:
         self._last_values = LastValues(settings.max_last_values, settings.max_last_value, self.counters)
         self._sources = Sources(registry, self.access, server_id)
         self._turns = turns = Turns(self._fanout.flush, reactor)
+        self.delivery = turns.delivery
+        self.totals = Totals()
         self._hosted = HostedSubscribers(registry, self.access, self._receivers, self._fanout, turns.wait)
         self._reports: dict[str, Callable[[], object]] = {}
         self._judge = Judge(registry, self.access, self.counters)
@@ -116,17 +119,8 @@ class Bus:
             self.links, self._batches, seen, self.counters, self._deliver_relayed, deny, server_id, longest, new_id
         )
         changed = self.permissions_changed
-        follower = Follower(
-            registry,
-            self.access,
-            self._receivers,
-            self._hosted,
-            self._sources,
-            self._last_values,
-            self._router,
-            self._relay,
-            changed,
-        )
+        parts = (self._receivers, self._hosted, self._sources, self._last_values, self._router, self._relay)
+        follower = Follower(registry, self.access, *parts, changed)
         self.streams = Streams(settings, reactor)
         self.permission_observers: list[Callable[[str], None]] = []
         self.reloadables: list[IReloadable] = [CopiedLimits(self._copy_limits)]
@@ -164,12 +158,12 @@ class Bus:
     def open(self, protocol: str, peer: str, link: ISessionLink, persistent: bool = False) -> Session:
         """A client is present: open its session, reached by ``link``."""
         session = self.registry.open_session(protocol, peer, persistent)
-        self._receivers.add(session.id, link)
+        self._reached(session, link)
         return session
 
     def resume(self, session_id: str, link: ISessionLink) -> None:
         """A persistent session of an earlier boot, with its subscriptions, is reached by ``link`` from now on."""
-        self._receivers.add(session_id, link)
+        self._reached(self.registry.state.sessions[session_id], link)
         for subscription in self.registry.state.subscriptions.get(session_id, {}).values():
             if subscription.service is not None:
                 self._hosted.subscribe(session_id, subscription.service, subscription.options)
@@ -177,7 +171,18 @@ class Bus:
     def close(self, session_id: str, reason: str, traffic: Traffic) -> None:
         """A session ended."""
         self._catch_up(session_id)
+        session = self.registry.state.sessions.get(session_id)
+        if session is not None:
+            self.totals.closed(session.protocol, session_id)
         self.registry.close_session(session_id, reason, traffic)
+
+    def _reached(self, session: Session, link: ISessionLink) -> None:
+        self._receivers.add(session.id, link)
+        self.totals.opened(session.protocol, session.id, link.traffic)
+
+    def link_of(self, session_id: str) -> ISessionLink | None:
+        """The link to the client of a session of this server."""
+        return self._receivers.link(session_id)
 
     # Permissions.
 
@@ -384,10 +389,10 @@ class Bus:
         else:
             self._receivers.catch_up(session_id)
 
-    def flush(self) -> None:
+    def flush(self, since: float = 0.0) -> None:
         """Send what was routed and published."""
-        self._fanout.flush()
+        self._turns.send(since)
 
-    def flush_in_turn(self, session_id: str, size: int) -> None:
+    def flush_in_turn(self, session_id: str, size: int, since: float = 0.0) -> None:
         """Send what was routed and published, at once or together with what others have sent; see :class:`IBus`."""
-        self._turns.read(session_id, size)
+        self._turns.read(session_id, size, since)

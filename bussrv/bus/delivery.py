@@ -225,11 +225,13 @@ class Fanout:
                 if session_id != except_for and session_id not in overrides:
                     link.send(bundle)
 
-    def flush(self) -> None:
-        """Send all collected frames."""
+    def flush(self) -> bool:
+        """Send all collected frames. :returns: whether there were any."""
         self.epoch += 1
-        for group in tuple(self._dirty):
+        dirty = tuple(self._dirty)
+        for group in dirty:
             self.flush_group(group)
+        return bool(dirty)
 
 
 def _override(group: Group, session_id: str, frame: bytes | None, skipped: int) -> None:

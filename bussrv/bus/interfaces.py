@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from bussrv.bus.hosted import Hosted
     from bussrv.bus.outgoing import Bundle, Delivery
     from bussrv.bus.streams import Streams
+    from bussrv.bus.totals import Totals
+    from bussrv.histogram import Histogram
     from bussrv.policy.access import Access
     from bussrv.policy.interfaces import IIdentity
     from bussrv.policy.permissions import Action, Permissions
@@ -42,6 +44,9 @@ class IEncoding(Interface):
 
 class ISessionLink(Interface):
     """Sends frames to one client."""
+
+    traffic: Traffic = Attribute("The :class:`bussrv.values.Traffic` of the session so far.")
+    waiting: int = Attribute("``int``: how many bytes wait for the client.")
 
     def encoding_for(options: dict[str, Any] | None) -> IEncoding:
         """The encoding for the client.
@@ -80,6 +85,9 @@ class ISessions(Interface):
 
         :param traffic: what it sent and received, for the journal.
         """
+
+    def link_of(session_id: str) -> ISessionLink | None:
+        """The link to the client of a session; ``None``: it is closed, or belongs to another server."""
 
 
 class IRouting(Interface):
@@ -206,10 +214,13 @@ class ISending(Interface):
     def send(session_id: str, frames: Sequence[bytes]) -> None:
         """Send one session frames of its wire format, after what was collected for it."""
 
-    def flush() -> None:
-        """Send what was routed and published; to be called at the end of each chunk of input."""
+    def flush(since: float = 0.0) -> None:
+        """Send what was routed and published; to be called at the end of each chunk of input.
 
-    def flush_in_turn(session_id: str, size: int) -> None:
+        :param since: when the input arrived, in seconds of the reactor; 0: nobody knows.
+        """
+
+    def flush_in_turn(session_id: str, size: int, since: float = 0.0) -> None:
         """The same for a chunk of ``size`` bytes: once a reactor turn, if several sessions send."""
 
 
@@ -284,6 +295,9 @@ class IBus(ISessions, IRouting, IPermissions, IForwarding, IHosting, ISending):
     slices: Slices = Attribute("The :class:`bussrv.slices.Slices`: whatever may take long is done a slice at a time.")
     reloadables: list[IReloadable] = Attribute("``list``: what is read again when the server reads its files again.")
     streams: Streams = Attribute("The :class:`bussrv.bus.streams.Streams`: what stream connections share.")
+
+    totals: Totals = Attribute("The :class:`bussrv.bus.totals.Totals` of what sessions sent and received.")
+    delivery: Histogram = Attribute("The :class:`Histogram` of times from input to output, as ``Turns`` has it.")
 
     def utc() -> int:
         """The present time, UTC microseconds."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from bussrv.histogram import Histogram
 from bussrv.reactor_turn import EndOfReactorTurn
 
 MOST_PUT_OFF = 128 << 10
@@ -17,18 +18,27 @@ class Turns:
     In the second case a reactor turn is likely to read several connections, and each receiver gets all their frames in
     one piece.
 
-    :param flush: sends collected frames.
+    :param flush: sends collected frames, and returns whether there were any.
     :param reactor: calls at the end of the reactor turn.
+    :ivar delivery: the times from the arrival of input until its frames were sent, or queued for clients that read
+        slowly. It has one of each time that frames are sent: that of the input that came first.
     """
 
-    def __init__(self, flush: Callable[[], None], reactor: Any) -> None:
+    def __init__(self, flush: Callable[[], bool], reactor: Any) -> None:
+        self.delivery = Histogram()
         self._flush = flush
+        self._reactor = reactor
         self._end = EndOfReactorTurn(self._send, reactor)
         self._latest = ""
         self._size = 0
+        self._since = 0.0
 
-    def read(self, session_id: str, size: int) -> None:
-        """A chunk of ``size`` bytes of a session was routed; its frames are collected."""
+    def read(self, session_id: str, size: int, since: float = 0.0) -> None:
+        """A chunk of ``size`` bytes of a session was routed; its frames are collected.
+
+        :param since: when it arrived, in seconds of the reactor; 0: nobody knows.
+        """
+        self._arrived(since)
         is_alone = session_id == self._latest and not self._end.is_awaited
         self._latest = session_id
         self._size += size
@@ -41,6 +51,20 @@ class Turns:
         """Frames were collected: they are sent at the end of the reactor turn."""
         self._end.wait()
 
+    def send(self, since: float = 0.0) -> None:
+        """Send collected frames now.
+
+        :param since: as in :meth:`read`.
+        """
+        self._arrived(since)
+        self._send()
+
+    def _arrived(self, since: float) -> None:
+        if since and (since < self._since or not self._since):
+            self._since = since
+
     def _send(self) -> None:
         self._size = 0
-        self._flush()
+        since, self._since = self._since, 0.0
+        if self._flush() and since:
+            self.delivery.observe(self._reactor.seconds() - since)

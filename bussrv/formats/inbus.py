@@ -93,6 +93,7 @@ class InbusServer(DatagramProtocol):
         bus.registry.observe(self)
         bus.identity.changed.append(self._judge)
         self._collected = 0
+        self._read_at = 0.0  # seconds of the reactor; 0: nothing is collected
         self._turn = EndOfReactorTurn(self._end_turn, reactor)
         self._sweeping = LoopingCall(self._sweep)
         self._sweeping.clock = reactor
@@ -137,6 +138,7 @@ class InbusServer(DatagramProtocol):
 
     def datagramReceived(self, datagram: bytes, addr: Any) -> None:
         """A datagram came: do what it says, or drop it."""
+        self._read_at = self._read_at or self._reactor.seconds()
         host = addr[0].removeprefix(MAPPED) if "." in addr[0] else addr[0]
         try:
             message = wire.decode(datagram)
@@ -181,7 +183,8 @@ class InbusServer(DatagramProtocol):
 
     def _flush(self) -> None:
         self._collected = 0
-        self._bus.flush()
+        since, self._read_at = self._read_at, 0.0
+        self._bus.flush(since)
 
     def _sweep(self) -> None:
         """End every subscription and service that was not renewed within the lease."""

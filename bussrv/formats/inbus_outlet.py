@@ -198,6 +198,8 @@ class InbusLink:
     :ivar over_rate: how many datagrams were dropped because there were too many in a second.
     """
 
+    waiting = 0
+
     def __init__(self, outlet: Outlet, address: tuple[str, int], *, is_foreign: bool = False) -> None:
         self.traffic = Traffic()
         self.session_id = ""
@@ -228,6 +230,8 @@ class InbusLink:
 @implementer(ISessionLink)
 class SilentLink:
     """The link to a publisher, which has no address to send to."""
+
+    waiting = 0
 
     def __init__(self, outlet: Outlet) -> None:
         self.traffic = Traffic()

@@ -79,7 +79,7 @@ class StreamProtocol(TwistedProtocol):
         self.identification = Identification(self)
         self.is_busy = False
         self._is_taking_events = False
-        self._slice_end = 0.0  # in seconds of the reactor
+        self._slice_end = self._read_at = 0.0  # seconds of the reactor; 0: all input is served
         self._unflushed = 0  # bytes read since frames were last sent
         self._waits_for_slice = False
         self._address = ""
@@ -172,9 +172,9 @@ class StreamProtocol(TwistedProtocol):
             self._serving_failed(Failure())
             return
         self._unflushed += len(data)
+        self._read_at = self._read_at or self.reactor.seconds()
         if self.is_busy or self._waits_for_slice:
-            # Reading is paused only when a second chunk comes. Most clients wait for their answer and send none: they
-            # cost no system calls for pausing and resuming.
+            # Not before a second chunk comes: most clients wait for their answer. They cost no system calls for this.
             self._is_paused = True
             self.transport.pauseProducing()
             self._unread.count()
@@ -196,6 +196,7 @@ class StreamProtocol(TwistedProtocol):
 
     def _read_on(self) -> None:
         """All input is served: read on, or end the session if the client has sent its last."""
+        self._read_at = 0.0
         if self._is_paused:
             self._is_paused = False
             self.transport.resumeProducing()
@@ -239,9 +240,9 @@ class StreamProtocol(TwistedProtocol):
     def _flush(self) -> None:
         size, self._unflushed = self._unflushed, 0
         if self.factory.in_turns:
-            self.bus.flush_in_turn(self.session_id, size)
+            self.bus.flush_in_turn(self.session_id, size, self._read_at)
         else:
-            self.bus.flush()
+            self.bus.flush(self._read_at)
         if not self.has_ended:
             self._unread.count()
         if size >= LARGE_INPUT and self.bus.streams.outflow.is_busy and not self.is_busy and not self.has_ended:
@@ -265,8 +266,7 @@ class StreamProtocol(TwistedProtocol):
         working = Deferred.fromCoroutine(work)
         if not working.called:
             self.is_busy = True
-        working.addErrback(self._serving_failed)
-        working.addBoth(self._work_done)
+        working.addErrback(self._serving_failed).addBoth(self._work_done)
 
     def is_unserved(self) -> bool:
         """Whether input of the client waits to be served, so that the server and not the client is late."""

@@ -47,6 +47,7 @@ class StreamLink:
     :param protocol: ended with ``slow-consumer`` when more than ``max_outbound`` bytes wait after the chunk that is
         being sent.
     :param outflow: says when long chunks are sent.
+    :ivar traffic: that of the session.
     :ivar is_closing: whether nothing more is sent.
     :ivar wants_turn: whether ``outflow`` is to let it send.
     """
@@ -55,6 +56,7 @@ class StreamLink:
         self, protocol: Connection, encoding: IEncoding, max_outbound: int, backlog: Backlog, outflow: Outflow
     ) -> None:
         self._protocol = protocol
+        self.traffic = protocol.traffic
         self._transport = protocol.transport
         self._encoding = encoding
         self._max_outbound = max_outbound
@@ -77,7 +79,7 @@ class StreamLink:
         """Send frames, after everything sent before."""
         if self.is_closing:
             return
-        traffic = self._protocol.traffic
+        traffic = self.traffic
         traffic.objects_out += len(bundle)
         traffic.bytes_out += bundle.size
         if self._is_clear:
@@ -92,6 +94,11 @@ class StreamLink:
         if self._full and self._backlog.behind + self._unsent() > self._max_outbound:
             self.is_closing = True
             self._protocol.overflow(self._max_outbound)
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes wait for the client."""
+        return self._backlog.size + self._unsent()
 
     def _unsent(self) -> int:
         """How many bytes wait in the transport, as far as it knows."""

@@ -18,6 +18,7 @@ from twisted.logger import Logger
 
 from bussrv.clock import Clock
 from bussrv.events import Event, JournalDegraded, JournalRestored
+from bussrv.histogram import Histogram
 from bussrv.journal import record
 from bussrv.journal.chain import line_hash
 from bussrv.journal.files import FILES, Files
@@ -91,6 +92,7 @@ class BatchWriter:
     :param last_seal: gives the hash of the last line of the manifest.
     :param space: says when the disk gets full.
     :ivar closed: segments that ended and that nobody has taken care of yet.
+    :ivar syncs: how long the disk took for each sync of records.
     """
 
     def __init__(
@@ -111,6 +113,7 @@ class BatchWriter:
         space: Space | None = None,
     ) -> None:
         self.closed: list[Extent] = []
+        self.syncs = Histogram()
         self._directory = directory
         self._server = server
         self._boot = boot
@@ -222,8 +225,7 @@ class BatchWriter:
         :raises OSError: if the disk fails.
         """
         if self._segment is not None and self._sync != "always":
-            self._segment.sync()
-            self._sync_due = None
+            self._sync_now(self._segment)
 
     def rotate(self) -> None:
         """End the segment that is being written, if it has records; the next record begins a new one.
@@ -281,7 +283,7 @@ class BatchWriter:
         self._space.wrote(len(text))
         self._segment.write(text, last, records)
         if self._sync == "always":
-            self._segment.sync()
+            self._sync_now(self._segment)
         elif self._sync == "interval" and self._sync_due is None:
             self._sync_due = self._clock.mono() + int(SYNC_INTERVAL * 1_000_000)
 
@@ -292,8 +294,13 @@ class BatchWriter:
 
     def _sync_if_due(self) -> None:
         if self._sync_due is not None and self._segment is not None and self._clock.mono() >= self._sync_due:
-            self._segment.sync()
-            self._sync_due = None
+            self._sync_now(self._segment)
+
+    def _sync_now(self, segment: SegmentFile) -> None:
+        begun = self._clock.mono()
+        segment.sync()
+        self.syncs.observe((self._clock.mono() - begun) / 1_000_000)
+        self._sync_due = None
 
     def _begin_segment(self) -> SegmentFile:
         self._before_segment()

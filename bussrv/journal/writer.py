@@ -17,7 +17,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -79,6 +79,7 @@ class FileJournal:
         self._is_telling = False
         self._is_failing = False
         self._waiting = 0
+        self._unwritten: deque[Entry] = deque()
         self._turned_away = 0
         self._turned_away_before = 0
         self._followers: list[Callable[[list[Record]], None]] = []
@@ -113,6 +114,16 @@ class FileJournal:
             return JournalUnavailable(f"the journal is too slow: {self._waiting} entries wait to be written")
         return None
 
+    @property
+    def waiting(self) -> int:
+        """How many entries wait to be written."""
+        return self._waiting
+
+    @property
+    def waiting_since(self) -> int | None:
+        """Since when the oldest of them waits, in microseconds of the monotonic clock; ``None``: nothing waits."""
+        return self._unwritten[0].stamped[0].mono if self._unwritten else None
+
     def refuse(self) -> None:
         """A change was not tried. It counts among those that the journal says were refused."""
         self._turned_away += 1
@@ -136,6 +147,7 @@ class FileJournal:
             self.taken += sum(map(len, entry.bodies)) + HEAD_SIZE * len(entry.bodies)
             self._waiting += 1
             entry.is_counted = True
+            self._unwritten.append(entry)
         self._collected.append(entry)
         self._turn.wait()
 
@@ -215,13 +227,21 @@ class FileJournal:
 
     def _tell_written(self, entries: list[Entry]) -> None:
         self._is_failing = False
-        self._waiting -= sum(entry.is_counted for entry in entries)
+        self._no_longer_wait(entries)
         for begin in range(0, len(entries), TOLD_TOGETHER):
             self._untold.append(partial(self._follow, entries[begin : begin + TOLD_TOGETHER]))
             for entry in entries[begin : begin + TOLD_TOGETHER]:
                 if entry.done is not None:
                     self._untold.append(partial(entry.done.callback, entry.records))
         self._tell_soon()
+
+    def _no_longer_wait(self, entries: Iterable[Entry]) -> None:
+        """Entries were written, or refused. Facts that were not written wait on."""
+        for entry in entries:
+            self._waiting -= entry.is_counted
+            entry.is_counted = False
+        while self._unwritten and not self._unwritten[0].is_counted:
+            self._unwritten.popleft()
 
     def _follow(self, entries: list[Entry]) -> None:
         records = [each for entry in entries for each in entry.records]
@@ -230,7 +250,7 @@ class FileJournal:
 
     def _tell_failed(self, entries: list[Entry], message: str, term: int, is_failing: bool) -> None:
         self._is_failing = is_failing
-        self._waiting -= sum(entry.done is not None for entry in entries)
+        self._no_longer_wait(entry for entry in entries if entry.done is not None)
         self._untold.append(partial(self._begin_term, term))
         for entry in entries:
             if entry.done is not None:

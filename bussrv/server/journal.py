@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
 from bussrv.clock import Clock
 from bussrv.errors import JournalError
+from bussrv.histogram import Histogram
 from bussrv.journal.batch import BatchWriter, Rotation, SyncMode
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.keys import PrivateKey, read_private
@@ -59,6 +60,29 @@ class JournalConfig(Struct, frozen=True, kw_only=True):
     min_free: int | None = None
 
 
+class JournalCondition(Struct, frozen=True, kw_only=True):
+    """How well a journal can be written.
+
+    :ivar is_on: whether there is one.
+    :ivar trouble: why changes are refused; ``None``: they are not.
+    :ivar waiting: how many entries wait to be written.
+    :ivar oldest_wait: for how many seconds the oldest of them has waited.
+    :ivar written: how many bytes were written since the start.
+    :ivar free: bytes that are free on its volume; ``None``: nobody knows.
+    :ivar usable: bytes that changes may still take; ``None``: nobody knows.
+    :ivar syncs: how long the disk took for each sync.
+    """
+
+    is_on: bool = False
+    trouble: str | None = None
+    waiting: int = 0
+    oldest_wait: float = 0.0
+    written: int = 0
+    free: int | None = None
+    usable: int | None = None
+    syncs: Histogram = field(default_factory=Histogram)
+
+
 class NoJournal:
     """Takes the place of :class:`JournalPlace` in a server without a journal."""
 
@@ -80,6 +104,10 @@ class NoJournal:
     def outlook(self) -> Outlook:
         """Nothing grows."""
         return Outlook()
+
+    def condition(self) -> JournalCondition:
+        """Nothing fails."""
+        return JournalCondition()
 
 
 class JournalPlace:
@@ -104,6 +132,8 @@ class JournalPlace:
         self._journal: FileJournal | None = None
         self._upkeep: Upkeep | None = None
         self._growth: Growth | None = None
+        self._writer: BatchWriter | None = None
+        self._space: Space | None = None
         self._background = ThreadPoolExecutor(1, "bussrv-journal-upkeep")
         with _naming(place("journal")):
             self._lock = JournalLock(config.directory)
@@ -187,7 +217,7 @@ class JournalPlace:
             space=space,
         )
         upkeep.begin()
-        self._upkeep = upkeep
+        self._upkeep, self._writer, self._space = upkeep, writer, space
         hide = None if pseudonyms is None else pseudonyms.hide
         self._journal = FileJournal(writer, self._reactor, upkeep, hide)
         return self._journal
@@ -195,6 +225,24 @@ class JournalPlace:
     def outlook(self) -> Outlook:
         """The outlook: how long the disk lasts."""
         return Outlook() if self._growth is None else self._growth.outlook()
+
+    def condition(self) -> JournalCondition:
+        """How well the journal can be written now."""
+        journal, writer, space = self._journal, self._writer, self._space
+        if journal is None or writer is None or space is None:
+            return JournalCondition(is_on=True)
+        unavailable, since = journal.unavailable, journal.waiting_since
+        trouble = None if unavailable is None else unavailable.message
+        return JournalCondition(
+            is_on=True,
+            trouble=trouble or ("the disk gets full" if writer.degraded else None),
+            waiting=journal.waiting,
+            oldest_wait=0.0 if since is None else max(0.0, (self._clock.mono() - since) / 1_000_000),
+            written=space.written,
+            free=space.free,
+            usable=space.usable,
+            syncs=writer.syncs,
+        )
 
     def _keep_pseudonyms(self) -> None:
         if self._pseudonyms is not None:

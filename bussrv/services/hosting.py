@@ -34,6 +34,11 @@ log = Logger()
 class _NoWay:
     """The link of the server's own session, to which nothing is sent."""
 
+    waiting = 0
+
+    def __init__(self) -> None:
+        self.traffic = Traffic()
+
     def encoding_for(self, options: dict[str, Any] | None) -> IEncoding:
         raise NotImplementedError
 

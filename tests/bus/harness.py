@@ -42,7 +42,10 @@ class Clock:
 class RecordingLink:
     """:ivar got: every frame, in order."""
 
+    waiting = 0
+
     def __init__(self, encodings):
+        self.traffic = Traffic()
         self.got = []
         self.batches = []
         self._encodings = encodings

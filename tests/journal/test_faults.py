@@ -518,3 +518,36 @@ def test_a_full_disk(small_disk, reactor):
     assert records[-2].event == ev.JournalRestored(refused=len(failures) + 1)
     assert replay(small_disk) == fold(records)
     assert replay(small_disk).services.keys() == {"clock"}
+
+
+# How long the oldest entry has waited.
+
+
+def test_the_oldest_entry_that_waits_is_known_until_it_is_written_or_refused(tmp_path, disk, reactor):
+    clock = FakeClock(mono=5)
+    batches = writer(tmp_path, files=disk, clock=clock)
+    journal = FileJournal(batches, reactor)
+    reactor.wait(journal.append([stamp(ev.ConfigReloaded(), clock)]))
+    assert (journal.waiting, journal.waiting_since, sum(batches.syncs.counts)) == (0, None, 1)
+    disk.halt()
+    asked = journal.append([stamp(ev.ConfigReloaded(), clock)])
+    clock.advance(1)
+    later = journal.append([stamp(ev.ConfigReloaded(), clock)])
+    assert (journal.waiting, journal.waiting_since) == (2, 5)
+    disk.go_on()
+    reactor.wait(asked)
+    reactor.wait(later)
+    assert (journal.waiting, journal.waiting_since) == (0, None)
+    # Of a disk that fails, facts wait on; changes do not.
+    disk.failing = {"write"}
+    journal.note(stamp(ev.ServerStopped(), clock))
+    refused(reactor, journal.append([stamp(ev.ConfigReloaded(), clock)]))
+    clock.advance(1)
+    journal.note(stamp(ev.ServerStopped(), clock))
+    refused(reactor, journal.append([stamp(ev.ConfigReloaded(), clock)]))
+    assert (journal.waiting, journal.waiting_since) == (2, 1_000_005)
+    disk.failing = set()
+    reactor.wait(journal.append([stamp(ev.ConfigReloaded(), clock)]))
+    assert (journal.waiting, journal.waiting_since) == (0, None)
+    reactor.wait(journal.close())
+    assert batches.syncs.total >= 0
