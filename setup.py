@@ -9,5 +9,9 @@ from setuptools import find_packages, setup
 setup(
     package_dir={"": "."},
     packages=[*find_packages(include=["bussrv", "bussrv.*"]), "twisted.plugins"],
-    package_data={"bussrv": ["py.typed"], "bussrv.audit.report": ["templates/*", "templates/chapters/*"]},
+    package_data={
+        "bussrv": ["py.typed"],
+        "bussrv.admin": ["static/*", "static/**/*"],
+        "bussrv.audit.report": ["templates/*", "templates/chapters/*"],
+    },
 )

@@ -123,6 +123,14 @@ COUNTERS: dict[str, str] = {
     "max-wildcard-characters": "subscriptions refused: their content types with wildcards inside were too long",
     "max-addressees": "objects refused: they were addressed to too many routing ids",
     "max-routing-ids": "subscriptions refused: they had too many further routing ids",
+    # The admin interface, by the option that sets the limit.
+    "admin-max-connections": "connections to the admin interface closed: there were too many",
+    "admin-max-rate": "requests to the admin interface refused: there were too many from one address in a second",
+    "admin-max-head": "requests to the admin interface refused: their heads were too large",
+    "admin-max-body": "requests to the admin interface refused: their bodies were too large",
+    "admin-request-timeout": "requests to the admin interface refused: they did not arrive in time",
+    "admin-max-streams": "streams of events refused: there were too many",
+    "admin-max-waiting": "streams of events ended: the client read too slowly",
     # Slices.
     "slice-over": "a session, or a long answer, was served on later: it took longer than a slice",
     # The object network.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from bussrv.admin_limits import AdminLimits
 from bussrv.options import (
     FLAG,
     MAX_BUFFER,
@@ -36,7 +37,7 @@ BUDGET = Group("budget", "The budget of the journal")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
+class Settings(AdminLimits):
     """Limits and policies, each declared as a row of the table of options.
 
     All parts of a server hold the same object. Only :meth:`reload` changes it.

@@ -34,7 +34,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         ),
         "bussrv.toml_lines",
     ),
-    ("bussrv.options", "bussrv.settings"),
+    ("bussrv.options", "bussrv.settings", "bussrv.admin_limits"),
     ("bussrv.wire", "bussrv.journal"),
     ("bussrv.registry",),
     ("bussrv.policy",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from bussrv.addresses import UNIX, peer_text
+from bussrv.bus.interfaces import IBus
 from bussrv.errors import ConfigError
 from bussrv.formats.accepting import watch_accepting
 from bussrv.formats.draining import MOST_SECONDS_TO_READ, REASON, Drain
@@ -32,15 +34,33 @@ _MAX_DIGITS = 20
 """Python refuses to make numbers of very many digits."""
 
 
-@implementer(IDrainedListener)
-class StreamListener(Service):
-    """A stream port and its connections.
+class PortFactory(Protocol):
+    """Makes what serves the connections of a stream port.
+
+    :ivar name: what the certificates of the port and the log are named after.
+    :ivar in_turns: whether it is a port. The port sets it.
+    """
+
+    name: str
+    bus: IBus
+    in_turns: bool
+
+    def buildProtocol(self, addr: Any) -> Any:
+        """A protocol for a new connection."""
+
+    def if_there_is_room(self, make: Callable[[], Any]) -> Any:
+        """The result of ``make`` for a new connection. If there are too many connections, a protocol that closes it."""
+
+
+class StreamPort(Service):
+    """A stream port: plain, with TLS, or after a proxy.
 
     :param description: a server endpoint description of Twisted.
+    :ivar address: where it listens.
     :raises ConfigError: if it is none.
     """
 
-    def __init__(self, factory: StreamFactory, description: str, reactor: Any) -> None:
+    def __init__(self, factory: PortFactory, description: str, reactor: Any) -> None:
         try:
             self._open(factory, with_backlog(description, factory.bus.settings.listen_backlog), reactor)
         except ConfigError as error:
@@ -50,13 +70,13 @@ class StreamListener(Service):
             raise ConfigError(f"{shown(description)} is not a stream endpoint: {explain(error)}") from error
         if description.removeprefix(PREFIX).startswith("stdio:"):
             raise ConfigError(f"{shown(description)} is not a stream endpoint that clients can connect to")
-        self._factory = factory
+        self._port_factory = factory
         self._reactor = reactor
         self._port: IListeningPort | None = None
         self._kind = description.partition(":")[0]
         self.address = self._description = description
 
-    def _open(self, factory: StreamFactory, description: str, reactor: Any) -> None:
+    def _open(self, factory: PortFactory, description: str, reactor: Any) -> None:
         """Make the endpoint, and what makes its connections: from the inside out, a session, TLS, and the proxy's.
 
         :raises Exception: it is no endpoint.
@@ -84,7 +104,7 @@ class StreamListener(Service):
         :raises ConfigError: if there is no such port.
         """
         super().startService()
-        self._factory.in_turns = True
+        self._port_factory.in_turns = True
         failures: list[Failure] = []
         listening = maybeDeferred(self._endpoint.listen, self._outer)
         listening.addCallback(self._listening).addErrback(failures.append)
@@ -99,29 +119,43 @@ class StreamListener(Service):
         self._port = port
         be_prompt(port, self._outer)
         watch_accepting(port, self._description, self._reactor)
-        bound_send_buffer(port, self._factory.bus.settings.send_buffer)
+        bound_send_buffer(port, self._port_factory.bus.settings.send_buffer)
         address = peer_text(port.getHost()).removeprefix(f"{UNIX}:")
         self.address = f"{self._kind} {address}"
+
+    def stop_listening(self) -> Deferred[Any]:
+        """Close the port. Its connections stay. :returns: fires when it is closed."""
+        port, self._port = self._port, None
+        return succeed(None) if port is None else maybeDeferred(port.stopListening)
+
+
+@implementer(IDrainedListener)
+class StreamListener(StreamPort):
+    """A stream port of a wire format, and its connections.
+
+    :param description: a server endpoint description of Twisted.
+    :raises ConfigError: if it is none.
+    """
+
+    def __init__(self, factory: StreamFactory, description: str, reactor: Any) -> None:
+        super().__init__(factory, description, reactor)
+        self._factory = factory
 
     def drain(self, seconds: float) -> Deferred[None]:
         """Close the port, and the connections of clients one after the other; see :class:`IDrainedListener`.
 
         Links stay as they are: what clients say until their end is for clients of other servers, too.
         """
-        self._stop_listening()
+        self.stop_listening()
         clients = [each for each in self._factory.protocols if not each.is_link]
         return Drain(clients, seconds, self._factory.bus.slices, self._reactor).done
 
     def stopService(self) -> Deferred[Any]:
         """Close the port and every connection, and wait until they are gone."""
         super().stopService()
-        closing = [self._stop_listening()]
+        closing = [self.stop_listening()]
         closing += [protocol.end(REASON, MOST_SECONDS_TO_READ) for protocol in tuple(self._factory.protocols)]
         return DeferredList(closing)
-
-    def _stop_listening(self) -> Deferred[Any]:
-        port, self._port = self._port, None
-        return succeed(None) if port is None else maybeDeferred(port.stopListening)
 
 
 _WITH_BACKLOG = re.compile(r"(haproxy:)?(tcp|tcp6|ssl|unix):")

@@ -22,7 +22,6 @@ from bussrv.bus.interfaces import IBus
 from bussrv.formats.endpoint_parts import Parts, number
 from bussrv.formats.handshakes import Handshakes
 from bussrv.formats.stream import StreamProtocol
-from bussrv.formats.stream_factory import StreamFactory
 from bussrv.formats.tls_connection import TlsConnection, record_buffer
 from bussrv.formats.tls_context import Certificates, TlsFiles
 
@@ -72,13 +71,13 @@ class TlsPort:
 class TlsFactory(Factory):
     """Makes connections of clients; they are served once their handshake is done.
 
-    :param factory: makes what serves them.
+    :param factory: makes what serves them; see :class:`bussrv.formats.listening.PortFactory`.
     """
 
     noisy = False
     is_port = True
 
-    def __init__(self, factory: StreamFactory, certificates: Certificates, reactor: Any) -> None:
+    def __init__(self, factory: Any, certificates: Certificates, reactor: Any) -> None:
         self._factory = factory
         self._certificates = certificates
         self._handshakes = Handshakes(factory.bus, certificates.name, reactor)

@@ -13,13 +13,14 @@ from bussrv.formats.dialing import make_dialer
 from bussrv.interfaces import IHostedService, IWireFormat
 from bussrv.journal.memory import MemoryJournal
 from bussrv.registry.registry import Registry
-from bussrv.server import config, policy
-from bussrv.server.config import Config
+from bussrv.server import admin, config, policy
+from bussrv.server.config import ADMIN, Config
 from bussrv.server.exposure import check_endpoints
 from bussrv.server.faults import noting
 from bussrv.server.identity import make_checkers
 from bussrv.server.journal import journal_faults
 from bussrv.server.links import read_token
+from bussrv.server.logtext import Threshold
 from bussrv.server.ports import listener_of
 from bussrv.server.sources import Given
 
@@ -77,7 +78,15 @@ def _port_and_link_faults(checked: Config, formats: Iterable[IWireFormat], react
         read_token(checked)
     except ConfigError as error:
         faults += error.sentences
-    return [*faults, *check_endpoints(checked, made)]
+    _check_admin(checked, bus, reactor, faults)
+    return [*faults, *check_endpoints(checked, [*made, *([ADMIN] if checked.admin is not None else [])])]
+
+
+def _check_admin(checked: Config, bus: Bus, reactor: Any, faults: list[str]) -> None:
+    view = admin.View(
+        bus, MemoryJournal(), reactor, "check", listeners={}, threshold=Threshold(), is_draining=lambda: False
+    )
+    admin.check(checked, view, faults)
 
 
 def _bus(checked: Config, reactor: Any) -> Bus:

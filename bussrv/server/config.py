@@ -19,11 +19,17 @@ from bussrv.server.option_table import JOURNAL, LogFormat, ServerOptions, table
 from bussrv.server.sources import Given, of_file, of_option
 from bussrv.settings import Settings
 
+ADMIN = "admin"
+"""The option of the admin interface."""
+
 
 class Config(Struct, frozen=True, kw_only=True):
     """The configuration of a server.
 
     :ivar endpoints: the endpoint description of each wire format that is on, by name.
+    :ivar admin: the endpoint description of the admin interface; ``None``: off.
+    :ivar admin_host: further names of this server in requests to it.
+    :ivar admin_token_file: the file of its token; ``None``: no option says so.
     :ivar journal: ``None``: off.
     :ivar server_id: ``None``: the one in the journal, or a new one.
     :ivar log_level: the least level that is logged.
@@ -41,6 +47,9 @@ class Config(Struct, frozen=True, kw_only=True):
     """
 
     endpoints: dict[str, str]
+    admin: str | None
+    admin_host: tuple[str, ...]
+    admin_token_file: Path | None
     journal: JournalConfig | None
     server_id: str | None
     links: tuple[str, ...]
@@ -56,6 +65,11 @@ class Config(Struct, frozen=True, kw_only=True):
     values: dict[str, Any]
     places: dict[str, str]
     without_effect: tuple[str, ...]
+
+    @property
+    def ports(self) -> dict[str, str]:
+        """The endpoint description of each port, by its option: also that of the admin interface."""
+        return {**self.endpoints, **({} if self.admin is None else {ADMIN: self.admin})}
 
     def place(self, option: str) -> str:
         """The place of the value of an option; the option itself if no source sets it."""
@@ -85,6 +99,9 @@ def build(
     own = ServerOptions(**{each.sets: found[each.name] for each in rows(ServerOptions)})
     return Config(
         endpoints=endpoints,
+        admin=own.admin,
+        admin_host=own.admin_host,
+        admin_token_file=own.admin_token_file,
         journal=None if own.journal is None else _journal(own, own.journal),
         server_id=own.server_id,
         links=own.link,

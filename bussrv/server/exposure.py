@@ -62,7 +62,7 @@ def check_endpoints(config: Config, names: Iterable[str]) -> list[str]:
     for name in names:
         # An endpoint that makes no sense to this module may do so to a plugin of Twisted.
         with suppress(ValueError, ConfigError):
-            hosts[name] = host_of_endpoint(config.endpoints[name])
+            hosts[name] = host_of_endpoint(config.ports[name])
     return _faults(config, hosts)
 
 
@@ -101,7 +101,7 @@ def _advice(config: Config, exposed: Iterable[str]) -> Iterator[str]:
         # Any other checker would do.
         yield "or let the endpoint ask clients for certificates, clientCA=FILE: certificates:… needs it"
     for name in exposed:
-        kind, *places = take_apart(config.endpoints[name].removeprefix(PREFIX)).values
+        kind, *places = take_apart(config.ports[name].removeprefix(PREFIX)).values
         if kind in _ANY_HOST and places:
             yield f"or let {name} listen on this machine only: {_written(config, name, places[0])}"
     yield f"or let everybody who reaches a port use it: {_written(config, 'insecure')}"
@@ -117,14 +117,14 @@ def _written(config: Config, option: str, value: str = "") -> str:
 
 
 def _is_datagram(config: Config, name: str) -> bool:
-    return config.endpoints[name].startswith("udp:")
+    return config.ports[name].startswith("udp:")
 
 
 def _has_identity(config: Config, name: str) -> bool:
     if _is_datagram(config, name):
         # Without either, a network that is not mapped may do everything.
         return bool(config.inbus_users) and bool(config.auth or config.policy)
-    return any(each.partition(":")[0] != "certificates" or _asks(config.endpoints[name]) for each in config.auth)
+    return any(each.partition(":")[0] != "certificates" or _asks(config.ports[name]) for each in config.auth)
 
 
 def _asks(description: str) -> bool:
@@ -152,7 +152,7 @@ def warn_of_exposed(listeners: Mapping[str, IListener], config: Config) -> None:
                 where=where,
                 port=listener.address.rpartition(":")[2],
             )
-        elif not _is_secret(config.endpoints[name]):
+        elif not _is_secret(config.ports[name]):
             log.warn(
                 "WARNING: {name} listens on {where} without TLS: whoever listens on the network reads everything, "
                 "secrets of users too",

@@ -7,7 +7,8 @@ Its rows (:class:`bussrv.options.Option`) come from three places:
 3. Each wire format that is installed has one option: where it listens. Wire formats and hosted services are plugins, so
    these rows, and the names that ``--services`` takes, are known only when the server starts.
 
-A *kind* (:class:`bussrv.options.Kind`) checks a value from any of these sources, and makes the *setting* of it.
+A *kind* (:class:`bussrv.options.Kind`, :mod:`bussrv.server.option_kinds`) checks a value from any of these
+sources, and makes the *setting* of it.
 """
 
 from __future__ import annotations
@@ -45,9 +46,11 @@ from bussrv.server.option_kinds import (
 )
 from bussrv.settings import Settings
 
+ADMIN_ENDPOINT = "tcp:7280:interface=127.0.0.1"
 LogFormat = Literal["text", "json"]
 
 ENDPOINTS = Group("endpoints", "Endpoints of wire formats")
+ADMIN = Group("admin", "The admin interface")
 SERVER = Group("server", "The server")
 USERS = Group("users", "Who clients are")
 JOURNAL = Group("journal", "The journal")
@@ -148,6 +151,30 @@ class ServerOptions:
         "first one counts. May be repeated.",
         unset="none",
         example=["10.0.0.5/32=attic"],
+    )
+    admin: str | None = ADMIN.option(
+        Endpoint(ADMIN_ENDPOINT),
+        ADMIN_ENDPOINT,
+        "Where the admin interface listens, an HTTP server: an endpoint description of Twisted, a port of the loopback "
+        "interface, or `off`. If nothing sets it and the port is busy, the server starts without the interface.",
+        reloadable=False,
+    )
+    admin_host: tuple[str, ...] = ADMIN.option(
+        ListOf(Text(), "names"),
+        (),
+        "A name of this server in the `Host` header of requests to the admin interface, such as hall.example. Its "
+        "address and `localhost` are always allowed. Requests with another name are refused, `bad-host`. May be "
+        "repeated.",
+        unset="none",
+        example=["hall.example"],
+    )
+    admin_token_file: Path | None = ADMIN.option(
+        FILE,
+        None,
+        "A file with the token that writing through the admin interface takes if there is neither `--auth` nor "
+        "`--policy`. The server makes it, with mode 0600. Without a journal and without this option nobody may write.",
+        unset="beside the journal, named after it with `.admin-token` at the end",
+        example="/etc/bussrv/hall.admin-token",
     )
     journal: Path | None = JOURNAL.option(
         JournalDirectory(),

@@ -83,6 +83,7 @@ class Reload:
     ) -> None:
         self._values = dict(config.values)
         self._endpoints = config.endpoints
+        self._admin = config.admin
         self._read = read
         self._formats = list(formats)
         self._bus = bus
@@ -119,7 +120,8 @@ class Reload:
         for prepare in prepares:
             prepare_one(prepare, uses, faults)
         # The ports are those that are open, whatever the file says now.
-        faults += check_endpoints(replace(config, endpoints=self._endpoints), self._endpoints)
+        open_now = replace(config, endpoints=self._endpoints, admin=self._admin)
+        faults += check_endpoints(open_now, open_now.ports)
         if restart:
             faults += check_places(config, self._formats, self._reactor)
         if faults:

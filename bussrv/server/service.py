@@ -11,7 +11,7 @@ from typing import Any
 
 import twisted
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.defer import Deferred, DeferredList, succeed
 from twisted.logger import ILogObserver, Logger, globalLogPublisher
 
 from bussrv import events as ev
@@ -22,8 +22,9 @@ from bussrv.errors import ConfigError, JournalError
 from bussrv.interfaces import IDrainedListener, IHostedService, IListener, IWireFormat
 from bussrv.journal.recovery import Recovered
 from bussrv.registry.registry import Registry
+from bussrv.server.admin import AdminInterface, View
 from bussrv.server.collector import tune_collector
-from bussrv.server.config import Config
+from bussrv.server.config import ADMIN, Config
 from bussrv.server.descriptors import fitting
 from bussrv.server.exposure import check_endpoints, warn_of_exposed
 from bussrv.server.faults import prepare_one
@@ -98,6 +99,7 @@ class BusService(Service):
         self._clock: Clock = SystemClock() if clock is None else clock
         self._place: JournalPlace | NoJournal = NoJournal()
         self._supervisor = Supervisor(os.environ, reactor)
+        self._stop_admin: Callable[[], Deferred[Any]] = lambda: succeed(None)
         self._hurry: Deferred[None] | None = None
         self._drains = False
 
@@ -117,6 +119,7 @@ class BusService(Service):
         except (JournalError, ConfigError) as error:
             for listener in self.listeners.values():
                 listener.stopService()
+            self._stop_admin()
             self._place.abandon()
             sentences = error.sentences if isinstance(error, ConfigError) else [str(error)]
             raise StartError(*sentences) from error
@@ -141,6 +144,15 @@ class BusService(Service):
         self.registry.observe(MembershipAnnouncer(self.bus))
         self._hosted = HostedServices(self._services, self.bus, journal, self._reactor)
         self._policy = PolicyInEffect(self.bus, self._installed)
+        self._view = View(
+            self.bus,
+            journal,
+            self._reactor,
+            boot,
+            listeners=self.listeners,
+            threshold=self._threshold,
+            is_draining=lambda: self._drains,
+        )
         self._open()
         self._note_start(recovered)
         self._close_left_open()
@@ -157,7 +169,7 @@ class BusService(Service):
                 self._links,
                 self._threshold,
                 # Users who are gone lose their sessions before anything is withdrawn from them.
-                (self._checkers.prepare, self._policy.prepare, self._links.prepare_token),
+                (self._checkers.prepare, self._policy.prepare, self._links.prepare_token, self._admin.prepare),
                 self._reactor,
             )
         # Not before the reactor runs: from then on a stop is orderly.
@@ -167,14 +179,16 @@ class BusService(Service):
         """Read users and policy, make the links, and open the ports. If one of these fails, no port is opened."""
         faults: list[str] = []
         listeners = make_listeners(self._formats, self._config, self.bus, self._reactor, faults)
+        self._admin = AdminInterface(self._config, self._view, faults)
+        self._stop_admin = self._admin.stop
         self._links = DialedLinks(self.bus, self._reactor)
         uses: list[Callable[[], None]] = []
         dial = partial(self._links.prepare, self._config.links, self._config.place("link"))
-        prepares = (self._checkers.prepare, self._policy.prepare, self._links.prepare_token)
+        prepares = (self._checkers.prepare, self._policy.prepare, self._links.prepare_token, self._admin.prepare)
         parts = (partial(each, self._config) for each in prepares)
         for prepare in (*parts, dial):
             prepare_one(prepare, uses, faults)
-        faults += check_endpoints(self._config, listeners)
+        faults += check_endpoints(self._config, [*listeners, *([ADMIN] if self._admin.port is not None else [])])
         if faults:
             raise ConfigError(*faults)
         # Before the first client comes.
@@ -182,6 +196,7 @@ class BusService(Service):
         for use in first:
             use()
         open_ports(listeners, self._config, self.listeners)
+        self._admin.open(self._config)
 
     def _note_start(self, recovered: Recovered) -> None:
         addresses = {name: listener.address for name, listener in self.listeners.items()}
@@ -215,7 +230,8 @@ class BusService(Service):
             python=python,
             twisted=twisted.__version__,
         )
-        for name, listener in self.listeners.items():
+        ports = {**self.listeners, **({} if self._admin.port is None else {ADMIN: self._admin.port})}
+        for name, listener in ports.items():
             log.info("{protocol:>9} on {address}", event="server.listening", protocol=name, address=listener.address)
         journal = self._config.journal
         if journal is None:
@@ -228,7 +244,7 @@ class BusService(Service):
                 loses=_LOSES[journal.sync],
             )
             log.info("  journal: {outlook}", event="server.journal", outlook=self._place.outlook())
-        warn_of_exposed(self.listeners, self._config)
+        warn_of_exposed(ports, self._config)
         warn_of_expiry(self.bus.streams.certificates)
         log.info("bussrv is ready", event="server.ready")
         self._supervisor.ready()
@@ -275,6 +291,7 @@ class BusService(Service):
         for listener in reversed(tuple(self.listeners.values())):
             await listener.stopService()
         await self.bus.links.finish()
+        await self._stop_admin()
         self._hosted.stop()
         self.registry.note(ev.ServerStopped())
         await self._place.close()

@@ -16,7 +16,7 @@ from types import TracebackType
 from bussrv.addresses import parse_address
 
 TWISTD = (sys.executable, "-c", "from twisted.scripts.twistd import run; run()")
-FREE_PORTS = ("--objects", "0", "--business", "0", "--inbus", "0", "--spp", "0")
+FREE_PORTS = ("--objects", "0", "--business", "0", "--inbus", "0", "--spp", "0", "--admin", "0")
 PATIENCE = 30.0
 
 _LISTENING = re.compile(r"^\S+ \[bussrv\.server\.service#info\] +(\w+) on \w+ (\S+)$")
@@ -29,7 +29,7 @@ class RunningServer:
     :param journal: the journal directory, or ``off``.
     :param options: further options; they come last, so they override the free ports.
     :param environment: variables to add to those of this process.
-    :ivar addresses: where each wire format listens, by name: host and port. Not those on UNIX sockets.
+    :ivar addresses: where each wire format and ``admin`` listen, by name: host and port. Not those on UNIX sockets.
     :ivar lines: what it has logged so far.
     """
 

@@ -34,7 +34,7 @@ def test_the_banner_says_what_listens_and_where_the_journal_is(launch: Start, jo
     for name, (host, port) in server.addresses.items():
         assert f"{name} on " in said
         assert f"{host}:{port}" in said
-    assert sorted(server.addresses) == ["business", "inbus", "objects", "spp"]
+    assert sorted(server.addresses) == ["admin", "business", "inbus", "objects", "spp"]
     assert all(host == "127.0.0.1" for host, _ in server.addresses.values())
     assert f"journal in {journal}" in said
     assert "journal: too young to say for how many days its disk lasts" in said

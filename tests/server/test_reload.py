@@ -426,7 +426,8 @@ def test_every_option_that_a_reload_changes_is_shown_to() -> None:
     # The other kinds have too few values for the test above. All of these are read when they are needed.
     others = {each.name for each in table(FORMATS, SERVICES) if each.reloadable} - {each.name for each in NUMBERED}
     assert others == {
-        *("strict", "link", "link-token", "link-user", "auth", "inbus-user", "policy", "log-level", "max-sessions")
+        *("strict", "link", "link-token", "link-user", "auth", "inbus-user", "policy", "log-level", "max-sessions"),
+        *("admin-host", "admin-token-file"),
     }
 
 

@@ -1,0 +1,262 @@
+"""One HTTP connection, with limits: bytes of a head and of a body, and time for both.
+
+1. Input is parsed in slices (:mod:`bussrv.slices`), so that no flood of requests delays the clients of the bus.
+2. A connection has one request at a time. The next one is looked at when the client has taken the answer.
+3. A request that is over a limit is answered with a problem, and ends the connection.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any, Protocol
+
+from twisted.internet.interfaces import IHalfCloseableProtocol
+from twisted.internet.protocol import connectionDone
+from twisted.protocols.basic import LineReceiver
+from twisted.python.failure import Failure
+from twisted.web import http
+from twisted.web.http_headers import Headers
+from zope.interface import implementer
+
+from bussrv.addresses import peer_text
+from bussrv.admin.interfaces import AdministeredServer
+from bussrv.admin.problems import Problem
+
+SLICES = "admin"
+"""The address that all work of the admin interface waits under: together it has one turn among those of all clients."""
+
+LINGER = 2.0
+"""Seconds that a client has to read the answer that ends its connection."""
+
+
+class Site(Protocol):
+    """Serves the requests of all connections; see :class:`bussrv.admin.site.AdminSite`."""
+
+    server: AdministeredServer
+
+    def serve(self, request: AdminRequest) -> None:
+        """Answer a request, when it is its turn."""
+
+    def count(self, code: str) -> None:
+        """Count a problem that a limit is the reason of."""
+
+    def left(self, channel: AdminChannel) -> None:
+        """A connection is gone, or is being closed."""
+
+    def log(self, request: Any) -> None:
+        """A request is done."""
+
+
+class AdminRequest(http.Request):
+    """One request.
+
+    :ivar size: bytes of its body that came.
+    """
+
+    size = 0
+    channel: AdminChannel
+    content: Any
+
+    def gotLength(self, length: int | None) -> None:  # noqa: N802 - called by Twisted
+        """The head is there; the body follows.
+
+        :param length: of the body; ``None``: it comes in chunks.
+        """
+        self.content = BytesIO()
+        self._check_size(length or 0)
+
+    def handleContentChunk(self, data: bytes) -> None:  # noqa: N802 - called by Twisted
+        """A part of the body came."""
+        self.size += len(data)
+        if self._check_size(self.size):
+            self.content.write(data)
+
+    def _check_size(self, size: int) -> bool:
+        most = self.channel.site.server.bus.settings.admin_max_body
+        if size > most:
+            self.channel.refuse("body-too-large", f"the body has more than {most} bytes (--admin-max-body)")
+        return size <= most
+
+    def parseCookies(self) -> None:  # noqa: N802 - called by Twisted
+        """There are no cookies here."""
+
+    def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:  # noqa: N802 - called by Twisted
+        """All of the request is there."""
+        self.method, self.uri, self.clientproto = command, path, version
+        if not self.channel.is_refused:
+            self.content.seek(0)
+            self.channel.site.serve(self)
+
+
+@implementer(IHalfCloseableProtocol)
+class AdminChannel(http.HTTPChannel):
+    """One connection.
+
+    :ivar is_refused: whether its last answer was a problem of the connection itself: what comes is dropped.
+    """
+
+    requestFactory = AdminRequest  # noqa: N815 - Twisted looks for it
+    transport: Any
+
+    def __init__(self, site: Site) -> None:
+        super().__init__()
+        self.site = self.factory = site
+        self.callLater: Any = site.server.reactor.callLater
+        self.is_refused = False
+        self.peer = ""
+        self._settings = site.server.bus.settings
+        self._received: list[bytes] = []
+        self._is_receiving = self._waits_for_slice = False
+
+    def connectionMade(self) -> None:
+        """Wait for the first request."""
+        self.peer = peer_text(self.transport.getPeer())
+        for set_option in ("setTcpKeepAlive", "setTcpNoDelay"):
+            getattr(self.transport, set_option, lambda on: None)(True)
+        self.MAX_LENGTH = self.totalHeadersSize = self._settings.admin_max_head
+        self._networkProducer = self.transport
+        self.transport.registerProducer(self, True)
+        self.setTimeout(self._settings.admin_request_timeout)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being served."""
+        return not self._handlingRequest
+
+    # Input.
+
+    def dataReceived(self, data: bytes) -> None:
+        """Something came: it is parsed when it is its turn."""
+        if self.is_refused:
+            return
+        self._received.append(data)
+        most = self._settings.admin_max_head + self._settings.admin_max_body
+        if len(self._received) > 1 and sum(map(len, self._received)) > most + (64 << 10):
+            self.site.count("body-too-large")
+            self.abort()
+            return
+        self._parse_soon()
+
+    def _parse_soon(self) -> None:
+        if self._received and not self._waits_for_slice and not self._waitingForTransport:
+            self._waits_for_slice = True
+            self.site.server.bus.slices.do(self._parse, SLICES)
+
+    def _parse(self, until: float) -> bool:
+        self._waits_for_slice = False
+        data, self._received = b"".join(self._received), []
+        if self.is_idle and not self._is_receiving:
+            # From the first byte of a request on: a client that sends it slowly gets no more time for each byte.
+            self._is_receiving = True
+            self.setTimeout(self._settings.admin_request_timeout)
+        LineReceiver.dataReceived(self, data)
+        return False
+
+    def lineReceived(self, line: bytes) -> None:  # noqa: N802 - called by Twisted
+        """A line of a head came."""
+        if self.is_refused:
+            return
+        if self._receivedHeaderSize + len(line) > self.totalHeadersSize:
+            self._refuse_head()
+        else:
+            super().lineReceived(line)
+
+    def lineLengthExceeded(self, line: bytes) -> None:  # noqa: N802 - called by Twisted
+        """A line is longer than a head may be."""
+        self._refuse_head()
+
+    def _refuse_head(self) -> None:
+        self.refuse("head-too-large", f"the head has more than {self.totalHeadersSize} bytes (--admin-max-head)")
+
+    def rawDataReceived(self, data: bytes) -> None:  # noqa: N802 - called by Twisted
+        """A part of a body came, or of the next request."""
+        if not self.is_refused:
+            super().rawDataReceived(data)
+
+    def allContentReceived(self) -> None:  # noqa: N802 - called by Twisted
+        """All of the request is there: it is served however long that takes."""
+        self._is_receiving = False
+        super().allContentReceived()
+
+    def _respondToBadRequestAndDisconnect(self) -> None:  # noqa: N802 - called by Twisted
+        self.refuse("bad-request", "the request is not well-formed HTTP")
+
+    def readConnectionLost(self) -> None:
+        """The client sends no more. It may wait for an answer."""
+        self.persistent = 0
+        if self.is_idle and not self._received:
+            self.transport.loseConnection()
+
+    def writeConnectionLost(self) -> None:
+        """The end of the connection is reported separately."""
+
+    def requestDone(self, request: http.Request) -> None:  # noqa: N802 - called by Twisted
+        """The answer is given to the transport. What came meanwhile is looked at in another turn of the reactor."""
+        kept, self._dataBuffer = self._dataBuffer, []
+        self._savedTimeOut = None
+        super().requestDone(request)
+        if self.persistent:
+            self.setTimeout(self._settings.admin_idle_timeout)
+            self._received[:0] = kept
+            if self._received:
+                self.callLater(0, self._parse_soon)
+        else:
+            self.setTimeout(self._settings.admin_request_timeout)
+
+    # Output.
+
+    def writeHeaders(self, version: bytes, code: bytes, reason: bytes, headers: Headers) -> None:  # noqa: N802
+        """Send the head of an answer. Transports of this package take no sequences."""
+        fields = (b"%b: %b\r\n" % (name, value) for name, values in headers.getAllRawHeaders() for value in values)
+        self.transport.write(b"HTTP/1.1 %b %b\r\n%b\r\n" % (code, reason, b"".join(fields)))
+
+    def writeSequence(self, iovec: Any) -> None:  # noqa: N802 - called by Twisted
+        """Send a chunk of an answer."""
+        self.transport.write(b"".join(iovec))
+
+    def resumeProducing(self) -> None:
+        """The client has taken what it was sent."""
+        super().resumeProducing()
+        self._parse_soon()
+
+    # Ends.
+
+    def refuse(self, code: str, detail: str) -> None:
+        """Answer what came with a problem, and end the connection."""
+        if self.is_refused:
+            return
+        self.is_refused = True
+        self.site.count(code)
+        answer = Problem(code, detail).answer()
+        head = (
+            f"HTTP/1.1 {answer.status} {http.RESPONSES.get(answer.status, b'Refused').decode()}\r\n"
+            f"Content-Type: {answer.media_type}\r\nContent-Length: {len(answer.body)}\r\nConnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + answer.body)
+        self.end()
+
+    def timeoutConnection(self) -> None:  # noqa: N802 - called by Twisted
+        """The client was too slow, or idle for too long."""
+        if self._is_receiving and not self.is_refused:
+            self.refuse("request-timeout", "the request did not arrive in time (--admin-request-timeout)")
+        elif self.is_refused or not self.is_idle:
+            self.abort()
+        else:
+            self.end()
+
+    def end(self) -> None:
+        """End the connection soon: the client may read what it was sent before."""
+        self.is_refused = True
+        self.setTimeout(LINGER)
+        self.loseConnection()
+
+    def abort(self) -> None:
+        """End the connection now."""
+        self.is_refused = True
+        self.setTimeout(None)
+        self.transport.abortConnection()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """The connection is gone."""
+        self.site.left(self)
+        super().connectionLost(reason)

@@ -1,0 +1,211 @@
+"""Pages of collections: filtered, sorted, cut, in steps that take bounded time.
+
+A cursor is where a page ended: the value that the items are sorted by, and the key of the last item. So items that come
+or go between two pages shift nothing. Of a collection only the items of the page are kept while it is gone through.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import Annotated, Any, get_args, get_type_hints
+
+import msgspec
+from msgspec import Meta, Struct
+from twisted.internet.defer import Deferred
+
+from bussrv.admin.call import Call
+from bussrv.admin.channel import SLICES
+from bussrv.admin.problems import Problem
+from bussrv.admin.routes import Parameter, Route
+from bussrv.patterns import Wildcards
+from bussrv.slices import Slices
+
+LIMIT = 100
+"""The items of a page, unless the request says otherwise."""
+
+MOST = 1_000
+"""The most items of a page."""
+
+_Scalar = (str, int, float, bool)
+_Key = tuple[Any, ...]
+
+
+class Page(Struct, frozen=True):
+    """A page of a collection.
+
+    :ivar seq: the last record of the journal that the answer knows of.
+    :ivar total: how many items the filters leave, on all pages.
+    :ivar next: the value of ``after`` for the next page; ``None``: there is none.
+    """
+
+    seq: int
+    total: int
+    items: list[Any]
+    next: str | None
+
+
+def columns(item: type[Struct]) -> dict[str, type]:
+    """The fields that a collection is filtered and sorted by, with the type of their values: those that are one."""
+    hints = get_type_hints(item)
+    found = {name: _scalar(hints[name]) for name in item.__struct_fields__}
+    return {name: kind for name, kind in found.items() if kind is not None}
+
+
+def _scalar(hint: Any) -> type | None:
+    kinds = [each for each in (get_args(hint) or (hint,)) if each is not type(None)]
+    return kinds[0] if len(kinds) == 1 and kinds[0] in _Scalar else None
+
+
+@lru_cache
+def parameters(item: type[Struct]) -> tuple[Parameter, ...]:
+    """The parameters of a collection."""
+    sorts = "|".join(columns(item))
+    return (
+        Parameter(
+            name="limit", type=Annotated[int, Meta(ge=1, le=MOST)], help="The most items of the page.", default=LIMIT
+        ),
+        Parameter(name="after", type=Annotated[str, Meta(max_length=4096)], help="The `next` of the page before."),
+        Parameter(
+            name="sort",
+            type=Annotated[str, Meta(pattern=f"^-?({sorts})$")],
+            help="The field that the items are sorted by; with `-` before it from the greatest to the least.",
+        ),
+        *(_filter(name, kind) for name, kind in columns(item).items()),
+    )
+
+
+def _filter(name: str, kind: type) -> Parameter:
+    if kind is str:
+        help_ = f"Only items with this `{name}`; `*` stands for any characters. Empty: only items without one."
+        return Parameter(name=name, type=Annotated[str, Meta(max_length=1024)], help=help_)
+    return Parameter(name=name, type=kind, help=f"Only items with this `{name}`.")
+
+
+async def page_of(call: Call, items: Iterable[Struct]) -> Page:
+    """The page of a collection that a request asks for.
+
+    :param items: all of them, made one after the other.
+    :raises Problem: ``bad-parameter``.
+    """
+    seq = call.shared.seq
+    best = _Best(call.route, call.query)
+    await in_steps(best.take(items), call.server.bus.slices)
+    return best.page(seq)
+
+
+def in_steps(steps: Iterator[None], slices: Slices) -> Deferred[None]:
+    """Do work step by step, in turns with the work of others.
+
+    :returns: fires at the end. When it is cancelled, the work is left.
+    """
+    done: Deferred[None] = Deferred()
+
+    def work(until: float) -> bool:
+        try:
+            for _ in steps:
+                if done.called:
+                    return False
+                if slices.is_over(until):
+                    return True
+        except BaseException:
+            if not done.called:
+                done.errback()
+            return False
+        if not done.called:
+            done.callback(None)
+        return False
+
+    slices.do(work, SLICES)
+    return done
+
+
+class _Best:
+    """Keeps the first items of a page, in their order."""
+
+    def __init__(self, route: Route, query: Any) -> None:
+        assert route.collection is not None
+        sort = query["sort"] or ""
+        self._is_descending = sort.startswith("-")
+        self._field = sort.removeprefix("-")
+        self._key_fields = route.key
+        self._limit: int = query["limit"]
+        self._sort = sort
+        self._filters = _filters(columns(route.collection), query)
+        self._after = None if query["after"] is None else _parse_cursor(query["after"], self._sort, len(route.key))
+        self._kept: list[tuple[_Key, Any]] = []
+        self._total = 0
+        self._last: _Key | None = None
+
+    def take(self, items: Iterable[Any]) -> Iterator[None]:
+        """Go through all items, one a step."""
+        for item in items:
+            if all(matches(item) for matches in self._filters):
+                self._total += 1
+                self._keep(item)
+            yield
+
+    def _keep(self, item: Any) -> None:
+        key = self._key_of(item)
+        if self._after is not None and not self._is_before(self._after, key):
+            return
+        if self._last is not None and not self._is_before(key, self._last):
+            return
+        self._kept.append((key, item))
+        if len(self._kept) > 2 * self._limit + 2:
+            self._cut()
+
+    def _is_before(self, one: _Key, other: _Key) -> bool:
+        return one > other if self._is_descending else one < other
+
+    def _cut(self) -> None:
+        """Leave one more than the page has: it says that there is another page."""
+        self._kept.sort(key=lambda each: each[0], reverse=self._is_descending)
+        del self._kept[self._limit + 1 :]
+        self._last = self._kept[-1][0] if len(self._kept) > self._limit else None
+
+    def _key_of(self, item: Any) -> _Key:
+        value = getattr(item, self._field) if self._field else None
+        identity = (getattr(item, name) for name in self._key_fields)
+        return (value is not None, 0 if value is None else value, *("" if each is None else each for each in identity))
+
+    def page(self, seq: int) -> Page:
+        self._cut()
+        shown = self._kept[: self._limit]
+        more = len(self._kept) > self._limit
+        return Page(
+            seq, self._total, [item for _, item in shown], _cursor(self._sort, shown[-1][0]) if more and shown else None
+        )
+
+
+def _filters(kinds: dict[str, type], query: Any) -> list[Callable[[Any], bool]]:
+    return [_matcher(name, query[name], kind) for name, kind in kinds.items() if query[name] is not None]
+
+
+def _matcher(name: str, wanted: Any, kind: type) -> Callable[[Any], bool]:
+    if kind is not str:
+        return lambda item: bool(getattr(item, name) == wanted)
+    if not wanted:
+        return lambda item: not getattr(item, name)
+    if "*" not in wanted:
+        return lambda item: bool(getattr(item, name) == wanted)
+    match = Wildcards([wanted]).match
+    return lambda item: getattr(item, name) is not None and match(getattr(item, name))
+
+
+def _cursor(sort: str, key: _Key) -> str:
+    return urlsafe_b64encode(msgspec.json.encode([sort, *key])).decode().rstrip("=")
+
+
+def _parse_cursor(text: str, sort: str, identity: int) -> _Key:
+    try:
+        raw = urlsafe_b64decode(text.encode() + b"=" * (-len(text) % 4))
+        said, *key = msgspec.json.decode(raw, type=list[bool | int | float | str])
+    except (Error, ValueError, msgspec.DecodeError):
+        raise Problem("bad-parameter", "after: this is not the `next` of a page") from None
+    fits = said == sort and len(key) == 2 + identity and isinstance(key[0], bool)
+    if not fits or not all(isinstance(each, str) for each in key[2:]):
+        raise Problem("bad-parameter", "after: this is the `next` of a page that was sorted in another way")
+    return tuple(key)

@@ -1,0 +1,134 @@
+"""Callers: who sends a request, and what they may do.
+
+- If the server asks clients who they are, or has a policy: the user is checked as in every wire format, and the policy
+  decides on ``admin`` ``read`` and ``write``.
+- Otherwise everybody who reaches the port may read. Writing takes the token in the admin token file.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from binascii import Error
+from collections.abc import Callable
+from hmac import compare_digest
+from typing import Any
+
+from msgspec import Struct
+
+from bussrv import events as ev
+from bussrv.admin.problems import Problem
+from bussrv.admin.routes import Permission
+from bussrv.bus.interfaces import IBus
+from bussrv.policy.credentials import Credentials, Denial, Password, Proof, Token
+from bussrv.policy.tokens import MAX_TOKEN
+from bussrv.policy.users import MAX_SECRET
+from bussrv.values import excerpt
+
+PROTOCOL = "admin"
+"""What policies and the journal call the interface."""
+
+TOKEN_ACTOR = "admin-token"
+"""The actor of whoever has the token of the admin token file."""
+
+ASKS = {"WWW-Authenticate": 'Bearer, Basic realm="bussrv"'}
+
+
+class Caller(Struct, frozen=True):
+    """Who sends a request.
+
+    :ivar actor: the user that it is; :data:`TOKEN_ACTOR`; or ``None``.
+    :ivar peer: its address.
+    :ivar may: the permissions that it has.
+    """
+
+    actor: str | None
+    peer: str
+    may: frozenset[Permission]
+
+
+class Login:
+    """Decides who callers are.
+
+    :ivar token: returns the token of the admin token file; ``None``: there is none.
+    """
+
+    def __init__(self, bus: IBus, token: Callable[[], str | None]) -> None:
+        self._bus = bus
+        self.token = token
+
+    async def caller(self, authorization: str | None, certificate: Any, peer: str) -> Caller:
+        """The caller by what it shows.
+
+        :param authorization: the header.
+        :param certificate: of TLS, verified; ``None``: there is none.
+        :raises Problem: ``bad-credentials``.
+        """
+        if authorization is None:
+            outcome = self._bus.identity.of_certificate(certificate) if certificate else None
+            if isinstance(outcome, Denial):
+                self._failed(outcome, peer)
+            return self._with_permissions(outcome.actor if isinstance(outcome, Proof) else None, peer)
+        credentials = parse_authorization(authorization)
+        if credentials is None:
+            raise Problem("bad-credentials", "Authorization is Basic or Bearer", ASKS)
+        if not self._bus.access.judges and isinstance(credentials, Token) and self._is_own(credentials):
+            return Caller(TOKEN_ACTOR, peer, frozenset({"read", "write"}))
+        checked = await self._bus.identity.log_in(credentials, peer)
+        if isinstance(checked, Proof):
+            return self._with_permissions(checked.actor, peer)
+        self._failed(checked, peer)
+        raise Problem("bad-credentials", headers=ASKS)
+
+    def _is_own(self, credentials: Token) -> bool:
+        token = self.token()
+        return token is not None and compare_digest(token.encode(), credentials.text.encode())
+
+    def _with_permissions(self, actor: str | None, peer: str) -> Caller:
+        access = self._bus.access
+        if not access.judges:
+            return Caller(actor, peer, frozenset({"read"}))
+        permissions = access.of_user(actor, peer, PROTOCOL)
+        names: tuple[Permission, ...] = ("read", "write")
+        return Caller(actor, peer, frozenset(each for each in names if permissions.may("admin", each)))
+
+    def _failed(self, denial: Denial, peer: str) -> None:
+        claimed = None if denial.claimed is None else excerpt(denial.claimed)
+        self._bus.counters["bad-credentials"] += 1
+        self._bus.registry.note_from_stranger(
+            ev.AuthFailed(protocol=PROTOCOL, peer=peer, claimed=claimed, reason=denial.reason, method=denial.method)
+        )
+
+    def check(self, caller: Caller, permission: Permission) -> None:
+        """Check that a caller has a permission. A denial is journaled at a limited rate.
+
+        :raises Problem: ``not-authenticated`` or ``not-allowed``.
+        """
+        if permission in caller.may:
+            return
+        access = self._bus.access
+        if not access.judges:
+            raise Problem("not-authenticated", "writing takes the token in the admin token file", ASKS)
+        decision = access.of_user(caller.actor, caller.peer, PROTOCOL).decide("admin", permission)
+        about: dict[str, Any] = {"protocol": PROTOCOL, "actor": caller.actor, "peer": caller.peer}
+        self._bus.counters["not-allowed"] += 1
+        self._bus.registry.note_from_stranger(
+            ev.AccessDenied(action="admin", target=permission, rule=decision.rule, reason="not-allowed", **about)
+        )
+        if caller.actor is None:
+            raise Problem("not-authenticated", headers=ASKS)
+        raise Problem("not-allowed", f"{caller.actor} may not {permission} here ({decision.rule})")
+
+
+def parse_authorization(header: str) -> Credentials | None:
+    """The credentials in an ``Authorization`` header; ``None``: they make no sense."""
+    scheme, _, text = header.strip().partition(" ")
+    text = text.strip()
+    if scheme.lower() == "bearer" and 0 < len(text) <= MAX_TOKEN:
+        return Token(text)
+    if scheme.lower() != "basic" or len(text) > 2 * MAX_SECRET + 1024:
+        return None
+    try:
+        user, colon, secret = b64decode(text, validate=True).partition(b":")
+        return Password(user.decode(), secret) if colon else None
+    except (Error, ValueError):
+        return None

@@ -1,0 +1,87 @@
+"""Problems: every answer that says that something is wrong (RFC 9457), with a stable code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from bussrv.admin.answers import Answer
+from bussrv.errors import BussrvError
+
+MEDIA_TYPE = "application/problem+json"
+URN = "urn:bussrv:problem:"
+
+
+class Sort(Struct, frozen=True):
+    """A sort of problem.
+
+    :ivar status: the status code of HTTP.
+    :ivar title: what it means, the same for each problem of the sort.
+    """
+
+    status: int
+    title: str
+
+
+PROBLEMS: dict[str, Sort] = {
+    "bad-request": Sort(400, "the request is not well-formed HTTP, or its path is not UTF-8"),
+    "bad-parameter": Sort(400, "a parameter of the query is unknown or has a wrong value"),
+    "bad-body": Sort(400, "the body is not the JSON that the path takes"),
+    "not-authenticated": Sort(401, "this server answers only those who prove who they are"),
+    "bad-credentials": Sort(401, "there is no such user, or the secret or the token is another"),
+    "not-allowed": Sort(403, "the user may not do that"),
+    "bad-origin": Sort(403, "the request comes from a page of another host"),
+    "not-found": Sort(404, "there is nothing at this path"),
+    "bad-method": Sort(405, "the path does not take this method"),
+    "request-timeout": Sort(408, "the request did not arrive in time"),
+    "body-too-large": Sort(413, "the body is larger than the limit"),
+    "bad-content-type": Sort(415, "the body has to be application/json"),
+    "bad-host": Sort(421, "the Host header names another host than this server"),
+    "too-many-requests": Sort(429, "there were more requests from one address in a second than the limit allows"),
+    "head-too-large": Sort(431, "the head of the request is larger than the limit"),
+    "internal-error": Sort(500, "the server failed to answer; its log says more"),
+    "too-many-streams": Sort(503, "there are as many streams of events as the limit allows"),
+}
+"""Every sort of problem, by its code."""
+
+
+class Details(Struct, frozen=True, omit_defaults=True, rename={"kind": "type"}):
+    """The body of a problem, RFC 9457.
+
+    :ivar kind: the code, as a URN.
+    :ivar detail: what is wrong this time.
+    :ivar instance: the path that was asked for.
+    """
+
+    kind: str
+    title: str
+    status: int
+    detail: str
+    instance: str = ""
+
+
+class Problem(BussrvError):
+    """Ends the serving of a request.
+
+    :param code: of :data:`PROBLEMS`.
+    :param detail: what is wrong, in one sentence.
+    :param headers: further headers of the answer.
+    """
+
+    def __init__(self, code: str, detail: str = "", headers: dict[str, str] | None = None) -> None:
+        super().__init__(detail or PROBLEMS[code].title)
+        self.code = code
+        self.headers = headers or {}
+
+    def answer(self, instance: str = "") -> Answer:
+        """The answer to a request for the path ``instance``."""
+        sort = PROBLEMS[self.code]
+        details = Details(URN + self.code, sort.title, sort.status, str(self), instance)
+        return Answer(encode(details), MEDIA_TYPE, sort.status, self.headers)
+
+
+def encode(value: Any) -> bytes:
+    """A value as JSON."""
+    return msgspec.json.encode(value)

@@ -1,0 +1,55 @@
+"""Limits of the admin interface that an operator may set. Sizes in bytes, times in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bussrv.options import Group
+
+ADMIN = Group("admin_limits", "Limits of the admin interface")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AdminLimits:
+    """The part of :class:`bussrv.settings.Settings` that limits the admin interface."""
+
+    admin_max_connections: int = ADMIN.count(
+        100,
+        "Connections to the admin interface at the same time. For a further one, the one that has been idle for "
+        "longest is closed; if none is idle, the new one is.",
+    )
+    admin_max_rate: int = ADMIN.count(
+        100,
+        "Requests a second to the admin interface from one address (IPv6: from one /64 network), after a burst of 2 "
+        "seconds' worth. Further ones are refused, `too-many-requests`.",
+    )
+    admin_max_head: int = ADMIN.size(
+        16 << 10,
+        "Bytes of the first line and the headers of a request to the admin interface. A longer one is refused, "
+        "`head-too-large`, and the connection closed.",
+    )
+    admin_max_body: int = ADMIN.size(
+        64 << 10,
+        "Bytes of the body of a request to the admin interface. A longer one is refused, `body-too-large`, and the "
+        "connection closed.",
+    )
+    admin_request_timeout: float = ADMIN.time(
+        10.0,
+        "Seconds in which a request to the admin interface has to arrive, from its first byte on. A later one is "
+        "refused, `request-timeout`, and the connection closed.",
+    )
+    admin_idle_timeout: float = ADMIN.time(
+        60.0,
+        "Seconds after an answer of the admin interface in which the client has to take it and to send another "
+        "request. Then the connection is closed.",
+    )
+    admin_max_streams: int = ADMIN.count(
+        20,
+        "Streams of events of the admin interface at the same time, such as open dashboards have. Further ones are "
+        "refused, `too-many-streams`.",
+    )
+    admin_max_waiting: int = ADMIN.size(
+        1 << 20,
+        "Bytes of events that may wait for the client of one stream of the admin interface. A client that reads more "
+        "slowly is disconnected; it may continue where it was.",
+    )

@@ -1,0 +1,152 @@
+"""The admin interface of a server: its port, its token file, and what it is shown of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.error import CannotListenError
+from twisted.logger import Logger
+
+from bussrv.admin.login import Login
+from bussrv.admin.port import AdminPort
+from bussrv.admin.token_file import beside, read, read_or_make
+from bussrv.bus.interfaces import IBus
+from bussrv.errors import ConfigError
+from bussrv.interfaces import IListener
+from bussrv.journal.interfaces import IJournal
+from bussrv.server.config import ADMIN, Config
+from bussrv.server.exposure import check_opened
+from bussrv.server.faults import noting
+from bussrv.server.logtext import Threshold
+from bussrv.server.ports import cannot_listen
+
+log = Logger()
+
+
+class View:
+    """A server; see :class:`bussrv.admin.interfaces.AdministeredServer`.
+
+    :param listeners: the ports of wire formats that are open, by name.
+    :param is_draining: whether the server is about to stop.
+    """
+
+    def __init__(
+        self,
+        bus: IBus,
+        journal: IJournal,
+        reactor: Any,
+        boot: str,
+        *,
+        listeners: Mapping[str, IListener],
+        threshold: Threshold,
+        is_draining: Callable[[], bool],
+    ) -> None:
+        self.bus = bus
+        self.journal = journal
+        self.reactor = reactor
+        self.boot = boot
+        self.started = bus.utc()
+        self.is_draining = is_draining
+        self._listeners = listeners
+        self._threshold = threshold
+
+    def formats(self) -> Mapping[str, str]:
+        """The address of each wire format that is on, by its name."""
+        return {name: listener.address for name, listener in self._listeners.items()}
+
+    def log_level(self) -> str:
+        """The levels of the log."""
+        return str(self._threshold.levels)
+
+
+def token_file(config: Config) -> Path | None:
+    """The admin token file; ``None``: there is none.
+
+    A server that knows who its clients are needs none. Without a journal there is no place for one, unless an option
+    names it.
+    """
+    if config.admin is None or config.auth or config.policy is not None:
+        return None
+    if config.admin_token_file is not None:
+        return config.admin_token_file
+    return None if config.journal is None else beside(config.journal.directory)
+
+
+class AdminInterface:
+    """The admin interface, if it is on.
+
+    :ivar port: ``None``: it is off, or its port is busy.
+    """
+
+    def __init__(self, config: Config, view: View, faults: list[str]) -> None:
+        self.port: AdminPort | None = None
+        self._token: str | None = None
+        if config.admin is not None:
+            with noting(config.place(ADMIN), faults):
+                self.port = AdminPort(view, Login(view.bus, lambda: self._token), config.admin)
+
+    def prepare(self, config: Config) -> Callable[[], None]:
+        """Read the admin token file, which is made if it is not there. Nothing changes yet.
+
+        :returns: puts the token and the names of the server into effect; cannot fail.
+        :raises ConfigError: the file cannot be used.
+        """
+        path = token_file(config)
+        try:
+            token = None if path is None else read_or_make(path)
+        except ConfigError as error:
+            raise ConfigError(f"{config.place('admin-token-file')}: {error}") from error
+        return partial(self._use, token, config.admin_host)
+
+    def _use(self, token: str | None, hosts: tuple[str, ...]) -> None:
+        self._token = token
+        if self.port is not None:
+            self.port.site.hosts = frozenset(each.lower() for each in hosts)
+
+    def open(self, config: Config) -> None:
+        """Listen. If the port is the default one and busy, the interface is off.
+
+        :raises ConfigError: a port that was asked for cannot be opened, or others could reach it.
+        """
+        if self.port is None:
+            return
+        place = config.place(ADMIN)
+        try:
+            self.port.startService()
+        except CannotListenError as error:
+            if ADMIN in config.places:
+                self.port = None
+                raise ConfigError(f"{place}: {cannot_listen(error)}") from error
+            log.warn(
+                "WARNING: the admin interface is off: {why} ({place})",
+                event="admin.off",
+                why=cannot_listen(error),
+                place=place,
+            )
+            self.port = None
+        except ConfigError as error:
+            self.port = None
+            raise ConfigError(f"{place}: {error}") from error
+        else:
+            check_opened(config, {ADMIN: self.port})
+
+    def stop(self) -> Deferred[Any]:
+        """Close the port and every connection."""
+        port, self.port = self.port, None
+        return succeed(None) if port is None else port.stopService()
+
+
+def check(config: Config, view: View, faults: list[str]) -> None:
+    """Check the endpoint and the admin token file, without opening or making either.
+
+    :param faults: gets a sentence for each that cannot be used.
+    """
+    AdminInterface(config, view, faults)
+    path = token_file(config)
+    if path is not None and path.exists():
+        with noting(config.place("admin-token-file"), faults):
+            read(path)
