@@ -8,6 +8,7 @@ variables, the tables of the documentation and the sample file are made from the
 from __future__ import annotations
 
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
@@ -277,6 +278,25 @@ class NetworkOrUnix(Kind["Network | Literal['unix']"]):
         return str(setting)
 
 
+class WebOrigin(Kind[str]):
+    """The origin of web pages, as browsers write it, or a pattern of origins."""
+
+    takes = "an origin"
+
+    def check(self, value: object) -> str:
+        """The origin in lower case, as browsers write it."""
+        text = Text().check(value).lower()
+        if text in (ANY_ORIGIN, NO_ORIGIN) or _ORIGIN.fullmatch(text):
+            return text
+        raise BadValue(f"{shown(value)} is no origin, such as https://hall.example or http://localhost:8000")
+
+
+ANY_ORIGIN = "*"
+NO_ORIGIN = "null"
+"""The origin of pages that have none, such as files."""
+
+_ORIGIN = re.compile(r"[a-z*][a-z0-9+.*-]*://[^/?#@\s]+")
+
 BYTES = Whole("bytes")
 COUNT = Whole()
 SECONDS = Seconds()
@@ -285,6 +305,8 @@ FLAG = Flag()
 FILE = File()
 NETWORKS: Kind[tuple[Network, ...]] = ListOf(NetworkOrUnix(), "networks")
 ORIGINS: Kind[tuple[Network | Literal["unix"], ...]] = ListOf(NetworkOrUnix(unix=True), "networks, or `unix`")
+
+WEB_ORIGINS: Kind[tuple[str, ...]] = ListOf(WebOrigin(), "origins")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from bussrv.options import (
     NETWORKS,
     ORIGINS,
     SECONDS_OR_NONE,
+    WEB_ORIGINS,
     Choice,
     Group,
     Network,
@@ -32,6 +33,7 @@ REQUESTS = Group("requests", "Requests")
 LINKS = Group("links", "Linked servers")
 INBUS = Group("inbus", "Inbus")
 SPP = Group("spp", "SPP")
+WEBSOCKET = Group("websocket", "WebSocket")
 REFUSALS = Group("refusals", "Records that strangers cause")
 BUDGET = Group("budget", "The budget of the journal")
 
@@ -324,6 +326,21 @@ class Settings(AdminLimits):
         64,
         "SPP clients from one address that have never subscribed. Beyond it the one that has waited longest is "
         "disconnected, `too-many-silent`.",
+    )
+    websocket_origin: tuple[str, ...] = WEBSOCKET.option(
+        WEB_ORIGINS,
+        (),
+        "The origin of web pages that may connect, such as https://hall.example; `*` stands for any characters. Pages "
+        "of other origins are refused, `origin-not-allowed`. Clients that are no browsers name no origin, and may "
+        "connect. May be repeated.",
+        unset="pages from the host that they connect to, if that is an IP address or localhost",
+        example=["https://hall.example"],
+    )
+    websocket_ping: float = WEBSOCKET.option(
+        SECONDS_OR_NONE,
+        30.0,
+        "Seconds after which a WebSocket client that sent nothing is asked for a sign of life. If it gives none within "
+        "as many seconds, it is disconnected, `ping-timeout`. 0: nobody is asked.",
     )
     stranger_rate: int = REFUSALS.count(
         10,

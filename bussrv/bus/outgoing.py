@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from bussrv.values import Publication
 
 AT_ONCE = 256 << 10
 """The most bytes that a session is sent in one go."""
+
+
+Form = Callable[[Sequence[bytes]], Sequence[bytes]]
+"""Makes frames of the frames of an encoding, for a wire format that puts something around each."""
 
 
 class Delivery:
@@ -40,6 +44,7 @@ class Bundle:
         self.frames = frames
         self.size = size = sum(map(len, frames))
         self.at_once = size <= AT_ONCE
+        self._other: tuple[Form, Bundle] | None = None
 
     def __len__(self) -> int:
         """How many frames there are."""
@@ -49,3 +54,11 @@ class Bundle:
     def joined(self) -> bytes:
         """All frames in one piece; made once for all sessions that get it."""
         return self.frames[0] if len(self.frames) == 1 else b"".join(self.frames)
+
+    def in_form(self, form: Form) -> Bundle:
+        """The same frames in another form; made once for all sessions that get it."""
+        if self._other is None or self._other[0] is not form:
+            other = Bundle(form(self.frames))
+            other.at_once = other.at_once and self.at_once
+            self._other = form, other
+        return self._other[1]

@@ -40,10 +40,12 @@ class FramedProtocol(StreamProtocol):
 
     :cvar EVENTS: the methods that serve the events of the vocabulary; every other object is routed.
     :cvar JOINING: the events that make the session a member; until then everything else is dropped.
+    :cvar READER: reads the objects of the client.
     """
 
     EVENTS: ClassVar[dict[str, Callable[[Any, BusObject], None]]]
     JOINING: ClassVar[tuple[str, ...]]
+    READER: ClassVar[type[ObjectReader]] = ObjectReader
 
     _member = False
     _deaf = False
@@ -54,7 +56,7 @@ class FramedProtocol(StreamProtocol):
     def make_reader(self) -> ObjectReader:
         """Reads objects, within the limits that are set."""
         settings = self.bus.settings
-        self._objects = ObjectReader(settings.max_metadata, settings.max_payload, settings.max_nesting)
+        self._objects = self.READER(settings.max_metadata, settings.max_payload, settings.max_nesting)
         self._objects.gather(UNSUBSCRIBED_PAYLOAD)
         self._objects.end_batches_at(self.EVENTS)
         return self._objects

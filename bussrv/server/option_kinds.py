@@ -39,7 +39,9 @@ class Endpoint(Kind["str | None"]):
     takes = "an endpoint description, a port or `off`"
 
     def __init__(self, default: str) -> None:
-        self._default = default
+        transport = default.partition(":")[0]
+        self._transport = "tcp" if transport == OFF else transport
+        self._example = "tcp:7892:interface=127.0.0.1" if default == OFF else default
 
     def check(self, value: object) -> str | None:
         """The endpoint description. A port alone means that port on the loopback interface."""
@@ -51,14 +53,13 @@ class Endpoint(Kind["str | None"]):
         if text.isdecimal():
             return self._of_port(int(text) if len(text) <= _MAX_DIGITS else MAX_PORT + 1, text)
         if ":" not in text:
-            raise BadValue(f"{shown(text)} is no endpoint, such as {self._default}")
+            raise BadValue(f"{shown(text)} is no endpoint, such as {self._example}")
         return text
 
     def _of_port(self, port: int, text: str = "") -> str:
         if not 0 <= port <= MAX_PORT:
             raise BadValue(f"{shown(text or port, str)} is no port: ports are 0 to {MAX_PORT}")
-        transport = self._default.partition(":")[0]
-        return f"{'tcp' if transport == OFF else transport}:{port}:interface=127.0.0.1"
+        return f"{self._transport}:{port}:interface=127.0.0.1"
 
     def plain(self, setting: Any) -> Any:
         """The endpoint description, or ``off``."""

@@ -305,12 +305,13 @@ def test_no_snippet_is_left_untested() -> None:
         ("docs/how-to/audit.md", "console"), ("docs/how-to/run.md", "console"), ("docs/how-to/users.md", "console"),
             ("docs/how-to/policy.md", "console"), ("docs/how-to/policy.md", "toml"),
         *((f"docs/reference/protocols/{name}.md", "text") for name in ("objects", "business", "links", "inbus", "spp")),
+        *(("docs/reference/protocols/websocket.md", each) for each in ("html", "sh", "text")),
         ("docs/reference/options.md", "toml"), ("docs/reference/options.md", "text"),
         ("docs/reference/services.md", "text"), ("docs/reference/log.md", "text"), ("docs/reference/log.md", "json"),
         ("docs/reference/journal-format/index.md", "json"), ("docs/reference/journal-tools.md", "console"),
         ("docs/reference/audit/timeline.md", "console"), ("docs/reference/audit/timeline.md", "python"),
         ("docs/reference/audit/report.md", "python"),
     }  # fmt: skip
-    languages = ("sh", "python", "text", "toml", "console", "json")
+    languages = ("sh", "python", "text", "toml", "console", "json", "html")
     found = {(str(path.relative_to(ROOT)), each) for path in PAGES for each in languages if blocks(str(path), each)}
     assert found <= tested

@@ -17,6 +17,7 @@ from bussrv.formats.objects import ObjectsProtocol
 from bussrv.formats.spp import SppFactory
 from bussrv.formats.stream import StreamProtocol
 from bussrv.formats.stream_factory import StreamFactory
+from bussrv.formats.websocket import WebSocketProtocol
 from bussrv.journal.memory import MemoryJournal
 from bussrv.policy.identity import UsersOfNetworks
 from bussrv.registry.registry import Registry
@@ -90,6 +91,7 @@ class Network:
             "objects": StreamFactory(ObjectsProtocol, self.bus, self.reactor),
             "business": StreamFactory(BusinessProtocol, self.bus, self.reactor),
             "spp": SppFactory(self.bus, self.reactor),
+            "websocket": StreamFactory(WebSocketProtocol, self.bus, self.reactor),
         }
         self.bus.identity.use([], networks={"inbus": inbus_users})
         self.udp = DatagramPort(InbusServer(self.bus, self.reactor))

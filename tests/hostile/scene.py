@@ -50,7 +50,7 @@ class Intruder(Member):
         self.joined = True
 
     def send_pieces(self, pieces: Iterable[bytes]) -> None:
-        transport, receive = self.connection.transport, self.connection.protocol.dataReceived
+        transport, receive = self.connection.transport, self.connection.send_bytes
         for piece in pieces:
             if not transport.connected:
                 return

@@ -58,6 +58,7 @@ def of_list(kind: Any) -> st.SearchStrategy[Any]:
 
 ELEMENTS: dict[type[Kind[Any]], st.SearchStrategy[str]] = {
     kinds.Text: NO_COMMA,
+    kinds.WebOrigin: st.sampled_from(["https://Hall.example", "http://*.example:8000", "null", "*", "app://x"]),
     option_kinds.CheckerDescription: st.sampled_from(["users:users", "tokens:/etc/tokens", "certificates:cn", "unix"]),
     option_kinds.UserOfNetwork: st.builds("{}={}".format, NETWORKS, st.sampled_from(["ann", "a b", "x=y"])),
 }
@@ -169,6 +170,14 @@ BAD: tuple[tuple[str, str, str], ...] = (
     ("inbus-allow", "10.0.0.0/99", "'10.0.0.0/99' does not appear to be an IPv4 or IPv6 network"),
     ("link-allow", "10.0.0.1/8", "10.0.0.1/8 has host bits set"),
     ("link", "", "the text is empty"),
+    ("websocket", "web", "'web' is no endpoint, such as tcp:7892:interface=127.0.0.1"),
+    (
+        "websocket-origin",
+        "a.example",
+        "'a.example' is no origin, such as https://hall.example or http://localhost:8000",
+    ),
+    ("websocket-origin", "a://b/", "'a://b/' is no origin, such as https://hall.example or http://localhost:8000"),
+    ("websocket-ping", "-1", "'-1' is not 0 seconds or more"),
 )
 HINT = " (see twistd bussrv --help)"
 

@@ -39,6 +39,13 @@ spp = WireFormat(
     summary="Service providing protocol: clients that subscribe to services",
 )
 
+websocket = WireFormat(
+    "websocket",
+    module="bussrv.formats.websocket",
+    default_endpoint="off",
+    summary="web pages: Object System, each object a WebSocket message",
+)
+
 registry_service = HostedService(
     "bus/registry",
     module="bussrv.services.registry",

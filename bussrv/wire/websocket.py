@@ -1,0 +1,330 @@
+"""WebSocket (RFC 6455): the upgrade of an HTTP connection, then messages, each of which carries one object.
+
+::
+
+    -> GET any-path HTTP/1.1, Upgrade: websocket, Host: ..., [Origin: ...], [Sec-WebSocket-Protocol: objects]
+    <- 101 Switching Protocols, or a refusal: 4xx or 503 with one sentence as its body
+
+    message   = metadata NUL [payload]      the framing of :mod:`bussrv.wire.objects`, one object a message
+              / metadata                    -> only: without a payload, the end of the message stands for NUL
+
+    -> messages are binary or text, and may come in fragments
+    <- messages are binary, each in one frame
+    <> ping, pong and close frames; a close frame of the server has the code of a reason as its text
+
+No extension is agreed on: no message is compressed. The frames of a client are read by wsproto, piece by piece, so no
+length that a client states costs memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from http import HTTPStatus
+from operator import length_hint
+
+import wsproto.utilities
+from msgspec import Struct
+from wsproto import events as ws
+from wsproto.connection import Connection, ConnectionState, ConnectionType
+from wsproto.frame_protocol import CloseReason
+from wsproto.handshake import H11Handshake
+
+from bussrv.errors import RemoteProtocolError
+from bussrv.wire.buffer import ReceiveBuffer
+from bussrv.wire.objects import MAX_METADATA, MAX_NESTING, MAX_PAYLOAD, NUL, BadObject, BusObject, ObjectReader
+
+MAX_REQUEST = 16 << 10
+"""The most bytes of the request for an upgrade."""
+
+PIECE = 16 << 10
+"""The bytes that are taken apart at a time."""
+
+MOST_FRAGMENTS = 128
+"""The most fragments and control frames that are read before others may be served: they may be empty."""
+
+MOST_SKIPPED = 64 << 10
+"""The most bytes that may be left of what a client sends after the server's close frame."""
+
+SUBPROTOCOL = "objects"
+"""What a client may ask for in ``Sec-WebSocket-Protocol``. It need not ask."""
+
+_END_OF_REQUEST = b"\r\n\r\n"
+_BINARY = 0x82  # the final frame of a binary message
+_TWO_BYTES, _EIGHT_BYTES = 126, 127
+
+CLOSE_CODES = {
+    "client-closed": CloseReason.NORMAL_CLOSURE,
+    "server-stopped": CloseReason.GOING_AWAY,
+    "bad-frame": CloseReason.PROTOCOL_ERROR,
+    "bad-message": CloseReason.INVALID_FRAME_PAYLOAD_DATA,
+    "bad-utf8": CloseReason.INVALID_FRAME_PAYLOAD_DATA,
+    "bad-json": CloseReason.INVALID_FRAME_PAYLOAD_DATA,
+    "not-an-object": CloseReason.INVALID_FRAME_PAYLOAD_DATA,
+    "bad-size": CloseReason.INVALID_FRAME_PAYLOAD_DATA,
+    "nesting-too-deep": CloseReason.INVALID_FRAME_PAYLOAD_DATA,
+    "metadata-too-large": CloseReason.MESSAGE_TOO_BIG,
+    "payload-too-large": CloseReason.MESSAGE_TOO_BIG,
+    "internal-error": CloseReason.INTERNAL_ERROR,
+    "inbound-full": CloseReason.TRY_AGAIN_LATER,
+}
+"""The code of a close frame by the reason for which a session ends. Every other reason: a violation of policy, 1008."""
+
+
+class Upgrade(Struct, frozen=True):
+    """A client asks for a WebSocket.
+
+    :ivar host: the host, and the port if there is one, that the client believes to have reached.
+    :ivar origins: the origins of the page that asks, as its browser says; empty if it is no browser.
+    """
+
+    host: str
+    origins: tuple[str, ...]
+
+
+class Pinged(Struct, frozen=True):
+    """The client wants a pong with this payload."""
+
+    payload: bytes
+
+
+class ClosedByClient(Struct, frozen=True):
+    """The client sent a close frame. Nothing follows it."""
+
+
+class _Unfinished(Struct, frozen=True):
+    """A fragment of a message that is not whole yet, or something that needs no answer."""
+
+
+Control = Upgrade | Pinged | ClosedByClient
+_UNFINISHED = _Unfinished()
+
+
+class WebSocketReader(ObjectReader):
+    """Reads objects from the messages of one connection, and what is no object; see :meth:`take_control`."""
+
+    def __init__(
+        self, max_metadata: int = MAX_METADATA, max_payload: int = MAX_PAYLOAD, max_nesting: int = MAX_NESTING
+    ) -> None:
+        super().__init__(max_metadata, max_payload, max_nesting)
+        self._raw = ReceiveBuffer()
+        self._handshake = H11Handshake(ConnectionType.SERVER)
+        self._connection: Connection | None = None
+        self._events: Iterator[ws.Event] = iter(())
+        self._control: Control | None = None
+        self._whole: BusObject | BadObject | None = None
+        self._bad: BadObject | None = None
+        self._has_more = self._is_asked = self._is_closed = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the upgrade was granted."""
+        return self._connection is not None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether reading stopped so that others are served, although more bytes are there."""
+        return self._has_more
+
+    def __len__(self) -> int:
+        """How many bytes wait to be read."""
+        return len(self._raw) + len(self._buffer)
+
+    def skip_to_close(self) -> bool:
+        """Read on after the server sent a close frame. :returns: whether the client has sent its own, or never will."""
+        if self._connection is None or self._is_closed or len(self._raw) > MOST_SKIPPED:
+            return True
+        for _ in range(MOST_FRAGMENTS):
+            event = self._next_event_of(self._connection)
+            if event is None:
+                return False
+            if isinstance(event, ws.CloseConnection):
+                return True
+        return False
+
+    def feed(self, data: bytes) -> None:
+        """Add a chunk."""
+        self._raw.feed(data)
+
+    def take_control(self) -> Control | None:
+        """What the client sent other than objects, if that is next. No object is read before it is taken."""
+        control, self._control = self._control, None
+        return control
+
+    def next_event(self) -> BusObject | BadObject | None:
+        """The next object. ``None``: more bytes are needed, or see :meth:`take_control` and :attr:`has_more`."""
+        for obj in self.batch():
+            return obj
+        if self._singles:
+            return self._singles.popleft()
+        bad, self._bad = self._bad, None
+        if bad is None and self._control is None and self._error is not None:
+            raise self._error
+        return bad
+
+    def batch(self) -> Iterator[BusObject]:
+        """Some of the next objects; see :meth:`ObjectReader.batch`."""
+        stops = self._singles or self._bad is not None or self._control is not None or self._error is not None
+        if not (stops or length_hint(self._ahead)):
+            self._ahead = iter(self._read_messages())
+        return self._ahead
+
+    def _read_messages(self) -> list[BusObject]:
+        objs: list[BusObject] = []
+        self._has_more = False
+        try:
+            for _ in range(MOST_FRAGMENTS):
+                found = self._read_something()
+                if found is None:
+                    return objs
+                if isinstance(found, BusObject) and found.head.event not in self._ends:
+                    objs.append(found)
+                elif not isinstance(found, _Unfinished):
+                    self._stop_at(found)
+                    return objs
+            self._has_more = True
+        except RemoteProtocolError as error:
+            self._error = error
+        return objs
+
+    def _stop_at(self, found: BusObject | BadObject | Control) -> None:
+        if isinstance(found, BusObject):
+            self._singles.append(found)
+        elif isinstance(found, BadObject):
+            self._bad = found
+        else:
+            self._control = found
+
+    def _read_something(self) -> BusObject | BadObject | Control | _Unfinished | None:
+        """An object or something else; ``None``: more bytes are needed."""
+        if self._connection is None:
+            return None if self._is_asked else self._read_request()
+        if self._is_closed:
+            self._raw.skip(len(self._raw))
+            return None
+        event = self._next_event_of(self._connection)
+        return None if event is None else self._read_frame(event, self._connection)
+
+    def _next_event_of(self, connection: Connection) -> ws.Event | None:
+        event = next(self._events, None)
+        while event is None and len(self._raw):
+            connection.receive_data(self._raw.take(min(PIECE, len(self._raw))))
+            self._events = connection.events()
+            event = next(self._events, None)
+        return event
+
+    def _read_request(self) -> Upgrade | None:
+        length = self._raw.find(_END_OF_REQUEST, MAX_REQUEST)
+        if length < 0:
+            if len(self._raw) >= MAX_REQUEST:
+                raise RemoteProtocolError("bad-upgrade", f"the request has more than {MAX_REQUEST} bytes")
+            return None
+        try:
+            self._handshake.receive_data(self._raw.take(length + len(_END_OF_REQUEST)))
+            request = next(self._handshake.events(), None)
+        except wsproto.utilities.RemoteProtocolError as error:
+            raise RemoteProtocolError("bad-upgrade", f"that is no request for a WebSocket: {error}") from error
+        except ValueError as error:
+            # Bytes of headers that are not what wsproto decodes them as.
+            raise RemoteProtocolError("bad-upgrade", "that is no request for a WebSocket: bad header") from error
+        if not isinstance(request, ws.Request):
+            raise RemoteProtocolError("bad-upgrade", "that is no request for a WebSocket")
+        self._is_asked = True
+        self._subprotocols = request.subprotocols
+        origins = tuple(value.decode("latin-1") for name, value in request.extra_headers if name == b"origin")
+        return Upgrade(request.host, origins)
+
+    def _read_frame(self, event: ws.Event, connection: Connection) -> BusObject | BadObject | Control | _Unfinished:
+        if isinstance(event, (ws.BytesMessage, ws.TextMessage)):
+            return self._read_fragment(event)
+        if isinstance(event, ws.Ping):
+            return Pinged(bytes(event.payload))
+        if isinstance(event, ws.CloseConnection):
+            self._is_closed = True
+            if connection.state is ConnectionState.OPEN:
+                raise _bad_frame(event)
+            return ClosedByClient()
+        return _UNFINISHED  # a pong
+
+    def _read_fragment(self, event: ws.BytesMessage | ws.TextMessage) -> BusObject | BadObject | _Unfinished:
+        data = event.data.encode() if isinstance(event.data, str) else bytes(event.data)
+        self._buffer.feed(data)
+        if self._whole is None:
+            self._whole = self._read_event()
+        if event.message_finished and self._whole is None:
+            self._end_metadata()
+        if self._whole is not None and len(self._buffer):
+            raise RemoteProtocolError("bad-message", "a message holds more than one object")
+        if not event.message_finished:
+            return _UNFINISHED
+        found, self._whole = self._whole, None
+        if found is None:
+            raise RemoteProtocolError("bad-message", "a message ends before its object does")
+        return found
+
+    def _end_metadata(self) -> None:
+        if self._waiting is None and len(self._buffer):
+            self._buffer.feed(NUL)
+            self._whole = self._read_event()
+
+    # What the server says, other than objects.
+
+    def accept(self) -> bytes:
+        """Grant the upgrade. :returns: the response."""
+        chosen = SUBPROTOCOL if SUBPROTOCOL in self._subprotocols else None
+        response = self._handshake.send(ws.AcceptConnection(subprotocol=chosen))
+        self._connection = self._handshake.connection
+        return response
+
+    def pong(self, payload: bytes) -> bytes:
+        """A pong frame."""
+        return self._control_frame(ws.Pong(payload))
+
+    def ping(self) -> bytes:
+        """A ping frame."""
+        return self._control_frame(ws.Ping())
+
+    def close(self, reason: str) -> bytes:
+        """A close frame with a reason; empty if there is none to be sent."""
+        code = CLOSE_CODES.get(reason, CloseReason.POLICY_VIOLATION)
+        return self._control_frame(ws.CloseConnection(code, reason))
+
+    def _control_frame(self, event: ws.Event) -> bytes:
+        if self._connection is None:
+            return b""
+        try:
+            return self._connection.send(event)
+        except wsproto.utilities.LocalProtocolError:
+            return b""  # A close frame was sent or received already.
+
+
+def _bad_frame(event: ws.CloseConnection) -> RemoteProtocolError:
+    if event.code == CloseReason.INVALID_FRAME_PAYLOAD_DATA:
+        return RemoteProtocolError("bad-utf8", f"a text message is not UTF-8: {event.reason}")
+    return RemoteProtocolError("bad-frame", f"that is no frame of WebSocket: {event.reason}")
+
+
+def as_message(frame: bytes) -> bytes:
+    """An object as a binary message of the server."""
+    size = len(frame)
+    if size < _TWO_BYTES:
+        return bytes((_BINARY, size)) + frame
+    if size < 1 << 16:
+        return bytes((_BINARY, _TWO_BYTES)) + size.to_bytes(2, "big") + frame
+    return bytes((_BINARY, _EIGHT_BYTES)) + size.to_bytes(8, "big") + frame
+
+
+def as_messages(frames: Sequence[bytes]) -> list[bytes]:
+    """Objects as binary messages of the server."""
+    return [as_message(frame) for frame in frames]
+
+
+def refusal(status: HTTPStatus, sentence: str) -> bytes:
+    """A response to a client that gets no WebSocket."""
+    body = f"{sentence}\n".encode()
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: text/plain; charset=utf-8\r\n"
+        f"Content-Length: {len(body)}\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n"
+    )
+    if status is HTTPStatus.UPGRADE_REQUIRED:
+        head += "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    return f"{head}\r\n".encode() + body

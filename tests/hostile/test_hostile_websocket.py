@@ -1,0 +1,28 @@
+"""What is hostile to the stream formats, over WebSockets; and what is hostile to WebSocket itself."""
+
+import pytest
+
+from tests.formats.browser import use_websockets
+from tests.hostile.cases import rows_for
+from tests.hostile.rows import OBJECTS
+from tests.hostile.test_hostile import expect_outcome, expect_same_in_pieces
+from tests.size import sample
+from tests.tables import check_each
+
+pytestmark = pytest.mark.usefixtures("quick_collections", "no_log", "websockets")
+
+
+@pytest.fixture
+def websockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_websockets(monkeypatch)
+
+
+def test_the_outcome_is_that_of_the_stream_and_nobody_else_notices() -> None:
+    rows = sample([(row.name, row) for row in rows_for(OBJECTS)], 4)
+    check_each(rows, lambda row: expect_outcome(OBJECTS, row))
+
+
+@pytest.mark.long
+def test_the_outcome_is_the_same_in_pieces() -> None:
+    rows = sample([(row.name, row) for row in rows_for(OBJECTS)], 2)
+    check_each(rows, lambda row: expect_same_in_pieces(OBJECTS, row))
