@@ -127,7 +127,7 @@ class _Changes(FileDescriptor):
         """What to read from."""
         return self._pipe
 
-    def doRead(self) -> None:  # noqa: N802
+    def doRead(self) -> None:
         """Some are, or none will be any more."""
         moments = read_moments(self._pipe)
         if moments:

@@ -28,7 +28,7 @@ from bussrv.bus.limits import CopiedLimits
 from bussrv.bus.links import Links
 from bussrv.bus.outgoing import Bundle, Delivery
 from bussrv.bus.publishing import Publisher
-from bussrv.bus.reactor_turns import Turns
+from bussrv.bus.reactor_turns import NEVER, Turns
 from bussrv.bus.receivers import Receivers
 from bussrv.bus.recipients import Origin, Recipients
 from bussrv.bus.relay import Relay
@@ -389,10 +389,10 @@ class Bus:
         else:
             self._receivers.catch_up(session_id)
 
-    def flush(self, since: float = 0.0) -> None:
+    def flush(self, since: float = NEVER) -> None:
         """Send what was routed and published."""
         self._turns.send(since)
 
-    def flush_in_turn(self, session_id: str, size: int, since: float = 0.0) -> None:
+    def flush_in_turn(self, session_id: str, size: int, since: float = NEVER) -> None:
         """Send what was routed and published, at once or together with what others have sent; see :class:`IBus`."""
         self._turns.read(session_id, size, since)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from zope.interface import Attribute, Interface
 
+from bussrv.bus.reactor_turns import NEVER
+
 if TYPE_CHECKING:
     from collections import Counter
 
@@ -214,13 +216,13 @@ class ISending(Interface):
     def send(session_id: str, frames: Sequence[bytes]) -> None:
         """Send one session frames of its wire format, after what was collected for it."""
 
-    def flush(since: float = 0.0) -> None:
+    def flush(since: float = NEVER) -> None:
         """Send what was routed and published; to be called at the end of each chunk of input.
 
-        :param since: when the input arrived, in seconds of the reactor; 0: nobody knows.
+        :param since: when the input arrived, in seconds of the reactor.
         """
 
-    def flush_in_turn(session_id: str, size: int, since: float = 0.0) -> None:
+    def flush_in_turn(session_id: str, size: int, since: float = NEVER) -> None:
         """The same for a chunk of ``size`` bytes: once a reactor turn, if several sessions send."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from bussrv.histogram import Histogram
@@ -10,6 +11,9 @@ from bussrv.reactor_turn import EndOfReactorTurn
 
 MOST_PUT_OFF = 128 << 10
 """The most bytes of input before collected frames are sent: they take memory, and receivers wait for them."""
+
+NEVER = inf
+"""The time of input that is not known."""
 
 
 class Turns:
@@ -31,14 +35,15 @@ class Turns:
         self._end = EndOfReactorTurn(self._send, reactor)
         self._latest = ""
         self._size = 0
-        self._since = 0.0
+        self._since = NEVER
 
-    def read(self, session_id: str, size: int, since: float = 0.0) -> None:
+    def read(self, session_id: str, size: int, since: float = NEVER) -> None:
         """A chunk of ``size`` bytes of a session was routed; its frames are collected.
 
-        :param since: when it arrived, in seconds of the reactor; 0: nobody knows.
+        :param since: when it arrived, in seconds of the reactor.
         """
-        self._arrived(since)
+        if since < self._since:
+            self._since = since
         is_alone = session_id == self._latest and not self._end.is_awaited
         self._latest = session_id
         self._size += size
@@ -51,20 +56,16 @@ class Turns:
         """Frames were collected: they are sent at the end of the reactor turn."""
         self._end.wait()
 
-    def send(self, since: float = 0.0) -> None:
+    def send(self, since: float = NEVER) -> None:
         """Send collected frames now.
 
         :param since: as in :meth:`read`.
         """
-        self._arrived(since)
+        self._since = min(since, self._since)
         self._send()
-
-    def _arrived(self, since: float) -> None:
-        if since and (since < self._since or not self._since):
-            self._since = since
 
     def _send(self) -> None:
         self._size = 0
-        since, self._since = self._since, 0.0
-        if self._flush() and since:
+        since, self._since = self._since, NEVER
+        if self._flush() and since is not NEVER:
             self.delivery.observe(self._reactor.seconds() - since)

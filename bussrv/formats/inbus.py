@@ -39,6 +39,7 @@ from zope.interface import implementer
 
 from bussrv import events as ev
 from bussrv.bus.interfaces import IBus
+from bussrv.bus.reactor_turns import NEVER
 from bussrv.bus.withdrawal import WITHDRAWN
 from bussrv.errors import Refused, RemoteProtocolError
 from bussrv.formats.inbus_drops import FORMAT, Drops
@@ -93,7 +94,7 @@ class InbusServer(DatagramProtocol):
         bus.registry.observe(self)
         bus.identity.changed.append(self._judge)
         self._collected = 0
-        self._read_at = 0.0  # seconds of the reactor; 0: nothing is collected
+        self._read_at = NEVER  # of the first datagram that is collected, in seconds of the reactor
         self._turn = EndOfReactorTurn(self._end_turn, reactor)
         self._sweeping = LoopingCall(self._sweep)
         self._sweeping.clock = reactor
@@ -138,7 +139,8 @@ class InbusServer(DatagramProtocol):
 
     def datagramReceived(self, datagram: bytes, addr: Any) -> None:
         """A datagram came: do what it says, or drop it."""
-        self._read_at = self._read_at or self._reactor.seconds()
+        if self._read_at is NEVER:
+            self._read_at = self._reactor.seconds()
         host = addr[0].removeprefix(MAPPED) if "." in addr[0] else addr[0]
         try:
             message = wire.decode(datagram)
@@ -183,7 +185,7 @@ class InbusServer(DatagramProtocol):
 
     def _flush(self) -> None:
         self._collected = 0
-        since, self._read_at = self._read_at, 0.0
+        since, self._read_at = self._read_at, NEVER
         self._bus.flush(since)
 
     def _sweep(self) -> None:

@@ -26,6 +26,7 @@ from zope.interface import implementer
 from bussrv.addresses import address_key, peer_text
 from bussrv.bus.interfaces import IBus, IEncoding
 from bussrv.bus.leaving import after_services
+from bussrv.bus.reactor_turns import NEVER
 from bussrv.errors import OverLimit, Refused, RemoteProtocolError
 from bussrv.events import LimitReached
 from bussrv.formats.backlog import Backlog
@@ -77,13 +78,11 @@ class StreamProtocol(TwistedProtocol):
         self.traffic = Traffic()
         self._reader = self.make_reader()
         self.identification = Identification(self)
-        self.is_busy = False
-        self._is_taking_events = False
-        self._slice_end = self._read_at = 0.0  # seconds of the reactor; 0: all input is served
+        self._slice_end, self._read_at = 0.0, NEVER  # seconds of the reactor; the second: of the first unserved input
         self._unflushed = 0  # bytes read since frames were last sent
         self._waits_for_slice = False
         self._address = ""
-        self._is_paused = self._input_ended = self.has_ended = False
+        self.is_busy = self._is_taking_events = self._is_paused = self._input_ended = self.has_ended = False
         self._abort_call: Any = None
         self._gone: Deferred[None] = Deferred()
 
@@ -172,9 +171,10 @@ class StreamProtocol(TwistedProtocol):
             self._serving_failed(Failure())
             return
         self._unflushed += len(data)
-        self._read_at = self._read_at or self.reactor.seconds()
+        if self._read_at is NEVER:
+            self._read_at = self.reactor.seconds()
         if self.is_busy or self._waits_for_slice:
-            # Not before a second chunk comes: most clients wait for their answer. They cost no system calls for this.
+            # Not before a second chunk comes: most clients wait for their answer, and cost no system calls then.
             self._is_paused = True
             self.transport.pauseProducing()
             self._unread.count()
@@ -196,7 +196,7 @@ class StreamProtocol(TwistedProtocol):
 
     def _read_on(self) -> None:
         """All input is served: read on, or end the session if the client has sent its last."""
-        self._read_at = 0.0
+        self._read_at = NEVER
         if self._is_paused:
             self._is_paused = False
             self.transport.resumeProducing()
