@@ -1,0 +1,92 @@
+/**
+ * Everything that the page can change. Each asks first, and says what it does to whom; the journal says who did it.
+ */
+
+import { confirmed } from "./dialog.js";
+import { h } from "./dom.js";
+import { name } from "./names.js";
+import { called } from "./words.js";
+
+export class Changes {
+  constructor(app) {
+    this.app = app;
+  }
+
+  closeSession(session) {
+    return this.#ask({
+      title: "Close this session?",
+      text: [
+        h("p", {}, name(called(session), 80), ` (${session.protocol}${session.peer ? `, ${session.peer}` : ""})`),
+        h("p", {}, "The client is disconnected. It may connect again."),
+      ],
+      action: "Close session",
+      grave: true,
+      change: () => this.app.api.change("DELETE", `sessions/${encodeURIComponent(session.session)}`),
+      done: "The session is closed.",
+    });
+  }
+
+  dropLease({ session, service, routing_id, protocol }) {
+    const path = `subscriptions/${encodeURIComponent(session)}/${encodeURIComponent(service)}`;
+    return this.#ask({
+      title: "Drop this subscription?",
+      text: [
+        h("p", {}, name(routing_id || session, 80), ` (${protocol}) no longer receives `, name(service, 80), "."),
+        h("p", {}, "The client may subscribe again."),
+      ],
+      action: "Drop subscription",
+      grave: true,
+      change: () => this.app.api.change("DELETE", path),
+      done: "The subscription is dropped.",
+    });
+  }
+
+  seal() {
+    return this.#ask({
+      title: "Seal the journal now?",
+      text: h("p", {}, "Everything written so far gets a seal. Later changes of it are found by verify."),
+      action: "Seal now",
+      change: () => this.app.api.change("POST", "journal/seal"),
+      done: "The journal is sealed.",
+    });
+  }
+
+  reload() {
+    return this.#ask({
+      title: "Reload the configuration?",
+      text: h("p", {}, "The server reads its configuration, users and policy again. If they are wrong it keeps those it has."),
+      action: "Reload",
+      change: () => this.app.api.change("POST", "reload"),
+      done: "The configuration is reloaded.",
+    });
+  }
+
+  drain() {
+    return this.#ask({
+      title: "Drain this server?",
+      text: h("p", {}, "It takes no new clients, lets those that are present finish, and stops."),
+      action: "Drain and stop",
+      grave: true,
+      change: () => this.app.api.change("POST", "drain"),
+      done: "The server drains.",
+    });
+  }
+
+  logLevel(level, part) {
+    const what = part ? `of ${part} ` : "";
+    return this.#ask({
+      title: `Set the log level ${what}to ${level}?`,
+      text: h("p", {}, "It holds until the server stops, or its configuration is reloaded."),
+      action: "Set level",
+      change: () => this.app.api.change("PUT", "log-level", part ? { level, part } : { level }),
+      done: `The log level ${what}is ${level}.`,
+    });
+  }
+
+  async #ask({ change, done, ...question }) {
+    if ((await confirmed(question)) !== null) {
+      await this.app.notices.attempt(change, done);
+      this.app.refresh();
+    }
+  }
+}

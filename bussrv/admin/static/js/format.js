@@ -1,0 +1,106 @@
+/**
+ * Writes numbers, sizes, durations and times for people. Times are local; the journal's own, in UTC, stands beside them
+ * where there is room.
+ */
+
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const DAY = 86400;
+
+/** A number of things. */
+export function count(number) {
+  return Number.isFinite(number) ? whole.format(number) : "–";
+}
+
+/** A number that has little room: 950, 1.2 k, 34 k, 5.6 M. */
+export function brief(number) {
+  return Number.isFinite(number) ? scaled(number, 1000, ["", " k", " M", " G", " T"]) : "–";
+}
+
+/** A number of bytes. */
+export function bytes(number) {
+  return Number.isFinite(number) ? scaled(number, 1024, [" B", " KiB", " MiB", " GiB", " TiB"]) : "–";
+}
+
+function scaled(number, step, units) {
+  let rest = number;
+  let unit = 0;
+  while (Math.abs(rest) >= step && unit < units.length - 1) {
+    rest /= step;
+    unit += 1;
+  }
+  const digits = unit > 0 && Math.abs(rest) < 10 ? 1 : 0;
+  return `${rest < 10 && unit === 0 ? trimmed(rest) : rest.toFixed(digits)}${units[unit]}`;
+}
+
+function trimmed(number) {
+  return Number.isInteger(number) ? String(number) : number.toFixed(1);
+}
+
+/** A short time, given in seconds: 85 µs, 1.2 ms, 3.4 s. */
+export function seconds(number) {
+  if (!Number.isFinite(number)) {
+    return "–";
+  }
+  if (number === 0) {
+    return "0";
+  }
+  if (number < 0.001) {
+    return `${(number * 1e6).toFixed(0)} µs`;
+  }
+  return number < 1 ? `${digits(number * 1000)} ms` : `${digits(number)} s`;
+}
+
+function digits(number) {
+  return number < 10 ? number.toFixed(1) : number.toFixed(0);
+}
+
+/** A long time, given in seconds, in its two largest units. */
+export function duration(number) {
+  if (!Number.isFinite(number)) {
+    return "–";
+  }
+  if (number < 10) {
+    return seconds(number);
+  }
+  const total = Math.round(number);
+  const parts = [
+    [Math.floor(total / DAY), "d"],
+    [Math.floor(total / 3600) % 24, "h"],
+    [Math.floor(total / 60) % 60, "min"],
+    [total % 60, "s"],
+  ];
+  const first = parts.findIndex(([amount]) => amount > 0);
+  return parts
+    .slice(first, first + 2)
+    .filter(([amount]) => amount > 0)
+    .map(([amount, unit]) => `${amount} ${unit}`)
+    .join(" ");
+}
+
+/** How long ago a time of the journal was. */
+export function ago(time, now = Date.now()) {
+  const since = (now - Date.parse(time)) / 1000;
+  return Number.isFinite(since) ? duration(Math.max(0, since < 10 ? Math.round(since) : since)) : "–";
+}
+
+const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const dated = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+
+/** The time of day, with milliseconds if they are asked for. */
+export function timeOfDay(time, milliseconds = false) {
+  const moment = new Date(time);
+  if (Number.isNaN(moment.getTime())) {
+    return "–";
+  }
+  const day = clock.format(moment);
+  return milliseconds ? `${day}.${String(moment.getMilliseconds()).padStart(3, "0")}` : day;
+}
+
+/** The time of day of today, otherwise the day as well. */
+export function moment(time) {
+  const when = new Date(time);
+  if (Number.isNaN(when.getTime())) {
+    return "–";
+  }
+  return when.toDateString() === new Date().toDateString() ? clock.format(when) : dated.format(when);
+}

@@ -1,0 +1,209 @@
+/**
+ * Puts the page together: what the server is asked, the views, and the way from one to another.
+ */
+
+import { Api } from "./api.js";
+import { Cursor } from "./chart.js";
+import { Credentials } from "./credentials.js";
+import { Notices } from "./dialog.js";
+import { fill, h } from "./dom.js";
+import { Figures } from "./figures.js";
+import { Health } from "./health.js";
+import { Latest } from "./latest.js";
+import { Live } from "./live.js";
+import { Panel } from "./panel.js";
+import { linkPanel } from "./panels/link.js";
+import { objectPanel } from "./panels/object.js";
+import { recordPanel } from "./panels/record.js";
+import { servicePanel } from "./panels/service.js";
+import { sessionPanel } from "./panels/session.js";
+import { Reasons } from "./reasons.js";
+import { Records } from "./records.js";
+import { Router } from "./router.js";
+import { Sessions } from "./sessions.js";
+import { Shell } from "./shell.js";
+import { SignIn } from "./sign_in.js";
+import { closedView } from "./views/closed.js";
+import { deniedView } from "./views/denied.js";
+import { eventsView } from "./views/events.js";
+import { journalView } from "./views/journal.js";
+import { limitsView } from "./views/limits.js";
+import { linksView } from "./views/links.js";
+import { overviewView } from "./views/overview.js";
+import { serverView } from "./views/server.js";
+import { servicesView } from "./views/services.js";
+import { sessionsView } from "./views/sessions.js";
+import { slowView } from "./views/slow.js";
+import { tapView } from "./views/tap.js";
+
+const VIEWS = {
+  overview: overviewView,
+  sessions: sessionsView,
+  services: servicesView,
+  links: linksView,
+  slow: slowView,
+  closed: closedView,
+  denied: deniedView,
+  events: eventsView,
+  journal: journalView,
+  limits: limitsView,
+  tap: tapView,
+  server: serverView,
+};
+
+/** Records of the journal that the page keeps, and of those that closed a session or denied something. */
+const RECORDS = 5000;
+const OTHERS = 2000;
+const DENIALS = ["access.denied", "auth.failed"];
+
+class App {
+  constructor() {
+    this.api = new Api(new Credentials(sessionStorage));
+    this.router = new Router("overview");
+    this.notices = new Notices(document.getElementById("notice"));
+    this.signIn = new SignIn(this.api);
+    this.cursor = new Cursor();
+    this.span = 300;
+    this.tapped = [];
+    this.#watch();
+  }
+
+  #watch() {
+    const { api } = this;
+    this.reasons = new Reasons(api);
+    this.figures = new Figures();
+    this.sessions = new Sessions(api);
+    this.records = new Records(RECORDS);
+    this.closed = new Records(OTHERS, (record) => record.event === "session.closed");
+    this.denied = new Records(OTHERS, (record) => DENIALS.includes(record.event));
+    api.denied.listen((problem) => this.#denied(problem));
+    this.server = new Latest(() => api.get("server"), 5000, null);
+    this.linkList = new Latest(() => api.all("links"), 3000, { items: [] });
+    this.links = new LinkItems(this.linkList);
+    this.health = new Health(api);
+    this.live = new Live(api, {
+      figures: this.figures,
+      sessions: this.sessions,
+      takeRecords: (records) => [this.records, this.closed, this.denied].forEach((each) => each.add(records)),
+    });
+    api.credentials.changed.listen(() => this.refresh());
+    this.#readEarlier();
+  }
+
+  /** What the server kept from before this page was opened. */
+  async #readEarlier() {
+    this.reasons.load();
+    for (const [path, records] of [["closed", this.closed], ["denied", this.denied]]) {
+      try {
+        const { items } = await this.api.all(path, { most: OTHERS });
+        records.prepend(items.map((item) => (path === "closed" ? { event: "session.closed", ...item } : item)));
+      } catch {
+        // They are not shown then; the view says that there are none since the page was opened.
+      }
+    }
+  }
+
+  /** Whether you may do that: `read` or `write`. */
+  may(permission) {
+    return Boolean(this.server.latest?.permissions?.[permission]);
+  }
+
+  /** What to sign in for. */
+  get whyWrite() {
+    return this.server.latest?.identity || this.server.latest?.policy
+      ? "Sign in as a user who may do more here."
+      : "Everybody may look. To change something, sign in with the token in the admin token file of the server.";
+  }
+
+  /** Ask again for what may be another thing now. */
+  refresh() {
+    this.server.again();
+    this.linkList.again();
+    this.#readEarlier();
+  }
+
+  #denied(problem) {
+    const wrong = this.api.credentials.header !== null;
+    this.signIn.ask(wrong ? "The server does not accept your credentials any more." : problem.message, true);
+  }
+}
+
+/** The links, as views want them: always a list. */
+class LinkItems {
+  constructor(latest) {
+    this.latest = latest;
+    this.changed = latest.changed;
+  }
+
+  get items() {
+    return this.latest.latest.items;
+  }
+
+  get problem() {
+    return this.latest.problem;
+  }
+}
+
+class Page {
+  #views = new Map();
+  #shown = null;
+
+  constructor(app) {
+    this.app = app;
+    this.shell = new Shell(app);
+    this.panel = new Panel(app.router, {
+      session: (id) => sessionPanel(app, id),
+      service: (service) => servicePanel(app, service),
+      link: (id) => linkPanel(app, id),
+      record: (seq) => recordPanel(app, seq),
+      object: (number) => objectPanel(app, number),
+    });
+    const { header, nav, banner, main } = this.shell;
+    const skip = h("a", { class: "skip", href: "#main", onclick: (event) => this.#skip(event) }, "To the content");
+    const room = h("div", { class: "room" }, main, this.panel.element);
+    fill(document.getElementById("page"), skip, header, nav, h("div", { class: "body" }, banner, room));
+    app.router.changed.listen(() => this.#show(true));
+    app.live.changed.listen(() => this.#shown?.show());
+    app.server.changed.listen(() => this.#shown?.show());
+    setInterval(() => this.#shown?.tick?.(), 1000);
+    addEventListener("keydown", (event) => this.#key(event));
+    this.#show(false);
+    this.panel.show();
+  }
+
+  /** The view that the address names; the first one if there is no such view. */
+  #show(move) {
+    const wanted = Object.hasOwn(VIEWS, this.app.router.view) ? this.app.router.view : this.app.router.first;
+    if (wanted === this.#shown?.name) {
+      return;
+    }
+    this.#shown?.hide?.();
+    if (!this.#views.has(wanted)) {
+      this.#views.set(wanted, { ...VIEWS[wanted](this.app), name: wanted });
+    }
+    this.#shown = this.#views.get(wanted);
+    fill(this.shell.main, this.#shown.element);
+    this.shell.mark(wanted);
+    document.title = `${this.#shown.heading.textContent} · bussrv`;
+    this.#shown.show();
+    if (move) {
+      this.#shown.heading.focus({ preventScroll: true });
+    }
+  }
+
+  #skip(event) {
+    event.preventDefault();
+    this.shell.main.focus();
+  }
+
+  /** `/` goes to the filter of the view. */
+  #key(event) {
+    const typing = event.target.closest?.("input, select, textarea, dialog");
+    if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && this.#shown.filter) {
+      event.preventDefault();
+      this.#shown.filter.focus();
+    }
+  }
+}
+
+new Page(new App());

@@ -1,0 +1,56 @@
+/**
+ * One link to another server, and what became of it lately.
+ */
+
+import { fill, h } from "../dom.js";
+import { eachFrame } from "../frame.js";
+import { ago, count, timeOfDay } from "../format.js";
+import { name } from "../names.js";
+import { badge, facts, nothing, section, time } from "../parts.js";
+import { gravity, line, remark } from "../words.js";
+
+export const STATES = { up: "good", dialing: "odd", down: "bad" };
+
+export function linkPanel(app, id) {
+  const element = h("div");
+  const draw = eachFrame(() => fill(element, content(app, id)));
+  let unlisten = () => {};
+
+  function start() {
+    const two = [app.links.changed.listen(draw), app.records.changed.listen(draw)];
+    unlisten = () => two.forEach((each) => each());
+    draw();
+  }
+
+  return { title: name(id, 60), element, start, stop: () => unlisten() };
+}
+
+function content(app, id) {
+  const link = app.links.items.find((each) => (each.routing_id ?? each.address) === id);
+  const lately = app.records.list.filter((record) => record.event.startsWith("link.") && record.routing_id === id).slice(-50);
+  return [
+    link ? about(link) : nothing("No such link now"),
+    section("Lately", lately.length, lately.length ? history(lately) : h("p", { class: "soft" }, "Nothing since this page was opened.")),
+  ];
+}
+
+function about(link) {
+  return facts([
+    ["State", badge(link.state, STATES[link.state])],
+    ["Address", name(link.address)],
+    ["Dialed", link.dialed ? "by this server" : "by the other one"],
+    ["Since", link.since ? [time(timeOfDay(link.since), link.since), `, ${ago(link.since)}`] : null],
+    ["Sessions", count(link.sessions)],
+    ["Its neighbours", link.neighbors?.length ? link.neighbors.map((each) => [name(each, 60), h("br")]) : "none"],
+  ]);
+}
+
+function history(records) {
+  return h(
+    "ol",
+    { class: "timeline" },
+    records.map((record) =>
+      h("li", { class: gravity(record) }, time(timeOfDay(record.time, true), record.time), h("div", {}, line(record), h("div", { class: "soft" }, remark(record)))),
+    ),
+  );
+}

@@ -1,0 +1,220 @@
+/**
+ * One session: who it is, what it does, what became of it, and everything that the journal knows of it.
+ */
+
+import { Changes } from "../changes.js";
+import { fill, h } from "../dom.js";
+import { eachFrame } from "../frame.js";
+import { ago, bytes, duration, moment, timeOfDay } from "../format.js";
+import { name } from "../names.js";
+import { badge, button, facts, nothing, section, time } from "../parts.js";
+import { Poll } from "../poll.js";
+import { called, gravity, interest, line, remark, traffic } from "../words.js";
+
+const PAUSE = 2000;
+const PAGE = 200;
+/** Pages of a history that are read at most to find how it ended. */
+const PAGES = 20;
+
+export function sessionPanel(app, id) {
+  return new SessionPanel(app, id);
+}
+
+class SessionPanel {
+  #session = null;
+  #records = [];
+  #next = null;
+  #problem = null;
+  #unlisten = () => {};
+
+  constructor(app, id) {
+    Object.assign(this, { app, id });
+    // What the list knows is there at once.
+    this.#session = app.sessions.get(id) ?? null;
+    this.title = name(id, 40);
+    this.draw = eachFrame(() => this.#draw());
+    this.state = h("div", { class: "verdict" });
+    this.about = h("div");
+    this.held = h("div");
+    this.history = h("ol", { class: "timeline" });
+    this.more = h("div");
+    this.element = h("div", {}, this.state, this.about, this.held, h("section", {}, h("h3", {}, "History"), this.history, this.more));
+    this.poll = new Poll(() => this.#ask(), PAUSE);
+  }
+
+  start() {
+    this.draw();
+    this.poll.start();
+    this.#readHistory(null, PAGES);
+    this.#unlisten = this.app.records.changed.listen(() => this.#follow());
+  }
+
+  stop() {
+    this.poll.stop();
+    this.#unlisten();
+  }
+
+  async #ask() {
+    try {
+      this.#session = await this.app.api.get(`sessions/${encodeURIComponent(this.id)}`);
+    } catch (error) {
+      if (error.status !== 404) {
+        throw error;
+      }
+      this.#session = this.app.sessions.get(this.id) ?? null;
+      this.poll.stop();
+    }
+    this.draw();
+  }
+
+  async #readHistory(after, pages) {
+    try {
+      const path = `sessions/${encodeURIComponent(this.id)}/history`;
+      const page = await this.app.api.get(path, { parameters: { limit: PAGE, after } });
+      const known = new Set(this.#records.map((record) => record.seq));
+      this.#records.push(...page.items.filter((record) => !known.has(record.seq)));
+      this.#records.sort((one, other) => one.seq - other.seq);
+      this.#next = page.next;
+    } catch (error) {
+      this.#problem = error;
+    }
+    this.draw();
+    if (this.#next && pages > 1 && !this.#problem) {
+      await this.#readHistory(this.#next, pages - 1);
+    }
+  }
+
+  /** Add what happens while it is looked at. */
+  #follow() {
+    const last = this.#records.at(-1)?.seq ?? Infinity;
+    const fresh = [];
+    for (let index = this.app.records.list.length - 1; index >= 0; index -= 1) {
+      const record = this.app.records.list[index];
+      if (record.seq <= last) {
+        break;
+      }
+      if (record.session === this.id) {
+        fresh.unshift(record);
+      }
+    }
+    if (fresh.length) {
+      this.#records.push(...fresh);
+      this.poll.start();
+      this.draw();
+    }
+  }
+
+  get #closed() {
+    return this.#records.findLast((record) => record.event === "session.closed");
+  }
+
+  #draw() {
+    const closed = this.#closed;
+    const present = this.#session && !closed;
+    const last = closed ?? this.#session ?? this.#records.at(-1);
+    if (last) {
+      this.title.textContent = called(last);
+    }
+    fill(this.state, present ? this.#presence() : this.#end(closed));
+    this.state.className = `verdict ${present ? "good" : closed ? gravity(closed) || "calm" : "calm"}`;
+    fill(this.about, this.#facts(last, closed));
+    fill(this.held, present ? this.#holdings() : null);
+    fill(this.history, this.#records.map((record) => this.#item(record)));
+    fill(this.more, this.#rest());
+  }
+
+  #presence() {
+    const { app } = this;
+    const close = app.may("write") ? button("Close session…", () => new Changes(app).closeSession(this.#session), "grave") : null;
+    return [h("p", {}, h("b", {}, "Present"), ` for ${ago(this.#session.opened)}`), close];
+  }
+
+  #end(closed) {
+    if (!closed) {
+      return this.#records.length || this.#problem ? h("p", {}, h("b", {}, "Not present")) : h("p", { class: "soft" }, "Looking it up…");
+    }
+    const meaning = this.app.reasons.meaning(closed.reason);
+    return [
+      h("p", {}, h("b", {}, "Gone: "), h("code", {}, closed.reason ?? "")),
+      meaning ? h("p", {}, sentence(meaning)) : null,
+      h("p", { class: "soft" }, time(`${moment(closed.time)}`, closed.time), `, after ${duration(closed.duration / 1e6)}`),
+    ];
+  }
+
+  #facts(last, closed) {
+    if (!last) {
+      return null;
+    }
+    const counted = closed ?? (this.#session && "objects_in" in this.#session ? this.#session : null);
+    const opened = this.#session?.opened ?? this.#records.find((record) => record.event === "session.opened")?.time;
+    const moved = counted ? traffic(counted) : {};
+    return facts([
+      ["Format", last.protocol],
+      ["Routing id", last.routing_id ? name(last.routing_id) : null],
+      ["Further ids", last.routing_ids?.length ? last.routing_ids.map((each) => [name(each, 60), " "]) : null],
+      ["User", last.actor ? [name(last.actor), " ", badge("proved", "good")] : null],
+      ["Says it is", last.claimed ? name(last.claimed) : null],
+      ["Address", last.peer ? name(last.peer) : null],
+      ["Server", last.home ? name(last.home) : null],
+      ["Opened", opened ? time(moment(opened), opened) : null],
+      ["Received", moved.received],
+      ["Sent", moved.sent],
+      ["Waiting", this.#session?.waiting_bytes ? badge(bytes(this.#session.waiting_bytes), "odd") : null],
+      ["Persistent", last.persistent ? "outlives a restart" : null],
+      ["Session", h("code", {}, this.id)],
+    ]);
+  }
+
+  #holdings() {
+    const { services = [], subscriptions = [] } = this.#session;
+    const provided = Array.isArray(services) ? services : [];
+    const wanted = Array.isArray(subscriptions) ? subscriptions : [];
+    return [
+      provided.length
+        ? section("Provides", provided.length, h("ul", { class: "links" }, provided.map((each) => h("li", {}, this.#service(each.service ?? each)))))
+        : null,
+      wanted.length ? section("Subscribed", wanted.length, h("ul", { class: "links" }, wanted.map((each) => this.#subscription(each)))) : null,
+    ];
+  }
+
+  #service(service) {
+    return h("a", { href: this.app.router.address("services", { service }) }, name(service, 80));
+  }
+
+  #subscription(each) {
+    const what = each.service ? this.#service(each.service) : h("span", {}, interest(each.interest) || "objects");
+    const lease = each.expires ? h("span", { class: "soft" }, `until ${timeOfDay(each.expires)}`) : null;
+    const drop =
+      each.service && this.app.may("write")
+        ? button("Drop…", () => new Changes(this.app).dropLease({ ...this.#session, service: each.service }), "quiet")
+        : null;
+    return h("li", {}, what, " ", lease, drop);
+  }
+
+  #item(record) {
+    const meaning = record.reason ? this.app.reasons.meaning(record.reason) : "";
+    const further = remark(record);
+    return h(
+      "li",
+      { class: gravity(record) },
+      time(timeOfDay(record.time, true), record.time),
+      h("div", {}, line(record), further ? h("div", { class: "soft" }, further) : null, meaning ? h("div", { class: "soft" }, sentence(meaning)) : null),
+    );
+  }
+
+  #rest() {
+    if (this.#next) {
+      return button("Show more", () => this.#readHistory(this.#next, 1));
+    }
+    if (this.#records.length === 0) {
+      return this.#problem
+        ? nothing("No history", this.#problem.message)
+        : nothing("Nothing in the journal yet", "A session is written down when it first does something.");
+    }
+    return null;
+  }
+}
+
+function sentence(text) {
+  return `${text[0].toUpperCase()}${text.slice(1)}.`;
+}

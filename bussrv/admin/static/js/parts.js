@@ -1,0 +1,55 @@
+/**
+ * Small parts that several views have.
+ */
+
+import { h } from "./dom.js";
+
+/** A list of facts: label and content; those without content are left out. */
+export function facts(rows) {
+  const there = rows.filter(([, content]) => content !== null && content !== undefined && content !== "");
+  return h("dl", { class: "facts" }, there.map(([label, content]) => h("div", {}, h("dt", {}, label), h("dd", {}, content))));
+}
+
+/** A heading with a count beside it, and what is below. */
+export function section(title, amount, ...content) {
+  const number = amount === null ? null : h("span", { class: "amount" }, String(amount));
+  return h("section", {}, h("h3", {}, title, number), content);
+}
+
+/** Why there is nothing here. */
+export function nothing(title, text = "") {
+  return h("div", { class: "nothing" }, h("b", {}, title), text ? h("p", {}, text) : null);
+}
+
+/** A word with a colour: `kind` is `good`, `odd`, `bad`, `accent` or nothing. */
+export function badge(text, kind = "") {
+  return h("span", { class: `badge ${kind}` }, text);
+}
+
+/** A time, with the journal's own in UTC when it is pointed at. */
+export function time(text, value) {
+  return h("time", { datetime: value, title: value }, text);
+}
+
+/** A button. */
+export function button(text, onclick, kind = "") {
+  return h("button", { type: "button", class: kind, onclick }, text);
+}
+
+/** An input that filters, and is found by the key `/`. */
+export function filterInput(label, oninput) {
+  const input = h("input", { type: "search", class: "filter", "aria-label": label, placeholder: label, spellcheck: "false" });
+  input.addEventListener("input", () => oninput(input.value));
+  return input;
+}
+
+/** A choice of one of a few. */
+export function choice(label, options, value, onchange) {
+  const select = h(
+    "select",
+    { "aria-label": label },
+    options.map(([each, text]) => h("option", { value: each, selected: each === value }, text)),
+  );
+  select.addEventListener("change", () => onchange(select.value));
+  return select;
+}

@@ -1,0 +1,129 @@
+/**
+ * The sessions that are present, held by the page: a list from the server, then every event after it.
+ *
+ * Pages of the list are of different moments. So each session knows the `seq` that it is as of, and an event that is not
+ * later changes nothing.
+ */
+
+import { Topic } from "./frame.js";
+
+const MOST = 20000;
+
+/** What an event does to counts of its session. */
+const STEPS = {
+  "service.registered": ["services", 1],
+  "service.unregistered": ["services", -1],
+  "subscription.added": ["subscriptions", 1],
+  "subscription.removed": ["subscriptions", -1],
+};
+
+export class Sessions {
+  #byId = new Map();
+  #loading = 0;
+
+  constructor(api) {
+    this.api = api;
+    this.changed = new Topic();
+    this.loaded = false;
+    this.problem = null;
+    /** How many the server has beyond those that are held here. */
+    this.left = 0;
+  }
+
+  get size() {
+    return this.#byId.size;
+  }
+
+  get(id) {
+    return this.#byId.get(id);
+  }
+
+  values() {
+    return [...this.#byId.values()];
+  }
+
+  /**
+   * Ask for the whole list.
+   *
+   * @returns the `seq` after which events have to be followed, or `null` if there was no answer, or a later question.
+   */
+  async load() {
+    const turn = (this.#loading += 1);
+    const found = new Map();
+    let first = null;
+    const onPage = (page) => {
+      first ??= page.seq;
+      for (const item of page.items) {
+        found.set(item.session, { ...item, seq: page.seq });
+      }
+    };
+    try {
+      const { total } = await this.api.all("sessions", { most: MOST, onPage });
+      if (turn !== this.#loading) {
+        return null;
+      }
+      Object.assign(this, { loaded: true, problem: null, left: Math.max(0, total - found.size) });
+      this.#byId = found;
+    } catch (error) {
+      this.problem = error;
+      first = null;
+    }
+    this.changed.tell();
+    return first;
+  }
+
+  /** Follow these records of the journal. */
+  follow(records) {
+    for (const record of records) {
+      this.#apply(record);
+    }
+    this.changed.tell();
+  }
+
+  #apply(record) {
+    if (!record.session) {
+      return;
+    }
+    if (record.event === "session.opened") {
+      this.#open(record);
+      return;
+    }
+    const session = this.#byId.get(record.session);
+    if (!session || session.seq >= record.seq) {
+      return;
+    }
+    if (record.event === "session.closed") {
+      this.#byId.delete(record.session);
+      return;
+    }
+    session.seq = record.seq;
+    this.#change(session, record);
+  }
+
+  #open(record) {
+    const known = this.#byId.get(record.session);
+    if (known && known.seq >= record.seq) {
+      return;
+    }
+    const { session, protocol, routing_id, actor = null, claimed = null, peer = null, seq } = record;
+    const { persistent = false, home = null, routing_ids = [] } = record;
+    const counts = { services: 0, subscriptions: 0 };
+    const who = { session, protocol, routing_id, routing_ids, actor, claimed, peer };
+    this.#byId.set(session, { ...who, opened: record.time, persistent, home, seq, ...counts });
+  }
+
+  #change(session, record) {
+    const step = STEPS[record.event];
+    if (step) {
+      session[step[0]] = Math.max(0, session[step[0]] + step[1]);
+    }
+    for (const field of ["routing_id", "actor", "claimed", "peer"]) {
+      if (record[field]) {
+        session[field] = record[field];
+      }
+    }
+    if (record.event === "session.identified") {
+      session.routing_ids = record.routing_ids ?? session.routing_ids;
+    }
+  }
+}

@@ -1,0 +1,174 @@
+/**
+ * What is around the views: the name of the server, whether it is well, whether the page still hears of it, who you are,
+ * and the way to each view.
+ */
+
+import { fill, h, setText } from "./dom.js";
+import { eachFrame } from "./frame.js";
+import { brief, timeOfDay } from "./format.js";
+import { name } from "./names.js";
+import { button } from "./parts.js";
+
+/** The views, in groups. */
+export const GROUPS = [
+  ["Now", [["overview", "Overview"], ["sessions", "Sessions"], ["services", "Services"], ["links", "Links"], ["tap", "Tap"]]],
+  ["Trouble", [["slow", "Slow"], ["closed", "Closed"], ["denied", "Denied"]]],
+  ["Record", [["events", "Events"], ["journal", "Journal"]]],
+  ["Server", [["limits", "Limits"], ["server", "Server"]]],
+];
+
+const STATES = { ok: ["All is well", "good"], degraded: ["Degraded", "odd"], down: ["Not ready", "bad"] };
+
+export class Shell {
+  constructor(app) {
+    this.app = app;
+    this.draw = eachFrame(() => this.#draw(), 250);
+    this.main = h("main", { id: "main", tabindex: "-1" });
+    this.#build();
+    for (const each of [app.figures, app.sessions, app.closed, app.denied, app.health, app.server, app.links, app.live]) {
+      each.changed.listen(this.draw);
+    }
+    setInterval(this.draw, 1000);
+  }
+
+  #build() {
+    this.links = new Map();
+    const groups = GROUPS.map(([title, views]) =>
+      h("div", { class: "group" }, h("h2", {}, title), h("ul", {}, views.map(([view, label]) => h("li", {}, this.#link(view, label))))),
+    );
+    this.nav = h("nav", { id: "views", "aria-label": "Views" }, groups);
+    this.menu = h("button", { type: "button", class: "menu icon", "aria-controls": "views", "aria-expanded": "false", "aria-label": "Views" }, "☰");
+    this.menu.addEventListener("click", () => this.#toggle(!this.nav.classList.contains("open")));
+    this.nav.addEventListener("keydown", (event) => {
+      if (event.key === "Escape" && this.nav.classList.contains("open")) {
+        this.#toggle(false);
+        this.menu.focus();
+      }
+    });
+    this.serverName = h("span", { class: "server-name" });
+    this.health = h("a", { class: "pill", href: "#/server" });
+    this.connection = h("span", { class: "pill", role: "status" });
+    this.who = h("span", { class: "who" });
+    this.banner = h("div", { class: "banner", role: "alert", hidden: true });
+    this.sign = button("Sign in", () => this.#sign(), "quiet");
+    const brand = h("a", { class: "brand", href: "#/overview" }, h("span", { class: "logo", "aria-hidden": "true" }), "bussrv");
+    this.header = h("header", { class: "top" }, this.menu, brand, this.serverName, this.health, h("span", { class: "gap" }), this.connection, this.who, this.sign);
+  }
+
+  #link(view, label) {
+    const amount = h("span", { class: "amount" });
+    const link = h("a", { href: `#/${view}` }, h("span", {}, label), amount);
+    this.links.set(view, { link, amount });
+    return link;
+  }
+
+  #toggle(open) {
+    this.nav.classList.toggle("open", open);
+    this.menu.setAttribute("aria-expanded", open);
+  }
+
+  /** Mark the view that is shown. */
+  mark(view) {
+    this.#toggle(false);
+    for (const [each, { link }] of this.links) {
+      if (each === view) {
+        link.setAttribute("aria-current", "page");
+      } else {
+        link.removeAttribute("aria-current");
+      }
+    }
+  }
+
+  #sign() {
+    if (this.app.api.credentials.header) {
+      this.app.api.credentials.header = null;
+    } else {
+      this.app.signIn.ask(this.app.whyWrite);
+    }
+  }
+
+  #draw() {
+    const { app } = this;
+    const server = app.server.latest;
+    if (server && server.server !== this.shownName) {
+      this.shownName = server.server;
+      fill(this.serverName, name(server.server, 40));
+    }
+    this.#drawHealth(server);
+    this.#drawConnection();
+    this.#drawWho(server);
+    this.#drawAmounts();
+  }
+
+  #drawHealth(server) {
+    const [text, kind] = STATES[this.app.health.state] ?? ["Not known", ""];
+    const failed = this.app.health.failed;
+    const draining = server?.draining;
+    setText(this.health, draining ? "Draining" : failed.length ? `${text}: ${failed.join(", ")}` : text);
+    this.health.className = `pill ${draining ? "odd" : kind}`;
+  }
+
+  #drawConnection() {
+    const { live } = this.app;
+    const { figures, events } = live.states;
+    const gone = live.goneSince !== null;
+    const words = { live: "Live", connecting: "Connecting…", denied: "Signed out", refused: "No events", paused: "Paused", waiting: "No connection" };
+    const state = figures.state === "live" ? events.state : figures.state;
+    setText(this.connection, gone ? "No connection" : (words[state] ?? "…"));
+    this.connection.className = `pill ${gone ? "bad" : state === "live" ? "good" : "odd"}`;
+    this.banner.hidden = !gone;
+    if (!gone) {
+      this.toldGone = false;
+      return;
+    }
+    if (!this.toldGone) {
+      this.toldGone = true;
+      this.next = h("span", { "aria-hidden": "true" });
+      const since = `The server has not answered since ${timeOfDay(live.goneSince)}. Everything below is from before.`;
+      fill(this.banner, h("span", {}, since), this.next, button("Try now", () => live.retry()));
+    }
+    setText(this.next, nextTry([figures, events]));
+  }
+
+  #drawWho(server) {
+    const signedIn = Boolean(this.app.api.credentials.header);
+    const text = server?.actor ? server.actor : signedIn ? "" : "not signed in";
+    if (text !== this.shownWho) {
+      this.shownWho = text;
+      fill(this.who, name(text, 30));
+    }
+    setText(this.sign, signedIn ? "Sign out" : "Sign in");
+  }
+
+  #drawAmounts() {
+    const { app } = this;
+    const latest = app.figures.latest ?? {};
+    this.#amount("sessions", app.figures.now.sessions);
+    this.#amount("services", latest.services);
+    this.#links(app.links.items);
+    this.#amount("closed", app.closed.list.length);
+    this.#amount("denied", app.denied.list.length, app.denied.list.length > 0);
+    this.#amount("journal", undefined, latest.degraded?.includes("journal"));
+  }
+
+  #links(items) {
+    const up = items.filter((link) => link.state === "up").length;
+    this.#write("links", items.length === 0 ? "" : up < items.length ? `${up} of ${items.length} up` : brief(up), up < items.length);
+  }
+
+  #amount(view, number, odd = false) {
+    this.#write(view, number ? brief(number) : odd ? "!" : "", odd);
+  }
+
+  #write(view, text, odd) {
+    const { amount } = this.links.get(view);
+    setText(amount, text);
+    amount.classList.toggle("odd", odd);
+  }
+}
+
+function nextTry(states) {
+  const next = Math.min(...states.map((each) => each.retryAt ?? Infinity));
+  const seconds = Math.ceil((next - Date.now()) / 1000);
+  return Number.isFinite(seconds) && seconds > 0 ? ` Next try in ${seconds} s. ` : " Trying now… ";
+}

@@ -1,0 +1,60 @@
+/**
+ * Sessions that closed lately, and why.
+ */
+
+import { eachFrame } from "../frame.js";
+import { brief, bytes, count, duration, moment } from "../format.js";
+import { short } from "../names.js";
+import { choice, filterInput, nothing } from "../parts.js";
+import { Table } from "../table.js";
+import { called, gravity, who } from "../words.js";
+import { frame, matching } from "./frame.js";
+
+const FIELDS = ["routing_id", "actor", "claimed", "peer", "session", "reason"];
+const CALM = 400;
+
+export function closedView(app) {
+  let text = "";
+  let odd = "";
+  const filter = filterInput("Filter closed sessions", (value) => {
+    text = value;
+    draw();
+  });
+  const which = choice("Which ones", [["", "All"], ["odd", "Only unusual ends"]], "", (value) => {
+    odd = value;
+    draw();
+  });
+  const table = new Table({
+    caption: "Closed sessions",
+    key: (row) => row.seq,
+    open: (row) => app.router.open({ session: row.session }),
+    empty: nothing("No session closed lately"),
+    columns: [
+      { label: "Time", width: 7, text: (row) => moment(row.time) },
+      { label: "Routing id", text: called },
+      { label: "Reason", width: 11, mono: true, text: (row) => row.reason ?? "", kind: gravity },
+      { label: "Meaning", rank: 3, text: (row) => app.reasons.meaning(row.reason), kind: () => "soft" },
+      { label: "Format", width: 6, rank: 1, text: (row) => row.protocol },
+      { label: "User", width: 9, rank: 3, text: who },
+      { label: "Address", width: 12.5, rank: 2, mono: true, text: (row) => short(row.peer) },
+      { label: "Lasted", width: 7, rank: 1, end: true, text: (row) => duration(row.duration / 1e6) },
+      { label: "In", width: 5.5, rank: 4, end: true, text: (row) => brief(row.objects_in ?? 0) },
+      { label: "Out", width: 5.5, rank: 4, end: true, text: (row) => brief(row.objects_out ?? 0) },
+      { label: "Sent", width: 6.5, rank: 4, end: true, text: (row) => bytes(row.bytes_out ?? 0) },
+    ],
+  });
+  const view = frame({ title: "Closed sessions", tools: [which, filter], content: table.element, fixed: true });
+  const draw = eachFrame(show, CALM);
+
+  function show() {
+    const match = matching(text, FIELDS);
+    const all = app.closed.list;
+    const rows = all.filter((row) => (!odd || gravity(row)) && (!match || match(row))).reverse();
+    view.amount(rows.length < all.length ? `${count(rows.length)} of the last ${count(all.length)}` : count(rows.length));
+    table.empty = all.length ? nothing("Nothing matches") : nothing("No session closed lately");
+    table.rows = rows;
+  }
+
+  app.closed.changed.listen(draw);
+  return { ...view, show: draw, filter };
+}

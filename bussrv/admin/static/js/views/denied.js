@@ -1,0 +1,53 @@
+/**
+ * What was denied lately: actions that no rule allows, and failed log-ins.
+ */
+
+import { eachFrame } from "../frame.js";
+import { count, moment } from "../format.js";
+import { short } from "../names.js";
+import { filterInput, nothing } from "../parts.js";
+import { Table } from "../table.js";
+import { called, who } from "../words.js";
+import { frame, matching } from "./frame.js";
+
+const FIELDS = ["routing_id", "actor", "claimed", "peer", "target", "action", "rule", "reason"];
+const CALM = 400;
+
+export function deniedView(app) {
+  let text = "";
+  const filter = filterInput("Filter denials", (value) => {
+    text = value;
+    draw();
+  });
+  const table = new Table({
+    caption: "Denied",
+    key: (row) => row.seq,
+    open: (row) => app.router.open(row.session ? { session: row.session } : { record: row.seq }),
+    empty: nothing("Nothing was denied lately"),
+    columns: [
+      { label: "Time", width: 7, text: (row) => moment(row.time) },
+      { label: "Who", text: (row) => who(row) || called(row) },
+      { label: "Wanted", width: 8, text: (row) => row.action ?? "log in" },
+      { label: "On", rank: 1, text: (row) => short(row.target) },
+      { label: "Reason", width: 10, mono: true, rank: 1, text: (row) => row.reason ?? "", kind: () => "odd" },
+      { label: "Rule", rank: 2, text: (row) => short(row.rule), kind: () => "soft" },
+      { label: "Format", width: 6, rank: 2, text: (row) => row.protocol ?? "" },
+      { label: "Address", width: 12.5, rank: 3, mono: true, text: (row) => short(row.peer) },
+      { label: "Left out", width: 6, rank: 4, end: true, text: (row) => (row.suppressed ? count(row.suppressed) : "") },
+    ],
+  });
+  const view = frame({ title: "Denied", tools: [filter], content: table.element, fixed: true });
+  const draw = eachFrame(show, CALM);
+
+  function show() {
+    const match = matching(text, FIELDS);
+    const all = app.denied.list;
+    const rows = (match ? all.filter(match) : [...all]).reverse();
+    view.amount(rows.length ? count(rows.length) : "");
+    table.empty = all.length ? nothing("Nothing matches") : nothing("Nothing was denied lately", "Denials of the policy and failed log-ins show up here.");
+    table.rows = rows;
+  }
+
+  app.denied.changed.listen(draw);
+  return { ...view, show: draw, filter };
+}

@@ -1,0 +1,85 @@
+/**
+ * Whether the journal is well: what it has written, what is sealed, and how long a write takes.
+ */
+
+import { Changes } from "../changes.js";
+import { Chart } from "../chart.js";
+import { fill, h } from "../dom.js";
+import { ago, bytes, count, duration, moment, seconds } from "../format.js";
+import { name } from "../names.js";
+import { badge, button, facts, nothing, time } from "../parts.js";
+import { Poll } from "../poll.js";
+import { frame } from "./frame.js";
+
+const PAUSE = 2000;
+
+export function journalView(app) {
+  const verdict = h("div", { class: "verdict calm" });
+  const about = h("div", { class: "card" });
+  const chart = new Chart({
+    title: "Time of a journal sync",
+    lines: [
+      { label: "p99", kind: "main", value: (entry) => entry.sync99 },
+      { label: "median", kind: "other", value: (entry) => entry.sync50 },
+    ],
+    write: seconds,
+    least: 0.001,
+    cursor: app.cursor,
+  });
+  const seal = button("Seal now…", () => new Changes(app).seal());
+  const content = h("div", { class: "scroll" }, verdict, h("div", { class: "cards" }, about, h("div", { class: "card" }, chart.element)));
+  const view = frame({ title: "Journal", tools: [seal], content, fixed: true });
+  const poll = new Poll(
+    async () => {
+      const journal = await app.api.get("journal");
+      fill(verdict, words(journal));
+      verdict.className = `verdict ${journal.degraded ? "bad" : "good"}`;
+      fill(about, details(journal));
+    },
+    PAUSE,
+    (error) => {
+      verdict.className = "verdict calm";
+      fill(verdict, nothing("The journal cannot be shown", error.message));
+      fill(about);
+    },
+  );
+  const draw = () => chart.show(app.figures.history, app.span);
+  app.figures.changed.listen(() => view.element.isConnected && draw());
+  return {
+    ...view,
+    show() {
+      seal.hidden = !app.may("write");
+      draw();
+      poll.start();
+    },
+    hide: () => poll.stop(),
+  };
+}
+
+function words(journal) {
+  if (journal.degraded) {
+    const text = typeof journal.degraded === "string" ? journal.degraded : "Changes are refused until it can be written again.";
+    return h("p", {}, h("b", {}, "The journal cannot be written. "), name(text, 400));
+  }
+  const wait = journal.oldest_wait ? ` The oldest write has waited ${seconds(journal.oldest_wait)}.` : "";
+  return h("p", {}, h("b", {}, "The journal is written. "), `Its last record is ${count(journal.head?.seq ?? journal.seq)}.${wait}`);
+}
+
+function details(journal) {
+  const { head, last_seal: seal } = journal;
+  const unsealed = head && seal ? head.seq - seal.seq : null;
+  return facts([
+    ["Directory", h("code", {}, name(journal.directory))],
+    ["Last record", count(head?.seq ?? journal.seq)],
+    ["Last seal", seal ? [time(moment(seal.time), seal.time), h("span", { class: "soft" }, `, ${ago(seal.time)} ago`)] : badge("none yet", "odd")],
+    ["Not sealed yet", unsealed === null ? null : `${count(unsealed)} records`],
+    ["Segments", count(journal.segments)],
+    ["Size", bytes(journal.bytes)],
+    ["Free disk", bytes(journal.free_bytes)],
+    ["Sync", journal.sync],
+    ["Oldest wait", journal.oldest_wait === undefined ? null : duration(journal.oldest_wait)],
+    ["Segment", head ? count(head.segment) : null],
+    ["Hash of the last record", head?.hash ? h("code", { class: "hash" }, head.hash) : null],
+    ["Hash of the last seal", seal?.hash ? h("code", { class: "hash" }, seal.hash) : null],
+  ]);
+}

@@ -1,0 +1,50 @@
+/**
+ * Links to other servers: a picture, and the same as a table.
+ */
+
+import { h } from "../dom.js";
+import { eachFrame } from "../frame.js";
+import { ago, count } from "../format.js";
+import { Graph } from "../graph.js";
+import { short } from "../names.js";
+import { nothing } from "../parts.js";
+import { STATES } from "../panels/link.js";
+import { Table } from "../table.js";
+import { frame } from "./frame.js";
+
+export function linksView(app) {
+  const graph = new Graph();
+  const opened = (link) => ({ link: link.routing_id ?? link.address });
+  const table = new Table({
+    caption: "Links",
+    key: (row) => row.routing_id ?? row.address,
+    open: (row) => app.router.open(opened(row)),
+    empty: nothing("No links", "This server stands alone. The option --link connects it with others."),
+    columns: [
+      { label: "Server", text: (row) => short(row.routing_id) || "not known yet", sort: (row) => row.routing_id ?? "" },
+      { label: "State", width: 5.5, text: (row) => row.state, sort: (row) => row.state, kind: (row) => STATES[row.state] },
+      { label: "Address", width: 14, rank: 1, mono: true, text: (row) => short(row.address), sort: (row) => row.address },
+      { label: "Dialed by", width: 9, rank: 2, text: (row) => (row.dialed ? "this server" : "the other") },
+      { label: "For", width: 7, end: true, text: (row) => (row.since ? ago(row.since) : "–"), sort: (row) => -Date.parse(row.since) },
+      { label: "Sessions", width: 6.5, end: true, text: (row) => count(row.sessions), sort: (row) => row.sessions },
+      { label: "Its neighbours", rank: 3, text: (row) => (row.neighbors ?? []).map((each) => short(each, 40)).join(", ") },
+    ],
+  });
+  const picture = h("div", { class: "picture" }, graph.element);
+  const view = frame({ title: "Links", content: h("div", { class: "graph-and-table" }, picture, table.element), fixed: true });
+  const draw = eachFrame(show);
+
+  function show() {
+    const { items, problem } = app.links;
+    picture.hidden = items.length === 0;
+    view.amount(items.length ? `${items.filter((each) => each.state === "up").length} of ${count(items.length)} up` : "");
+    graph.show(app.server.latest?.server ?? "this server", items, (link) => app.router.address("links", opened(link)));
+    if (problem) {
+      table.empty = nothing("Links cannot be shown", problem.message);
+    }
+    table.rows = items;
+  }
+
+  app.links.changed.listen(draw);
+  return { ...view, show: draw, tick: () => table.draw() };
+}

@@ -1,0 +1,212 @@
+/**
+ * The server at a glance: figures, charts over time, what needs a look, and what happens right now.
+ */
+
+import { Chart } from "../chart.js";
+import { fill, h, setText } from "../dom.js";
+import { eachFrame } from "../frame.js";
+import { brief, bytes, count, duration, moment, seconds, timeOfDay } from "../format.js";
+import { name } from "../names.js";
+import { choice } from "../parts.js";
+import { called, gravity, object, remark, title, who } from "../words.js";
+import { frame } from "./frame.js";
+
+const CALM = 500;
+const LINES = 8;
+const SPANS = [
+  [60, "1 minute"],
+  [300, "5 minutes"],
+  [900, "15 minutes"],
+  [3600, "1 hour"],
+];
+
+export function overviewView(app) {
+  const tiles = tilesOf(app);
+  const charts = chartsOf(app.cursor);
+  const span = choice("Time shown", SPANS.map(([length, text]) => [String(length), text]), String(app.span), (value) => {
+    app.span = Number(value);
+    drawFigures();
+  });
+  const lists = listsOf(app);
+  const content = h(
+    "div",
+    { class: "scroll" },
+    h("div", { class: "tiles" }, tiles.map((tile) => tile.element)),
+    h("div", { class: "charts" }, charts.map((chart) => chart.element)),
+    h("div", { class: "lists" }, lists.map((list) => list.element)),
+  );
+  const view = frame({ title: "Overview", tools: [h("label", { class: "inline" }, "Last ", span)], content, fixed: true });
+
+  const drawFigures = eachFrame(() => {
+    if (view.element.isConnected) {
+      tiles.forEach((tile) => tile.draw());
+      charts.forEach((chart) => chart.show(app.figures.history, app.span));
+    }
+  });
+  const drawLists = eachFrame(() => view.element.isConnected && lists.forEach((list) => list.draw()), CALM);
+  app.figures.changed.listen(drawFigures);
+  for (const each of [app.records, app.closed, app.denied, app.health]) {
+    each.changed.listen(drawLists);
+  }
+  return {
+    ...view,
+    show() {
+      drawFigures();
+      drawLists();
+    },
+  };
+}
+
+function tilesOf(app) {
+  const latest = () => app.figures.latest ?? {};
+  const now = () => app.figures.now;
+  return [
+    tile("Sessions", "sessions", () => count(now().sessions ?? NaN), () => split(latest().sessions)),
+    tile("Services", "services", () => count(latest().services), () => `${count(latest().subscriptions)} subscriptions`),
+    tile("Links", "links", () => count(latest().links), () => linksOf(app.links.items)),
+    tile("Objects in", "sessions", () => perSecond(now().objects_in), () => `${bytesPerSecond(now().bytes_in)}`),
+    tile("Objects out", "sessions", () => perSecond(now().objects_out), () => `${bytesPerSecond(now().bytes_out)}`),
+    tile("Delivery, p99", "slow", () => seconds(now().delivery99), () => `median ${seconds(now().delivery50)}`),
+    tile("Journal sync, p99", "journal", () => seconds(now().sync99), () => `median ${seconds(now().sync50)}`),
+    tile("Waiting", "slow", () => bytes(latest().waiting_bytes), () => "for slow readers"),
+  ];
+}
+
+function tile(label, view, value, further) {
+  const number = h("b", {}, "–");
+  const line = h("small", {}, "");
+  const element = h("a", { class: "tile", href: `#/${view}` }, h("span", {}, label), number, line);
+  return {
+    element,
+    draw() {
+      setText(number, value());
+      setText(line, further());
+    },
+  };
+}
+
+function split(sessions = {}) {
+  const rows = Object.entries(sessions).filter(([, number]) => number > 0);
+  return rows.map(([protocol, number]) => `${protocol} ${brief(number)}`).join(" · ") || "nobody yet";
+}
+
+function linksOf(items) {
+  const down = items.filter((link) => link.state !== "up").length;
+  return items.length === 0 ? "to no server" : down ? `${down} not up` : "all up";
+}
+
+function perSecond(number) {
+  return Number.isFinite(number) ? `${brief(number)}/s` : "–";
+}
+
+function bytesPerSecond(number) {
+  return Number.isFinite(number) ? `${bytes(number)}/s` : "–";
+}
+
+function chartsOf(cursor) {
+  const two = (main, other) => [
+    { ...main, kind: "main" },
+    { ...other, kind: "other" },
+  ];
+  const times = (from) =>
+    two({ label: "p99", value: (entry) => entry[`${from}99`] }, { label: "median", value: (entry) => entry[`${from}50`] });
+  const ways = (from) =>
+    two({ label: "out", value: (entry) => entry[`${from}_out`] }, { label: "in", value: (entry) => entry[`${from}_in`] });
+  const one = (label, value) => [{ label, value, kind: "main" }];
+  return [
+    { title: "Objects / s", lines: ways("objects"), write: brief, least: 10 },
+    { title: "Bytes / s", lines: ways("bytes"), write: bytes, least: 1024, base: 2 },
+    { title: "Delivery", lines: times("delivery"), write: seconds, least: 0.001 },
+    { title: "Journal sync", lines: times("sync"), write: seconds, least: 0.001 },
+    { title: "Sessions", lines: one("present", (entry) => entry.sessions), write: brief, least: 10 },
+    { title: "Waiting", lines: one("waiting", (entry) => entry.waiting), write: bytes, least: 1024, base: 2 },
+  ].map((options) => new Chart({ ...options, cursor }));
+}
+
+function listsOf(app) {
+  const session = (record) => app.router.address("overview", record.session ? { session: record.session } : { record: record.seq });
+  return [
+    list({
+      title: "Unusual ends",
+      view: "closed",
+      rows: () => app.closed.list.filter(gravity),
+      none: "No session ended in an unusual way lately.",
+      line: (record) => ({
+        href: session(record),
+        when: record.time,
+        first: called(record),
+        second: `${record.reason} after ${duration(record.duration / 1e6)}`,
+        kind: "odd",
+      }),
+    }),
+    list({
+      title: "Denied",
+      view: "denied",
+      rows: () => app.denied.list,
+      none: "Nothing was denied lately.",
+      line: (record) => ({
+        href: session(record),
+        when: record.time,
+        first: who(record) || called(record),
+        second: [record.action ?? "log in", record.target, record.reason].filter(Boolean).join(" · "),
+        kind: "odd",
+      }),
+    }),
+    list({
+      title: "Events",
+      view: "events",
+      rows: () => app.records.list,
+      none: "No events since this page was opened.",
+      line: (record) => ({
+        href: app.router.address("overview", { record: record.seq }),
+        when: record.time,
+        first: [title(record), object(record)].filter(Boolean).join(" "),
+        second: [called(record), remark(record)].filter(Boolean).join(" · "),
+        kind: gravity(record),
+      }),
+    }),
+  ];
+}
+
+/** The latest few of something: elements are kept from draw to draw, so that the keyboard's focus is. */
+function list({ title: heading, view, rows, none, line }) {
+  const lines = Array.from({ length: LINES }, () => newLine());
+  const empty = h("p", { class: "soft" }, none);
+  const all = h("ul", {}, lines.map((each) => each.element));
+  const element = h("section", { class: "list" }, h("h2", {}, h("a", { href: `#/${view}` }, heading)), all, empty);
+
+  function draw() {
+    const latest = rows().slice(-LINES).reverse();
+    empty.hidden = latest.length > 0;
+    all.hidden = latest.length === 0;
+    lines.forEach((each, index) => each.draw(latest[index] ? line(latest[index]) : null));
+  }
+
+  return { element, draw };
+}
+
+function newLine() {
+  const when = h("time");
+  const first = h("b");
+  const second = h("span", { class: "soft" });
+  const link = h("a", {}, when, first, second);
+  const element = h("li", {}, link);
+  let shown = null;
+  return {
+    element,
+    draw(content) {
+      element.hidden = content === null;
+      const text = JSON.stringify(content);
+      if (content === null || text === shown) {
+        return;
+      }
+      shown = text;
+      link.setAttribute("href", content.href);
+      link.className = content.kind;
+      setText(when, timeOfDay(content.when));
+      when.title = `${moment(content.when)} (${content.when})`;
+      fill(first, name(content.first, 80));
+      fill(second, name(content.second, 160));
+    },
+  };
+}

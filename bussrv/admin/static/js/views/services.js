@@ -1,0 +1,111 @@
+/**
+ * Every service: how many provide it and are subscribed to it, over which formats.
+ */
+
+import { eachFrame } from "../frame.js";
+import { count } from "../format.js";
+import { short } from "../names.js";
+import { filterInput, nothing } from "../parts.js";
+import { Poll } from "../poll.js";
+import { Table } from "../table.js";
+import { frame, matching } from "./frame.js";
+
+const PAUSE = 2000;
+/** Events after which the list is another one. */
+const CHANGES = /^(service|subscription)\.(registered|unregistered|added|removed)$|^session\.closed$/;
+
+export function servicesView(app) {
+  let items = null;
+  let stale = true;
+  let problem = null;
+  let text = "";
+  const filter = filterInput("Filter services", (value) => {
+    text = value;
+    table.toTop();
+    draw();
+  });
+  const table = new Table({
+    caption: "Services",
+    key: (row) => row.service,
+    sort: "Service",
+    open: (row) => app.router.open({ service: row.service }),
+    empty: nothing("Loading…"),
+    columns: [
+      { label: "Service", text: (row) => short(row.service), sort: (row) => row.service },
+      { label: "Providers", width: 6.5, end: true, text: (row) => count(row.provided), sort: (row) => row.provided, kind: (row) => (row.provided ? "" : "odd") },
+      { label: "provided over", width: 12, rank: 2, text: (row) => row.from, sort: (row) => row.from, kind: () => "soft" },
+      { label: "Subscribers", width: 7.5, end: true, text: (row) => count(row.wanted), sort: (row) => row.wanted },
+      { label: "subscribed over", width: 14, rank: 2, text: (row) => row.to, sort: (row) => row.to, kind: () => "soft" },
+      { label: "First provider", rank: 3, text: (row) => row.first },
+    ],
+  });
+  const view = frame({ title: "Services", tools: [filter], content: table.element, fixed: true });
+  const draw = eachFrame(show);
+  const poll = new Poll(ask, PAUSE, (error) => {
+    problem = error;
+    draw();
+  });
+
+  async function ask() {
+    if (stale) {
+      stale = false;
+      try {
+        const found = await app.api.all("services");
+        items = found.items.map(row);
+        problem = null;
+      } catch (error) {
+        stale = true;
+        throw error;
+      }
+      draw();
+    }
+  }
+
+  function show() {
+    const all = items ?? [];
+    const match = matching(text, ["service"]);
+    const rows = match ? all.filter(match) : all;
+    view.amount(items ? count(rows.length) : "");
+    table.empty = problem
+      ? nothing("Services cannot be shown", problem.message)
+      : items === null
+        ? nothing("Loading…")
+        : all.length
+          ? nothing("Nothing matches", "No service has that text in its name.")
+          : nothing("No services", "A service shows up here as soon as a client provides it.");
+    table.rows = rows;
+  }
+
+  app.records.changed.listen((records) => {
+    stale ||= !records || records.some((record) => CHANGES.test(record.event));
+  });
+  return {
+    ...view,
+    filter,
+    show() {
+      draw();
+      poll.start();
+    },
+    hide: () => poll.stop(),
+  };
+}
+
+function row(item) {
+  const { service, formats = {} } = item;
+  return {
+    service,
+    provided: amount(item.providers),
+    wanted: amount(item.subscribers),
+    from: formatsOf(formats.providers),
+    to: formatsOf(formats.subscribers),
+    first: short(Array.isArray(item.providers) ? item.providers[0]?.routing_id : item.first_providers?.[0]?.routing_id),
+  };
+}
+
+function amount(side) {
+  return Array.isArray(side) ? side.length : side;
+}
+
+function formatsOf(formats) {
+  return (Array.isArray(formats) ? formats : Object.entries(formats ?? {}).map(([format, number]) => `${format} ${number}`)).join(", ");
+}

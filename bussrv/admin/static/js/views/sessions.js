@@ -1,0 +1,90 @@
+/**
+ * Every session that is present, on every format.
+ */
+
+import { eachFrame } from "../frame.js";
+import { ago, count } from "../format.js";
+import { short } from "../names.js";
+import { choice, filterInput, nothing } from "../parts.js";
+import { Table } from "../table.js";
+import { called, who } from "../words.js";
+import { frame, matching } from "./frame.js";
+
+const FIELDS = ["routing_id", "actor", "claimed", "peer", "session", "home"];
+/** Milliseconds between two looks at a list that changes all the time. */
+const CALM = 400;
+
+export function sessionsView(app) {
+  let text = "";
+  let protocol = "";
+  const filter = filterInput("Filter sessions", (value) => {
+    text = value;
+    table.toTop();
+    draw();
+  });
+  const protocols = choice("Format", [["", "All formats"]], "", (value) => {
+    protocol = value;
+    table.toTop();
+    draw();
+  });
+  const table = new Table({
+    caption: "Sessions",
+    key: (row) => row.session,
+    sort: "-Open for",
+    open: (row) => app.router.open({ session: row.session }),
+    empty: nothing("No sessions", "Clients show up here as they connect."),
+    columns: [
+      { label: "Routing id", text: called, sort: called },
+      { label: "Format", width: 6, text: (row) => row.protocol, sort: (row) => row.protocol },
+      { label: "User", width: 11, rank: 2, text: who, sort: who, kind: (row) => (row.actor ? "" : "soft") },
+      { label: "Address", width: 12.5, rank: 1, mono: true, text: (row) => short(row.peer), sort: (row) => row.peer },
+      { label: "Services", width: 6, rank: 2, end: true, text: (row) => some(row.services), sort: (row) => row.services },
+      { label: "Subscribed", width: 7, rank: 2, end: true, text: (row) => some(row.subscriptions), sort: (row) => row.subscriptions },
+      { label: "Open for", width: 7, end: true, text: (row) => ago(row.opened), sort: (row) => -Date.parse(row.opened) },
+      { label: "Server", width: 9, rank: 4, text: (row) => short(row.home) || "this one", kind: (row) => (row.home ? "" : "soft") },
+      { label: "Session", width: 12, rank: 3, mono: true, text: (row) => row.session, kind: () => "soft" },
+    ],
+  });
+  const view = frame({ title: "Sessions", tools: [protocols, filter], content: table.element, fixed: true });
+  const draw = eachFrame(show, CALM);
+
+  function show() {
+    if (!view.element.isConnected) {
+      return;
+    }
+    const all = app.sessions.values();
+    offer(protocols, all);
+    const match = matching(text, FIELDS);
+    const rows = all.filter((row) => (!protocol || row.protocol === protocol) && (!match || match(row)));
+    const narrowed = rows.length < all.length ? ` of ${count(all.length)}` : "";
+    const left = app.sessions.left ? `, the first of ${count(all.length + app.sessions.left)}` : "";
+    view.amount(`${count(rows.length)}${narrowed}${left}`);
+    table.empty = emptiness(app, all);
+    table.rows = rows;
+  }
+
+  app.sessions.changed.listen(draw);
+  return { ...view, show: draw, tick: () => table.draw(), filter };
+}
+
+function some(number) {
+  return number ? count(number) : "";
+}
+
+function offer(select, sessions) {
+  const protocols = [...new Set(sessions.map((each) => each.protocol))].sort();
+  const known = [...select.options].slice(1).map((each) => each.value);
+  for (const each of protocols.filter((protocol) => !known.includes(protocol))) {
+    select.add(new Option(each, each));
+  }
+}
+
+function emptiness(app, all) {
+  if (app.sessions.problem) {
+    return nothing("Sessions cannot be shown", app.sessions.problem.message);
+  }
+  if (!app.sessions.loaded) {
+    return nothing("Loading…");
+  }
+  return all.length ? nothing("Nothing matches", "No session has that text.") : nothing("No sessions", "Clients show up here as they connect.");
+}

@@ -1,0 +1,115 @@
+/**
+ * Says in words what a record of the journal says in fields.
+ */
+
+import { h } from "./dom.js";
+import { bytes, count, duration } from "./format.js";
+import { name, short } from "./names.js";
+
+/** Each event: what happened, and which field it happened to. */
+const EVENTS = {
+  "server.started": ["Server started", "version"],
+  "server.stopped": ["Server stopped"],
+  "server.recovered": ["Server recovered after a crash"],
+  "session.opened": ["Connected"],
+  "session.identified": ["Said who it is", "name"],
+  "session.closed": ["Closed"],
+  "service.registered": ["Provides", "service"],
+  "service.unregistered": ["No longer provides", "service"],
+  "service.refused": ["May not provide", "service"],
+  "subscription.added": ["Subscribed", "service"],
+  "subscription.removed": ["Subscription ended", "service"],
+  "subscription.renewed": ["Renewed", "service"],
+  "subscription.refused": ["Subscription refused", "service"],
+  "auth.succeeded": ["Proved to be", "actor"],
+  "auth.failed": ["Failed to prove to be", "claimed"],
+  "access.denied": ["Denied", "target"],
+  "limit.reached": ["Reached the limit", "limit"],
+  "link.up": ["Link up", "routing_id"],
+  "link.down": ["Link down", "routing_id"],
+  "config.reloaded": ["Configuration reloaded"],
+  "config.reload-failed": ["Reload failed"],
+  "journal.degraded": ["Journal cannot be written"],
+  "journal.restored": ["Journal is written again"],
+  "journal.pruned": ["Old segment removed"],
+  "journal.salvaged": ["Damaged segment set aside"],
+  "admin.action": ["Operator", "action"],
+};
+
+/** Ends of sessions that are nobody's trouble. */
+const CALM = new Set(["client-closed", "unsubscribed", "server-stopped", "closed-by-operator", "lease-expired", "unreachable"]);
+
+/** What happened, in a few words. */
+export function title(record) {
+  return EVENTS[record.event]?.[0] ?? record.event;
+}
+
+/** What it happened to: the text of the field that matters most. */
+export function object(record) {
+  const field = EVENTS[record.event]?.[1];
+  return (field && record[field]) || "";
+}
+
+/** Everything else that is worth a line: a text. */
+export function remark(record) {
+  const parts = [
+    record.event === "access.denied" && record.action,
+    record.reason,
+    record.message && short(record.message, 200),
+    record.event === "session.closed" && `after ${duration(record.duration / 1e6)}`,
+    record.rule && short(record.rule, 200),
+    record.method,
+    record.suppressed && `${count(record.suppressed)} more left out`,
+    record.target && record.event === "admin.action" && short(record.target, 200),
+    record.home && `of ${short(record.home)}`,
+  ];
+  return parts.filter(Boolean).join(" · ");
+}
+
+/** How grave it is: `bad`, `odd` or nothing. */
+export function gravity(record) {
+  if (record.event === "session.closed") {
+    return CALM.has(record.reason) ? "" : "odd";
+  }
+  if (record.outcome === "failed") {
+    return "bad";
+  }
+  return record.outcome === "refused" ? "odd" : "";
+}
+
+/** Who a session is: the user that it proved to be, or what it merely says. */
+export function who(row) {
+  if (row.actor) {
+    return short(row.actor);
+  }
+  return row.claimed ? `says ${short(row.claimed)}` : "";
+}
+
+/** Whom a record or a session is called by: its routing id, else its address. */
+export function called(row) {
+  return short(row.routing_id || row.peer || row.session || "");
+}
+
+/** What a member of the object network wants to receive, in words. */
+export function interest(wanted) {
+  if (!wanted) {
+    return "";
+  }
+  if (wanted.kind === "rules") {
+    return `rules ${JSON.stringify(wanted.rules)}`;
+  }
+  const types = Array.isArray(wanted.types) ? wanted.types.join(", ") : wanted.types;
+  return [wanted.receive, types && types !== "all" ? `types ${types}` : null].filter(Boolean).join(", ");
+}
+
+/** The traffic of a session. */
+export function traffic(row) {
+  const one = (objects, size) => `${count(objects ?? 0)} objects, ${bytes(size ?? 0)}`;
+  return { received: one(row.objects_in, row.bytes_in), sent: one(row.objects_out, row.bytes_out) };
+}
+
+/** The line of a record in a history. */
+export function line(record) {
+  const what = object(record);
+  return [title(record), what ? [" ", h("b", {}, name(what, 80))] : null];
+}

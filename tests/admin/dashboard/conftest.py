@@ -1,0 +1,63 @@
+"""A server with clients of several formats, and its dashboard in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bussrv.client.objects import ObjectsClient
+from bussrv.client.spp import SppClient
+from bussrv.testing.server import RunningServer
+from tests.forked import ForkedServer
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+OPTIONS = ("--admin-max-rate", "1000")
+"""A person does not open the page thirty times in a few seconds; tests do."""
+
+MARKUP = "<img src=x onerror=alert(1)><b>bold</b>"
+REVERSED = "\u202egpj.exe\u2066"
+LONG = "long-" + "x" * 9_995
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with ForkedServer(tmp_path_factory.mktemp("dashboard") / "journal", OPTIONS) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def clients(server: RunningServer) -> Iterator[dict[str, ObjectsClient]]:
+    """Clients that are present, by routing id: ordinary ones, and one whose names are hostile."""
+    with ExitStack() as stack:
+        found = {}
+        for name, service in [("hall-door", "doorbell"), ("cellar", "pump"), (MARKUP, MARKUP)]:
+            client = stack.enter_context(ObjectsClient(port=server.port("objects")))
+            client.subscribe(routing_id=name, user=LONG if name == MARKUP else "carl")
+            client.register(service)
+            found[name] = client
+        watcher = stack.enter_context(SppClient(port=server.port("spp")))
+        watcher.subscribe("doorbell")
+        watcher.next_event(10)
+        yield found
+
+
+@pytest.fixture
+def dashboard(page: Page, server: RunningServer, clients: object) -> Iterator[Page]:
+    """The dashboard, opened. It loads nothing from anywhere else."""
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(address(server))
+    page.get_by_role("heading", name="Overview").wait_for()
+    yield page
+    assert [url for url in requests if not url.startswith(address(server))] == []
+
+
+def address(server: RunningServer, view: str = "") -> str:
+    """The address of the dashboard, or of a view of it."""
+    host, port = server.addresses["admin"]
+    return f"http://{host}:{port}/" + (f"#/{view}" if view else "")

@@ -1,0 +1,87 @@
+"""The dashboard in a real browser, at a real server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.admin.dashboard.conftest import LONG, MARKUP, REVERSED
+from tests.browser import serious_findings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.processes
+
+VIEWS = ("Sessions", "Services", "Links", "Tap", "Slow", "Closed", "Denied", "Events", "Journal", "Limits", "Server")
+
+
+def go(page: Page, view: str) -> None:
+    page.get_by_role("navigation").get_by_role("link", name=view).first.click()
+
+
+def test_every_view_opens_and_everybody_can_use_it(dashboard: Page) -> None:
+    for view in VIEWS:
+        go(dashboard, view)
+        dashboard.get_by_role("heading", level=1, name=view).wait_for()
+        assert serious_findings(dashboard) == [], view
+
+
+def test_sessions_are_listed_and_filtered(dashboard: Page) -> None:
+    go(dashboard, "Sessions")
+    table = dashboard.get_by_role("grid", name="Sessions")
+    table.get_by_role("row", name="hall-door objects says carl").wait_for()
+    dashboard.keyboard.press("/")
+    dashboard.keyboard.type("cell")
+    table.get_by_role("row", name="hall-door").wait_for(state="detached")
+    assert table.get_by_role("row").count() == 2
+    assert table.get_by_role("row").nth(1).get_by_role("gridcell").first.inner_text() == "cellar"
+
+
+def test_a_row_opens_with_the_keyboard_and_focus_returns(dashboard: Page) -> None:
+    go(dashboard, "Services")
+    table = dashboard.get_by_role("grid", name="Services")
+    table.get_by_role("row", name="doorbell").wait_for()
+    table.focus()
+    for key in ("Home", "ArrowDown", "End", "ArrowUp", "Home"):
+        dashboard.keyboard.press(key)
+    dashboard.keyboard.press("Enter")
+    panel = dashboard.get_by_role("complementary", name="Details")
+    panel.get_by_role("heading", level=2).wait_for()
+    dashboard.keyboard.press("Escape")
+    panel.wait_for(state="hidden")
+    assert dashboard.evaluate("document.activeElement.getAttribute('aria-label')") == "Services"
+
+
+def test_hostile_names_are_text(dashboard: Page) -> None:
+    go(dashboard, "Sessions")
+    row = dashboard.get_by_role("row", name=MARKUP)
+    row.wait_for()
+    assert dashboard.locator("td *, main img").count() == 0
+    row.click()
+    # The server keeps 255 characters of what a client says it is.
+    dashboard.get_by_role("button", name="Show all 255 characters").click()
+    assert dashboard.get_by_label("The whole name").inner_text() == LONG[:255]
+    assert dashboard.locator("aside img").count() == 0
+
+
+def test_names_hide_nothing_and_are_cut(dashboard: Page) -> None:
+    """Names that no server of this version would take, but an older journal may have."""
+    shown = dashboard.evaluate(
+        """async (names) => {
+            const { name, short } = await import("/static/js/names.js");
+            return names.map((each) => [short(each), name(each).textContent.length]);
+        }""",
+        [REVERSED, LONG, "a\u0300" + "\u0301" * 50, "שלום", "\U0001f389" * 200, "half \ud83c", ""],
+    )
+    assert [text for text, _ in shown] == [
+        "‹U+202E›gpj.exe‹U+2066›",
+        LONG[:119] + "…",
+        "a\u0300\u0301\u0301\u0301‹…›",
+        "שלום",
+        "\U0001f389" * 60 + "…",
+        "half ‹U+D83C›",
+        "",
+    ]
+    assert max(length for _, length in shown) < 200
