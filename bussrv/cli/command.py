@@ -12,6 +12,10 @@ import click
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
+class ConnectionOption(click.Option):
+    """An option that says which server is asked, or who asks."""
+
+
 class Command(click.Command):
     """A command.
 
@@ -26,6 +30,19 @@ class Command(click.Command):
         super().__init__(*arguments, **named)
         self.examples = tuple(examples)
         self.statuses = dict(statuses or {})
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options: those that say which server, and who asks, have a heading of their own."""
+        for heading, wanted in (("Options", False), ("Connection", True)):
+            records = [
+                each.get_help_record(ctx)
+                for each in self.get_params(ctx)
+                if isinstance(each, ConnectionOption) is wanted
+            ]
+            shown = [each for each in records if each is not None]
+            if shown:
+                with formatter.section(heading):
+                    formatter.write_dl(shown)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write exit statuses and examples."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import click
 
 from bussrv.cli.command import Entry, LazyGroup
+from bussrv.cli.failure import Failure
 from bussrv.cli.statuses import BROKEN_PIPE, FAILED, INTERRUPTED
 from bussrv.version import VERSION
 
@@ -16,10 +17,16 @@ COMPLETE = "_BUSSRV_COMPLETE"
 """The variable by which a shell asks for completions."""
 
 SECTIONS: dict[str, dict[str, Entry]] = {
+    "Use the bus": {
+        "sub": Entry("bussrv.cli.sub", "show what is published on services"),
+        "pub": Entry("bussrv.cli.pub", "publish on a service"),
+        "request": Entry("bussrv.cli.request", "ask a service, and show its reply"),
+        "reply": Entry("bussrv.cli.reply", "make a service of a shell command"),
+    },
     "Set up a server": {
         "init": Entry("bussrv.cli.init", "make the files of a server that other machines may reach"),
         "check": Entry("bussrv.cli.check", "check a configuration file, and the files that it names"),
-        "passwd": Entry("bussrv.cli.passwd", "add a user to the file of --auth users:FILE, or change its secret"),
+        "passwd": Entry("bussrv.cli.passwd", "add a user to the file of --auth users:FILE"),
         "token": Entry("bussrv.cli.token", "make a token for the file of --auth tokens:FILE"),
         "policy": Entry("bussrv.cli.policy", "ask a policy file what it allows, and by which line"),
     },
@@ -30,6 +37,9 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "journal": Entry("bussrv.cli.journal", "look into a journal, verify it, seal it"),
         "audit": Entry("bussrv.cli.audit", "check journals and report sessions, services and events"),
         "timeline": Entry("bussrv.cli.timeline", "show the history of a client or a service"),
+    },
+    "This command": {
+        "completion": Entry("bussrv.cli.completion", "print the script that completes commands in a shell"),
     },
 }
 
@@ -64,17 +74,19 @@ def _run(arguments: list[str]) -> int:
     except click.exceptions.Exit as ended:
         status = ended.exit_code
     except click.UsageError as error:
-        _complain(error)
-        status = FAILED
+        path = error.ctx.command_path if error.ctx is not None else "bussrv"
+        said = " ".join(error.format_message().split()).rstrip(".")
+        status = _complain(path, f"{said[:1].lower()}{said[1:]} (see {path} --help)", FAILED)
+    except Failure as error:
+        status = _complain(" ".join(["bussrv", *arguments[:1]]), error.message, error.status)
     sys.stdout.flush()
     return status
 
 
-def _complain(error: click.UsageError) -> None:
-    """One sentence on standard error."""
+def _complain(who: str, sentence: str, status: int) -> int:
+    """One sentence on standard error. :returns: the exit status."""
     from bussrv.cli.text import one_line
 
-    path = error.ctx.command_path if error.ctx is not None else "bussrv"
-    said = " ".join(error.format_message().split()).rstrip(".")
-    said = said[:1].lower() + said[1:]
-    print(f"{path}: {one_line(said)} (see {path} --help)", file=sys.stderr)
+    sys.stdout.flush()
+    print(f"{who}: {one_line(sentence)}", file=sys.stderr)
+    return status

@@ -35,6 +35,16 @@ def json_line(value: Any) -> None:
     sys.stdout.buffer.write(f"{text}\n".encode())
 
 
+def payload_fields(payload: bytes) -> dict[str, Any]:
+    """A payload in JSON: as text if it is UTF-8, else in base64."""
+    import base64
+
+    try:
+        return {"bytes": len(payload), "payload": payload.decode()}
+    except UnicodeDecodeError:
+        return {"bytes": len(payload), "payload_base64": base64.b64encode(payload).decode()}
+
+
 def is_terminal() -> bool:
     """Whether a person looks at standard output."""
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"

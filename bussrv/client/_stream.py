@@ -116,6 +116,14 @@ class StreamClient(Generic[Event]):
                 self._socket.unwrap()
             self._socket = socket.socket(fileno=self._socket.detach())
 
+    def fileno(self) -> int:
+        """The descriptor of the connection, for programs that wait for several things at once.
+
+        When it is readable, take events with a time-out of 0 until that raises :exc:`TimeoutError`: more than one may
+        have come, and with TLS some are not seen at the descriptor any more.
+        """
+        return self._socket.fileno()
+
     def wait_for(self, predicate: Callable[[Event], bool], timeout: float | None = None) -> Event:
         """The first event for which ``predicate`` is true, among those that were kept and those that come.
 

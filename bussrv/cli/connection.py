@@ -1,0 +1,295 @@
+"""Which server a command talks to, and as whom: from the command line, the environment or a profile."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from bussrv.cli.command import ConnectionOption
+from bussrv.errors import ConfigError
+
+if TYPE_CHECKING:
+    from bussrv.cli.profiles import Profile
+    from bussrv.client.tls import Tls
+
+PORTS = {"admin": 7280, "objects": 7890, "business": 7891, "inbus": 7222, "spp": 3002}
+"""The default port of each way into a server."""
+
+SERVER, PROFILE = "BUSSRV_SERVER", "BUSSRV_PROFILE"
+TIMEOUT = 10.0
+MAX_SECRET = 4096
+
+_ADDRESS = re.compile(r"(?:(tcp:|tls:|http://|https://))?(\[[^\]]+\]|[^\[\]:/]+)(?::([0-9]{1,5}))?/?")
+_SECURE = ("tls:", "https://")
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server listens.
+
+    :ivar host: for a UNIX socket its path.
+    :ivar is_unix: whether it is a UNIX socket.
+    """
+
+    host: str
+    port: int
+    tls: bool = False
+    is_unix: bool = False
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"unix:{self.host}" if self.is_unix else f"{host}:{self.port}"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether nobody can listen on the way there."""
+        from bussrv.addresses import is_local
+
+        return self.is_unix or self.host == "localhost" or is_local(self.host)
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """Who asks: a user with a secret, a token, or nobody."""
+
+    user: str | None = None
+    secret: str | None = None
+    token: str | None = None
+
+    def given(self) -> dict[str, str]:
+        """Those that there are, as attributes of an object that logs in."""
+        found = {"user": self.user, "secret": self.secret, "token": self.token}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A server and a user.
+
+    :ivar timeout: in seconds, for connecting and for answers.
+    """
+
+    address: Address
+    credentials: Credentials
+    tls: Tls | None
+    timeout: float
+
+
+def parse(text: str, kind: str) -> Address:
+    """An address as people write it: ``hall``, ``hall:7890``, ``tls:hall``, ``https://hall:7280``, ``unix:/run/admin``.
+
+    :param kind: which of :data:`PORTS` it is for.
+    :raises ValueError: it is none.
+    """
+    if text.startswith("unix:/") and kind == "admin":
+        return Address(text.removeprefix("unix:"), 0, is_unix=True)
+    found = _ADDRESS.fullmatch(text)
+    if found is None or int(found[3] or 1) not in range(1, 1 << 16):
+        raise ValueError(f"{text!r} is no address such as hall.example, 127.0.0.1:{PORTS[kind]} or tls:hall.example")
+    scheme, host, port = found.groups()
+    if (scheme or "").endswith("//") and kind != "admin":
+        raise ValueError(f"{text!r} is an address of the admin interface, and not one of {kind}")
+    return Address(host.strip("[]"), int(port or PORTS[kind]), scheme in _SECURE)
+
+
+@dataclass(frozen=True)
+class Connection:
+    """The options that say which server, and who asks."""
+
+    server: str | None
+    profile: str | None
+    tls: bool
+    ca: Path | None
+    certificate: Path | None
+    key: Path | None
+    user: str | None
+    secret_file: Path | None
+    token_file: Path | None
+    insecure: bool
+    timeout: float
+
+    def place(self, kind: str) -> Place:
+        """The server, and the user.
+
+        :param kind: which of :data:`PORTS` is asked.
+        :raises click.UsageError: options do not go together.
+        :raises ConfigError: a file cannot be used, or a secret would cross the network in the clear.
+        """
+        profile = self._profile()
+        address = self._address(kind, profile)
+        credentials = self._credentials(profile)
+        tls = self._tls(profile, address)
+        if credentials.given().keys() & {"secret", "token"} and not (tls or address.is_local or self.insecure):
+            raise ConfigError(
+                f"{address} is on another machine, and not reached over TLS: the credentials would be readable on the "
+                "way (--tls, or --insecure if you accept that)"
+            )
+        return Place(address, credentials, tls, self.timeout)
+
+    def _profile(self) -> Profile | None:
+        """The profile that counts. One is never used for another server: it would be told the secrets."""
+        from bussrv.cli import profiles
+        from bussrv.cli.parameters import exclude
+
+        exclude(server=self.server, profile=self.profile)
+        if self.server is not None:
+            return None
+        name = self.profile
+        if name is None:
+            server, name = os.environ.get(SERVER) or None, os.environ.get(PROFILE) or None
+            if server and name:
+                raise ConfigError(f"{SERVER} and {PROFILE} are both set: unset one of them")
+            if server:
+                return None
+        return profiles.read(name)
+
+    def _address(self, kind: str, profile: Profile | None) -> Address:
+        try:
+            if self.server is not None:
+                return parse(self.server, kind)
+            if profile is not None:
+                return _of_profile(profile, kind)
+            return _of_environment(os.environ.get(SERVER) or "127.0.0.1", kind)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+
+    def _credentials(self, profile: Profile | None) -> Credentials:
+        from bussrv.cli.parameters import exclude
+
+        exclude(secret_file=self.secret_file, token_file=self.token_file)
+        exclude(user=self.user, token_file=self.token_file)
+        if self.token_file is not None:
+            return Credentials(token=_secret(self.token_file))
+        if self.secret_file is not None:
+            if self.user is None:
+                raise click.UsageError("--secret-file needs --user")
+            return Credentials(self.user, _secret(self.secret_file))
+        if self.user is not None:
+            return Credentials(self.user)
+        return Credentials(**(profile.credentials if profile is not None else {}))
+
+    def _tls(self, profile: Profile | None, address: Address) -> Tls | None:
+        from bussrv.client.tls import Tls
+
+        files = {} if profile is None else profile.files
+        given = (self.ca or files.get("ca"), self.certificate or files.get("certificate"), self.key or files.get("key"))
+        return Tls(*given) if self.tls or address.tls or any(given) else None
+
+
+def _of_profile(profile: Profile, kind: str) -> Address:
+    try:
+        if kind in profile.addresses:
+            return parse(profile.addresses[kind], kind)
+        if "server" not in profile.addresses:
+            raise ValueError(f"it has neither {kind} nor server")
+        return _of_environment(profile.addresses["server"], kind)
+    except ValueError as error:
+        raise ValueError(f"{profile.place}: {error}") from error
+
+
+def _of_environment(text: str, kind: str) -> Address:
+    """An address for all ways into a server: its port is that of the admin interface."""
+    address = parse(text, "admin")
+    if kind == "admin" or address.is_unix:
+        return address
+    return Address(address.host, PORTS[kind], address.tls)
+
+
+def _secret(file: Path) -> str:
+    """The only line of a file.
+
+    :raises ConfigError: never quotes what is in it.
+    """
+    from bussrv.journal.regular import read_regular
+
+    try:
+        with read_regular(file) as stream:
+            data, mode = stream.read(MAX_SECRET + 1), os.fstat(stream.fileno()).st_mode
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
+    if mode & 0o077:
+        raise ConfigError(f"{file}: others may read the secret in it: chmod 600 {file}")
+    lines = data.decode(errors="replace").splitlines()
+    if len(lines) != 1 or len(data) > MAX_SECRET:
+        raise ConfigError(f"{file}: it has more than one line, or none")
+    return lines[0]
+
+
+def _profile_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from bussrv.cli import profiles
+
+    return [CompletionItem(name) for name in profiles.names() if name.startswith(incomplete)]
+
+
+_FILE = click.Path(path_type=Path)
+_OPTIONS: tuple[Callable[[Callable[..., Any]], Callable[..., Any]], ...] = tuple(
+    click.option(*names, cls=ConnectionOption, **named)
+    for names, named in (
+        (
+            ["--server"],
+            {"metavar": "ADDRESS", "help": "The server: a host, with a port or without; tls: before it is TLS."},
+        ),
+        (
+            ["--profile"],
+            {"metavar": "NAME", "shell_complete": _profile_names, "help": "A server of the file of profiles."},
+        ),
+        (["--tls"], {"is_flag": True, "help": "Connect over TLS."}),
+        (
+            ["--ca"],
+            {"metavar": "FILE", "type": _FILE, "help": "The authorities that may sign the server's certificate."},
+        ),
+        (["--certificate"], {"metavar": "FILE", "type": _FILE, "help": "The certificate to show."}),
+        (["--key"], {"metavar": "FILE", "type": _FILE, "help": "Its private key."}),
+        (["--user"], {"metavar": "NAME", "help": "The user to log in as."}),
+        (["--secret-file"], {"metavar": "FILE", "type": _FILE, "help": "The file with the secret of the user."}),
+        (["--token-file"], {"metavar": "FILE", "type": _FILE, "help": "The file with a token, in place of a user."}),
+        (["--insecure"], {"is_flag": True, "help": "Let credentials cross the network without TLS."}),
+        (
+            ["--timeout"],
+            {
+                "metavar": "S",
+                "type": click.FloatRange(min=0.1, max=86400.0, clamp=False),
+                "default": TIMEOUT,
+                "help": f"Seconds to wait for the server.  [default: {TIMEOUT:g}]",
+            },
+        ),
+    )
+)
+_NAMES = (
+    "server",
+    "profile",
+    "tls",
+    "ca",
+    "certificate",
+    "key",
+    "user",
+    "secret_file",
+    "token_file",
+    "insecure",
+    "timeout",
+)
+
+
+def connects(function: Callable[..., int]) -> Callable[..., int]:
+    """Declare the options of a connection. The function gets a :class:`Connection` before its other arguments."""
+
+    @functools.wraps(function)
+    def with_connection(**given: Any) -> int:
+        from bussrv.cli.failure import explained
+
+        connection = Connection(**{name: given.pop(name) for name in _NAMES})
+        with explained():
+            return function(connection, **given)
+
+    wrapped: Callable[..., int] = with_connection
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped

@@ -1,0 +1,59 @@
+"""Failures that end a command: one sentence on standard error, and an exit status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bussrv.cli.statuses import FAILED, LATE, REFUSED, UNREACHABLE
+from bussrv.errors import BussrvError, RemoteProtocolError
+
+NOT_YOU = frozenset({"bad-credentials", "not-authenticated", "not-allowed"})
+"""Reasons of error objects that say that somebody else may do it."""
+
+
+class Failure(Exception):
+    """The command ends.
+
+    :ivar message: one sentence.
+    :ivar status: the exit status.
+    """
+
+    def __init__(self, message: str, status: int = FAILED) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Make failures of exceptions that the clients in :mod:`bussrv.client` raise, and files that cannot be used.
+
+    :raises Failure: in place of them.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except TimeoutError as error:
+        raise Failure(str(error), LATE) from error
+    except ConnectionError as error:
+        raise Failure(str(error), _status(error.__cause__) or UNREACHABLE) from error
+    except RemoteProtocolError as error:
+        raise Failure(f"the server sent something malformed: {error}", UNREACHABLE) from error
+    except BussrvError as error:
+        raise Failure(str(error), _status(error) or FAILED) from error
+    except PermissionError as error:
+        raise Failure(_of_file(error), FAILED if error.filename else REFUSED) from error
+    except OSError as error:
+        raise Failure(_of_file(error)) from error
+    except ValueError as error:
+        raise Failure(str(error)) from error
+
+
+def _status(error: BaseException | None) -> int | None:
+    return REFUSED if getattr(error, "reason", None) in NOT_YOU else None
+
+
+def _of_file(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)

@@ -1,0 +1,186 @@
+"""Publications on services, received over any wire format."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from bussrv.cli.connection import Connection
+
+if TYPE_CHECKING:
+    from bussrv.cli.members import Member
+    from bussrv.client.inbus import Datagram, InbusSubscriber
+    from bussrv.client.spp import SppClient
+
+FORMATS = ("objects", "business", "inbus", "spp")
+
+RENEW = 600.0
+"""Seconds between two subscriptions over Inbus. A lease is an hour, unless the server says otherwise."""
+
+
+@dataclass(frozen=True)
+class Publication:
+    """A payload on a service, with what its wire format says of it.
+
+    :ivar sender: the routing id of the client that published it.
+    """
+
+    service: str
+    payload: bytes
+    type: str | None = None
+    app_type: int | None = None
+    sender: str | None = None
+    id: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        from bussrv.cli.output import payload_fields
+
+        shown: dict[str, Any] = {"service": self.service, "type": self.type, "app_type": self.app_type}
+        shown |= {"from": self.sender, "id": self.id}
+        return {**{name: value for name, value in shown.items() if value is not None}, **payload_fields(self.payload)}
+
+
+class Receiver(Protocol):
+    """A subscription."""
+
+    def receive(self, timeout: float) -> Publication:
+        """The next publication. :raises TimeoutError: none came in so many seconds."""
+
+
+def has_wildcard(name: str) -> bool:
+    """Whether a name stands for several services."""
+    return "*" in name or "?" in name
+
+
+def matches(service: object, names: Sequence[str]) -> bool:
+    """Whether a service has one of these names. They may have ``*`` and ``?``."""
+    from fnmatch import fnmatchcase
+
+    # Brackets mean nothing here.
+    return isinstance(service, str) and any(fnmatchcase(service, name.replace("[", "[[]")) for name in names)
+
+
+@contextmanager
+def receiving(connection: Connection, wire_format: str, names: Sequence[str]) -> Iterator[Receiver]:
+    """Subscribe to services.
+
+    :param wire_format: one of :data:`FORMATS`.
+    :raises ValueError: the wire format has no such subscription.
+    """
+    if wire_format == "spp":
+        with _spp(connection) as client:
+            yield _Spp(client, names)
+    elif wire_format == "inbus":
+        with _inbus(connection, names) as subscriber:
+            yield _Inbus(subscriber)
+    else:
+        from bussrv.cli.members import PUBLICATIONS, joined
+
+        with joined(connection, wire_format, PUBLICATIONS) as member:
+            yield _Objects(member, names)
+
+
+class _Objects:
+    def __init__(self, member: Member, names: Sequence[str]) -> None:
+        self._member, self._names = member, names
+
+    def receive(self, timeout: float) -> Publication:
+        found = self._member.client.wait_for(lambda each: self._is_wanted(each.metadata), timeout)
+        fields = found.metadata
+        route, app_type = fields.get("route"), fields.get("app-type")
+        return Publication(
+            fields["sender"],
+            found.payload,
+            _text(fields.get("type")),
+            app_type if isinstance(app_type, int) else None,
+            _text(route[0]) if isinstance(route, list) and route else None,
+            _text(fields.get("id")),
+        )
+
+    def _is_wanted(self, fields: dict[str, Any]) -> bool:
+        event = fields.get("event")
+        if event == "error":
+            from bussrv.client.objects import BusError
+
+            raise BusError(str(fields.get("reason", "unknown")), str(fields.get("message", "")))
+        special = isinstance(event, str) and event.startswith(("services/", "routing/"))
+        return not special and matches(fields.get("sender"), self._names)
+
+
+class _Spp:
+    def __init__(self, client: SppClient, names: Sequence[str]) -> None:
+        self._client, self._names = client, names
+
+    def receive(self, timeout: float) -> Publication:
+        from bussrv.cli.members import Patience
+        from bussrv.wire.spp import Info, Offer
+
+        patience = Patience(timeout)
+        while True:
+            event = self._client.next_event(patience.left())
+            if isinstance(event, Offer) and matches(event.service, self._names):
+                self._client.subscribe(event.service)
+            elif isinstance(event, Info):
+                return Publication(event.service, event.message)
+
+
+class _Inbus:
+    def __init__(self, subscriber: InbusSubscriber) -> None:
+        self._subscriber = subscriber
+
+    def receive(self, timeout: float) -> Publication:
+        from bussrv.cli.members import Patience
+
+        patience = Patience(timeout)
+        while (found := self._receive(patience.left(RENEW))) is None:
+            if patience.is_over:
+                raise TimeoutError("nothing came")
+            self._subscriber.renew()
+        return Publication(found.app_key, found.payload, app_type=found.app_type)
+
+    def _receive(self, timeout: float) -> Datagram | None:
+        try:
+            return self._subscriber.receive(timeout)
+        except TimeoutError:
+            return None
+
+
+@contextmanager
+def _spp(connection: Connection) -> Iterator[SppClient]:
+    from bussrv.client.spp import SppClient
+
+    place = connection.place("spp")
+    with SppClient(place.address.host, place.address.port, place.timeout, tls=place.tls) as client:
+        who = place.credentials
+        if who.secret is not None or who.token is not None:
+            client.authenticate(who.user or "", who.secret or "", token=who.token)
+        yield client
+
+
+@contextmanager
+def _inbus(connection: Connection, names: Sequence[str]) -> Iterator[InbusSubscriber]:
+    from bussrv.client.inbus import InbusSubscriber
+
+    if len(names) != 1 or has_wildcard(names[0]):
+        raise ValueError("a subscription over Inbus is to one service, by its whole name")
+    address = connection.place("inbus").address
+    server = (address.host, address.port)
+    with InbusSubscriber(names[0], server, host=_own_address(server)) as subscriber:
+        yield subscriber
+
+
+def _own_address(server: tuple[str, int]) -> str:
+    """The address of this machine that the server sees."""
+    family, _, _, _, address = socket.getaddrinfo(*server, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect(address)
+        own: str = probe.getsockname()[0]
+        return own
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

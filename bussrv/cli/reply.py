@@ -1,0 +1,115 @@
+"""``bussrv reply``: make a service of a shell command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from bussrv.cli.command import Command
+from bussrv.cli.connection import Connection, connects
+
+if TYPE_CHECKING:
+    from bussrv.cli.answering import Answered
+
+DESCRIPTION = """
+Provide a service: for each request, COMMAND is started. It reads the payload from its standard input, and what it
+writes to its standard output is the reply. If it fails, takes too long or writes too much, the reply is an error. It
+runs without a shell; use sh -c '…' for one, and never put the payload into its text. Environment variables say who
+asks: REQUEST_SERVICE, REQUEST_FROM (a routing id), REQUEST_TYPE, REQUEST_ID. A line is printed for each request. When
+the connection is lost, the service ends; let systemd or a loop start it again.
+"""
+
+FORMATS = ("objects", "business")
+
+
+@click.command(
+    cls=Command,
+    name="reply",
+    help=DESCRIPTION,
+    examples=("bussrv reply clock -- date -u", "bussrv reply upper --concurrency 8 -- tr a-z A-Z"),
+    statuses={0: "--count requests were answered", 3: "the connection was lost"},
+)
+@click.argument("service", metavar="SERVICE")
+@click.argument("words", nargs=-1, required=True, metavar="-- COMMAND...", type=click.UNPROCESSED)
+@click.option("--format", "wire_format", type=click.Choice(FORMATS), default="objects", show_default=True)
+@click.option("--type", "content_type", metavar="TYPE", help="The content type of replies.  [default: text, or bytes]")
+@click.option(
+    "--concurrency",
+    metavar="N",
+    type=click.IntRange(1, 1000),
+    default=4,
+    show_default=True,
+    help="The most commands that run at the same time.",
+)
+@click.option(
+    "--waiting",
+    metavar="N",
+    type=click.IntRange(0, 100_000),
+    default=100,
+    show_default=True,
+    help="The most requests that wait for their turn; others are refused: too-busy.",
+)
+@click.option(
+    "--limit",
+    "seconds",
+    metavar="S",
+    type=click.FloatRange(0.01, 86400.0),
+    default=10.0,
+    help="Seconds that a command may take: then it is killed, command-timeout.  [default: 10]",
+)
+@click.option(
+    "--max-reply",
+    metavar="BYTES",
+    type=click.IntRange(0, 1 << 30),
+    default=16 << 20,
+    show_default=True,
+    help="The most bytes of a reply: beyond it the command is killed, reply-too-large.",
+)
+@click.option("-n", "--count", metavar="N", type=click.IntRange(min=1), help="End after so many requests.")
+@click.option("--quiet", is_flag=True, help="Print nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@connects
+def command(
+    connection: Connection,
+    service: str,
+    words: Sequence[str],
+    wire_format: str,
+    content_type: str | None,
+    concurrency: int,
+    waiting: int,
+    seconds: float,
+    max_reply: int,
+    count: int | None,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Provide a service."""
+    from bussrv.cli.answering import Service
+    from bussrv.cli.members import REQUESTS, joined
+    from bussrv.cli.parameters import exclude
+    from bussrv.cli.running import Limits
+
+    exclude(quiet=quiet, json=as_json)
+    limits = Limits(list(words), concurrency, waiting, seconds, max_reply)
+    with joined(connection, wire_format, REQUESTS) as member:
+        member.register(service)
+        with Service(member, service, limits, content_type, _report(quiet=quiet, as_json=as_json)) as running:
+            running.serve(count)
+    return 0
+
+
+def _report(*, quiet: bool, as_json: bool) -> Callable[[Answered], None]:
+    from bussrv.cli import output
+
+    def report(answered: Answered) -> None:
+        if quiet:
+            return
+        if as_json:
+            output.json_line(answered.as_json())
+        else:
+            output.line(str(answered))
+        output.flush()
+
+    return report

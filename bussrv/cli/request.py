@@ -1,0 +1,91 @@
+"""``bussrv request``: ask a service, and show its reply."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bussrv.cli.command import Command
+from bussrv.cli.connection import Connection, connects
+from bussrv.cli.statuses import NO
+
+if TYPE_CHECKING:
+    from bussrv.client.objects import Object
+
+DESCRIPTION = """
+Ask a service, and show its reply. The request has no payload, or PAYLOAD, or what is in a file; the file - is the
+standard input. On a terminal, text that would steer it is escaped; elsewhere the reply is written as it is.
+"""
+
+FORMATS = ("objects", "business")
+
+
+@click.command(
+    cls=Command,
+    name="request",
+    help=DESCRIPTION,
+    examples=("bussrv request clock", "bussrv request tv 'which channel?' --json"),
+    statuses={0: "a reply came", 1: "nobody provides the service, or it answered with an error"},
+)
+@click.argument("service", metavar="SERVICE")
+@click.argument("payload", metavar="[PAYLOAD]", required=False)
+@click.option("--format", "wire_format", type=click.Choice(FORMATS), default="objects", show_default=True)
+@click.option(
+    "--file", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True), help="Send what is in a file."
+)
+@click.option(
+    "--type", "content_type", metavar="TYPE", help="The content type.  [default: text, or bytes if it is none]"
+)
+@click.option("--json", "as_json", is_flag=True, help="As JSON, with all attributes of the reply.")
+@connects
+def command(
+    connection: Connection,
+    service: str,
+    payload: str | None,
+    wire_format: str,
+    file: Path | None,
+    content_type: str | None,
+    as_json: bool,
+) -> int:
+    """Ask a service."""
+    from bussrv.cli.failure import NOT_YOU, Failure
+    from bussrv.cli.members import REPLIES, joined
+    from bussrv.cli.parameters import exclude
+    from bussrv.cli.pub import type_of
+    from bussrv.client.objects import BusError
+
+    exclude(payload=payload, file=file)
+    data = _payload(payload, file)
+    with joined(connection, wire_format, REPLIES) as member:
+        try:
+            found = member.client.request(service, data, content_type or type_of(data), connection.timeout)
+        except BusError as error:
+            if error.reason in NOT_YOU:
+                raise
+            raise Failure(str(error), NO) from error
+    _show(found, as_json=as_json)
+    return 0
+
+
+def _payload(payload: str | None, file: Path | None) -> bytes:
+    if payload is not None:
+        return payload.encode("utf-8", "surrogateescape")
+    if file is None:
+        return b""
+    return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+
+
+def _show(found: Object, *, as_json: bool) -> None:
+    from bussrv.cli import output
+
+    if as_json:
+        output.json_line({"metadata": found.metadata, **output.payload_fields(found.payload)})
+    elif not sys.stdout.isatty():
+        sys.stdout.buffer.write(found.payload)
+    else:
+        from bussrv.cli.sub import shown
+
+        output.line(shown(found.payload, found.metadata.get("type")))

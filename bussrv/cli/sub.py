@@ -1,0 +1,92 @@
+"""``bussrv sub``: show what is published on services."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from bussrv.cli.command import Command
+from bussrv.cli.connection import Connection, connects
+from bussrv.cli.statuses import LATE
+
+if TYPE_CHECKING:
+    from bussrv.cli.receiving import Publication
+
+DESCRIPTION = """
+Show what is published on services, one line each: the service and the payload. A SERVICE may have * and ?, except over
+Inbus; quote them. Over SPP, the last state of each service comes first. Text that would steer the terminal is escaped,
+and a long payload is cut; --json and --raw have all of it.
+"""
+
+FORMATS = ("objects", "business", "inbus", "spp")
+MOST_SHOWN = 1000
+"""The most characters of a payload in a line."""
+
+
+@click.command(
+    cls=Command,
+    name="sub",
+    help=DESCRIPTION,
+    examples=("bussrv sub tv", "bussrv sub 'hall/*' --json --count 2", "bussrv sub tv --format spp --count 1 --raw"),
+    statuses={0: "done", 5: "--for is over before --count have come"},
+)
+@click.argument("services", nargs=-1, required=True, metavar="SERVICE...")
+@click.option("--format", "wire_format", type=click.Choice(FORMATS), default="objects", show_default=True)
+@click.option("-n", "--count", metavar="N", type=click.IntRange(min=1), help="End after so many.")
+@click.option("--for", "seconds", metavar="S", type=click.FloatRange(min=0.0), help="End after so many seconds.")
+@click.option("--raw", is_flag=True, help="Payloads as they are, with nothing between them; not to a terminal.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@connects
+def command(
+    connection: Connection,
+    services: Sequence[str],
+    wire_format: str,
+    count: int | None,
+    seconds: float | None,
+    raw: bool,
+    as_json: bool,
+) -> int:
+    """Show publications."""
+    from bussrv.cli.members import Patience
+    from bussrv.cli.parameters import exclude
+    from bussrv.cli.receiving import receiving
+
+    exclude(raw=raw, json=as_json)
+    if raw and sys.stdout.isatty():
+        raise click.UsageError("--raw would let payloads steer the terminal: send the output to a file or a program")
+    with receiving(connection, wire_format, services) as receiver:
+        patience, left = Patience(seconds), count
+        while left is None or left > 0:
+            try:
+                found = receiver.receive(patience.left())
+            except TimeoutError:
+                if patience.is_over:
+                    return 0 if left is None else LATE
+                continue
+            _show(found, raw=raw, as_json=as_json)
+            left = None if left is None else left - 1
+    return 0
+
+
+def _show(found: Publication, *, raw: bool, as_json: bool) -> None:
+    from bussrv.cli import output
+
+    if raw:
+        sys.stdout.buffer.write(found.payload)
+    elif as_json:
+        output.json_line(found.as_json())
+    else:
+        output.line(f"{found.service}  {shown(found.payload, found.type)}")
+    output.flush()
+
+
+def shown(payload: bytes, content_type: str | None) -> str:
+    """A payload in a line: its text, or what it is."""
+    try:
+        text = payload[: MOST_SHOWN * 4].decode(errors="strict" if len(payload) <= MOST_SHOWN * 4 else "ignore")
+    except UnicodeDecodeError:
+        return f"({len(payload)} bytes{f' of {content_type}' if content_type else ''})"
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}… ({len(payload)} bytes)"

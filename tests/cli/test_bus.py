@@ -1,0 +1,177 @@
+"""``bussrv sub``, ``pub``, ``request`` and ``reply`` at a real server, over every wire format that they speak."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bussrv.cli.connection import Connection
+from bussrv.cli.receiving import Publication, receiving
+from bussrv.client.objects import ObjectsClient
+from bussrv.client.spp import SppClient
+from tests.cli.conftest import Beside, Place, run
+
+pytestmark = pytest.mark.processes
+
+NOWHERE: dict[str, None] = dict.fromkeys(("server", "profile", "ca", "certificate", "key", "user", "secret_file"))
+HERE = Connection(**NOWHERE, token_file=None, tls=False, insecure=False, timeout=10.0)
+HOSTILE = "5\x1b]0;gone\x07\u202e\r\n\x9b31m"
+
+
+def await_record(place: Place, event: str, service: str, count: int = 1) -> None:
+    """Wait until the registry says so often that something happened to a service."""
+    with SppClient(port=place.server.port("spp")) as registry:
+        registry.subscribe("bus/registry")
+        seen = 0
+        while seen < count:
+            (*_, message) = (registry.next_event(),)
+            if getattr(message, "service", None) != "bus/registry" or not getattr(message, "message", b""):
+                continue
+            state = json.loads(message.message)
+            if "subscriptions" in state:
+                seen += sum(each["service"] == service for each in state["subscriptions"])
+            else:
+                seen += (state["event"], state.get("service")) == (event, service)
+
+
+@pytest.mark.parametrize("published", ["objects", "business", "inbus"])
+@pytest.mark.parametrize("received", ["objects", "business", "inbus", "spp"])
+def test_a_publication_crosses_from_every_format_to_every_other(place: Place, published: str, received: str) -> None:
+    service = f"{published}-to-{received}"
+    with receiving(HERE, received, [service]) as receiver, ObjectsClient(port=place.server.port("objects")) as holder:
+        if received == "spp":
+            # There can be no subscription over SPP before the service is there.
+            holder.subscribe()
+            holder.register(service)
+            assert receiver.receive(10) == Publication(service, b"")
+        if received == "inbus":
+            await_record(place, "subscription.added", service)
+        assert run("pub", service, "channel 5", "--format", published, "--app-type", "7") == (0, "", "")
+        found = receiver.receive(10)
+    assert (found.service, found.payload) == (service, b"channel 5")
+    assert found.type in ("text/plain; charset=UTF-8", None)
+    assert found.app_type == (None if received == "spp" else 7)
+
+
+def test_what_is_printed_cannot_steer_a_terminal(place: Place) -> None:
+    assert run("pub", "steering", HOSTILE, "--format", "inbus") == (0, "", "")
+    with SppClient(port=place.server.port("spp")) as watcher:
+        watcher.wait_for(lambda event: event.service == "steering")
+    status, said, _ = run("sub", "steering", "--format", "spp", "--count", "1")
+    assert (status, said) == (0, "steering  5\\x1b]0;gone\\x07\\u202e\\r\\n\\x9b31m\n")
+    status, said, _ = run("sub", "steering", "--format", "spp", "--count", "1", "--json")
+    assert (status, json.loads(said)["payload"]) == (0, HOSTILE)
+    assert said.rstrip("\n").isprintable()
+    status, said, _ = run("sub", "steering", "--format", "spp", "--count", "1", "--raw")
+    assert (status, said) == (0, HOSTILE)
+
+
+def test_a_payload_that_is_long_or_no_text() -> None:
+    from bussrv.cli.sub import MOST_SHOWN, shown
+
+    assert shown(b"\xff\xfe", "image/png") == "(2 bytes of image/png)"
+    assert shown("ü".encode() * 5000, None) == "ü" * MOST_SHOWN + "… (10000 bytes)"
+    assert Publication("tv", b"\xff").as_json() == {"service": "tv", "bytes": 1, "payload_base64": "/w=="}
+
+
+def test_sub_ends_after_its_time(place: Place) -> None:
+    assert run("sub", "silent", "--for", "0.1") == (0, "", "")
+    assert run("sub", "silent", "--for", "0.1", "--count", "1") == (5, "", "")
+
+
+def test_lines_of_the_standard_input_are_published_one_by_one(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\ntwo\r\nthree")))
+    with receiving(HERE, "objects", ["li?es"]) as receiver:
+        assert run("pub", "lines", "--lines")[0] == 0
+        assert [receiver.receive(10).payload for _ in range(3)] == [b"one", b"two", b"three"]
+
+
+@pytest.mark.parametrize("wire_format", ["objects", "business"])
+def test_a_request_is_answered_by_a_command(place: Place, wire_format: str) -> None:
+    script = 'import os, sys; print(os.environ["REQUEST_SERVICE"], sys.stdin.read().upper(), end="")'
+    service = f"upper-{wire_format}"
+    words = ("reply", service, "--format", wire_format, "--count", "2", "--quiet", "--", sys.executable, "-Sc", script)
+    beside = Beside(words)
+    await_service(place, service)
+    assert run("request", service, "hello", "--format", wire_format) == (0, f"{service} HELLO", "")
+    status, said, _ = run("request", service, "--format", wire_format, "--json")
+    shown = json.loads(said)
+    assert (status, shown["payload"], shown["metadata"]["event"]) == (0, f"{service} ", "services/reply")
+    assert beside.status.result(10) == 0
+
+
+def await_service(place: Place, service: str) -> None:
+    with SppClient(port=place.server.port("spp")) as watcher:
+        watcher.wait_for(lambda event: event.service == service)
+
+
+@pytest.mark.parametrize(
+    ("options", "command", "reason"),
+    [
+        ((), ("false",), "the command ended with exit status 1 (command-failed)"),
+        ((), ("sh", "-c", "kill -9 $$"), "the command was ended by signal 9 (command-failed)"),
+        ((), ("/nowhere/is/this",), "the command cannot be started: No such file or directory (command-failed)"),
+        (("--limit", "0.2"), ("sleep", "60"), "the command took longer than 0.2 s (command-timeout)"),
+        (("--max-reply", "10"), ("yes",), "the command wrote more than 10 bytes (reply-too-large)"),
+    ],
+)
+def test_a_command_that_fails_is_an_error(
+    place: Place, options: tuple[str, ...], command: tuple[str, ...], reason: str
+) -> None:
+    service = f"failing-{time.monotonic_ns()}"
+    beside = Beside(("reply", service, *options, "--count", "1", "--quiet", "--", *command))
+    await_service(place, service)
+    assert run("request", service, "x") == (1, "", f"bussrv request: {reason}\n")
+    assert beside.status.result(10) == 0
+
+
+def test_commands_run_beside_each_other_but_not_too_many(place: Place, tmp_path: Path) -> None:
+    """Two run, one waits, and the fourth is refused; each of the two waits until the other has begun."""
+    script = f"touch {tmp_path}/$$; while [ $(ls {tmp_path} | wc -l) -lt 2 ]; do sleep 0.01; done; cat"
+    words = ("--concurrency", "2", "--waiting", "1", "--count", "4", "--quiet", "--", "sh", "-c", script)
+    beside = Beside(("reply", "busy", *words))
+    await_service(place, "busy")
+    with ObjectsClient(port=place.server.port("objects")) as client:
+        client.subscribe(subscriptions=["@services/reply", "@error"])
+        for number in range(4):
+            client.send({"event": "services/request", "name": "busy", "id": str(number)})
+        answers = {each["in-reply-to"]: each for each in (client.receive().metadata for _ in range(4))}
+    assert {key: each.get("reason") for key, each in answers.items()} == {
+        **dict.fromkeys("012"),
+        "3": "too-busy",
+    }
+    assert beside.status.result(10) == 0
+
+
+def test_nobody_and_refusals(place: Place) -> None:
+    said = "bussrv request: nobody provides the service 'nothing' (no-such-service)\n"
+    assert run("request", "nothing") == (1, "", said)
+    status, _, complained = run("pub", "bus/clock", "12:00")
+    assert (status, complained.count("\n")) == (2, 1)
+    assert complained.startswith("bussrv pub: ")
+
+
+def test_pub_answers_requests_that_it_was_given_meanwhile(place: Place) -> None:
+    from bussrv.cli.members import NOTHING, joined
+    from bussrv.cli.pub import _decline
+
+    with joined(HERE, "objects", NOTHING) as publisher, ObjectsClient(port=place.server.port("objects")) as asker:
+        publisher.register("brief")
+        asker.subscribe()
+        asker.send({"event": "services/request", "name": "brief", "id": "1"})
+        publisher.settle("none", 10)
+        _decline(publisher)
+        answer = asker.wait_for(lambda each: each.metadata.get("in-reply-to") == "1").metadata
+    assert (answer["event"], answer["reason"]) == ("error", "no-such-service")
+
+
+def test_a_server_that_is_not_there(tmp_path: Path) -> None:
+    status, said, complained = run("sub", "tv", "--server", "127.0.0.1:1")
+    assert (status, said) == (3, "")
+    assert complained == "bussrv sub: cannot connect to 127.0.0.1 port 1: Connection refused\n"

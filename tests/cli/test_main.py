@@ -1,0 +1,127 @@
+"""The command as a whole: what it imports, what it says there is, how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from bussrv.cli.command import Command
+from bussrv.cli.main import BUSSRV, SECTIONS, main
+
+ROOT = Path(__file__).parents[2]
+
+# What `bussrv --help` and the help of every command import, besides the standard library. Each of these costs every
+# start of the command some milliseconds.
+LIGHT = {"bussrv", "bussrv.version", "bussrv.errors", "bussrv.audit", "bussrv.audit.arguments", "click"}
+HEAVIER = {
+    "journal synth": {"bussrv.synth.faults", "bussrv.synth.scripts"},
+}
+
+
+def commands(group: click.Group, *path: str) -> list[tuple[tuple[str, ...], click.Command]]:
+    """Every command, and the words that name it."""
+    found = []
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        found.append(((*path, name), command))
+        if isinstance(command, click.Group):
+            found += commands(command, *path, name)
+    return found
+
+
+@pytest.mark.processes
+def test_help_imports_little() -> None:
+    """One process asks for everything, so that the list of each command is of what nobody before it has imported."""
+    program = """
+import contextlib, io, json, sys
+from bussrv.cli.main import main
+sets = {}
+for words in json.loads(sys.argv[1]):
+    before = set(sys.modules)
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert main([*words, "--help"]) == 0
+    sets[" ".join(words)] = sorted(set(sys.modules) - (before if words else set()))
+print(json.dumps(sets))
+"""
+    asked = [[], *(list(path) for path, _ in commands(BUSSRV))]
+    command = [sys.executable, "-c", program, json.dumps(asked)]
+    answer = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for words, modules in json.loads(answer).items():
+        foreign = {name for name in modules if name.split(".")[0] not in sys.stdlib_module_names}
+        foreign -= {"__main__", *(name for name in foreign if name.startswith(("_", "sphinxcontrib")))}
+        ours = {name for name in foreign if name.startswith("bussrv.") and not name.startswith("bussrv.cli")}
+        others = {name.split(".")[0] for name in foreign} - {"bussrv"}
+        if words in HEAVIER:
+            assert ours >= HEAVIER[words], words
+        else:
+            assert ours <= LIGHT, words
+            assert others <= LIGHT, words
+
+
+def test_alone_it_says_what_there_is_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    said = capsys.readouterr().out
+    places = [said.index(f"\n{heading}:\n") for heading in SECTIONS]
+    assert places == sorted(places)
+    for rows in SECTIONS.values():
+        for name, entry in rows.items():
+            assert f"  {name} " in said
+            assert entry.summary in said
+    assert max(map(len, said.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("path", "command"), [(path, each) for path, each in commands(BUSSRV)])
+def test_every_command_has_examples_and_exit_statuses(path: tuple[str, ...], command: click.Command) -> None:
+    if isinstance(command, click.Group):
+        return
+    assert isinstance(command, Command)
+    assert command.examples
+    assert 0 in command.statuses
+    assert all(" ".join(("bussrv", *path)) in example for example in command.examples)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("sup", "tv"), "bussrv: no such command 'sup'"),
+        (("sub",), "bussrv sub: missing argument 'SERVICE...' (see bussrv sub --help)"),
+        (("sub", "tv", "--nothing"), "bussrv sub: no such option"),
+        (("sub", "tv", "--format", "wap"), "is not one of 'objects', 'business', 'inbus', 'spp'"),
+        (("sub", "tv", "--raw", "--json"), "bussrv sub: --json is not allowed with --raw (see bussrv sub --help)"),
+        (("sub", "t\x1b[31mv", "--bad\x1b]0;x"), r"--bad\x1b]0;x"),
+    ],
+)
+def test_a_wrong_command_line_is_one_sentence(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert said in err
+    assert err.rstrip("\n").isprintable()
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_can_complete(shell: str) -> None:
+    program = [sys.executable, "-c", "import sys; from bussrv.cli.main import main; sys.exit(main())"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    asking = [*program, "completion", shell]
+    script = subprocess.run(asking, env=environment, capture_output=True, text=True, check=True)
+    assert f"{shell}_complete" in script.stdout
+    variables = {"COMP_WORDS": "bussrv jour", "COMP_CWORD": "jour" if shell == "fish" else "1"}
+    found = subprocess.run(
+        program,
+        env={**environment, **variables, "_BUSSRV_COMPLETE": f"{shell}_complete"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "journal" in found.stdout
