@@ -1,8 +1,8 @@
 """A real Chromium for tests of web pages, driven by Playwright, and axe for what a screen reader needs.
 
 Debian's Chromium is used: Playwright's wheel brings the driver, but no browser. Where there is none, tests are skipped.
-A module has one browser process and each test a profile of its own. The browser ends with the module, because the driver
-runs an asyncio loop in this thread, and later tests could not run one of theirs.
+A module has one browser process and each test a profile of its own. The browser ends with the module, because the
+driver runs an asyncio loop in this thread, and later tests could not run one of theirs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(chromium: Browser) -> Iterator[Page]:
-    """A page in a fresh profile. The test fails if a script fails, or logs an error, or breaks the page's own policy."""
+    """A page in a fresh profile. The test fails if a script fails, logs an error, or breaks the page's own policy."""
     with chromium.new_context() as context:
         opened = context.new_page()
         faults = watch(opened)

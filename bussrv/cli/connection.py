@@ -27,7 +27,7 @@ SERVER, PROFILE = "BUSSRV_SERVER", "BUSSRV_PROFILE"
 TIMEOUT = 10.0
 MAX_SECRET = 4096
 
-_ADDRESS = re.compile(r"(?:(tcp:|tls:|http://|https://))?(\[[^\]]+\]|[^\[\]:/]+)(?::([0-9]{1,5}))?/?")
+_ADDRESS = re.compile(r"(?:(tcp:|tls:|http://|https://))?(\[[^\]]+\]|[^\[\]:/\s]+)(?::([0-9]{1,5}))?/?")
 _SECURE = ("tls:", "https://")
 
 
