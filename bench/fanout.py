@@ -3,7 +3,7 @@
 Feeds chunks of objects to one connection and counts what its subscribers are given; everything is switched on but the
 disk. With ``--linked`` that connection is another server's, which passes the objects on, and there is a third server
 that is given them, too; with ``--again`` that one then passes all of them on once more. With ``--rules`` there is a
-policy of so many rules, of which the last one allows everything.
+policy of so many rules, of which the last one allows everything. With ``--tap`` an operator has opened a tap.
 
     python bench/fanout.py --subscribers 50 --payload 16 --objects 100000
 """
@@ -21,6 +21,7 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
 from bussrv.bus.bus import Bus
+from bussrv.bus.tap import TapFilter
 from bussrv.clock import SystemClock
 from bussrv.formats.objects import ObjectsProtocol
 from bussrv.formats.stream_factory import StreamFactory
@@ -114,6 +115,8 @@ def run(options: argparse.Namespace) -> float:
         reactor,
         Access(policy(options.rules)),
     )
+    if options.tap:
+        bus.taps.open(TapFilter(rate=options.tap), actor=None, peer="127.0.0.1:1", protocol="admin", most=1 << 20)
     factory = StreamFactory(ObjectsProtocol, bus, reactor)
     if options.linked or options.again:
         publishers = [server(factory, server_id) for server_id in (b"cellar-server", b"attic-server")]
@@ -144,6 +147,7 @@ def main() -> None:
     parser.add_argument("--linked", action="store_true", help="what another server passes on")
     parser.add_argument("--again", action="store_true", help="what came already, and comes over another link")
     parser.add_argument("--rules", type=int, default=0, help="rules of a policy")
+    parser.add_argument("--tap", type=int, default=0, help="objects a second that a tap shows, which nobody reads")
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
     if options.again and options.no_ids:

@@ -20,6 +20,7 @@ from bussrv.bus.links import Links
 from bussrv.bus.publishing import Publisher
 from bussrv.bus.receivers import Receivers
 from bussrv.bus.recipients import Origin, no_echo
+from bussrv.bus.taps import Taps
 from bussrv.policy.permissions import Permissions
 from bussrv.wire.forwarded import PLAIN_ENDING, plain_frame, route_ending, with_marks, with_route
 from bussrv.wire.objects import MAX_METADATA, NUL, BusObject, encode, max_relayed
@@ -81,8 +82,10 @@ class Batches:
         publisher: Publisher,
         judge: Judge,
         new_id: Callable[[], str],
+        taps: Taps,
         longest: int = max_relayed(MAX_METADATA),
     ) -> None:
+        self._taps = taps
         self._longest = longest
         self._receivers = receivers
         self._fanout = fanout
@@ -105,10 +108,23 @@ class Batches:
         :returns: that object, taken from the batch but not routed; ``None`` at the end of the batch, and after an
             interruption: then go on with the rest of it, unless the sender is over a limit now.
         """
+        if self._taps.is_on:
+            return self._route_tapped(source, provided, batch)
         try:
             return self._route(source, provided, batch)
         finally:
             self._publisher.settle()
+
+    def _route_tapped(self, source: Source, provided: Set[str], batch: Iterator[BusObject]) -> BusObject | None:
+        taken: list[BusObject] = []
+        try:
+            left = self._route(source, provided, _noted(batch, taken))
+        finally:
+            self._publisher.settle()
+        if left is not None:
+            taken.pop()
+        self._taps.saw_batch(source.origin, provided, taken)
+        return left
 
     def _route(self, source: Source, provided: Set[str], batch: Iterator[BusObject]) -> BusObject | None:
         route, cut = source.route, source.cut
@@ -185,3 +201,9 @@ class Batches:
             self._publisher.collect(plan.service, obj.payload)
         else:
             self._publisher.publish(obj, frame, provided)
+
+
+def _noted(batch: Iterator[BusObject], taken: list[BusObject]) -> Iterator[BusObject]:
+    for obj in batch:
+        taken.append(obj)
+        yield obj

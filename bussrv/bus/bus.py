@@ -37,6 +37,7 @@ from bussrv.bus.router import Router
 from bussrv.bus.seen import Seen
 from bussrv.bus.sources import Sources
 from bussrv.bus.streams import Streams
+from bussrv.bus.taps import Taps
 from bussrv.bus.totals import Totals
 from bussrv.bus.withdrawal import Withdrawal
 from bussrv.clock import Clock
@@ -94,26 +95,18 @@ class Bus:
         self._reports: dict[str, Callable[[], object]] = {}
         self._judge = Judge(registry, self.access, self.counters)
         deny = self._judge.deny
-        self.links = Links(
-            registry,
-            settings,
-            server_id,
-            new_id,
-            self._fanout,
-            self._receivers.link,
-            self.counters,
-            self.access,
-            deny,
-            self.slices,
-            reactor,
-        )
+        own = (self._fanout, self._receivers.link, self.counters, self.access, deny, self.slices, reactor)
+        self.links = Links(registry, settings, server_id, new_id, *own)
         most, of_one, seconds = settings.max_requests, settings.max_requests_per_asker, settings.request_timeout
         self._requests = requests = OpenRequests(lambda: clock.mono() / 1_000_000, most, of_one, seconds, new_id)
         recipients = Recipients(registry, server_id, self._receivers, self._fanout, self.links, self.counters)
         self._router = Router(registry, self._receivers, recipients, self.links, requests, self.counters)
         publisher = Publisher(self._receivers, self._fanout, self._last_values, self._to_subscribers)
         longest = wire.max_relayed(settings.max_metadata)
-        self._batches = Batches(self._receivers, self._fanout, self.links, publisher, self._judge, new_id, longest)
+        by_kind = (self._receivers, self.links, self._judge.service_of)
+        self.taps = taps = Taps(registry, self.access, *by_kind, clock.utc, reactor)
+        giving = (self._receivers, self._fanout, self.links, publisher, self._judge)
+        self._batches = Batches(*giving, new_id, taps, longest)
         self._seen = seen = Seen(settings.max_seen)
         self._relay = Relay(
             self.links, self._batches, seen, self.counters, self._deliver_relayed, deny, server_id, longest, new_id
@@ -204,6 +197,7 @@ class Bus:
     def policy_changed(self) -> None:
         """The policy is another one; see :class:`IBus`."""
         self._withdrawal.judge_all()
+        self.taps.policy_changed()
 
     # Objects.
 
@@ -265,7 +259,10 @@ class Bus:
         delivery = Delivery(metadata, obj.payload, publication)
         if publication is not None:
             self._to_subscribers(delivery, publication)
-        return self._router.route(origin, obj, kind, delivery)
+        others = self._router.route(origin, obj, kind, delivery)
+        if self.taps.is_on:
+            self.taps.saw(origin, obj, publication, kind, others)
+        return others
 
     def _deliver_relayed(self, origin: Origin, obj: BusObject, metadata: bytes, provided: Set[str]) -> int:
         """As :meth:`_deliver`; a request that is refused is answered with an error over the link that it came over."""
@@ -309,6 +306,8 @@ class Bus:
             self._fanout.add(group, delivery)
         if self.links:
             self.links.flood(delivery, kind, route)
+        if self.taps.is_on:
+            self.taps.saw_publication(origin, publication, kind)
 
     def last(self, service: str, permissions: Permissions) -> bytes:
         """The last payload published on a service, empty when there is none; or the snapshot of one of the server."""

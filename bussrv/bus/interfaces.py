@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from bussrv.bus.hosted import Hosted
     from bussrv.bus.outgoing import Bundle, Delivery
     from bussrv.bus.streams import Streams
+    from bussrv.bus.tap import Tap, TapFilter
     from bussrv.bus.totals import Totals
     from bussrv.histogram import Histogram
     from bussrv.policy.access import Access
@@ -268,6 +269,21 @@ class ILinks(Interface):
         """Fires when there is room for further advertisements; ``None``: there is."""
 
 
+class ITaps(Interface):
+    """Taps: operators that see some of the objects that pass."""
+
+    def open(wanted: TapFilter, *, actor: str | None, peer: str, protocol: str, most: int) -> Tap:
+        """Open a tap for a user.
+
+        :param actor: the user, if it is known; ``peer`` is its address, ``protocol`` what the policy calls its way in.
+        :param most: the most bytes that may wait for it.
+        :returns: a :class:`bussrv.bus.tap.Tap`.
+        """
+
+    def close(tap: Tap) -> None:
+        """End a tap."""
+
+
 class IReloadable(Interface):
     """Something that was read from files, and can be read again while the server runs."""
 
@@ -296,6 +312,7 @@ class IBus(ISessions, IRouting, IPermissions, IForwarding, IHosting, ISending):
     links: ILinks = Attribute("The :class:`ILinks`.")
     slices: Slices = Attribute("The :class:`bussrv.slices.Slices`: whatever may take long is done a slice at a time.")
     reloadables: list[IReloadable] = Attribute("``list``: what is read again when the server reads its files again.")
+    taps: ITaps = Attribute("The :class:`ITaps`: operators that see what passes.")
     streams: Streams = Attribute("The :class:`bussrv.bus.streams.Streams`: what stream connections share.")
 
     totals: Totals = Attribute("The :class:`bussrv.bus.totals.Totals` of what sessions sent and received.")
