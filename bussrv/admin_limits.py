@@ -43,6 +43,12 @@ class AdminLimits:
         "Seconds after an answer of the admin interface in which the client has to take it and to send another "
         "request. Then the connection is closed.",
     )
+    admin_read_timeout: float = ADMIN.time(
+        2.0,
+        "Seconds for which the admin interface reads the journal for one page of a history; the next page goes on "
+        "there. For the registry at a moment five times as long; beyond it the request is refused, "
+        "`admin-read-timeout`.",
+    )
     admin_max_streams: int = ADMIN.count(
         20,
         "Streams of events of the admin interface at the same time, such as open dashboards have. Further ones are "

@@ -134,6 +134,7 @@ COUNTERS: dict[str, str] = {
     "admin-max-head": "requests to the admin interface refused: their heads were too large",
     "admin-max-body": "requests to the admin interface refused: their bodies were too large",
     "admin-request-timeout": "requests to the admin interface refused: they did not arrive in time",
+    "admin-read-timeout": "registries at a moment refused: reading the journal took too long",
     "admin-max-streams": "streams of events refused: there were too many",
     "admin-max-waiting": "streams of events ended: the client read too slowly",
     # Slices.

@@ -54,6 +54,11 @@ def columns(item: type[Struct]) -> dict[str, type]:
     return {name: kind for name, kind in found.items() if kind is not None}
 
 
+def _filtered(item: type[Struct]) -> dict[str, type]:
+    """The same without those whose names mean something else in a query."""
+    return {name: kind for name, kind in columns(item).items() if name not in ("limit", "after", "sort")}
+
+
 def _scalar(hint: Any) -> type | None:
     kinds = [each for each in (get_args(hint) or (hint,)) if each is not type(None)]
     return kinds[0] if len(kinds) == 1 and kinds[0] in _Scalar else None
@@ -73,7 +78,7 @@ def parameters(item: type[Struct]) -> tuple[Parameter, ...]:
             type=Annotated[str, Meta(pattern=f"^-?({sorts})$")],
             help="The field that the items are sorted by; with `-` before it from the greatest to the least.",
         ),
-        *(_filter(name, kind) for name, kind in columns(item).items()),
+        *(_filter(name, kind) for name, kind in _filtered(item).items()),
     )
 
 
@@ -84,10 +89,10 @@ def _filter(name: str, kind: type) -> Parameter:
     return Parameter(name=name, type=kind, help=f"Only items with this `{name}`.")
 
 
-async def page_of(call: Call, items: Iterable[Struct]) -> Page:
+async def page_of(call: Call, items: Iterable[Struct | None]) -> Page:
     """The page of a collection that a request asks for.
 
-    :param items: all of them, made one after the other.
+    :param items: all of them, made one after the other; ``None`` is a piece of work that made none.
     :raises Problem: ``bad-parameter``.
     """
     seq = call.shared.seq
@@ -127,22 +132,22 @@ class _Best:
 
     def __init__(self, route: Route, query: Any) -> None:
         assert route.collection is not None
-        sort = query["sort"] or ""
+        sort = query["sort"] or route.sort
         self._is_descending = sort.startswith("-")
         self._field = sort.removeprefix("-")
         self._key_fields = route.key
         self._limit: int = query["limit"]
         self._sort = sort
-        self._filters = _filters(columns(route.collection), query)
+        self._filters = _filters(_filtered(route.collection), query)
         self._after = None if query["after"] is None else _parse_cursor(query["after"], self._sort, len(route.key))
         self._kept: list[tuple[_Key, Any]] = []
         self._total = 0
         self._last: _Key | None = None
 
-    def take(self, items: Iterable[Any]) -> Iterator[None]:
-        """Go through all items, one a step."""
+    def take(self, items: Iterable[Struct | None]) -> Iterator[None]:
+        """Go through all items, one a step. A step may have no item."""
         for item in items:
-            if all(matches(item) for matches in self._filters):
+            if item is not None and all(matches(item) for matches in self._filters):
                 self._total += 1
                 self._keep(item)
             yield

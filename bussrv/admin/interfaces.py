@@ -2,11 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from bussrv.bus.interfaces import IBus
+from bussrv.journal.condition import Head, JournalCondition
 from bussrv.journal.interfaces import IJournal
+from bussrv.journal.manifest import Seal
+
+
+class AdministeredJournal(Protocol):
+    """The journal directory of a running server."""
+
+    @property
+    def directory(self) -> Path:
+        """Where it is."""
+
+    @property
+    def sync(self) -> str:
+        """When a change counts as durable: ``always``, ``interval`` or ``off``."""
+
+    def head(self) -> Head:
+        """Its end."""
+
+    def last_seal(self) -> tuple[Seal, str] | None:
+        """The last seal, and the hash of its line; ``None``: nothing is sealed."""
+
+
+class Dialed(Struct, frozen=True):
+    """A link that this server is to dial.
+
+    :ivar address: the description of its endpoint.
+    :ivar server: the routing id of the server that was there; ``None``: nobody was.
+    """
+
+    address: str
+    server: str | None
 
 
 class AdministeredServer(Protocol):
@@ -21,6 +55,16 @@ class AdministeredServer(Protocol):
     reactor: Any
     boot: str
     started: int
+
+    @property
+    def place(self) -> AdministeredJournal | None:
+        """The directory of the journal; ``None``: the journal is off."""
+
+    def journal_condition(self) -> JournalCondition:
+        """How well the journal can be written."""
+
+    def dialed(self) -> Iterable[Dialed]:
+        """The links that this server is to dial."""
 
     def formats(self) -> Mapping[str, str]:
         """The address of each wire format that is on, by its name."""

@@ -1,38 +1,78 @@
-"""``/api/v1/links``: the servers that this one is linked with."""
+"""``/api/v1/links``: the servers that this one is linked with, or tries to link with."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from msgspec import Struct
 
 from bussrv.admin.call import Call
 from bussrv.admin.collections import Page, page_of
-from bussrv.bus.interfaces import IBus
+from bussrv.admin.interfaces import AdministeredServer
+from bussrv.bus.link_facts import LinkFacts
 from bussrv.journal.record import format_time
+from bussrv.registry.session import SERVER_ROLE
 
 
 class LinkItem(Struct, frozen=True, kw_only=True):
     """A link to another server.
 
     :ivar routing_id: that of the other server; ``None``: it is not known yet.
-    :ivar address: of the other server.
+    :ivar address: of the other server; of a link that is not up, the endpoint that is dialed.
+    :ivar state: ``down``: the link was lost, and is dialed again; ``dialing``: it has not been up yet.
+    :ivar dialed: whether this server dials.
+    :ivar since: when it came up.
+    :ivar neighbors: the routing ids of the servers that the other one is linked with, except this one.
+    :ivar sessions: how many sessions the other server advertises.
     """
 
     routing_id: str | None
     address: str
-    state: str
+    session: str | None
+    state: Literal["up", "down", "dialing"]
+    dialed: bool
     since: str | None
+    neighbors: list[str]
+    sessions: int
 
 
 async def list_all(call: Call) -> Page:
     """All links."""
-    return await page_of(call, _items(call.server.bus))
+    return await page_of(call, _items(call.server))
 
 
-def _items(bus: IBus) -> Iterator[LinkItem]:
-    for session in tuple(bus.registry.state.sessions.values()):
-        if session.is_link:
+def _items(server: AdministeredServer) -> Iterator[LinkItem]:
+    links = server.bus.links.all()
+    for link in links:
+        yield _up(server, link)
+    linked = {link.server_id for link in links}
+    for each in server.dialed():
+        if each.server not in linked:
             yield LinkItem(
-                routing_id=session.routing_id, address=session.peer, state="up", since=format_time(session.opened)
+                routing_id=each.server,
+                address=each.address,
+                session=None,
+                state="dialing" if each.server is None else "down",
+                dialed=True,
+                since=None,
+                neighbors=[],
+                sessions=0,
             )
+
+
+def _up(server: AdministeredServer, link: LinkFacts) -> LinkItem:
+    bus = server.bus
+    session = bus.registry.state.sessions.get(link.session_id)
+    advertised = [each for each in bus.links.paths.over(link.session_id) if each.routing_id != link.server_id]
+    neighbors = (each.routing_id for each in advertised if each.role == SERVER_ROLE and len(each.path) == 2)
+    return LinkItem(
+        routing_id=link.server_id,
+        address=link.peer,
+        session=link.session_id,
+        state="up",
+        dialed=link.dialed,
+        since=None if session is None else format_time(session.opened),
+        neighbors=sorted(neighbors),
+        sessions=sum(each.role != SERVER_ROLE for each in advertised),
+    )

@@ -34,6 +34,9 @@ PROBLEMS: dict[str, Sort] = {
     "not-allowed": Sort(403, "the user may not do that"),
     "bad-origin": Sort(403, "the request comes from a page of another host"),
     "not-found": Sort(404, "there is nothing at this path"),
+    "no-such-session": Sort(404, "there is no open session with this id"),
+    "no-such-service": Sort(404, "nobody provides this service or is subscribed to it"),
+    "no-journal": Sort(404, "this server has no journal"),
     "bad-method": Sort(405, "the path does not take this method"),
     "request-timeout": Sort(408, "the request did not arrive in time"),
     "body-too-large": Sort(413, "the body is larger than the limit"),
@@ -42,6 +45,9 @@ PROBLEMS: dict[str, Sort] = {
     "too-many-requests": Sort(429, "there were more requests from one address in a second than the limit allows"),
     "head-too-large": Sort(431, "the head of the request is larger than the limit"),
     "internal-error": Sort(500, "the server failed to answer; its log says more"),
+    "journal-unreadable": Sort(409, "the journal is damaged, or does not reach as far back or forth"),
+    "journal-too-long": Sort(503, "reading so much of the journal takes too long"),
+    "too-busy": Sort(503, "too many requests wait for the journal to be read"),
     "too-many-streams": Sort(503, "there are as many streams of events as the limit allows"),
 }
 """Every sort of problem, by its code."""

@@ -52,6 +52,7 @@ class Route:
     :ivar collection: the type of the items, if the answer is a page of a collection; see
         :mod:`bussrv.admin.collections`.
     :ivar key: the fields that identify an item of a collection.
+    :ivar sort: how a collection is sorted unless the request says otherwise.
     :ivar is_of_registry: whether the answer is a function of the registry, so that it has an ``ETag``.
     :ivar is_stream: whether it is a stream of server-sent events.
     :ivar body: the type of the body of the request; ``None``: it has none.
@@ -68,6 +69,7 @@ class Route:
     parameters: tuple[Parameter, ...] = ()
     collection: type[msgspec.Struct] | None = None
     key: tuple[str, ...] = ()
+    sort: str = ""
     is_of_registry: bool = False
     is_stream: bool = False
     body: Any = None

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from msgspec import Struct
 
 from bussrv.admin.call import Call
 from bussrv.admin.collections import Page, page_of
+from bussrv.admin.problems import Problem
+from bussrv.admin.subscriptions import SubscriptionItem
+from bussrv.admin.subscriptions import item as subscription_item
 from bussrv.journal.record import format_time
 from bussrv.registry.session import Session
 from bussrv.registry.state import RegistryState
+from bussrv.values import Traffic
 
 
-class SessionItem(Struct, frozen=True, kw_only=True):
-    """A session.
-
-    :ivar home: the routing id of its server; ``None``: it is a session of this one.
-    :ivar services: how many it provides.
-    :ivar subscriptions: how many it has.
-    """
-
+class _Session(Struct, frozen=True, kw_only=True):
     session: str
     protocol: str
     routing_id: str
@@ -33,28 +31,69 @@ class SessionItem(Struct, frozen=True, kw_only=True):
     opened: str
     persistent: bool
     home: str | None
+
+
+class SessionItem(_Session, frozen=True, kw_only=True):
+    """A session in a list.
+
+    :ivar home: the routing id of its server; ``None``: it is a session of this one.
+    :ivar services: how many it provides.
+    :ivar subscriptions: how many it has.
+    """
+
     services: int
     subscriptions: int
 
 
-def item(state: RegistryState, session: Session) -> SessionItem:
-    """A session as it is shown in a list."""
-    return SessionItem(
-        session=session.id,
-        protocol=session.protocol,
-        routing_id=session.routing_id,
-        routing_ids=session.routing_ids,
-        actor=session.actor,
-        claimed=session.claimed,
-        name=session.name,
-        role=session.role,
-        peer=session.peer,
-        opened=format_time(session.opened),
-        persistent=session.persistent,
-        home=session.home,
-        services=len(state.provided_by(session.id)),
-        subscriptions=len(state.subscriptions.get(session.id, ())),
-    )
+class Provided(Struct, frozen=True):
+    """A service that a session provides."""
+
+    service: str
+    since: str
+
+
+class SessionView(_Session, frozen=True, kw_only=True):
+    """One session, with everything that it has.
+
+    :ivar objects_in: objects that it sent; this and what follows is ``None`` for a session of another server.
+    :ivar waiting_bytes: bytes that wait for its client.
+    """
+
+    services: list[Provided]
+    subscriptions: list[SubscriptionItem]
+    objects_in: int | None
+    objects_out: int | None
+    bytes_in: int | None
+    bytes_out: int | None
+    waiting_bytes: int | None
+
+
+class SlowItem(Struct, frozen=True, kw_only=True):
+    """A session that has not read everything.
+
+    :ivar waiting_bytes: bytes that wait for its client.
+    :ivar limit: at so many bytes it is disconnected.
+    """
+
+    session: str
+    protocol: str
+    routing_id: str
+    actor: str | None
+    peer: str
+    waiting_bytes: int
+    limit: int
+
+
+def _common(session: Session) -> dict[str, Any]:
+    return {
+        **session.about(),
+        "routing_ids": session.routing_ids,
+        "name": session.name,
+        "role": session.role,
+        "opened": format_time(session.opened),
+        "persistent": session.persistent,
+        "home": session.home,
+    }
 
 
 async def list_all(call: Call) -> Page:
@@ -64,4 +103,68 @@ async def list_all(call: Call) -> Page:
 
 def _items(state: RegistryState) -> Iterator[SessionItem]:
     for session in tuple(state.sessions.values()):
-        yield item(state, session)
+        yield SessionItem(
+            services=len(state.provided_by(session.id)),
+            subscriptions=len(state.subscriptions.get(session.id, ())),
+            **_common(session),
+        )
+
+
+async def show(call: Call) -> SessionView:
+    """One session.
+
+    :raises Problem: ``no-such-session``.
+    """
+    bus = call.server.bus
+    state, session = bus.registry.state, find(call)
+    link = bus.link_of(session.id)
+    traffic: Traffic | None = None if link is None else link.traffic
+    return SessionView(
+        services=[
+            Provided(name, format_time(state.services[name][session.id]))
+            for name in sorted(state.provided_by(session.id))
+        ],
+        subscriptions=[
+            subscription_item(bus, session, each) for each in state.subscriptions.get(session.id, {}).values()
+        ],
+        objects_in=None if traffic is None else traffic.objects_in,
+        objects_out=None if traffic is None else traffic.objects_out,
+        bytes_in=None if traffic is None else traffic.bytes_in,
+        bytes_out=None if traffic is None else traffic.bytes_out,
+        waiting_bytes=None if link is None else link.waiting,
+        **_common(session),
+    )
+
+
+def find(call: Call) -> Session:
+    """The session that the path names.
+
+    :raises Problem: ``no-such-session``.
+    """
+    session = call.server.bus.registry.state.sessions.get(call.path["session"])
+    if session is None:
+        raise Problem("no-such-session", "the session is closed, or never was; its history may say more")
+    return session
+
+
+async def slow(call: Call) -> Page:
+    """The sessions that have not read everything."""
+    return await page_of(call, _slow(call))
+
+
+def _slow(call: Call) -> Iterator[SlowItem | None]:
+    bus = call.server.bus
+    for session in tuple(bus.registry.state.sessions.values()):
+        link = bus.link_of(session.id)
+        if link is None or not link.waiting:
+            yield None
+            continue
+        yield SlowItem(
+            session=session.id,
+            protocol=session.protocol,
+            routing_id=session.routing_id,
+            actor=session.actor,
+            peer=session.peer,
+            waiting_bytes=link.waiting,
+            limit=bus.settings.max_outbound,
+        )

@@ -37,6 +37,7 @@ _COUNTERS = {
     "body-too-large": "admin-max-body",
     "request-timeout": "admin-request-timeout",
     "too-many-requests": "admin-max-rate",
+    "journal-too-long": "admin-read-timeout",
     "too-many-streams": "admin-max-streams",
 }
 """The counters of problems that a limit is the reason of."""

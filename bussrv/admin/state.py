@@ -2,29 +2,54 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from zope.interface import implementer
 
+from bussrv import events as ev
 from bussrv.admin.interfaces import AdministeredServer
+from bussrv.admin.reading import Reading
 from bussrv.journal.record import Record, Stamped
 from bussrv.registry.interfaces import IRegistryObserver
+
+MOST_RECENT = 1_000
+"""How many closed sessions, and how many denials, are remembered."""
+
+REPORTS_KEPT = 1.0
+"""Seconds for which reports are kept: some take a while to make, and every reader may ask."""
 
 
 @implementer(IRegistryObserver)
 class Shared:
     """What all requests share.
 
-    :ivar seq: the number of the last record that is durable; 0: there is none of this boot yet.
+    :ivar seq: the number of the last record that is durable.
+    :ivar closed: the last records of closed sessions, oldest first.
+    :ivar reading: reads the journal, off the reactor's thread.
+    :ivar denied: the last records of denials and failed logins, oldest first.
     """
 
     def __init__(self, server: AdministeredServer) -> None:
-        self.seq = 0
+        self.seq = 0 if server.place is None else server.place.head().seq
+        self.closed: deque[Record] = deque(maxlen=MOST_RECENT)
+        self.denied: deque[Record] = deque(maxlen=MOST_RECENT)
+        self.reading = Reading(server.reactor)
+        self._bus = server.bus
+        self._seconds = server.reactor.seconds
         self._boot = server.boot
         self._changes = 0
+        self._reported: float | None = None
+        self._reports: dict[str, object] = {}
         server.journal.follow(self._written)
         server.bus.registry.observe(self)
 
     def _written(self, records: list[Record]) -> None:
-        self.seq = records[-1].seq
+        for each in records:
+            if isinstance(each.event, ev.SessionClosed):
+                self.closed.append(each)
+            elif isinstance(each.event, (ev.AccessDenied, ev.AuthFailed)):
+                self.denied.append(each)
+        self.seq = records[-1].seq if records else self.seq
 
     def registry_changed(self, stamped: Stamped) -> None:
         """See :class:`IRegistryObserver`."""
@@ -37,3 +62,10 @@ class Shared:
         The registry is ahead of the journal for a moment, so that the number of the last record alone is not enough.
         """
         return f'"{self._boot}-{self.seq}.{self._changes}"'
+
+    def reports(self) -> dict[str, object]:
+        """What parts of the server report of themselves, of at most a second ago."""
+        now = self._seconds()
+        if self._reported is None or now - self._reported >= REPORTS_KEPT:
+            self._reported, self._reports = now, self._bus.reports()
+        return self._reports

@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
-from bussrv.admin import links, server_view, services, sessions, static_files
-from bussrv.admin.collections import Page
-from bussrv.admin.routes import Route
+from typing import Annotated
+
+from msgspec import Meta
+
+from bussrv.admin import (
+    journal_view,
+    limits,
+    links,
+    past,
+    recent,
+    server_view,
+    services,
+    sessions,
+    static_files,
+    subscriptions,
+)
+from bussrv.admin.collections import LIMIT, MOST, Page
+from bussrv.admin.routes import Parameter, Route
+from bussrv.registry.snapshot import Snapshot
+
+MOST_SEQ = (1 << 63) - 1
 
 ROUTES: tuple[Route, ...] = (
     Route(
@@ -37,6 +55,29 @@ ROUTES: tuple[Route, ...] = (
         is_of_registry=True,
     ),
     Route(
+        path="/api/v1/sessions/{session}",
+        function=sessions.show,
+        summary="One session, with its services, subscriptions and traffic.",
+        answers=sessions.SessionView,
+        problems=("no-such-session",),
+    ),
+    Route(
+        path="/api/v1/sessions/{session}/history",
+        function=past.history,
+        summary="The records of the journal about a session, oldest first; also after it closed.",
+        answers=past.HistoryPage,
+        parameters=(
+            Parameter(name="limit", type=Annotated[int, Meta(ge=1, le=MOST)], help="The most records.", default=LIMIT),
+            Parameter(
+                name="after",
+                type=Annotated[int, Meta(ge=0, le=MOST_SEQ)],
+                help="Only records after this one: the `next` of the page before.",
+                default=0,
+            ),
+        ),
+        problems=("no-journal", "journal-unreadable", "too-busy"),
+    ),
+    Route(
         path="/api/v1/services",
         function=services.list_all,
         summary="Every service: how many provide it, and how many are subscribed to it.",
@@ -46,11 +87,91 @@ ROUTES: tuple[Route, ...] = (
         is_of_registry=True,
     ),
     Route(
+        path="/api/v1/services/{service...}",
+        function=services.show,
+        summary="One service: who provides it, and who is subscribed to it.",
+        answers=services.ServiceView,
+        is_of_registry=True,
+        problems=("no-such-service",),
+    ),
+    Route(
+        path="/api/v1/subscriptions",
+        function=subscriptions.list_all,
+        summary="Every subscription.",
+        answers=Page,
+        collection=subscriptions.SubscriptionItem,
+        key=("session", "service"),
+        is_of_registry=True,
+    ),
+    Route(
         path="/api/v1/links",
         function=links.list_all,
         summary="The servers that this one is linked with.",
         answers=Page,
         collection=links.LinkItem,
         key=("routing_id", "address"),
+    ),
+    Route(
+        path="/api/v1/slow",
+        function=sessions.slow,
+        summary="The sessions for which bytes wait, most first: their clients read too slowly.",
+        answers=Page,
+        collection=sessions.SlowItem,
+        key=("session",),
+        sort="-waiting_bytes",
+    ),
+    Route(
+        path="/api/v1/limits",
+        function=limits.limits,
+        summary="Every limit, and how often it was hit.",
+        answers=Page,
+        collection=limits.LimitItem,
+        key=("name",),
+    ),
+    Route(
+        path="/api/v1/counters",
+        function=limits.counters,
+        summary="All counters, and how many sessions, services and subscriptions there are.",
+        answers=limits.Counters,
+    ),
+    Route(
+        path="/api/v1/closed",
+        function=recent.closed,
+        summary="Sessions that were closed lately, the last one first.",
+        answers=Page,
+        collection=recent.ClosedItem,
+        key=(),
+        sort="-seq",
+    ),
+    Route(
+        path="/api/v1/denied",
+        function=recent.denied,
+        summary="What clients were denied lately, and failed logins, the last one first.",
+        answers=Page,
+        collection=recent.DeniedItem,
+        key=(),
+        sort="-seq",
+    ),
+    Route(
+        path="/api/v1/journal",
+        function=journal_view.show,
+        summary="The journal, its last seal, and its room.",
+        answers=journal_view.JournalView,
+        problems=("no-journal",),
+    ),
+    Route(
+        path="/api/v1/registry",
+        function=past.registry,
+        summary="The registry at a moment, as `bussrv journal state` shows it.",
+        answers=Snapshot,
+        parameters=(
+            Parameter(
+                name="at",
+                type=Annotated[str, Meta(max_length=64)],
+                help="A time in UTC such as 2026-11-21T14:02:03Z, or the number of the last record that counts. "
+                "Left out: the end.",
+            ),
+        ),
+        problems=("no-journal", "journal-unreadable", "journal-too-long", "too-busy"),
     ),
 )

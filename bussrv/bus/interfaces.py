@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
     from bussrv.bus.hosted import Hosted
+    from bussrv.bus.link_facts import LinkFacts
     from bussrv.bus.outgoing import Bundle, Delivery
+    from bussrv.bus.paths import Paths
     from bussrv.bus.streams import Streams
     from bussrv.bus.tap import Tap, TapFilter
     from bussrv.bus.totals import Totals
@@ -230,6 +232,7 @@ class ISending(Interface):
 class ILinks(Interface):
     """The links to other servers that are up."""
 
+    paths: Paths = Attribute("The :class:`bussrv.bus.paths.Paths`: the sessions that other servers advertised.")
     token: Callable[[], str] | None = Attribute("Returns what this server shows those that dial it; ``None``: nothing.")
 
     async def admit(server_id: str, peer: str, dialed: bool) -> None:
@@ -255,6 +258,9 @@ class ILinks(Interface):
 
     def is_server(routing_id: str) -> bool:
         """Whether a known server has that routing id."""
+
+    def all() -> Sequence[LinkFacts]:
+        """The links that are up."""
 
     def neighbors() -> list[str]:
         """The routing ids of the servers that this one is linked with."""

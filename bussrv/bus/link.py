@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import field
 
 from bussrv.bus.delivery import Group
+from bussrv.bus.link_facts import LinkFacts
 from bussrv.bus.paths import RemoteSession
 from bussrv.policy.permissions import Action
 
 
-class Link(Struct, eq=False):
+class Link(LinkFacts, eq=False):
     """A link that is up.
 
-    :ivar session_id: the session of the other server, in the registry.
-    :ivar server_id: the routing id of the other server.
-    :ivar dialed: whether this server dialed the other one.
-    :ivar peer: the address of the other server.
     :ivar group: a group of that session alone. It has the objects and advertisements that wait to be sent.
     :ivar notify: the event that advertises members to the other server; it depends on the dialect.
     :ivar tells_all: whether the other server advertises every session that it can reach, and remembers the
@@ -25,13 +22,9 @@ class Link(Struct, eq=False):
     :ivar advertised: the sessions as they were advertised to the other server, by routing id.
     """
 
-    session_id: str
-    server_id: str
-    peer: str
-    dialed: bool
     group: Group
     notify: str
     tells_all: bool = False
-    advertised: dict[str, RemoteSession] = {}
-    denied: set[tuple[Action, str]] = set()
+    advertised: dict[str, RemoteSession] = field(default_factory=dict)
+    denied: set[tuple[Action, str]] = field(default_factory=set)
     is_full: bool = False

@@ -54,6 +54,7 @@ class Links:
     :param deny: called with what a link may not do.
     :param slices: do long advertising and forgetting.
     :param reactor: retries if the journal could not be written.
+    :ivar paths: the sessions that other servers advertised.
     """
 
     def __init__(
@@ -81,18 +82,16 @@ class Links:
         self._servers: frozenset[str] = frozenset()
         self._all_tell_all = True
         self._max_metadata = max_relayed(settings.max_metadata)
-        self._paths = Paths()
-        self._remote = RemoteSessions(registry, self._paths, slices, reactor)
-        self._admission = LinkAdmission(registry, settings, server_id, self._paths, self._remote)
+        self.paths = paths = Paths()
+        self._remote = RemoteSessions(registry, paths, slices, reactor)
+        self._admission = LinkAdmission(registry, settings, server_id, paths, self._remote)
         self._complaints = Throttle(LOG_RATE, LINKS_LOG_BURST, reactor.seconds)
         self._jobs = Jobs(slices, self._complaints)
-        self._rights = LinkRights(self._paths, deny, self._changed, self._jobs)
-        self._advertisements = Advertisements(
-            registry, settings, server_id, new_id, fanout, self._paths, self._links, self._jobs
-        )
+        self._rights = LinkRights(paths, deny, self._changed, self._jobs)
+        links, jobs = self._links, self._jobs
+        self._advertisements = Advertisements(registry, settings, server_id, new_id, fanout, paths, links, jobs)
         self._own_ids: dict[str, str] = {}
         self._waiting: dict[str, list[Deferred[None]]] = {}
-
         self.token: Callable[[], str] | None = None
 
     def __len__(self) -> int:
@@ -128,7 +127,7 @@ class Links:
         server = RemoteSession(
             routing_id=link.server_id, path=(link.server_id,), is_member=True, role=SERVER_ROLE, tells_all=tells_all
         )
-        self._paths.hear(session_id, server)
+        self.paths.hear(session_id, server)
         self._note(link, "link.up", "up")
         self._advertisements.begin(link)
         self._advertisements.advertise(link.server_id)
@@ -178,13 +177,13 @@ class Links:
             waiting.callback(None)
 
     def _forget_all(self, session_id: str) -> Iterator[None]:
-        for routing_id in self._paths.advertised_over(session_id):
+        for routing_id in self.paths.advertised_over(session_id):
             self._forget(session_id, routing_id)
             yield
-        self._paths.drop(session_id)
+        self.paths.drop(session_id)
 
     def _forget(self, session_id: str, routing_id: str) -> None:
-        if self._paths.forget(session_id, routing_id):
+        if self.paths.forget(session_id, routing_id):
             self._changed(routing_id, "link-lost")
 
     def _links_changed(self) -> None:
@@ -202,8 +201,12 @@ class Links:
 
     def is_server(self, routing_id: str) -> bool:
         """Whether a known server has that routing id."""
-        remote = self._paths.best(routing_id)
+        remote = self.paths.best(routing_id)
         return remote is not None and remote.role == SERVER_ROLE
+
+    def all(self) -> list[Link]:
+        """The links that are up."""
+        return list(self._links.values())
 
     def neighbors(self) -> list[str]:
         """The routing ids of the servers that this one is linked with."""
@@ -230,26 +233,26 @@ class Links:
             return
         ended_session = ended(fields)
         if ended_session is not None:
-            if self._paths.finish(routing_id, ended_session):
+            if self.paths.finish(routing_id, ended_session):
                 self._changed(routing_id, "unreachable", ended_session)
             return
-        before = self._paths.heard(session_id, routing_id)
+        before = self.paths.heard(session_id, routing_id)
         path = path_of(fields, route, routing_id, link.server_id)
         told = learn(before, fields, routing_id, path, self._settings.max_routing_ids)
         remote = None if told is None else self._rights.narrowed(link, before, told)
-        if remote is None or is_unusable or len(remote.path) > MAX_HOPS or self._paths.has_ended(remote):
-            changed = self._paths.forget(session_id, routing_id)
+        if remote is None or is_unusable or len(remote.path) > MAX_HOPS or self.paths.has_ended(remote):
+            changed = self.paths.forget(session_id, routing_id)
         else:
             self._check_room(link, remote.size() - (before.size() if before is not None else 0))
             self._check_total(link, routing_id)
-            changed = self._paths.hear(session_id, remote)
+            changed = self.paths.hear(session_id, remote)
         if changed:
             self._changed(routing_id, "unreachable")
 
     def _check_room(self, link: Link, more: int) -> None:
         most = self._settings.max_linked
         # The other server itself does not count.
-        if self._paths.size(link.session_id) - 1 + more <= most:
+        if self.paths.size(link.session_id) - 1 + more <= most:
             return
         if not link.is_full:
             link.is_full = True
@@ -261,7 +264,7 @@ class Links:
 
     def _check_total(self, link: Link, routing_id: str) -> None:
         most = self._settings.max_remote_sessions
-        if len(self._paths) < most or self._paths.best(routing_id) is not None:
+        if len(self.paths) < most or self.paths.best(routing_id) is not None:
             return
         about = self._registry.state.sessions[link.session_id].about()
         reached = ev.LimitReached(limit="max-remote-sessions", value=most, reason="too-many-remote-sessions", **about)
@@ -316,11 +319,11 @@ class Links:
         flood = self._flood(kind, route)
         self._give(flood.given, delivery, route)
         reached = [*(given.link for given in flood.given), *flood.left]
-        return any(self._paths.may_take_requests(link.session_id) for link in reached)
+        return any(self.paths.may_take_requests(link.session_id) for link in reached)
 
     def _flood(self, kind: Kind, route: Sequence[str]) -> Flood:
         links = self._links.values()
-        return flood([link for link in links if _takes(link, kind, route)], links, self._paths, route, self._server_id)
+        return flood([link for link in links if _takes(link, kind, route)], links, self.paths, route, self._server_id)
 
     def taking(self, kind: Kind, route: Sequence[str]) -> list[Given]:
         """The links over which :meth:`flood` gives objects of that kind and route, and the marks added to the route."""
@@ -361,21 +364,21 @@ class Links:
             return self._links.get(session.id)
         if session.home is None:
             return None
-        return self._links.get(self._paths.link_to(session.routing_id) or "")
+        return self._links.get(self.paths.link_to(session.routing_id) or "")
 
     def leads_on(self, session: Session, route: Iterable[str]) -> bool:
         """Whether a session of another server is reached without passing a server of ``route`` again."""
-        remote = self._paths.best(session.routing_id)
+        remote = self.paths.best(session.routing_id)
         return remote is not None and self.towards(session) is not None and not set(remote.path) & set(route)
 
     def is_on_way(self, session: Session, route: Iterable[str]) -> bool:
         """Whether a server of ``route`` is on the way to a session of another server."""
-        remote = self._paths.best(session.routing_id)
+        remote = self.paths.best(session.routing_id)
         return remote is not None and not set(remote.path).isdisjoint(route)
 
     def provided(self, route: list[str]) -> frozenset[str]:
         """The services of the session of another server that sent an object with that route."""
-        return self._paths.services_of(route[0], route[1:])
+        return self.paths.services_of(route[0], route[1:])
 
     def stop(self) -> None:
         """The server stops: no further remote session is entered in the registry."""

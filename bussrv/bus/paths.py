@@ -117,6 +117,10 @@ class Paths:
         """The routing ids of the sessions advertised over a link."""
         return list(self._by_link.get(link, ()))
 
+    def over(self, link: str) -> list[RemoteSession]:
+        """The sessions advertised over a link."""
+        return list(self._by_link.get(link, {}).values())
+
     def drop(self, link: str) -> list[str]:
         """The link is gone. :returns: the routing ids of the sessions whose best path changed."""
         changed = [routing_id for routing_id in tuple(self._by_link.get(link, ())) if self.forget(link, routing_id)]

@@ -193,6 +193,7 @@ class LinkDialer(Service):
     :param description: what the log calls it.
     :param endpoint: where the other server is: a client endpoint of Twisted.
     :param token: what this server shows the other one.
+    :ivar server_id: the routing id of the server that it found there; empty: none yet.
     :ivar certificates: what it needs for TLS; ``None``: it has no TLS.
     """
 
@@ -207,7 +208,7 @@ class LinkDialer(Service):
         self._token = token
         server_name = endpoint.server_name if isinstance(endpoint, TlsLink) else None
         self._factory = _Factory(Proves(token, server_name), bus, reactor)
-        self._server_id = ""
+        self.server_id = ""
         self._dialing: Deferred[None] = succeed(None)
 
     @property
@@ -229,7 +230,7 @@ class LinkDialer(Service):
         attempts = 0
         while True:
             # The other server may have dialed this one.
-            await self._bus.links.lost(self._server_id)
+            await self._bus.links.lost(self.server_id)
             attempts = 0 if await self._link() else attempts + 1
             delay = backoffPolicy(FIRST_DELAY, self._bus.settings.max_link_delay, GROWTH)(attempts)
             log.info(
@@ -259,7 +260,7 @@ class LinkDialer(Service):
                     name=self.description,
                     message=refusal.message,
                 )
-        self._server_id = protocol.server_id
+        self.server_id = protocol.server_id
         await gone
         return stood
 

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 
 from bussrv.events import event_name
 from bussrv.inspection.difference import Difference, difference, lines
-from bussrv.inspection.history import snapshots_by_server
 from bussrv.inspection.names import Names
 from bussrv.inspection.words import record_line, wants_colours, word, write
 from bussrv.journal.moments import END, Moment
 from bussrv.journal.reading import Keep, Line, follow, read_end
 from bussrv.journal.record import Record
+from bussrv.registry.history import snapshots_by_server
 from bussrv.registry.snapshot import Snapshot
 
 POLL_SECONDS = 0.2

@@ -21,6 +21,7 @@ from bussrv.events import Event, JournalDegraded, JournalRestored
 from bussrv.histogram import Histogram
 from bussrv.journal import record
 from bussrv.journal.chain import line_hash
+from bussrv.journal.condition import Head
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.header import Damage, Header, Previous
 from bussrv.journal.reading import Fold
@@ -92,6 +93,7 @@ class BatchWriter:
     :param last_seal: gives the hash of the last line of the manifest.
     :param space: says when the disk gets full.
     :ivar closed: segments that ended and that nobody has taken care of yet.
+    :ivar head: the end of what is durable.
     :ivar syncs: how long the disk took for each sync of records.
     """
 
@@ -119,6 +121,8 @@ class BatchWriter:
         self._boot = boot
         self._next_seq = recovered.next_seq
         self._hash = recovered.hash
+        last = recovered.previous.segment if recovered.previous is not None else 0
+        self.head = Head(last, recovered.next_seq - 1, recovered.hash)
         self._previous: Previous | None = recovered.previous
         self._salvaged: Damage | None = recovered.salvaged
         self._fold = fold
@@ -213,6 +217,7 @@ class BatchWriter:
         if self._segment is not None:
             self._segment.mark_good()
             self._hash = self._segment.good.hash
+            self.head = Head(self._segment.header.segment, self._next_seq - 1, self._hash)
         for entry in batch:
             for each in entry.records:
                 self._fold.apply(each.event, each.time)

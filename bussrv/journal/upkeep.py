@@ -56,6 +56,7 @@ class Upkeep:
     :param manifest: the manifest as it was when the directory was opened.
     :param unsealed: segments that have ended, but that an earlier boot did not seal as closed.
     :param later: runs functions in the background, one after the other.
+    :ivar last_seal: the last one, and the hash of its line; ``None``: there is none.
     """
 
     def __init__(
@@ -95,6 +96,8 @@ class Upkeep:
         # Times of the monotonic clock, in microseconds.
         self._next_work = 0
         self._seal_due = 0
+        sealed = [(each.body, each.hash) for each in manifest.entries if isinstance(each.body, Seal)]
+        self.last_seal = sealed[-1] if sealed else None
         self._is_failing = False
         self._is_stopped = False
         self._working = threading.Lock()
@@ -190,7 +193,7 @@ class Upkeep:
             # A sync may have failed when the segment ended, or an earlier boot crashed before it.
             closed.sync(self._directory / segment_name(extent.segment), self._files)
         for seal, seal_hash in self._sealer.seal(self._ended, closed=True):
-            _log_seal(seal, seal_hash)
+            self._sealed_now(seal, seal_hash)
             self._closed[seal.segment] = seal
             if at_end:
                 # Slow work is left to the next boot.
@@ -204,9 +207,14 @@ class Upkeep:
         extent = writer.extent()
         if extent is not None and extent != self._sealed:
             ((seal, seal_hash),) = self._sealer.seal([extent], closed=False)
-            _log_seal(seal, seal_hash)
+            self._sealed_now(seal, seal_hash)
             self._sealed = extent
         self._seal_due = self._clock.mono() + int(self._policy.seal_interval * 1_000_000)
+
+    def _sealed_now(self, seal: Seal, seal_hash: str) -> None:
+        """Log the hash of a seal. An auditor who has it notices if the journal was cut off before that seal."""
+        self.last_seal = seal, seal_hash
+        log.info("journal: sealed {what}: {hash}", event="journal.sealed", what=in_words(seal), hash=seal_hash)
 
     def _finish(self, seal: Seal, *, compress: bool) -> None:
         """Make a closed segment read-only, and compress it if ``compress``. Does nothing if it is gone already."""
@@ -224,8 +232,3 @@ class Upkeep:
                 path=path,
                 error=error,
             )
-
-
-def _log_seal(seal: Seal, seal_hash: str) -> None:
-    """Log the hash of a seal. An auditor who has it notices if the journal was cut off before that seal."""
-    log.info("journal: sealed {what}: {hash}", event="journal.sealed", what=in_words(seal), hash=seal_hash)

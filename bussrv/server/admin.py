@@ -21,6 +21,8 @@ from bussrv.journal.interfaces import IJournal
 from bussrv.server.config import ADMIN, Config
 from bussrv.server.exposure import check_opened
 from bussrv.server.faults import noting
+from bussrv.server.journal import JournalPlace, NoJournal
+from bussrv.server.links import DialedLinks
 from bussrv.server.logtext import Threshold
 from bussrv.server.ports import cannot_listen
 
@@ -30,7 +32,9 @@ log = Logger()
 class View:
     """A server; see :class:`bussrv.admin.interfaces.AdministeredServer`.
 
+    :param place: of the journal.
     :param listeners: the ports of wire formats that are open, by name.
+    :param links: those that the server dials.
     :param is_draining: whether the server is about to stop.
     """
 
@@ -41,6 +45,8 @@ class View:
         reactor: Any,
         boot: str,
         *,
+        place: JournalPlace | NoJournal,
+        links: DialedLinks,
         listeners: Mapping[str, IListener],
         threshold: Threshold,
         is_draining: Callable[[], bool],
@@ -51,6 +57,9 @@ class View:
         self.boot = boot
         self.started = bus.utc()
         self.is_draining = is_draining
+        self.place = place if isinstance(place, JournalPlace) else None
+        self.journal_condition = place.condition
+        self.dialed = links.dialed
         self._listeners = listeners
         self._threshold = threshold
 

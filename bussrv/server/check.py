@@ -18,8 +18,8 @@ from bussrv.server.config import ADMIN, Config
 from bussrv.server.exposure import check_endpoints
 from bussrv.server.faults import noting
 from bussrv.server.identity import make_checkers
-from bussrv.server.journal import journal_faults
-from bussrv.server.links import read_token
+from bussrv.server.journal import NoJournal, journal_faults
+from bussrv.server.links import DialedLinks, read_token
 from bussrv.server.logtext import Threshold
 from bussrv.server.ports import listener_of
 from bussrv.server.sources import Given
@@ -84,7 +84,15 @@ def _port_and_link_faults(checked: Config, formats: Iterable[IWireFormat], react
 
 def _check_admin(checked: Config, bus: Bus, reactor: Any, faults: list[str]) -> None:
     view = admin.View(
-        bus, MemoryJournal(), reactor, "check", listeners={}, threshold=Threshold(), is_draining=lambda: False
+        bus,
+        MemoryJournal(),
+        reactor,
+        "check",
+        place=NoJournal(),
+        links=DialedLinks(bus, reactor),
+        listeners={},
+        threshold=Threshold(),
+        is_draining=lambda: False,
     )
     admin.check(checked, view, faults)
 

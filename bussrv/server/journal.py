@@ -10,18 +10,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
 from bussrv.clock import Clock
 from bussrv.errors import JournalError
-from bussrv.histogram import Histogram
 from bussrv.journal.batch import BatchWriter, Rotation, SyncMode
+from bussrv.journal.condition import Head, JournalCondition
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.keys import PrivateKey, read_private
 from bussrv.journal.lock import JournalLock
-from bussrv.journal.manifest import MANIFEST_NAME
+from bussrv.journal.manifest import MANIFEST_NAME, Seal
 from bussrv.journal.manifest_file import ManifestFile, read_manifest
 from bussrv.journal.memory import MemoryJournal
 from bussrv.journal.outlook import Growth, Outlook
@@ -58,29 +58,6 @@ class JournalConfig(Struct, frozen=True, kw_only=True):
     pseudonyms: Path | None = None
     salvage: bool = False
     min_free: int | None = None
-
-
-class JournalCondition(Struct, frozen=True, kw_only=True):
-    """How well a journal can be written.
-
-    :ivar is_on: whether there is one.
-    :ivar trouble: why changes are refused; ``None``: they are not.
-    :ivar waiting: how many entries wait to be written.
-    :ivar oldest_wait: for how many seconds the oldest of them has waited.
-    :ivar written: how many bytes were written since the start.
-    :ivar free: bytes that are free on its volume; ``None``: nobody knows.
-    :ivar usable: bytes that changes may still take; ``None``: nobody knows.
-    :ivar syncs: how long the disk took for each sync.
-    """
-
-    is_on: bool = False
-    trouble: str | None = None
-    waiting: int = 0
-    oldest_wait: float = 0.0
-    written: int = 0
-    free: int | None = None
-    usable: int | None = None
-    syncs: Histogram = field(default_factory=Histogram)
 
 
 class NoJournal:
@@ -243,6 +220,25 @@ class JournalPlace:
             usable=space.usable,
             syncs=writer.syncs,
         )
+
+    @property
+    def directory(self) -> Path:
+        """Where it is."""
+        return self._config.directory
+
+    @property
+    def sync(self) -> SyncMode:
+        """When a change counts as durable."""
+        return self._config.sync
+
+    def head(self) -> Head:
+        """Its end."""
+        assert self._writer is not None
+        return self._writer.head
+
+    def last_seal(self) -> tuple[Seal, str] | None:
+        """The last seal, and the hash of its line; ``None``: nothing is sealed."""
+        return None if self._upkeep is None else self._upkeep.last_seal
 
     def _keep_pseudonyms(self) -> None:
         if self._pseudonyms is not None:

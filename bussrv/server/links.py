@@ -8,6 +8,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.logger import Logger
 
+from bussrv.admin.interfaces import Dialed
 from bussrv.bus.interfaces import IBus, IReloadable
 from bussrv.errors import ConfigError
 from bussrv.formats.dialing import LinkDialer, make_dialer
@@ -87,6 +88,10 @@ class DialedLinks:
                 )
 
         return use
+
+    def dialed(self) -> list[Dialed]:
+        """The links, as the admin interface shows them."""
+        return [Dialed(name, each.server_id or None) for name, each in self._dialers.items()]
 
     def leaving(self, descriptions: Iterable[str]) -> list[IReloadable]:
         """The certificates and tokens that no link among these needs any more."""

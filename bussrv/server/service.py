@@ -144,11 +144,14 @@ class BusService(Service):
         self.registry.observe(MembershipAnnouncer(self.bus))
         self._hosted = HostedServices(self._services, self.bus, journal, self._reactor)
         self._policy = PolicyInEffect(self.bus, self._installed)
+        self._links = DialedLinks(self.bus, self._reactor)
         self._view = View(
             self.bus,
             journal,
             self._reactor,
             boot,
+            place=self._place,
+            links=self._links,
             listeners=self.listeners,
             threshold=self._threshold,
             is_draining=lambda: self._drains,
@@ -181,7 +184,6 @@ class BusService(Service):
         listeners = make_listeners(self._formats, self._config, self.bus, self._reactor, faults)
         self._admin = AdminInterface(self._config, self._view, faults)
         self._stop_admin = self._admin.stop
-        self._links = DialedLinks(self.bus, self._reactor)
         uses: list[Callable[[], None]] = []
         dial = partial(self._links.prepare, self._config.links, self._config.place("link"))
         prepares = (self._checkers.prepare, self._policy.prepare, self._links.prepare_token, self._admin.prepare)

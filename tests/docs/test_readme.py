@@ -93,7 +93,11 @@ json.dump([[each.returncode, each.stdout, each.stderr] for each in ran], sys.std
     for (status, output, complaints), (command, said) in zip(outcomes, looking, strict=True):
         assert (status, complaints) == (0, "")
         assert says(output, said), f"{command} said:\n{output}"
-    assert {path.name for path in tmp_path.iterdir()} == {"bussrv-journal", *(["bussrv-audit"] if FULL else [])}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "bussrv-journal",
+        "bussrv-journal.admin-token",
+        *(["bussrv-audit"] if FULL else []),
+    }
     if FULL:
         assert Path(tmp_path, outcomes[-1][1].split()[-1]).is_file()
 

@@ -18,7 +18,7 @@ import pytest
 from bussrv import events as ev
 from bussrv.client.spp import SppClient
 from bussrv.errors import JournalError
-from bussrv.inspection.history import Moment, snapshots
+from bussrv.registry.history import Moment, snapshots
 from bussrv.journal.keys import PublicKey, generate
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.manifest_file import read_manifest

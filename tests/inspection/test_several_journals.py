@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bussrv import events as ev
 from bussrv.errors import JournalError
 from bussrv.inspection.difference import difference
-from bussrv.inspection.history import snapshots_by_server
+from bussrv.registry.history import snapshots_by_server
 from bussrv.journal.moments import END, Moment
 from bussrv.journal.record import Record, format_time
 from bussrv.registry.snapshot import snapshot

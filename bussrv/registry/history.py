@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from bussrv.errors import JournalError
@@ -15,12 +15,13 @@ from bussrv.registry.fold import RegistryFold
 from bussrv.registry.snapshot import Snapshot, snapshot
 
 
-def snapshots(directory: Path, moments: Sequence[Moment]) -> list[Snapshot]:
+def snapshots(directory: Path, moments: Sequence[Moment], pause: Callable[[], object] = lambda: None) -> list[Snapshot]:
     """The registry of a journal at each of ``moments``, in their order.
 
     The journal is read once, from the last segment on that begins before the first of them. Where the clock was set
     back, a time came twice: then it is looked for in the first segment whose successor begins later.
 
+    :param pause: called between any two records.
     :raises JournalError: if the journal is damaged as far as it takes, or does not reach as far back or forth.
     """
     paths = segments(directory)
@@ -30,6 +31,7 @@ def snapshots(directory: Path, moments: Sequence[Moment]) -> list[Snapshot]:
         past.wait_for(each, first_seq(paths[index]))
     for record in past.records():
         past.pass_record(record)
+        pause()
         if not past.waiting:
             break
     past.end()

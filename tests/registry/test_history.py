@@ -16,7 +16,7 @@ from msgspec.json import encode
 from bussrv.errors import JournalError
 from bussrv.events import Event
 from bussrv.inspection.difference import Difference, difference, lines
-from bussrv.inspection.history import snapshots
+from bussrv.registry.history import snapshots
 from bussrv.journal import record
 from bussrv.journal.batch import Rotation
 from bussrv.journal.evidence.lines import decode_record

@@ -1,0 +1,183 @@
+"""What the journal says of the past: the history of a session, and the registry at a moment."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+from msgspec import Raw, Struct
+
+from bussrv import events as ev
+from bussrv.admin.answers import Answer
+from bussrv.admin.call import Call
+from bussrv.admin.problems import Problem
+from bussrv.admin.reading import Pace, TooLong
+from bussrv.errors import JournalError
+from bussrv.journal import record
+from bussrv.journal.moments import END, Moment, parse_moment
+from bussrv.journal.reading import MAX_LINE, read_header
+from bussrv.journal.segment import CORRUPT, first_seq, list_segments, open_segment
+from bussrv.registry.history import snapshots
+from bussrv.registry.snapshot import encode
+
+MOST_BYTES = 1 << 20
+"""The most bytes of records of one page."""
+
+REGISTRY_TIME = 5
+"""How many times as long a registry may take as a page: it cannot be continued."""
+
+
+class HistoryPage(Struct, frozen=True):
+    """Records about a session, as they stand in the journal.
+
+    :ivar next: the value of ``after`` to go on with; ``None``: there is no more. A page may end early, even without
+        items, because reading took long.
+    """
+
+    seq: int
+    items: list[Raw]
+    next: int | None
+
+
+async def history(call: Call) -> HistoryPage:
+    """The records about a session, oldest first; also after it closed.
+
+    :raises Problem: ``no-journal`` or ``journal-unreadable``.
+    """
+    place = call.server.place
+    if place is None:
+        raise Problem("no-journal")
+    session = call.server.bus.registry.state.sessions.get(call.path["session"])
+    pace = Pace(call.server.bus.settings.admin_read_timeout)
+    since = None if session is None else session.opened
+    wanted = _Wanted(call.path["session"], call.query["after"], call.query["limit"], since)
+    try:
+        items, more = await call.shared.reading.do(_history, place.directory, wanted, pace)
+    except JournalError as error:
+        raise Problem("journal-unreadable", str(error)) from error
+    return HistoryPage(call.shared.seq, items, more)
+
+
+class _Wanted(Struct, frozen=True):
+    """The records that are wanted.
+
+    :ivar since: when the session was opened, UTC microseconds; ``None``: nobody knows.
+    """
+
+    session: str
+    after: int
+    limit: int
+    since: int | None
+
+
+def _history(directory: Path, wanted: _Wanted, pace: Pace) -> tuple[list[Raw], int | None]:
+    """The records, and the one to go on after."""
+    scan = _Scan(b'"session":' + msgspec.json.encode(wanted.session), pace)
+    found: list[Raw] = []
+    size = 0
+    try:
+        for text in scan.lines(_segments(directory, wanted)):
+            each = record.decode(text)
+            if each.seq <= wanted.after or each.event.session != wanted.session:
+                continue
+            found.append(Raw(text.rstrip()))
+            size += len(text)
+            if isinstance(each.event, ev.SessionClosed):
+                return found, None
+            if len(found) >= wanted.limit or size >= MOST_BYTES:
+                return found, each.seq
+    except TooLong:
+        return found, max(scan.seq, wanted.after)
+    return found, None
+
+
+def _segments(directory: Path, wanted: _Wanted) -> list[Path]:
+    """The segments that may have records that are wanted."""
+    paths = list_segments(directory)
+    begin = bisect_right(paths, wanted.after + 1, key=first_seq) - 1
+    if wanted.since is not None:
+        # The one that the session was opened in: the last one that is not younger.
+        later = (index for index, path in enumerate(paths) if read_header(path).time > wanted.since)
+        begin = max(begin, next(later, len(paths)) - 1)
+    return paths[max(0, begin) :]
+
+
+class _Scan:
+    """Finds lines by a text in them: a hundred times as fast as to decode each.
+
+    :ivar seq: the last record that was passed.
+    """
+
+    def __init__(self, text: bytes, pace: Pace) -> None:
+        self.seq = 0
+        self._text = text
+        self._pace = pace
+
+    def lines(self, paths: Iterable[Path]) -> Iterator[bytes]:
+        """The lines that have the text, except those of snapshots.
+
+        :raises JournalError: a segment cannot be read.
+        :raises TooLong: the time is over.
+        """
+        for path in paths:
+            # It may be removed meanwhile.
+            with suppress(FileNotFoundError), _naming(path), open_segment(path) as file:
+                yield from self._lines_of(file, first_seq(path))
+
+    def _lines_of(self, file: BinaryIO, first: int) -> Iterator[bytes]:
+        header = file.readline(MAX_LINE)
+        parts = msgspec.json.decode(header, type=_Parts).parts
+        for number, text in enumerate(iter(partial(file.readline, MAX_LINE), b"")):
+            self._pace.step()
+            if number < parts:
+                continue
+            if not text.endswith(b"\n"):
+                return  # It is being written.
+            if self._text in text:
+                yield text
+            self.seq = first + number - parts
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name the segment that cannot be read."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (OSError, *CORRUPT) as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
+class _Parts(Struct):
+    parts: int
+
+
+async def registry(call: Call) -> Answer:
+    """The registry at a moment, as ``bussrv journal state`` shows it.
+
+    :raises Problem: ``no-journal``, ``bad-parameter``, ``journal-unreadable`` or ``journal-too-long``.
+    """
+    place = call.server.place
+    if place is None:
+        raise Problem("no-journal")
+    try:
+        moment = END if call.query["at"] is None else parse_moment(call.query["at"])
+    except ValueError as error:
+        raise Problem("bad-parameter", f"at: {error}") from error
+    pace = Pace(REGISTRY_TIME * call.server.bus.settings.admin_read_timeout)
+    try:
+        return Answer(await call.shared.reading.do(_registry, place.directory, moment, pace))
+    except TooLong:
+        raise Problem("journal-too-long") from None
+    except JournalError as error:
+        raise Problem("journal-unreadable", str(error)) from error
+
+
+def _registry(directory: Path, moment: Moment, pace: Pace) -> bytes:
+    return encode(snapshots(directory, [moment], pace.step)[0])

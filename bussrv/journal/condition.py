@@ -1,0 +1,43 @@
+"""The condition of a journal that is being written, for who watches a server."""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from bussrv.histogram import Histogram
+
+
+class JournalCondition(Struct, frozen=True, kw_only=True):
+    """How well a journal can be written.
+
+    :ivar is_on: whether there is one.
+    :ivar trouble: why changes are refused; ``None``: they are not.
+    :ivar waiting: how many entries wait to be written.
+    :ivar oldest_wait: for how many seconds the oldest of them has waited.
+    :ivar written: how many bytes were written since the start.
+    :ivar free: bytes that are free on its volume; ``None``: nobody knows.
+    :ivar usable: bytes that changes may still take; ``None``: nobody knows.
+    :ivar syncs: how long the disk took for each sync.
+    """
+
+    is_on: bool = False
+    trouble: str | None = None
+    waiting: int = 0
+    oldest_wait: float = 0.0
+    written: int = 0
+    free: int | None = None
+    usable: int | None = None
+    syncs: Histogram = field(default_factory=Histogram)
+
+
+class Head(Struct, frozen=True):
+    """The end of a journal.
+
+    :ivar segment: the last segment; 0: there is none.
+    :ivar seq: the last record; 0: there is none.
+    :ivar hash: of the last line.
+    """
+
+    segment: int
+    seq: int
+    hash: str
