@@ -32,7 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
             f"bussrv.{name}"
             for name in ("clock", "addresses", "histogram", "patterns", "reactor_turn", "slices", "tally")
         ),
-        "bussrv.toml_lines",
+        *("bussrv.terminal", "bussrv.toml_lines"),
     ),
     ("bussrv.options", "bussrv.settings", "bussrv.admin_limits"),
     ("bussrv.wire", "bussrv.journal"),
@@ -57,7 +57,7 @@ BESIDE: Table = {
         *(f"bussrv.journal.{name}" for name in ("manifest_file", "moments", "reading", "record", "regular", "scan")),
         *(f"bussrv.journal.{name}" for name in ("segment", "versions")),
     ),
-    "bussrv.inspection": (*BASE, "bussrv.clock", "bussrv.journal", "bussrv.registry"),
+    "bussrv.inspection": (*BASE, "bussrv.terminal", "bussrv.clock", "bussrv.journal", "bussrv.registry"),
     "bussrv.synth": (*BASE, "bussrv.journal", "bussrv.registry", "bussrv.settings"),
     "bussrv.starter": (*BASE, "bussrv.journal.keys", "bussrv.policy.users", "bussrv.server.option_texts"),
     "bussrv.cli": ("bussrv",),
@@ -81,7 +81,7 @@ THIRD_PARTIES: Table = {
 # Outside functions these import, beside the standard library, only what is named here: the command must answer without
 # Spark, and every `twistd` run loads the plugin file.
 LIGHT: Table = {
-    "bussrv.cli": ("bussrv.version", "bussrv.errors", "bussrv.audit.arguments", "click"),
+    "bussrv.cli": ("bussrv.version", "bussrv.errors", "bussrv.terminal", "bussrv.audit.arguments", "click"),
     PLUGIN: ("bussrv.plugin", "bussrv.interfaces", "twisted.application.service", "twisted.plugin", "zope.interface"),
 }
 

@@ -47,8 +47,8 @@ _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 )
 def command(file: str, seconds: float) -> int:
     """Ask each port."""
-    from bussrv.cli.text import one_line
     from bussrv.errors import ConfigError
+    from bussrv.terminal import one_line
 
     faults: list[str] = []
     asked = 0

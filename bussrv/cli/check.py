@@ -29,13 +29,13 @@ def command(file: str) -> int:
     """Check a configuration file."""
     from twisted.internet import reactor
 
-    from bussrv.cli.text import one_line
     from bussrv.errors import ConfigError
     from bussrv.server.check import check
     from bussrv.server.option_table import BUILT_IN, table
     from bussrv.server.options import NO_SERVER
     from bussrv.server.plugins import installed
     from bussrv.server.sources import of_command_line, of_environment, unknown_variables
+    from bussrv.terminal import one_line
 
     found = installed({*NO_SERVER, *(each.name for each in BUILT_IN)})
     rows = table(found.formats, found.services)

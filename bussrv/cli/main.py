@@ -31,7 +31,19 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "policy": Entry("bussrv.cli.policy", "ask a policy file what it allows, and by which line"),
     },
     "Look at a server": {
+        "services": Entry("bussrv.cli.services", "list the services"),
+        "sessions": Entry("bussrv.cli.sessions", "list the sessions"),
+        "session": Entry("bussrv.cli.session", "show a session, or why it is gone"),
+        "who": Entry("bussrv.cli.who", "show who provides a service, and who is subscribed"),
+        "links": Entry("bussrv.cli.links", "list the links to other servers"),
+        "events": Entry("bussrv.cli.events", "show what happens in the registry, as it happens"),
+        "tap": Entry("bussrv.cli.tap", "show objects that go through the server"),
         "alive": Entry("bussrv.cli.alive", "ask a server on this machine for a sign of life"),
+    },
+    "Steer a server": {
+        "close": Entry("bussrv.cli.close", "close a session"),
+        "reload": Entry("bussrv.cli.reload", "let the server read its files again"),
+        "drain": Entry("bussrv.cli.drain", "let the server stop once its clients have gone"),
     },
     "Look back": {
         "journal": Entry("bussrv.cli.journal", "look into a journal, verify it, seal it"),
@@ -85,7 +97,7 @@ def _run(arguments: list[str]) -> int:
 
 def _complain(who: str, sentence: str, status: int) -> int:
     """One sentence on standard error. :returns: the exit status."""
-    from bussrv.cli.text import one_line
+    from bussrv.terminal import one_line
 
     sys.stdout.flush()
     print(f"{who}: {one_line(sentence)}", file=sys.stderr)

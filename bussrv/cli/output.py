@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bussrv.cli.text import cleaned
+from bussrv.terminal import cleaned
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,6 +72,9 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]], right: Sequ
     :param right: headings of columns of numbers.
     """
     cells = [[cell(value) for value in row] for row in rows]
+    if not cells:
+        line("none")
+        return
     if is_terminal():
         console().print(rich_table(headings, cells, right))
         return

@@ -108,8 +108,8 @@ def show(**about: Any) -> int:
 
 
 def _answer(asked: Asked, answer: Callable[[Rules, Asked], int]) -> int:
-    from bussrv.cli.text import one_line
     from bussrv.errors import ConfigError
+    from bussrv.terminal import one_line
 
     need_one(policy=asked.policy, config=asked.config)
     try:

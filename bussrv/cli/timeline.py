@@ -117,7 +117,7 @@ def _complain(message: str) -> None:
 
 
 def _word(value: object) -> str:
-    from bussrv.inspection.words import word
+    from bussrv.terminal import word
 
     return word(value)
 

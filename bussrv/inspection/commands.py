@@ -15,12 +15,13 @@ from msgspec.structs import replace
 from bussrv.events import event_name
 from bussrv.inspection.difference import Difference, difference, lines
 from bussrv.inspection.names import Names
-from bussrv.inspection.words import record_line, wants_colours, word, write
+from bussrv.inspection.words import record_line, wants_colours, write
 from bussrv.journal.moments import END, Moment
 from bussrv.journal.reading import Keep, Line, follow, read_end
 from bussrv.journal.record import Record
 from bussrv.registry.history import snapshots_by_server
 from bussrv.registry.snapshot import Snapshot
+from bussrv.terminal import word
 
 POLL_SECONDS = 0.2
 """How long a journal that is followed is left alone when nothing more was in it."""

@@ -8,9 +8,9 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from bussrv.inspection.words import word
 from bussrv.registry.session import Session, Subscription
 from bussrv.registry.snapshot import Snapshot
+from bussrv.terminal import word
 
 T = TypeVar("T")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from typing import TextIO
 
 from bussrv.events import event_name
 from bussrv.journal.record import Record, format_time
+from bussrv.terminal import word
 
 SHOWN = (
     "session",
@@ -34,14 +34,6 @@ SHOWN = (
 _RESET = "\x1b[0m"
 _FAINT = "\x1b[2m"
 _BY_OUTCOME = {"refused": "\x1b[1;33m", "failed": "\x1b[1;31m"}
-
-
-def word(value: object) -> str:
-    """A value as one word; in quotes, like in JSON, if a terminal or a reader could take it for something else."""
-    text = str(value)
-    if text and text.isprintable() and " " not in text and not text.startswith('"'):
-        return text
-    return json.dumps(text)
 
 
 def write(text: bytes) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 from bussrv.audit.timeline.narration import _WHAT, duration, sentences
 from bussrv.audit.timeline.query import _SHOWN
 from bussrv.events import EVENTS_BY_NAME
-from bussrv.inspection.words import word
 from bussrv.journal.record import parse_time
+from bussrv.terminal import word
 from tests.tables import each_row
 
 AT = parse_time("2026-11-21T14:02:07.000000Z")

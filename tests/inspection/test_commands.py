@@ -14,9 +14,10 @@ from bussrv import events as ev
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
 from bussrv.inspection import commands
-from bussrv.inspection.words import record_line, word
+from bussrv.inspection.words import record_line
 from bussrv.journal.record import Record, decode
 from bussrv.journal.segment import list_segments, segment_name
+from bussrv.terminal import word
 from bussrv.wire import spp
 from tests.audit.commands import BUSSRV, ROOT, run
 from tests.forked import ForkedServer

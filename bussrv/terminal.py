@@ -1,6 +1,8 @@
-"""Text of strangers, fit for a terminal: it cannot steer it, start a line, or turn other text around."""
+"""Text of strangers, fit for a terminal: it cannot steer it, start a line, or turn other text around. Pure."""
 
 from __future__ import annotations
+
+import json
 
 MOST = 4096
 """The most characters of one message."""
@@ -15,6 +17,14 @@ def cleaned(text: str) -> str:
 
 def _escape(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def word(value: object) -> str:
+    """A value as one word; in quotes, like in JSON, if a terminal or a reader could take it for something else."""
+    text = str(value)
+    if text and text.isprintable() and " " not in text and not text.startswith('"'):
+        return text
+    return json.dumps(text)
 
 
 def one_line(text: str) -> str:

@@ -1,0 +1,103 @@
+"""Asking the admin interface, and showing lists of what it answers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bussrv.cli.connection import Connection
+
+if TYPE_CHECKING:
+    from bussrv.client.admin import AdminClient
+
+
+def admin(connection: Connection) -> AdminClient:
+    """The admin interface of the server that the command line names."""
+    from bussrv.client.admin import AdminClient
+
+    place = connection.place("admin")
+    port = None if place.address.is_unix else place.address.port
+    return AdminClient(place.address.host, port, place.timeout, place.tls, **place.credentials.given())
+
+
+def as_json(function: Callable[..., int]) -> Callable[..., int]:
+    """Declare ``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="As JSON.")(function)
+
+
+def lists(function: Callable[..., int]) -> Callable[..., int]:
+    """Declare the options of a list. The function gets them as ``query``, and ``most``."""
+
+    @functools.wraps(function)
+    def listed(connection: Connection, where: Sequence[str], sort: str | None, **given: Any) -> int:
+        return function(connection, query={**_filters(where), "sort": sort}, **given)
+
+    wrapped: Callable[..., int] = listed
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="One JSON object a line."),
+        click.option("--limit", "most", metavar="N", type=click.IntRange(min=1), help="At most so many."),
+        click.option("--sort", metavar="FIELD", help="Sort by a field; with - before it downwards, such as -opened."),
+        click.option(
+            "--where",
+            metavar="FIELD=VALUE",
+            multiple=True,
+            help="Only those with that value; * stands for any text; may be repeated. --json shows the fields.",
+        ),
+    ):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def _filters(where: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for each in where:
+        name, separator, value = each.partition("=")
+        if not separator or name in found or name in ("limit", "after", "sort"):
+            raise click.UsageError(f"--where: {each!r} is no FIELD=VALUE, or its field is there twice")
+        found[name] = value
+    return found
+
+
+def show_list(
+    found: Sequence[Mapping[str, Any]],
+    columns: Mapping[str, Callable[[Mapping[str, Any]], object]],
+    *,
+    as_json: bool,
+    right: Sequence[str] = (),
+) -> None:
+    """Print items: as a table, or as JSON.
+
+    :param columns: by heading, what is in each.
+    """
+    from bussrv.cli import output
+
+    if as_json:
+        for each in found:
+            output.json_line(each)
+    else:
+        output.table(list(columns), [[value(each) for value in columns.values()] for each in found], right)
+
+
+def field(name: str) -> Callable[[Mapping[str, Any]], object]:
+    """A column that shows a field."""
+    return lambda each: each.get(name)
+
+
+def who(each: Mapping[str, Any]) -> str | None:
+    """The user of a session; in brackets if it merely claims that."""
+    if each.get("actor"):
+        return str(each["actor"])
+    return f"({each['claimed']})" if each.get("claimed") else None
+
+
+def moment(name: str) -> Callable[[Mapping[str, Any]], object]:
+    """A column with a time, to the second."""
+
+    def shown(each: Mapping[str, Any]) -> object:
+        value = each.get(name)
+        return f"{value[:19]}Z" if isinstance(value, str) and len(value) > 20 else value
+
+    return shown

@@ -1,0 +1,66 @@
+"""``bussrv events``: show what happens in the registry, as it happens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from bussrv.cli.asking import admin
+from bussrv.cli.command import Command
+from bussrv.cli.connection import Connection, connects
+from bussrv.cli.parameters import EVENTS
+
+DESCRIPTION = """
+Show what happens in the registry, as it happens: sessions, services, subscriptions, links, refusals. The records are
+those of the journal. With --after it begins with an earlier record, as far back as the journal reaches. If the
+connection is lost, it goes on after the last record that was shown.
+"""
+
+
+@click.command(
+    cls=Command,
+    name="events",
+    help=DESCRIPTION,
+    examples=("bussrv events", "bussrv events --after 0 --event session.opened,session.closed --json --count 3"),
+    statuses={0: "--count records were shown"},
+)
+@click.option("--after", metavar="SEQ", type=click.IntRange(min=0), help="Begin after this record; 0: with the first.")
+@click.option("--event", "events", metavar="NAME[,NAME]", type=EVENTS, help="Only these events.")
+@click.option("--session", metavar="ID", help="Only those about this session.")
+@click.option("--service", metavar="NAME", help="Only those about this service.")
+@click.option("--protocol", metavar="NAME", help="Only those of this wire format.")
+@click.option("-n", "--count", metavar="N", type=click.IntRange(min=1), help="End after so many.")
+@click.option("--json", "as_json", is_flag=True, help="The records as they stand in the journal.")
+@connects
+def command(
+    connection: Connection,
+    after: int | None,
+    events: frozenset[str] | None,
+    count: int | None,
+    as_json: bool,
+    **about: str | None,
+) -> int:
+    """Show records."""
+    from bussrv.cli import output
+    from bussrv.cli.records import in_words
+
+    wanted = {name: value for name, value in about.items() if value is not None}
+    left = count
+    for event in admin(connection).resuming("/events", "" if after is None else str(after)):
+        if events is not None and event.event not in events:
+            continue
+        record: Mapping[str, Any] = json.loads(event.data)
+        if any(record.get(name) != value for name, value in wanted.items()):
+            continue
+        if as_json:
+            output.json_line(record)
+        else:
+            output.line(in_words(record))
+        output.flush()
+        left = None if left is None else left - 1
+        if left == 0:
+            break
+    return 0

@@ -1,0 +1,40 @@
+"""``bussrv links``: list the links to other servers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from bussrv.cli.asking import admin, field, lists, moment, show_list
+from bussrv.cli.command import Command
+from bussrv.cli.connection import Connection, connects
+
+DESCRIPTION = """
+List the links to other servers: which are up, since when, and how many sessions each leads to.
+"""
+
+
+@click.command(
+    cls=Command,
+    name="links",
+    help=DESCRIPTION,
+    examples=("bussrv links", "bussrv links --where state=down"),
+    statuses={0: "done"},
+)
+@connects
+@lists
+def command(connection: Connection, query: dict[str, Any], most: int | None, as_json: bool) -> int:
+    """List the links."""
+    columns = {
+        "ROUTING ID": field("routing_id"),
+        "ADDRESS": field("address"),
+        "STATE": field("state"),
+        "DIALED": lambda each: {True: "by this server", False: "by the other one"}.get(each.get("dialed")),  # type: ignore[arg-type]
+        "SINCE": moment("since"),
+        "SESSIONS": field("sessions"),
+        "NEIGHBORS": field("neighbors"),
+    }
+    found = list(admin(connection).items("/links", most, **query))
+    show_list(found, columns, as_json=as_json, right=("SESSIONS",))
+    return 0

@@ -1,0 +1,41 @@
+"""Records of the journal that the admin interface sends, for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bussrv.terminal import word
+
+FIRST = ("session", "routing_id", "actor", "claimed", "peer", "service", "reason")
+"""Fields that come first, in this order."""
+
+LEFT_OUT = frozenset(
+    {"v", "prev", "seq", "time", "mono", "server", "boot", "event", "outcome", "protocol", "interest", "options"}
+)
+
+
+def in_words(record: Mapping[str, Any]) -> str:
+    """One line about a record: when, its number, what happened, to whom. The same as of ``bussrv journal tail``, but
+    also of events that this version does not know.
+    """
+    return " ".join(_words(record))
+
+
+def _words(record: Mapping[str, Any]) -> Iterator[str]:
+    yield word(record.get("time", "-"))
+    yield word(record.get("seq", "-"))
+    yield word(record.get("event", "-"))
+    if record.get("outcome", "ok") != "ok":
+        yield word(record["outcome"])
+    for name in (*FIRST, *(each for each in record if each not in FIRST and each not in LEFT_OUT)):
+        value = record.get(name)
+        if value not in (None, [], {}):
+            yield f"{word(name)}={word(_text(value))}"
+
+
+def _text(value: object) -> object:
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return ",".join(value)
+    return json.dumps(value) if isinstance(value, (dict, list)) else value

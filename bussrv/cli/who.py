@@ -1,0 +1,73 @@
+"""``bussrv who``: show who provides a service, and who is subscribed to it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from bussrv.cli.asking import admin, as_json, field, moment, show_list
+from bussrv.cli.command import Command
+from bussrv.cli.connection import Connection, connects
+from bussrv.cli.statuses import NO
+
+DESCRIPTION = """
+Show who provides a service, and who is subscribed to it, over every wire format and on linked servers. Members of the
+object network who want everything are not subscribed to a service, and are not shown.
+"""
+
+COLUMNS = {
+    "SESSION": field("session"),
+    "FORMAT": field("protocol"),
+    "ROUTING ID": field("routing_id"),
+    "HOME": field("home"),
+    "SINCE": moment("since"),
+}
+
+
+@click.command(
+    cls=Command,
+    name="who",
+    help=DESCRIPTION,
+    examples=("bussrv who tv", "bussrv who tv --json"),
+    statuses={0: "somebody does", 1: "nobody does"},
+)
+@click.argument("service", metavar="SERVICE")
+@connects
+@as_json
+def command(connection: Connection, service: str, as_json: bool) -> int:
+    """Show providers and subscribers."""
+    from bussrv.cli import output
+    from bussrv.client.admin import AdminError, element
+    from bussrv.terminal import word
+
+    try:
+        found = admin(connection).get(f"/services/{element(service)}")
+    except AdminError as error:
+        if error.status != 404:
+            raise
+        print(f"bussrv who: nobody provides {word(service)} or is subscribed to it", file=sys.stderr)
+        return NO
+    if as_json:
+        output.json_line(found)
+        return 0
+    _show("provider", found.get("providers", []), found.get("providers_count"), {})
+    output.line("")
+    _show("subscriber", found.get("subscribers", []), found.get("subscribers_count"), {"WANTS": _interest})
+    return 0
+
+
+def _show(what: str, sessions: Sequence[Mapping[str, Any]], count: int | None, further: Mapping[str, Any]) -> None:
+    from bussrv.cli import output
+
+    count = len(sessions) if count is None else count
+    output.line(f"{count} {what}{'' if count == 1 else 's'}")
+    if sessions:
+        show_list(sessions, {**COLUMNS, **further}, as_json=False)
+
+
+def _interest(each: Mapping[str, Any]) -> str:
+    return "all" if each.get("interest") is None else json.dumps(each["interest"])

@@ -1,0 +1,252 @@
+"""A client of the admin interface: HTTP with JSON, and streams of server-sent events."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import socket
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from bussrv.client._event_stream import MAX_EVENT, EventReader, ServerSentEvent
+from bussrv.client.tls import Tls, explain
+from bussrv.errors import BussrvError, RemoteProtocolError
+
+__all__ = ["AdminClient", "AdminError", "ServerSentEvent"]
+
+API = "/api/v1"
+PAGE = 1000
+MAX_ANSWER = 256 << 20
+"""The most bytes of an answer that is no stream."""
+
+SILENCE = 60.0
+"""Seconds after which a stream counts as broken. A server sends something every 15 seconds."""
+
+_URN = "urn:bussrv:problem:"
+
+
+class AdminError(BussrvError):
+    """The server refused, with a problem (RFC 9457).
+
+    :ivar reason: its stable code.
+    :ivar status: the status of HTTP.
+    """
+
+    def __init__(self, reason: str, status: int, message: str) -> None:
+        super().__init__(f"{message} ({reason})")
+        self.reason = reason
+        self.status = status
+        self.message = message
+
+
+class AdminClient:
+    """Asks and steers a server: blocking, with a connection for each call, so it may be used in several threads.
+
+    :param host: for a UNIX socket, its path with ``port=None``.
+    :param timeout: how long connecting, sending and each wait for bytes may take, in seconds.
+    :param tls: connect over TLS; ``None``: in the clear.
+    :param user, secret: prove who asks; or
+    :param token: the same.
+    """
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int | None = 7280,
+        timeout: float = 10.0,
+        tls: Tls | ssl.SSLContext | None = None,
+        *,
+        user: str | None = None,
+        secret: str | None = None,
+        token: str | None = None,
+    ) -> None:
+        self._host, self._port, self._timeout = host, port, timeout
+        self._context = tls.context() if isinstance(tls, Tls) else tls
+        self._server_name = (tls.server_name if isinstance(tls, Tls) else None) or host
+        self._headers = {"Accept": "application/json", "User-Agent": "bussrv"}
+        if token is not None:
+            self._headers["Authorization"] = f"Bearer {token}"
+        elif user is not None and secret is not None:
+            pair = base64.b64encode(f"{user}:{secret}".encode()).decode()
+            self._headers["Authorization"] = f"Basic {pair}"
+
+    def get(self, path: str, **query: Any) -> Any:
+        """The answer to a question.
+
+        :param path: below ``/api/v1``, such as ``/sessions``; or whole, such as ``/readyz``.
+        :param query: parameters; ``None`` is left out.
+        :raises AdminError: the server refused.
+        :raises ConnectionError: the server cannot be reached, or the connection was lost.
+        :raises TimeoutError: it does not answer.
+        :raises RemoteProtocolError: what it says makes no sense.
+        """
+        return self.call("GET", path, query)
+
+    def items(self, path: str, most: int | None = None, **query: Any) -> Iterator[dict[str, Any]]:
+        """The items of a collection, page by page. Raises as :meth:`get` does.
+
+        :param most: at most so many; ``None``: all.
+        """
+        cursor, left = None, most
+        while left is None or left > 0:
+            page = self.get(path, limit=PAGE if left is None else min(left, PAGE), after=cursor, **query)
+            try:
+                yield from page["items"]
+                cursor, count = page["next"], len(page["items"])
+            except (KeyError, TypeError) as error:
+                raise RemoteProtocolError("bad-answer", f"{path} is no collection") from error
+            left = None if left is None else left - count
+            if cursor is None:
+                return
+
+    def call(
+        self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Any = None, *, also: int = 200
+    ) -> Any:
+        """Any request. Raises as :meth:`get` does.
+
+        :param body: is sent as JSON, unless the method is ``GET``.
+        :param also: a status that is no problem, besides those of success.
+        :returns: the JSON of the answer; ``None``: it has none.
+        """
+        with self._asked(method, path, query, body, {}) as answer:
+            data = _read(answer)
+            if not (200 <= answer.status < 300 or answer.status == also):
+                raise _problem(answer, data)
+            return _parse(data) if data else None
+
+    def stream(self, path: str, last_id: str = "", **query: Any) -> Iterator[ServerSentEvent]:
+        """The events of a stream, until the server ends it. Raises as :meth:`get` does.
+
+        :param last_id: the id of an event, to continue after it.
+        """
+        headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last_id} if last_id else {})}
+        with self._asked("GET", path, query, None, headers) as answer:
+            if answer.status != 200:
+                raise _problem(answer, _read(answer))
+            if not answer.headers.get("Content-Type", "").startswith("text/event-stream"):
+                raise RemoteProtocolError("bad-answer", f"{path} is no stream of events")
+            reader = EventReader()
+            while line := answer.readline(MAX_EVENT):
+                event = reader.feed(line)
+                if event is not None:
+                    yield event
+
+    def resuming(self, path: str, last_id: str = "", **query: Any) -> Iterator[ServerSentEvent]:
+        """The same without an end: a stream that ends or breaks is continued after the last event that came.
+
+        :raises ConnectionError: it could not be continued within the time-out of this client.
+        """
+        lost: float | None = None
+        while True:
+            try:
+                for event in self.stream(path, last_id, **query):
+                    lost, last_id = None, event.id or last_id
+                    yield event
+            except (ConnectionError, TimeoutError):
+                if lost is None and not last_id:
+                    raise
+                lost = lost or time.monotonic()
+                if time.monotonic() - lost > self._timeout:
+                    raise
+            time.sleep(0.2)
+
+    @contextmanager
+    def _asked(
+        self, method: str, path: str, query: Mapping[str, Any] | None, body: Any, headers: Mapping[str, str]
+    ) -> Iterator[http.client.HTTPResponse]:
+        """Send a request. The exceptions of the standard library are those of this module within it."""
+        given = {name: value for name, value in (query or {}).items() if value is not None}
+        target = (path if path.startswith(("/healthz", "/readyz", "/metrics")) else API + path) + (
+            f"?{urlencode(given)}" if given else ""
+        )
+        sent = None if method == "GET" else json.dumps({} if body is None else body).encode()
+        fields = {**self._headers, **headers, **({} if sent is None else {"Content-Type": "application/json"})}
+        connection = _Connection(self._host, self._port, self._timeout, self._context, self._server_name)
+        with closing(connection), _plainly(connection.where):
+            connection.request(method, target, sent, fields)
+            answer = connection.getresponse()
+            if "text/event-stream" in headers.get("Accept", "") and connection.sock is not None:
+                connection.sock.settimeout(max(self._timeout, SILENCE))
+            yield answer
+
+
+class _Connection(http.client.HTTPConnection):
+    """A connection over TCP, TLS or a UNIX socket."""
+
+    def __init__(
+        self, host: str, port: int | None, timeout: float, context: ssl.SSLContext | None, server_name: str
+    ) -> None:
+        super().__init__("localhost" if port is None else host, port or 80, timeout)
+        self._place, self._is_unix = host, port is None
+        self._context, self._server_name = context, server_name
+        self.where = f"unix:{host}" if port is None else f"{host} port {port}"
+
+    def connect(self) -> None:
+        try:
+            if self._is_unix:
+                self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                self.sock.settimeout(self.timeout)
+                self.sock.connect(self._place)
+            else:
+                self.sock = socket.create_connection((self.host, self.port), self.timeout)
+                self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except TimeoutError:
+            raise TimeoutError(f"{self.where} did not take the connection within {self.timeout:g} s") from None
+        except OSError as error:
+            raise ConnectionError(f"cannot connect to {self.where}: {error.strerror or error}") from error
+        if self._context is not None:
+            try:
+                self.sock = self._context.wrap_socket(self.sock, server_hostname=self._server_name)
+            except ssl.SSLError as error:
+                raise ConnectionError(f"no TLS with {self.where}: {explain(error)}") from error
+
+
+@contextmanager
+def _plainly(where: str) -> Iterator[None]:
+    try:
+        yield
+    except TimeoutError as error:
+        raise TimeoutError(str(error) if where in str(error) else f"{where} did not answer in time") from error
+    except ConnectionError as error:
+        if where in str(error):
+            raise
+        raise ConnectionError(f"{where} closed the connection") from error
+    except ssl.SSLError as error:
+        raise ConnectionError(f"the connection to {where} broke: {explain(error)}") from error
+    except http.client.HTTPException as error:
+        raise RemoteProtocolError("bad-answer", f"{where} does not speak HTTP: is it the admin interface?") from error
+
+
+def _read(answer: http.client.HTTPResponse) -> bytes:
+    data = answer.read(MAX_ANSWER + 1)
+    if len(data) > MAX_ANSWER:
+        raise RemoteProtocolError("too-large", f"the answer has more than {MAX_ANSWER} bytes")
+    if answer.length:
+        raise ConnectionError("the answer is not complete")
+    return data
+
+
+def _parse(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise RemoteProtocolError("bad-json", "the answer is no JSON: is it the admin interface?") from error
+
+
+def _problem(answer: http.client.HTTPResponse, data: bytes) -> AdminError:
+    try:
+        found = json.loads(data)
+        kind, detail = str(found["type"]), str(found.get("detail") or found["title"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        kind, detail = "", f"the server answered with the status {answer.status}"
+    return AdminError(kind.removeprefix(_URN) or f"status-{answer.status}", answer.status, detail)
+
+
+def element(text: str) -> str:
+    """A text as one part of a path, such as the name of a service."""
+    return quote(text, safe="")

@@ -1,0 +1,42 @@
+"""Server-sent events, as the client of the admin interface reads them."""
+
+from __future__ import annotations
+
+import pytest
+
+from bussrv.client._event_stream import EventReader, ServerSentEvent
+from bussrv.errors import RemoteProtocolError
+
+
+def read(text: str, most: int = 1000) -> list[ServerSentEvent]:
+    reader = EventReader(most)
+    found = (reader.feed(line) for line in text.encode().splitlines(keepends=True))
+    return [each for each in found if each is not None]
+
+
+@pytest.mark.parametrize(
+    ("text", "events"),
+    [
+        ("", []),
+        (":\n\n: alive\n\n", []),
+        ("data: one\n\n", [("", "message", "one")]),
+        ("id: 7\nevent: session.opened\ndata: {}\n\n", [("7", "session.opened", "{}")]),
+        ("id: 7\r\ndata:one\r\ndata:  two\r\n\r\n", [("7", "message", "one\n two")]),
+        # An id holds for later events that have none; an event without data is none.
+        ("id: 7\nevent: x\n\ndata: y\n\n", [("7", "message", "y")]),
+        ("retry: 5\nnonsense\ndata\n\n", [("", "message", "")]),
+        ("data: unfinished\n", []),
+    ],
+)
+def test_events(text: str, events: list[tuple[str, str, str]]) -> None:
+    assert read(text) == events
+
+
+def test_an_event_is_bounded() -> None:
+    with pytest.raises(RemoteProtocolError, match="more than 1000 bytes"):
+        read("data: x\n" * 200)
+
+
+def test_what_is_not_utf_8() -> None:
+    with pytest.raises(RemoteProtocolError, match="not UTF-8"):
+        EventReader().feed(b"data: \xff\n")
