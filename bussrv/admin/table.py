@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from bussrv.admin import (
+    codes,
     journal_view,
     limits,
     links,
@@ -133,6 +134,12 @@ ROUTES: tuple[Route, ...] = (
         function=limits.counters,
         summary="All counters, and how many sessions, services and subscriptions there are.",
         answers=limits.Counters,
+    ),
+    Route(
+        path="/api/v1/codes",
+        function=codes.show,
+        summary="What reasons and counters mean, a sentence each.",
+        answers=codes.Codes,
     ),
     Route(
         path="/api/v1/closed",
