@@ -18,8 +18,10 @@ from bussrv.admin import (
     sessions,
     static_files,
     subscriptions,
+    writes,
 )
 from bussrv.admin.collections import LIMIT, MOST, Page
+from bussrv.admin.interfaces import Reloaded
 from bussrv.admin.routes import Parameter, Route
 from bussrv.registry.snapshot import Snapshot
 
@@ -63,6 +65,15 @@ ROUTES: tuple[Route, ...] = (
         problems=("no-such-session",),
     ),
     Route(
+        method="DELETE",
+        path="/api/v1/sessions/{session}",
+        function=writes.close_session,
+        summary="Close a session.",
+        permission="write",
+        status=204,
+        problems=("no-such-session", "not-here", "journal-unavailable"),
+    ),
+    Route(
         path="/api/v1/sessions/{session}/history",
         function=past.history,
         summary="The records of the journal about a session, oldest first; also after it closed.",
@@ -103,6 +114,15 @@ ROUTES: tuple[Route, ...] = (
         collection=subscriptions.SubscriptionItem,
         key=("session", "service"),
         is_of_registry=True,
+    ),
+    Route(
+        method="DELETE",
+        path="/api/v1/subscriptions/{session}/{service...}",
+        function=writes.drop_subscription,
+        summary="Drop the subscription of a session to a service, such as a lease of Inbus.",
+        permission="write",
+        status=204,
+        problems=("no-such-session", "no-such-subscription", "not-here", "journal-unavailable"),
     ),
     Route(
         path="/api/v1/links",
@@ -180,5 +200,42 @@ ROUTES: tuple[Route, ...] = (
             ),
         ),
         problems=("no-journal", "journal-unreadable", "journal-too-long", "too-busy"),
+    ),
+    Route(
+        method="POST",
+        path="/api/v1/journal/seal",
+        function=writes.seal,
+        summary="Seal the journal up to its present end. Answers when it is done.",
+        permission="write",
+        answers=journal_view.SealView,
+        problems=("no-journal", "seal-late", "journal-unavailable"),
+    ),
+    Route(
+        method="POST",
+        path="/api/v1/reload",
+        function=writes.reload,
+        summary="Read the configuration again.",
+        permission="write",
+        answers=Reloaded,
+        problems=("reload-failed", "journal-unavailable"),
+    ),
+    Route(
+        method="POST",
+        path="/api/v1/drain",
+        function=writes.drain,
+        summary="Stop the server: sessions end one after the other.",
+        permission="write",
+        answers=writes.Draining,
+        problems=("journal-unavailable",),
+    ),
+    Route(
+        method="PUT",
+        path="/api/v1/log-level",
+        function=writes.log_level,
+        summary="Log another least level, until a reload or a restart.",
+        permission="write",
+        body=writes.LogLevel,
+        answers=writes.LogLevels,
+        problems=("bad-body", "journal-unavailable"),
     ),
 )
