@@ -76,7 +76,7 @@ class _Body:
 def send(request: AdminRequest, answer: Answer) -> None:
     """Send an answer and finish the request."""
     headers = {"Content-Type": answer.media_type, "Content-Length": str(len(answer.body)), **answer.headers}
-    if answer.status in (204, 304):
+    if answer.status == 304:
         del headers["Content-Length"], headers["Content-Type"]
     begin(request, answer.status, headers)
     if len(answer.body) <= PIECE or request.method == b"HEAD":
@@ -123,6 +123,10 @@ class EventStream:
         text = data.encode() if isinstance(data, str) else data
         head = (f"id: {id}\n" if id != "" else "") + (f"event: {event}\n" if event else "")
         self._write(head.encode() + b"".join(b"data: %b\n" % line for line in text.split(b"\n")) + b"\n")
+
+    def send_encoded(self, text: bytes) -> None:
+        """Send events that are encoded already: many clients may be sent the same ones."""
+        self._write(text)
 
     def comment(self) -> None:
         """Send a line that means nothing, so that both ends see whether the other one is there."""

@@ -7,7 +7,11 @@ from collections import deque
 from zope.interface import implementer
 
 from bussrv import events as ev
+from bussrv.admin.figures import Figures
 from bussrv.admin.interfaces import AdministeredServer
+from bussrv.admin.journal_events import JournalEvents
+from bussrv.admin.live import Live
+from bussrv.admin.metrics import Metrics
 from bussrv.admin.reading import Reading
 from bussrv.journal.record import Record, Stamped
 from bussrv.registry.interfaces import IRegistryObserver
@@ -26,6 +30,8 @@ class Shared:
     :ivar seq: the number of the last record that is durable.
     :ivar closed: the last records of closed sessions, oldest first.
     :ivar reading: reads the journal, off the reactor's thread.
+    :ivar events: the streams of records.
+    :ivar figures: figures of the server. ``live``: the streams of them. ``metrics``: the same for Prometheus.
     :ivar denied: the last records of denials and failed logins, oldest first.
     """
 
@@ -34,6 +40,12 @@ class Shared:
         self.closed: deque[Record] = deque(maxlen=MOST_RECENT)
         self.denied: deque[Record] = deque(maxlen=MOST_RECENT)
         self.reading = Reading(server.reactor)
+        directory = None if server.place is None else server.place.directory
+        # A thread of their own: others may read for seconds.
+        self.events = JournalEvents(self.seq, directory, Reading(server.reactor).do, server.reactor)
+        self.figures = Figures(server)
+        self.live = Live(server, self.figures)
+        self.metrics = Metrics(server, self.figures)
         self._bus = server.bus
         self._seconds = server.reactor.seconds
         self._boot = server.boot
@@ -50,6 +62,7 @@ class Shared:
             elif isinstance(each.event, (ev.AccessDenied, ev.AuthFailed)):
                 self.denied.append(each)
         self.seq = records[-1].seq if records else self.seq
+        self.events.written(records)
 
     def registry_changed(self, stamped: Stamped) -> None:
         """See :class:`IRegistryObserver`."""

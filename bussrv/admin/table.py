@@ -7,10 +7,11 @@ from typing import Annotated
 from msgspec import Meta
 
 from bussrv.admin import (
-    codes,
+    health,
     journal_view,
     limits,
     links,
+    observing,
     past,
     recent,
     server_view,
@@ -18,10 +19,8 @@ from bussrv.admin import (
     sessions,
     static_files,
     subscriptions,
-    writes,
 )
 from bussrv.admin.collections import LIMIT, MOST, Page
-from bussrv.admin.interfaces import Reloaded
 from bussrv.admin.routes import Parameter, Route
 from bussrv.registry.snapshot import Snapshot
 
@@ -63,15 +62,6 @@ ROUTES: tuple[Route, ...] = (
         summary="One session, with its services, subscriptions and traffic.",
         answers=sessions.SessionView,
         problems=("no-such-session",),
-    ),
-    Route(
-        method="DELETE",
-        path="/api/v1/sessions/{session}",
-        function=writes.close_session,
-        summary="Close a session.",
-        permission="write",
-        status=204,
-        problems=("no-such-session", "not-here", "journal-unavailable"),
     ),
     Route(
         path="/api/v1/sessions/{session}/history",
@@ -116,15 +106,6 @@ ROUTES: tuple[Route, ...] = (
         is_of_registry=True,
     ),
     Route(
-        method="DELETE",
-        path="/api/v1/subscriptions/{session}/{service...}",
-        function=writes.drop_subscription,
-        summary="Drop the subscription of a session to a service, such as a lease of Inbus.",
-        permission="write",
-        status=204,
-        problems=("no-such-session", "no-such-subscription", "not-here", "journal-unavailable"),
-    ),
-    Route(
         path="/api/v1/links",
         function=links.list_all,
         summary="The servers that this one is linked with.",
@@ -154,12 +135,6 @@ ROUTES: tuple[Route, ...] = (
         function=limits.counters,
         summary="All counters, and how many sessions, services and subscriptions there are.",
         answers=limits.Counters,
-    ),
-    Route(
-        path="/api/v1/codes",
-        function=codes.show,
-        summary="What reasons and counters mean, a sentence each.",
-        answers=codes.Codes,
     ),
     Route(
         path="/api/v1/closed",
@@ -202,40 +177,44 @@ ROUTES: tuple[Route, ...] = (
         problems=("no-journal", "journal-unreadable", "journal-too-long", "too-busy"),
     ),
     Route(
-        method="POST",
-        path="/api/v1/journal/seal",
-        function=writes.seal,
-        summary="Seal the journal up to its present end. Answers when it is done.",
-        permission="write",
-        answers=journal_view.SealView,
-        problems=("no-journal", "seal-late", "journal-unavailable"),
+        path="/api/v1/events",
+        function=observing.events,
+        summary="Every record of the journal, as it is written; the id of an event is the number of its record.",
+        is_stream=True,
+        parameters=(
+            Parameter(
+                name="after",
+                type=Annotated[int, Meta(ge=0, le=MOST_SEQ)],
+                help="Begin after this record. Left out: with those from now on. The header `Last-Event-ID` overrides "
+                "it.",
+            ),
+        ),
     ),
     Route(
-        method="POST",
-        path="/api/v1/reload",
-        function=writes.reload,
-        summary="Read the configuration again.",
-        permission="write",
-        answers=Reloaded,
-        problems=("reload-failed", "journal-unavailable"),
+        path="/api/v1/live",
+        function=observing.live,
+        summary="Figures every second: traffic, times of delivery and of the journal, and what is wrong.",
+        is_stream=True,
     ),
     Route(
-        method="POST",
-        path="/api/v1/drain",
-        function=writes.drain,
-        summary="Stop the server: sessions end one after the other.",
-        permission="write",
-        answers=writes.Draining,
-        problems=("journal-unavailable",),
+        path="/healthz",
+        function=observing.healthz,
+        summary="The server lives.",
+        answers=health.Alive,
+        permission=None,
     ),
     Route(
-        method="PUT",
-        path="/api/v1/log-level",
-        function=writes.log_level,
-        summary="Log another least level, until a reload or a restart.",
-        permission="write",
-        body=writes.LogLevel,
-        answers=writes.LogLevels,
-        problems=("bad-body", "journal-unavailable"),
+        path="/readyz",
+        function=observing.readyz,
+        summary="Whether the server should be sent clients. If not, the status is 503.",
+        answers=health.Readiness,
+        unless_local=True,
+    ),
+    Route(
+        path="/metrics",
+        function=observing.metrics,
+        summary="Figures for Prometheus.",
+        unless_local=True,
+        media_type="text/plain",
     ),
 )

@@ -108,14 +108,11 @@ class App {
     return Boolean(this.server.latest?.permissions?.[permission]);
   }
 
-  /** Sign in because you want to, not because you have to. */
-  signInForMore() {
-    const { identity, policy } = this.server.latest ?? {};
-    if (identity || policy) {
-      return this.signIn.ask("Sign in as a user who may do more here.");
-    }
-    const why = "Everybody may look. To change something, sign in with the token in the admin token file of the server.";
-    return this.signIn.ask(why, "token");
+  /** What to sign in for. */
+  get whyWrite() {
+    return this.server.latest?.identity || this.server.latest?.policy
+      ? "Sign in as a user who may do more here."
+      : "Everybody may look. To change something, sign in with the token in the admin token file of the server.";
   }
 
   /** Ask again for what may be another thing now. */
@@ -127,7 +124,7 @@ class App {
 
   #denied(problem) {
     const wrong = this.api.credentials.header !== null;
-    this.signIn.ask(wrong ? "The server does not accept your credentials any more." : problem.message, "user", true);
+    this.signIn.ask(wrong ? "The server does not accept your credentials any more." : problem.message, true);
   }
 }
 

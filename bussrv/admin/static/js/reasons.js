@@ -11,8 +11,7 @@ export class Reasons {
 
   async load() {
     try {
-      const { reasons, counters } = await this.api.get("codes");
-      this.#meanings = { ...counters, ...reasons };
+      this.#meanings = (await this.api.get("reasons")).reasons;
     } catch {
       // A code says enough for those who know it: nothing waits for its meaning.
     }

@@ -1,0 +1,82 @@
+"""Figures of the server: looked at once a second at most, however many ask."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from bussrv import events as ev
+from bussrv.admin.interfaces import AdministeredServer
+from bussrv.bus.totals import Total
+from bussrv.journal.condition import JournalCondition
+from bussrv.journal.record import Record
+
+KEPT = 0.5
+"""Seconds for which figures are kept."""
+
+
+class Look(Struct, frozen=True, kw_only=True):
+    """The figures of a moment.
+
+    :ivar at: in seconds of the reactor.
+    :ivar totals: by wire format.
+    :ivar remote_sessions: how many sessions linked servers advertise.
+    :ivar outbound: bytes that wait for clients. ``inbound``: bytes of unfinished input.
+    """
+
+    at: float
+    totals: dict[str, Total]
+    remote_sessions: int
+    services: int
+    subscriptions: int
+    links: int
+    outbound: int
+    inbound: int
+    journal: JournalCondition
+
+
+class Figures:
+    """The figures of a server.
+
+    :ivar seq: the number of the last record that is durable.
+    :ivar records: how many records of the journal are durable since the start.
+    :ivar reloaded: whether the last reload went well; ``None``: there was none.
+    :ivar reloaded_at: when it was, UTC microseconds.
+    """
+
+    def __init__(self, server: AdministeredServer) -> None:
+        self.seq = 0 if server.place is None else server.place.head().seq
+        self.records = 0
+        self.reloaded: bool | None = None
+        self.reloaded_at = 0
+        self._server = server
+        self._latest: Look | None = None
+        server.journal.follow(self._written)
+
+    def _written(self, records: list[Record]) -> None:
+        self.records += len(records)
+        for each in records:
+            self.seq = each.seq
+            if isinstance(each.event, (ev.ConfigReloaded, ev.ConfigReloadFailed)):
+                self.reloaded, self.reloaded_at = isinstance(each.event, ev.ConfigReloaded), each.time
+
+    def look(self) -> Look:
+        """The figures as they are now, or were half a second ago."""
+        now = self._server.reactor.seconds()
+        if self._latest is None or not 0 <= now - self._latest.at < KEPT:
+            self._latest = self._look(now)
+        return self._latest
+
+    def _look(self, now: float) -> Look:
+        server, bus = self._server, self._server.bus
+        state, totals = bus.registry.state, bus.totals.by_format()
+        return Look(
+            at=now,
+            totals=totals,
+            remote_sessions=max(0, len(state.sessions) - sum(each.open for each in totals.values())),
+            services=len(state.services),
+            subscriptions=sum(map(len, state.subscriptions.values())),
+            links=len(bus.links.neighbors()),
+            outbound=bus.streams.outbound.total,
+            inbound=bus.streams.inbound.total,
+            journal=server.journal_condition(),
+        )

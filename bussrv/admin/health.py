@@ -1,0 +1,125 @@
+"""``/healthz`` and ``/readyz``: whether the server lives, and whether it should be sent clients.
+
+A server is not ready only if it cannot serve: its ports are not open, it drains, or a journal write has waited too
+long. Everything else that is wrong makes it *degraded*: it serves, and somebody should look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from msgspec import Struct
+
+from bussrv.admin.figures import Figures
+from bussrv.admin.interfaces import AdministeredServer
+
+MOST_WAIT = 5.0
+"""Seconds that a write of the journal may wait."""
+
+SOON = 14
+"""Days that a certificate is valid when its check is degraded."""
+
+Status = Literal["ready", "degraded", "not-ready"]
+
+
+class Check(Struct, frozen=True):
+    """One check.
+
+    :ivar status: ``failed``: the server is not ready.
+    :ivar message: what is wrong, in one sentence.
+    """
+
+    status: Literal["ok", "degraded", "failed"]
+    message: str = ""
+
+
+class Alive(Struct, frozen=True):
+    """The server answers."""
+
+    status: Literal["alive"] = "alive"
+
+
+class Readiness(Struct, frozen=True):
+    """Whether the server is ready.
+
+    :ivar degraded: the names of the checks that are not ``ok``.
+    :ivar checks: every check, by name.
+    """
+
+    status: Status
+    degraded: list[str]
+    checks: dict[str, Check]
+
+
+OK = Check("ok")
+
+
+def readiness(server: AdministeredServer, figures: Figures) -> Readiness:
+    """All checks, as they are now."""
+    checks = {name: check(server, figures) for name, check in CHECKS.items()}
+    wrong = [name for name, each in checks.items() if each.status != "ok"]
+    status: Status = "degraded" if wrong else "ready"
+    if any(each.status == "failed" for each in checks.values()):
+        status = "not-ready"
+    return Readiness(status, wrong, checks)
+
+
+def _ports(server: AdministeredServer, figures: Figures) -> Check:
+    return OK if server.formats() else Check("failed", "no port is open")
+
+
+def _drain(server: AdministeredServer, figures: Figures) -> Check:
+    return Check("failed", "the server is about to stop") if server.is_draining() else OK
+
+
+def _journal(server: AdministeredServer, figures: Figures) -> Check:
+    condition = server.journal_condition()
+    if condition.oldest_wait > MOST_WAIT:
+        return Check("failed", f"a write has waited for {condition.oldest_wait:.0f} s")
+    return OK if condition.trouble is None else Check("degraded", f"changes are refused: {condition.trouble}")
+
+
+def _disk(server: AdministeredServer, figures: Figures) -> Check:
+    condition = server.journal_condition()
+    if condition.usable != 0:
+        return OK
+    return Check("degraded", f"{condition.free} bytes are free for the journal, which is too little")
+
+
+def _reload(server: AdministeredServer, figures: Figures) -> Check:
+    return Check("degraded", "the last reload failed; nothing has changed") if figures.reloaded is False else OK
+
+
+def _certificates(server: AdministeredServer, figures: Figures) -> Check:
+    found = {name: days() for name, days in server.bus.streams.certificates.items()}
+    expiring = {name: days for name, days in found.items() if days is not None and days < SOON}
+    if not expiring:
+        return OK
+    first = min(expiring, key=expiring.__getitem__)
+    return Check("degraded", f"{len(expiring)} expire soon, that of {first} in {expiring[first]} days")
+
+
+def _links(server: AdministeredServer, figures: Figures) -> Check:
+    up = set(server.bus.links.neighbors())
+    dialed = list(server.dialed())
+    down = sum(each.server not in up for each in dialed)
+    return Check("degraded", f"{down} of {len(dialed)} servers to link with are not linked") if down else OK
+
+
+def _connections(server: AdministeredServer, figures: Figures) -> Check:
+    crowded = server.bus.streams.is_crowded
+    return Check("degraded", "the system has no descriptors left for further connections") if crowded else OK
+
+
+CHECKS: dict[str, Callable[[AdministeredServer, Figures], Check]] = {
+    "ports": _ports,
+    "drain": _drain,
+    "journal": _journal,
+    "disk": _disk,
+    "reload": _reload,
+    "certificates": _certificates,
+    "links": _links,
+    "connections": _connections,
+}
+"""Every check, by name."""

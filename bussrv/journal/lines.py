@@ -1,0 +1,161 @@
+"""The lines of records after one of them, read a page at a time while the server writes the journal.
+
+For programs that send records on as they are written. The chain of hashes is not checked here: see
+:mod:`bussrv.journal.reading`. A page takes little time, whatever the size of the journal: records before the wanted one
+are passed a block at a time, of which only the last line is decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from bussrv.errors import JournalError
+from bussrv.journal.segment import CORRUPT, first_seq, is_compressed, list_segments, open_segment
+
+PAGE = 64 << 10
+"""A page ends when it has so many bytes."""
+
+BLOCK = 64 << 10
+
+
+class RecordLine(NamedTuple):
+    """A record as it is written.
+
+    :ivar event: the name of its event.
+    :ivar text: the line, without its end.
+    """
+
+    seq: int
+    event: str
+    text: bytes
+
+
+class _Head(Struct):
+    """Of a record; header and snapshot of a segment have neither."""
+
+    seq: int = 0
+    event: str = ""
+
+
+_decode_head = msgspec.json.Decoder(_Head).decode
+
+
+class LinesAfter:
+    """The lines of the records after one of them, in order.
+
+    Records that are not there any more are left out.
+
+    :ivar seq: the number of the last record that was read.
+    """
+
+    def __init__(self, directory: Path, seq: int) -> None:
+        self.seq = seq
+        self._directory = directory
+        self._path: Path | None = None
+        self._file: BinaryIO | None = None
+        self._rest = b""
+
+    def page(self, until: int) -> list[RecordLine]:
+        """The next lines, none after the record ``until``; no line if there is no further record up to that.
+
+        It reads files, and blocks the thread.
+
+        :raises JournalError: the journal cannot be read.
+        """
+        try:
+            found = self._page(until)
+            if not found and self.seq < until:
+                # The segment may be another one by now, as after its compression.
+                self.close()
+                found = self._page(until)
+            return found
+        except (OSError, *CORRUPT, msgspec.DecodeError) as error:
+            raise JournalError(f"the records after {self.seq} cannot be read: {error}") from error
+
+    def close(self) -> None:
+        """Read no more."""
+        if self._file is not None:
+            self._file.close()
+        self._file, self._rest = None, b""
+
+    def _page(self, until: int) -> list[RecordLine]:
+        found: list[RecordLine] = []
+        while self.seq < until and sum(len(each.text) for each in found) < PAGE:
+            lines = self._next_lines()
+            if not lines:
+                break
+            if not 0 < _decode_head(lines[-1]).seq <= self.seq:
+                found += self._wanted(lines, until)
+        self._put_back([])
+        return found
+
+    def _wanted(self, lines: list[bytes], until: int) -> Iterator[RecordLine]:
+        for index, text in enumerate(lines):
+            head = _decode_head(text)
+            if head.seq > until:
+                self._put_back(lines[index:])
+                return
+            if head.seq > self.seq:
+                self.seq = head.seq
+                yield RecordLine(head.seq, head.event, text)
+
+    def _next_lines(self) -> list[bytes]:
+        """Further complete lines, of this segment or the next one; none: there are none yet."""
+        if self._file is None and not self._open():
+            return []
+        lines = self._block()
+        while not lines:
+            later = self._later()
+            if later is None:
+                break
+            # The last of this segment may have been written after it was read, and before the next one began.
+            lines = self._block()
+            if not lines:
+                self._begin(later)
+                lines = self._block()
+        return lines
+
+    def _block(self) -> list[bytes]:
+        """Complete lines; none at the end of the segment. An unfinished line waits for its end."""
+        assert self._file is not None
+        while True:
+            block = self._file.read(BLOCK)
+            text = self._rest + block
+            complete, newline, rest = text.rpartition(b"\n")
+            if newline:
+                self._rest = rest
+                return complete.split(b"\n")
+            self._rest = text
+            if not block:
+                return []
+
+    def _put_back(self, lines: list[bytes]) -> None:
+        """Read these lines again later: what is not durable yet may be written anew, as another line."""
+        text = b"".join(line + b"\n" for line in lines) + self._rest
+        self._rest = b""
+        if self._path is not None and is_compressed(self._path):
+            self._rest = text
+        elif self._file is not None:
+            self._file.seek(-len(text), 1)
+
+    def _open(self) -> bool:
+        """Open the segment that the next record is in, or else the first one after it."""
+        paths = list_segments(self._directory)
+        before = [path for path in paths if first_seq(path) <= self.seq + 1]
+        if paths:
+            self._begin(before[-1] if before else paths[0])
+        return bool(paths)
+
+    def _later(self) -> Path | None:
+        """The segment after the one that is read."""
+        own = -1 if self._path is None else first_seq(self._path)
+        return next((path for path in list_segments(self._directory) if first_seq(path) > own), None)
+
+    def _begin(self, path: Path) -> None:
+        self.close()
+        self._path, self._file = path, open_segment(path)
