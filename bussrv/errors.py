@@ -95,6 +95,7 @@ REASONS: dict[str, str] = {
     "user-withdrawn": "the user of the session was removed, or what proved it was replaced or has expired",
     "lease-expired": "nothing was heard within the lease",
     "unsubscribed": "the last subscription of an Inbus subscriber went",
+    "closed-by-operator": "an operator closed the session, or took the subscription or service from it",
     "server-stopped": "the server was stopped",
     "address-forgotten": "the address of the session is a pseudonym whose key was destroyed",
     "retention-age": "the segment of the journal is older than it is to be kept",

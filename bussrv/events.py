@@ -204,6 +204,17 @@ class ConfigReloadFailed(Event, frozen=True, tag="config.reload-failed"):
     message: str
 
 
+class AdminAction(Event, frozen=True, tag="admin.action"):
+    """An operator does something through the admin interface: written before it is done.
+
+    ``actor`` is the user, or ``admin-token`` for whoever has the token of the admin token file. ``action`` is what is
+    done, such as ``close-session``, and ``target`` what it is done to.
+    """
+
+    action: str
+    target: str | None = None
+
+
 class JournalDegraded(Event, frozen=True, tag="journal.degraded"):
     """The journal could not be written. ``message`` is what the system said."""
 
@@ -273,6 +284,7 @@ AnyEvent = (
     | LinkDown
     | ConfigReloaded
     | ConfigReloadFailed
+    | AdminAction
     | JournalDegraded
     | JournalRestored
     | JournalSalvaged

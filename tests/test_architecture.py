@@ -81,6 +81,10 @@ THIRD_PARTIES: Table = {
 # Outside functions these import, beside the standard library, only what is named here: the command must answer without
 # Spark, and every `twistd` run loads the plugin file.
 LIGHT: Table = {
+    # Imported when there is a terminal.
+    "bussrv.cli.screen": ("bussrv.cli", "rich"),
+    # Imported when it measures.
+    "bussrv.cli.measuring": ("bussrv.client",),
     "bussrv.cli": ("bussrv.version", "bussrv.errors", "bussrv.terminal", "bussrv.audit.arguments", "click"),
     PLUGIN: ("bussrv.plugin", "bussrv.interfaces", "twisted.application.service", "twisted.plugin", "zope.interface"),
 }

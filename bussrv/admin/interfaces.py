@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec import Struct
+from twisted.internet.defer import Deferred
 
 from bussrv.bus.interfaces import IBus
+from bussrv.events import Event
 from bussrv.journal.condition import Head, JournalCondition
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.manifest import Seal
@@ -28,6 +30,15 @@ class AdministeredJournal(Protocol):
     def head(self) -> Head:
         """Its end."""
 
+    def ask_for_seal(self) -> None:
+        """Ask the writer to end the segment that grows, and to seal it. It does so within a few seconds.
+
+        :raises JournalError: it cannot be asked.
+        """
+
+    def is_asked_for_seal(self) -> bool:
+        """Whether it has still to do so."""
+
     def last_seal(self) -> tuple[Seal, str] | None:
         """The last seal, and the hash of its line; ``None``: nothing is sealed."""
 
@@ -41,6 +52,19 @@ class Dialed(Struct, frozen=True):
 
     address: str
     server: str | None
+
+
+class Reloaded(Struct, frozen=True):
+    """The outcome of reading the configuration again.
+
+    :ivar changed: the options that have other values now.
+    :ivar restart: the options that only a restart changes.
+    :ivar faults: a sentence for each reason why nothing changed; empty: it was put into effect.
+    """
+
+    changed: tuple[str, ...] = ()
+    restart: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
 
 
 class AdministeredServer(Protocol):
@@ -71,6 +95,23 @@ class AdministeredServer(Protocol):
 
     def is_draining(self) -> bool:
         """Whether the server is about to stop, and takes no further clients."""
+
+    def write(self, event: Event) -> Deferred[Any]:
+        """Journal an event. :returns: fires when it is durable; fails with ``JournalUnavailable``."""
+
+    def reload(self) -> Reloaded | None:
+        """Read the configuration again; ``None``: this server cannot, because it stops."""
+
+    def drain(self) -> None:
+        """Stop: sessions end one after the other."""
+
+    def prepare_log_level(self, level: str, part: str | None) -> Callable[[], None]:
+        """Check another least level of the log.
+
+        :param part: of the server; ``None``: all parts without a level of their own.
+        :returns: puts it into effect.
+        :raises BadValue: there is no such level, or no such part.
+        """
 
     def log_level(self) -> str:
         """The levels that are logged, such as ``info,journal=debug``."""

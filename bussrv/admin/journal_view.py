@@ -9,6 +9,7 @@ from msgspec import Struct
 from bussrv.admin.call import Call
 from bussrv.admin.problems import Problem
 from bussrv.journal.closed import stored_size
+from bussrv.journal.manifest import Seal
 from bussrv.journal.record import format_time
 from bussrv.journal.segment import list_segments
 
@@ -66,16 +67,12 @@ async def show(call: Call) -> JournalView:
     if place is None:
         raise Problem("no-journal")
     segments, size = await call.shared.reading.do(_size, place.directory)
-    head, sealed, condition = place.head(), place.last_seal(), call.server.journal_condition()
-    last_seal = None
-    if sealed is not None:
-        seal, seal_hash = sealed
-        last_seal = SealView(seal.segment, seal.last_seq, format_time(seal.time), seal_hash, seal.closed)
+    head, condition = place.head(), call.server.journal_condition()
     return JournalView(
         directory=str(place.directory),
         seq=call.shared.seq,
         head=HeadView(head.segment, head.seq, head.hash),
-        last_seal=last_seal,
+        last_seal=seal_view(place.last_seal()),
         segments=segments,
         bytes=size,
         free_bytes=condition.free,
@@ -84,6 +81,17 @@ async def show(call: Call) -> JournalView:
         oldest_wait=condition.oldest_wait,
         degraded=condition.trouble,
     )
+
+
+def seal_view(sealed: tuple[Seal, str] | None) -> SealView | None:
+    """A seal, as it is shown.
+
+    :param sealed: the seal, and the hash of its line.
+    """
+    if sealed is None:
+        return None
+    seal, seal_hash = sealed
+    return SealView(seal.segment, seal.last_seq, format_time(seal.time), seal_hash, seal.closed)
 
 
 def _size(directory: Path) -> tuple[int, int]:

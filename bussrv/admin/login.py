@@ -39,11 +39,13 @@ class Caller(Struct, frozen=True):
     :ivar actor: the user that it is; :data:`TOKEN_ACTOR`; or ``None``.
     :ivar peer: its address.
     :ivar may: the permissions that it has.
+    :ivar expires: from when it is not proved any more, UTC microseconds; ``None``: never.
     """
 
     actor: str | None
     peer: str
     may: frozenset[Permission]
+    expires: int | None = None
 
 
 class Login:
@@ -67,7 +69,7 @@ class Login:
             outcome = self._bus.identity.of_certificate(certificate) if certificate else None
             if isinstance(outcome, Denial):
                 self._failed(outcome, peer)
-            return self._with_permissions(outcome.actor if isinstance(outcome, Proof) else None, peer)
+            return self._with_permissions(outcome if isinstance(outcome, Proof) else None, peer)
         credentials = parse_authorization(authorization)
         if credentials is None:
             raise Problem("bad-credentials", "Authorization is Basic or Bearer", ASKS)
@@ -75,7 +77,7 @@ class Login:
             return Caller(TOKEN_ACTOR, peer, frozenset({"read", "write"}))
         checked = await self._bus.identity.log_in(credentials, peer)
         if isinstance(checked, Proof):
-            return self._with_permissions(checked.actor, peer)
+            return self._with_permissions(checked, peer)
         self._failed(checked, peer)
         raise Problem("bad-credentials", headers=ASKS)
 
@@ -83,13 +85,14 @@ class Login:
         token = self.token()
         return token is not None and compare_digest(token.encode(), credentials.text.encode())
 
-    def _with_permissions(self, actor: str | None, peer: str) -> Caller:
-        access = self._bus.access
+    def _with_permissions(self, proof: Proof | None, peer: str) -> Caller:
+        access, actor = self._bus.access, None if proof is None else proof.actor
         if not access.judges:
             return Caller(actor, peer, frozenset({"read"}))
         permissions = access.of_user(actor, peer, PROTOCOL)
         names: tuple[Permission, ...] = ("read", "write")
-        return Caller(actor, peer, frozenset(each for each in names if permissions.may("admin", each)))
+        may = frozenset(each for each in names if permissions.may("admin", each))
+        return Caller(actor, peer, may, None if proof is None else proof.expires)
 
     def _failed(self, denial: Denial, peer: str) -> None:
         claimed = None if denial.claimed is None else excerpt(denial.claimed)

@@ -57,6 +57,8 @@ class Route:
     :ivar is_stream: whether it is a stream of server-sent events.
     :ivar body: the type of the body of the request; ``None``: it has none.
     :ivar media_type: of the answer, if it is neither JSON nor a stream.
+    :ivar status: of an answer without problems.
+    :ivar problems: the codes of problems that this row alone has.
     """
 
     path: str
@@ -74,6 +76,7 @@ class Route:
     is_stream: bool = False
     body: Any = None
     media_type: str = ""
+    status: int = 200
     problems: tuple[str, ...] = ()
 
     @property

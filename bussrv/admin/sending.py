@@ -76,7 +76,7 @@ class _Body:
 def send(request: AdminRequest, answer: Answer) -> None:
     """Send an answer and finish the request."""
     headers = {"Content-Type": answer.media_type, "Content-Length": str(len(answer.body)), **answer.headers}
-    if answer.status == 304:
+    if answer.status in (204, 304):
         del headers["Content-Length"], headers["Content-Type"]
     begin(request, answer.status, headers)
     if len(answer.body) <= PIECE or request.method == b"HEAD":

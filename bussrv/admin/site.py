@@ -62,7 +62,7 @@ class AdminSite(Factory):
         self.bus = server.bus
         self.hosts: frozenset[str] = frozenset()
         self.shared = Shared(server)
-        self.streams = 0
+        self.streams: set[EventStream] = set()
         self._routes = routes
         self._login = login
         self._channels: OrderedDict[AdminChannel, None] = OrderedDict()
@@ -70,6 +70,8 @@ class AdminSite(Factory):
         self._complaints = Throttle(LOG_RATE, LOG_BURST, server.reactor.seconds)
         self._rates = Throttle(1.0, 1, server.reactor.seconds)
         server.bus.streams.connections.append(self._channels)
+        # Clients come back, and are asked again who they are.
+        server.bus.identity.changed.append(self._end_streams)
 
     # Connections.
 
@@ -225,10 +227,11 @@ class AdminSite(Factory):
 
     async def _stream(self, request: AdminRequest, call: Call) -> None:
         settings = self.bus.settings
-        if self.streams >= settings.admin_max_streams:
+        if len(self.streams) >= settings.admin_max_streams:
             raise Problem("too-many-streams", headers={"Retry-After": "5"})
-        self.streams += 1
         stream = EventStream(request, settings.admin_max_waiting, self._too_slow)
+        self.streams.add(stream)
+        expiry = self._end_at(call.caller.expires, stream)
         try:
             await call.route.function(call, stream)
             stream.finish()
@@ -238,7 +241,19 @@ class AdminSite(Factory):
             self._complain(Failure())
             stream.end()
         finally:
-            self.streams -= 1
+            self.streams.discard(stream)
+            if expiry is not None and expiry.active():
+                expiry.cancel()
+
+    def _end_at(self, expires: int | None, stream: EventStream) -> Any:
+        """End a stream when its caller has proved who it is no longer."""
+        if expires is None:
+            return None
+        return self.server.reactor.callLater(max(0.0, (expires - self.bus.utc()) / 1_000_000), stream.end)
+
+    def _end_streams(self) -> None:
+        for each in tuple(self.streams):
+            each.end()
 
     def _too_slow(self) -> None:
         self.bus.counters["admin-max-waiting"] += 1

@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from bussrv.admin import (
+    codes,
     health,
     journal_view,
     limits,
@@ -19,8 +20,10 @@ from bussrv.admin import (
     sessions,
     static_files,
     subscriptions,
+    writes,
 )
 from bussrv.admin.collections import LIMIT, MOST, Page
+from bussrv.admin.interfaces import Reloaded
 from bussrv.admin.routes import Parameter, Route
 from bussrv.registry.snapshot import Snapshot
 
@@ -62,6 +65,15 @@ ROUTES: tuple[Route, ...] = (
         summary="One session, with its services, subscriptions and traffic.",
         answers=sessions.SessionView,
         problems=("no-such-session",),
+    ),
+    Route(
+        method="DELETE",
+        path="/api/v1/sessions/{session}",
+        function=writes.close_session,
+        summary="Close a session.",
+        permission="write",
+        status=204,
+        problems=("no-such-session", "not-here", "journal-unavailable"),
     ),
     Route(
         path="/api/v1/sessions/{session}/history",
@@ -106,6 +118,15 @@ ROUTES: tuple[Route, ...] = (
         is_of_registry=True,
     ),
     Route(
+        method="DELETE",
+        path="/api/v1/subscriptions/{session}/{service...}",
+        function=writes.drop_subscription,
+        summary="Drop the subscription of a session to a service, such as a lease of Inbus.",
+        permission="write",
+        status=204,
+        problems=("no-such-session", "no-such-subscription", "not-here", "journal-unavailable"),
+    ),
+    Route(
         path="/api/v1/links",
         function=links.list_all,
         summary="The servers that this one is linked with.",
@@ -135,6 +156,12 @@ ROUTES: tuple[Route, ...] = (
         function=limits.counters,
         summary="All counters, and how many sessions, services and subscriptions there are.",
         answers=limits.Counters,
+    ),
+    Route(
+        path="/api/v1/codes",
+        function=codes.show,
+        summary="What reasons and counters mean, a sentence each.",
+        answers=codes.Codes,
     ),
     Route(
         path="/api/v1/closed",
@@ -175,6 +202,43 @@ ROUTES: tuple[Route, ...] = (
             ),
         ),
         problems=("no-journal", "journal-unreadable", "journal-too-long", "too-busy"),
+    ),
+    Route(
+        method="POST",
+        path="/api/v1/journal/seal",
+        function=writes.seal,
+        summary="Seal the journal up to its present end. Answers when it is done.",
+        permission="write",
+        answers=journal_view.SealView,
+        problems=("no-journal", "seal-late", "journal-unavailable"),
+    ),
+    Route(
+        method="POST",
+        path="/api/v1/reload",
+        function=writes.reload,
+        summary="Read the configuration again.",
+        permission="write",
+        answers=Reloaded,
+        problems=("reload-failed", "journal-unavailable"),
+    ),
+    Route(
+        method="POST",
+        path="/api/v1/drain",
+        function=writes.drain,
+        summary="Stop the server: sessions end one after the other.",
+        permission="write",
+        answers=writes.Draining,
+        problems=("journal-unavailable",),
+    ),
+    Route(
+        method="PUT",
+        path="/api/v1/log-level",
+        function=writes.log_level,
+        summary="Log another least level, until a reload or a restart.",
+        permission="write",
+        body=writes.LogLevel,
+        answers=writes.LogLevels,
+        problems=("bad-body", "journal-unavailable"),
     ),
     Route(
         path="/api/v1/events",

@@ -26,6 +26,12 @@ from bussrv.slices import Slices, by_steps
 WITHDRAWN = "permission-withdrawn"
 """The reason of what a session lost, and of the end of a session that may not be a member any more."""
 
+BY_OPERATOR = "closed-by-operator"
+"""The reason of what an operator closed or took away."""
+
+TAKEN_AWAY = (WITHDRAWN, BY_OPERATOR)
+"""The reasons of what wire formats did not end themselves."""
+
 _INBUS = "inbus"
 """A publisher of this wire format provides what it publishes on, without asking for that."""
 

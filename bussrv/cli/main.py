@@ -36,6 +36,8 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "session": Entry("bussrv.cli.session", "show a session, or why it is gone"),
         "who": Entry("bussrv.cli.who", "show who provides a service, and who is subscribed"),
         "links": Entry("bussrv.cli.links", "list the links to other servers"),
+        "top": Entry("bussrv.cli.top", "watch throughput, times, slow sessions and refusals"),
+        "health": Entry("bussrv.cli.health", "ask a server how it is"),
         "events": Entry("bussrv.cli.events", "show what happens in the registry, as it happens"),
         "tap": Entry("bussrv.cli.tap", "show objects that go through the server"),
         "alive": Entry("bussrv.cli.alive", "ask a server on this machine for a sign of life"),
@@ -44,6 +46,9 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "close": Entry("bussrv.cli.close", "close a session"),
         "reload": Entry("bussrv.cli.reload", "let the server read its files again"),
         "drain": Entry("bussrv.cli.drain", "let the server stop once its clients have gone"),
+    },
+    "Measure": {
+        "bench": Entry("bussrv.cli.bench", "measure a server that is started for it"),
     },
     "Look back": {
         "journal": Entry("bussrv.cli.journal", "look into a journal, verify it, seal it"),

@@ -40,7 +40,7 @@ from zope.interface import implementer
 from bussrv import events as ev
 from bussrv.bus.interfaces import IBus
 from bussrv.bus.reactor_turns import NEVER
-from bussrv.bus.withdrawal import WITHDRAWN
+from bussrv.bus.withdrawal import TAKEN_AWAY
 from bussrv.errors import Refused, RemoteProtocolError
 from bussrv.formats.inbus_drops import FORMAT, Drops
 from bussrv.formats.inbus_intake import Intake
@@ -154,14 +154,14 @@ class InbusServer(DatagramProtocol):
             self._read()
 
     def registry_changed(self, stamped: Stamped) -> None:
-        """Forget what was withdrawn; see :class:`IRegistryObserver`."""
-        event = stamped.event
-        if event.reason != WITHDRAWN or event.protocol != FORMAT or event.peer is None or event.service is None:
+        """Forget what was taken away; see :class:`IRegistryObserver`."""
+        event, reason = stamped.event, stamped.event.reason
+        if reason not in TAKEN_AWAY or event.protocol != FORMAT or event.peer is None or event.service is None:
             return
         if isinstance(event, ev.SubscriptionRemoved):
-            self._subscribers.withdrawn(event.peer, event.service)
+            self._subscribers.taken_away(event.peer, event.service, reason)
         elif isinstance(event, ev.ServiceUnregistered):
-            self._publishers.withdrawn(event.peer, event.service)
+            self._publishers.taken_away(event.peer, event.service, reason)
 
     def _judge(self) -> None:
         """Close sessions that are another user now, or may do nothing any more."""

@@ -11,7 +11,6 @@ from twisted.python.failure import Failure
 
 from bussrv import events as ev
 from bussrv.bus.interfaces import IBus
-from bussrv.bus.withdrawal import WITHDRAWN
 from bussrv.errors import Refused
 from bussrv.formats.inbus_drops import FORMAT, Drops
 from bussrv.formats.inbus_outlet import Outlet, SilentLink
@@ -94,12 +93,12 @@ class Publishers:
                 self._close(host, publisher, reason)
             yield
 
-    def withdrawn(self, host: str, service: str) -> None:
-        """A service of the publisher at an address was withdrawn."""
+    def taken_away(self, host: str, service: str, reason: str) -> None:
+        """A service of the publisher at an address was taken away."""
         publisher = self._by_host.get(host)
         if publisher is not None:
             publisher.heard.pop(service, None)
-            self._close_if_silent(host, publisher, WITHDRAWN)
+            self._close_if_silent(host, publisher, reason)
 
     def stop(self) -> None:
         """Close every publisher."""

@@ -25,7 +25,6 @@ from twisted.internet.defer import Deferred
 from bussrv import events as ev
 from bussrv.addresses import format_address, parse_address
 from bussrv.bus.interfaces import IBus
-from bussrv.bus.withdrawal import WITHDRAWN
 from bussrv.errors import Refused
 from bussrv.formats.inbus_drops import FORMAT, Drops
 from bussrv.formats.inbus_outlet import InbusLink, Outlet, canonical
@@ -278,14 +277,14 @@ class Subscribers:
     def _unsubscribed(self, _: None, subscriber: Subscriber, app_key: str) -> None:
         subscriber.heard.pop(app_key, None)
 
-    def withdrawn(self, peer: str, app_key: str) -> None:
-        """The subscription of the session at an address was withdrawn."""
+    def taken_away(self, peer: str, app_key: str, reason: str) -> None:
+        """The subscription of the session at an address was taken away."""
         address = parse_address(peer)
         subscriber = self._by_address.get(address)
         if subscriber is not None:
             subscriber.renewals.pop(app_key, None)
             self._unsubscribed(None, subscriber, app_key)
-            self._close_if_idle(address, subscriber, WITHDRAWN)
+            self._close_if_idle(address, subscriber, reason)
 
     def _settle(self, changed: Deferred[None], address: tuple[str, int], subscriber: Subscriber, app_key: str) -> None:
         """When a change is made or refused, close the subscriber if it has no subscription left."""

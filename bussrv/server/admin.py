@@ -11,13 +11,17 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
+from bussrv.admin.interfaces import Reloaded
 from bussrv.admin.login import Login
 from bussrv.admin.port import AdminPort
 from bussrv.admin.token_file import beside, read, read_or_make
 from bussrv.bus.interfaces import IBus
+from bussrv.clock import Clock
 from bussrv.errors import ConfigError
+from bussrv.events import Event
 from bussrv.interfaces import IListener
 from bussrv.journal.interfaces import IJournal
+from bussrv.journal.record import Stamped
 from bussrv.server.config import ADMIN, Config
 from bussrv.server.exposure import check_opened
 from bussrv.server.faults import noting
@@ -36,6 +40,8 @@ class View:
     :param listeners: the ports of wire formats that are open, by name.
     :param links: those that the server dials.
     :param is_draining: whether the server is about to stop.
+    :param reload: reads the configuration again.
+    :param drain: stops the server.
     """
 
     def __init__(
@@ -44,12 +50,15 @@ class View:
         journal: IJournal,
         reactor: Any,
         boot: str,
+        clock: Clock,
         *,
         place: JournalPlace | NoJournal,
         links: DialedLinks,
         listeners: Mapping[str, IListener],
         threshold: Threshold,
         is_draining: Callable[[], bool],
+        reload: Callable[[], Reloaded | None],
+        drain: Callable[[], None],
     ) -> None:
         self.bus = bus
         self.journal = journal
@@ -57,6 +66,9 @@ class View:
         self.boot = boot
         self.started = bus.utc()
         self.is_draining = is_draining
+        self.reload = reload
+        self.drain = drain
+        self._clock = clock
         self.place = place if isinstance(place, JournalPlace) else None
         self.journal_condition = place.condition
         self.dialed = links.dialed
@@ -66,6 +78,22 @@ class View:
     def formats(self) -> Mapping[str, str]:
         """The address of each wire format that is on, by its name."""
         return {name: listener.address for name, listener in self._listeners.items()}
+
+    def write(self, event: Event) -> Deferred[Any]:
+        """Journal an event. :returns: fires when it is durable; fails with ``JournalUnavailable``."""
+        return self.journal.append([Stamped(self._clock.utc(), self._clock.mono(), event)])
+
+    def prepare_log_level(self, level: str, part: str | None) -> Callable[[], None]:
+        """Check another least level of the log. :returns: puts it into effect.
+
+        :raises BadValue: there is no such level, or no such part.
+        """
+        self._threshold.levels.changed(level, part)
+
+        def use() -> None:
+            self._threshold.levels = self._threshold.levels.changed(level, part)
+
+        return use
 
     def log_level(self) -> str:
         """The levels of the log."""

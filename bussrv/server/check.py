@@ -88,11 +88,14 @@ def _check_admin(checked: Config, bus: Bus, reactor: Any, faults: list[str]) -> 
         MemoryJournal(),
         reactor,
         "check",
+        SystemClock(),
         place=NoJournal(),
         links=DialedLinks(bus, reactor),
         listeners={},
         threshold=Threshold(),
         is_draining=lambda: False,
+        reload=lambda: None,
+        drain=lambda: None,
     )
     admin.check(checked, view, faults)
 

@@ -29,7 +29,7 @@ from bussrv.journal.pseudonym_keys import Kind, check_key_file, renamed
 from bussrv.journal.pseudonyms import Pseudonyms
 from bussrv.journal.recovery import Damaged, Recovered, recover
 from bussrv.journal.salvage import salvage
-from bussrv.journal.sealing import Sealer
+from bussrv.journal.sealing import MARKER, Sealer
 from bussrv.journal.space import Space
 from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
 from bussrv.journal.writer import FileJournal
@@ -235,6 +235,21 @@ class JournalPlace:
         """Its end."""
         assert self._writer is not None
         return self._writer.head
+
+    def ask_for_seal(self) -> None:
+        """Ask the writer to end the segment that grows, and to seal it, as ``bussrv journal seal`` does.
+
+        :raises JournalError: it cannot be asked.
+        """
+        marker = self.directory / MARKER
+        try:
+            marker.touch()
+        except OSError as error:
+            raise JournalError(f"cannot make {marker}: {error.strerror}") from error
+
+    def is_asked_for_seal(self) -> bool:
+        """Whether it has still to do so."""
+        return (self.directory / MARKER).exists()
 
     def last_seal(self) -> tuple[Seal, str] | None:
         """The last seal, and the hash of its line; ``None``: nothing is sealed."""

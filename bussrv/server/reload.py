@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from twisted.logger import Logger
 
 from bussrv import events as ev
+from bussrv.admin.interfaces import Reloaded
 from bussrv.bus.interfaces import IBus
 from bussrv.errors import ConfigError
 from bussrv.interfaces import IWireFormat
@@ -94,18 +95,18 @@ class Reload:
         self._last: dict[str, str] = {}
         bus.report("reload", lambda: self._last)
 
-    def reload(self) -> None:
-        """Read the configuration again. The log, the journal and ``bus/statistics`` tell the outcome."""
+    def reload(self) -> Reloaded:
+        """Read the configuration again. The log, the journal and ``bus/statistics`` tell the outcome, too."""
         try:
             change = self._prepare()
         except ConfigError as error:
-            self._failed(error.sentences)
+            return self._failed(error.sentences)
         except Exception as error:
             # Endpoints and wire formats are plugins, and raise what they like.
             log.failure("the configuration cannot be read again", event="config.reload-failed")
-            self._failed([f"{type(error).__name__}: {error}"])
-        else:
-            self._use(change)
+            return self._failed([f"{type(error).__name__}: {error}"])
+        self._use(change)
+        return Reloaded(change.changed, change.restart)
 
     def _prepare(self) -> Change:
         config = self._read()
@@ -150,13 +151,14 @@ class Reload:
         for sentence in change.config.without_effect:
             log.warn("{sentence}", event="config.without-effect", sentence=one_line(sentence))
 
-    def _failed(self, sentences: Iterable[str]) -> None:
+    def _failed(self, sentences: Iterable[str]) -> Reloaded:
         lines = [one_line(each) for each in sentences]
         self._note("failed")
         self._bus.registry.note(ev.ConfigReloadFailed(message="; ".join(lines)[:MOST_SAID]))
         for each in lines:
             log.error("not reloaded: {sentence}", event="config.fault", sentence=each)
         log.error("the configuration cannot be used, so nothing has changed", event="config.reload-failed")
+        return Reloaded(faults=tuple(lines))
 
     def _note(self, outcome: str) -> None:
         self._last = {"time": format_time(self._bus.utc()), "outcome": outcome}

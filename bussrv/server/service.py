@@ -15,6 +15,7 @@ from twisted.internet.defer import Deferred, DeferredList, succeed
 from twisted.logger import ILogObserver, Logger, globalLogPublisher
 
 from bussrv import events as ev
+from bussrv.admin.interfaces import Reloaded
 from bussrv.bus.bus import Bus
 from bussrv.bus.membership import MembershipAnnouncer
 from bussrv.clock import Clock, SystemClock
@@ -39,7 +40,7 @@ from bussrv.server.options import BusOptions, Options, StartError
 from bussrv.server.policy import PolicyInEffect
 from bussrv.server.ports import make_listeners, open_ports, warn_of_expiry
 from bussrv.server.reload import Reload
-from bussrv.server.signals import obey_signals
+from bussrv.server.signals import obey_signals, stop
 from bussrv.server.supervisor import Supervisor
 from bussrv.services.hosting import HostedServices
 from bussrv.values import Traffic
@@ -150,11 +151,14 @@ class BusService(Service):
             journal,
             self._reactor,
             boot,
+            self._clock,
             place=self._place,
             links=self._links,
             listeners=self.listeners,
             threshold=self._threshold,
             is_draining=lambda: self._drains,
+            reload=self.reload,
+            drain=partial(stop, self._reactor, partial(self.asked_to_stop, drain=True)),
         )
         self._open()
         self._note_start(recovered)
@@ -262,10 +266,9 @@ class BusService(Service):
         else:
             self._end_drain()
 
-    def reload(self) -> None:
-        """Read the configuration again, unless the server stops."""
-        if self.running and self._reload is not None:
-            self._reload.reload()
+    def reload(self) -> Reloaded | None:
+        """Read the configuration again, unless the server stops. :returns: the outcome."""
+        return self._reload.reload() if self.running and self._reload is not None else None
 
     def _end_drain(self, _: object = None) -> None:
         if self._hurry is not None and not self._hurry.called:

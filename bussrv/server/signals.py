@@ -24,7 +24,7 @@ class AskedToStop(Protocol):
         """:param drain: whether sessions are to end one after the other."""
 
 
-def obey_signals(reactor: Any, asked_to_stop: AskedToStop, reload: Callable[[], None]) -> None:
+def obey_signals(reactor: Any, asked_to_stop: AskedToStop, reload: Callable[[], object]) -> None:
     """Stop on SIGINT and SIGTERM; re-open the log file on SIGHUP and SIGUSR1, and reload on SIGHUP.
 
     With a controlling terminal, SIGHUP says that the terminal is gone: the server stops. Under ``nohup`` it does not.
@@ -34,7 +34,7 @@ def obey_signals(reactor: Any, asked_to_stop: AskedToStop, reload: Callable[[], 
     """
     if threading.current_thread() is not threading.main_thread():
         return
-    stop_at_once = partial(_stop, reactor, partial(asked_to_stop, drain=False))
+    stop_at_once = partial(stop, reactor, partial(asked_to_stop, drain=False))
     hangup = _Hangup(stop_at_once, reload)
     # At once: a start may take a while, and both would end it.
     _call_on(signal.SIGHUP, hangup.happened, reactor)
@@ -42,7 +42,7 @@ def obey_signals(reactor: Any, asked_to_stop: AskedToStop, reload: Callable[[], 
     reactor.callWhenRunning(hangup.look)
     # Not before: the reactor sets its own, with which twistd would end with the signal instead of status 0.
     reactor.callWhenRunning(_call_on, signal.SIGINT, stop_at_once, reactor)
-    drain = partial(_stop, reactor, partial(asked_to_stop, drain=True))
+    drain = partial(stop, reactor, partial(asked_to_stop, drain=True))
     reactor.callWhenRunning(_call_on, signal.SIGTERM, drain, reactor)
 
 
@@ -50,7 +50,11 @@ def _call_on(number: int, call: Callable[[], None], reactor: Any) -> None:
     signal.signal(number, lambda *_: reactor.callFromThread(call))
 
 
-def _stop(reactor: Any, asked_to_stop: Callable[[], None]) -> None:
+def stop(reactor: Any, asked_to_stop: Callable[[], None]) -> None:
+    """Stop the reactor, and with it the server.
+
+    :param asked_to_stop: called before.
+    """
     asked_to_stop()
     # It may be stopping already.
     with suppress(ReactorNotRunning):
@@ -60,7 +64,7 @@ def _stop(reactor: Any, asked_to_stop: Callable[[], None]) -> None:
 class _Hangup:
     """The meaning of SIGHUP, found before it comes: later, a vanished terminal could not be told from none."""
 
-    def __init__(self, stop: Callable[[], None], reload: Callable[[], None]) -> None:
+    def __init__(self, stop: Callable[[], None], reload: Callable[[], object]) -> None:
         self._stop = stop
         self._reload = reload
         self._ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN

@@ -251,6 +251,8 @@ def write_salvaged(directory: Path) -> None:
     say(ev.ConfigReloadFailed(message=wrong), asked=False)
     ben = {"protocol": "inbus", "actor": "ben", "peer": "127.0.0.1", "reason": "not-allowed"}
     say(ev.AccessDenied(action="publish", target="gate", rule="policy.toml:12: publish !gate", **ben), asked=False)
+    ann = {"protocol": "admin", "actor": "ann", "peer": "127.0.0.1:50009"}
+    say(ev.AdminAction(action="close-session", target="e77a0b3c5d12.1", **ann))
     say.stop()
 
 

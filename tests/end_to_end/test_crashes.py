@@ -18,13 +18,13 @@ import pytest
 from bussrv import events as ev
 from bussrv.client.spp import SppClient
 from bussrv.errors import JournalError
-from bussrv.registry.history import Moment, snapshots
 from bussrv.journal.keys import PublicKey, generate
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.record import Record
 from bussrv.journal.segment import TORN_SUFFIX, first_seq, is_compressed, list_segments, torn_tail
 from bussrv.journal.verify import Report, verify
+from bussrv.registry.history import Moment, snapshots
 from bussrv.registry.snapshot import encode
 from bussrv.testing.server import RunningServer
 from bussrv.wire import spp

@@ -44,10 +44,11 @@ def lines(journal: Path) -> list[bytes]:
 def test_tail_shows_the_last_ten(shell: Shell, journal: Path) -> None:
     status, said, complained = shell.run("tail", journal)
     assert (status, complained) == (0, "")
-    assert [line.split()[1] for line in said.splitlines()] == [str(seq) for seq in range(23, 33)]
-    assert said.splitlines()[0] == (
-        "2026-11-21T14:02:03.146479Z 23 session.closed session=5f1c2ab94e07.3 routing_id=hall-door claimed=anna "
-        "peer=127.0.0.1:51234 reason=client-closed"
+    assert [line.split()[1] for line in said.splitlines()] == [str(seq) for seq in range(24, 34)]
+    assert said.splitlines()[0] == "2026-11-21T14:02:03.147480Z 24 journal.restored"
+    assert said.splitlines()[-1] == (
+        "2026-11-21T14:02:03.156487Z 33 admin.action actor=ann peer=127.0.0.1:50009 action=close-session "
+        "target=5f1c2ab94e07.3"
     )
 
 
@@ -74,7 +75,7 @@ def test_a_line_has_the_rule_of_a_denial_and_the_options_of_a_reload() -> None:
     ]
 
 
-@pytest.mark.parametrize("count", [0, 1, 12, 32, 1000])
+@pytest.mark.parametrize("count", [0, 1, 12, 33, 1000])
 def test_tail_as_json_is_the_very_lines(shell: Shell, journal: Path, count: int) -> None:
     assert shell.run("tail", journal, "-n", count, "--json") == (
         0,
@@ -107,7 +108,7 @@ def test_state(shell: Shell, journal: Path) -> None:
     found = json.loads(said)
     assert (status, found["seq"], found["services"]) == (0, 9, {"Türklingel": ["5f1c2ab94e07.3"]})
     assert shell.run("state", journal, "--json", "--at", "2026-11-21T14:02:03.132465Z")[1] == said
-    assert json.loads(shell.run("state", journal, "--json")[1])["seq"] == 32
+    assert json.loads(shell.run("state", journal, "--json")[1])["seq"] == 33
     assert json.loads(shell.run("state", journal, "--json", "--at", "2026-11-21T14:02:03Z")[1])["seq"] == 0
 
 

@@ -8,19 +8,20 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.inspection.test_history import complete
 
 from bussrv import events as ev
 from bussrv.errors import JournalError
 from bussrv.inspection.difference import difference
-from bussrv.registry.history import snapshots_by_server
 from bussrv.journal.moments import END, Moment
 from bussrv.journal.record import Record, format_time
+from bussrv.registry.history import snapshots_by_server
 from bussrv.registry.snapshot import snapshot
 from bussrv.registry.state import RegistryState
 from tests.audit.commands import BUSSRV, run
 from tests.inspection.shell import Shell
-from tests.inspection.test_history import complete
 from tests.inspection.test_reading import write
+from tests.registry.test_history import complete
 from tests.size import sized
 
 SERVERS = ["hall", "attic", "cellar"]

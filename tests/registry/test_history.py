@@ -16,7 +16,6 @@ from msgspec.json import encode
 from bussrv.errors import JournalError
 from bussrv.events import Event
 from bussrv.inspection.difference import Difference, difference, lines
-from bussrv.registry.history import snapshots
 from bussrv.journal import record
 from bussrv.journal.batch import Rotation
 from bussrv.journal.evidence.lines import decode_record
@@ -25,6 +24,7 @@ from bussrv.journal.reading import read_header
 from bussrv.journal.record import Record, parse_time
 from bussrv.journal.segment import first_seq, list_segments
 from bussrv.journal.upkeep import UpkeepPolicy
+from bussrv.registry.history import snapshots
 from bussrv.registry.snapshot import Snapshot, snapshot
 from bussrv.registry.state import RegistryState
 from tests.inspection.journals import House, small_snapshots

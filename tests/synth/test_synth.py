@@ -56,6 +56,7 @@ def test_everything_that_a_server_sees_happens(long_days):
         ev.AccessDenied,
         ev.ConfigReloaded,
         ev.ConfigReloadFailed,
+        ev.AdminAction,
         ev.JournalSalvaged,
         ev.JournalPruned,
     }

@@ -186,6 +186,7 @@ EVENTS: dict[str, str] = {
     "link.down": "a link to another server was lost",
     "config.reloaded": "the configuration was reloaded",
     "config.reload-failed": "the configuration could not be reloaded, so nothing changed",
+    "admin.action": "an operator did something through the admin interface",
     "journal.degraded": "the journal could not be written",
     "journal.restored": "the journal could be written again",
     "journal.salvaged": "the journal was repaired",

@@ -145,6 +145,10 @@ class _Narration:
         asked = f"{self._field('action')} {self._field('target')}"
         return f"{self._who()} was not allowed to {asked} ({self._field('rule')})"
 
+    def _administered(self) -> str:
+        target = "" if self._row["target"] is None else f" {self._field('target')}"
+        return f"{self._who()} did {self._field('action')}{target} through the admin interface"
+
     def _limited(self) -> str:
         return f"{self._who()} reached the limit {self._field('limit')} of {self._field('value')}"
 
@@ -229,6 +233,7 @@ _WHAT: dict[str, Callable[[_Narration], str]] = {
     "auth.failed": _Narration._not_proved,
     "access.denied": _Narration._denied,
     "limit.reached": _Narration._limited,
+    "admin.action": _Narration._administered,
     "link.up": _Narration._linked,
     "link.down": _Narration._unlinked,
 }

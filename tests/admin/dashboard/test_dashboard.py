@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
 
+from bussrv.errors import REASONS
 from tests.admin.dashboard.conftest import LONG, MARKUP, REVERSED
 from tests.browser import serious_findings
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
+
+    from bussrv.testing.server import RunningServer
 
 pytestmark = pytest.mark.processes
 
@@ -52,6 +56,29 @@ def test_a_row_opens_with_the_keyboard_and_focus_returns(dashboard: Page) -> Non
     dashboard.keyboard.press("Escape")
     panel.wait_for(state="hidden")
     assert dashboard.evaluate("document.activeElement.getAttribute('aria-label')") == "Services"
+
+
+def test_it_says_why_a_session_is_gone(dashboard: Page, server: RunningServer) -> None:
+    with socket.create_connection(("127.0.0.1", server.port("objects"))) as guest:
+        guest.sendall(b'{"event":"routing/subscribe","routing-id":"guest","id":"1"}\0{bad\0')
+        while guest.recv(4096):
+            pass
+    dashboard.reload()
+    go(dashboard, "Closed")
+    dashboard.get_by_role("row", name="guest bad-json objects").click()
+    panel = dashboard.get_by_role("complementary", name="Details")
+    panel.get_by_text("Gone: bad-json").wait_for()
+    panel.locator(".verdict").get_by_text(REASONS["bad-json"][1:]).wait_for()
+    history = [each.split("\n")[1] for each in panel.get_by_role("listitem").all_inner_texts()]
+    assert (history[0], history[-1]) == ("Connected", "Closed")
+
+
+def test_a_service_shows_both_sides_by_format(dashboard: Page) -> None:
+    go(dashboard, "Services")
+    dashboard.get_by_role("row", name="doorbell 1").click()
+    panel = dashboard.get_by_role("complementary", name="Details")
+    panel.get_by_role("link", name="hall-door").wait_for()
+    assert panel.get_by_role("heading", level=4).all_inner_texts() == ["objects\n1", "spp\n1"]
 
 
 def test_hostile_names_are_text(dashboard: Page) -> None:

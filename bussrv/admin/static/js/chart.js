@@ -7,8 +7,8 @@ import { fill, h, s, setText } from "./dom.js";
 import { eachFrame, Topic } from "./frame.js";
 import { timeOfDay } from "./format.js";
 
-const MARGIN = { top: 6, right: 2, bottom: 18, left: 46 };
-const HEIGHT = 132;
+/** In rem. */
+const MARGIN = { top: 0.4, right: 0.15, bottom: 1.15, left: 3 };
 /** Seconds that the axis may show, from the least. */
 const SPANS = [60, 120, 300, 900, 1800, 3600];
 
@@ -27,6 +27,7 @@ export class Cursor {
 
 export class Chart {
   #width = 0;
+  #height = 0;
   #history = [];
   #span = 300;
 
@@ -36,11 +37,14 @@ export class Chart {
    */
   constructor(options) {
     this.options = options;
+    this.margin = inPixels(MARGIN);
     this.draw = eachFrame(() => this.#draw());
     this.#build();
     options.cursor.changed.listen(() => this.#point());
     new ResizeObserver(([{ contentRect }]) => {
       this.#width = contentRect.width;
+      this.#height = contentRect.height;
+      this.margin = inPixels(MARGIN);
       this.draw();
     }).observe(this.picture);
   }
@@ -54,11 +58,11 @@ export class Chart {
     this.paths = lines.map(({ kind }) => s("path", { class: `line ${kind}` }));
     this.area = s("path", { class: "area" });
     this.grid = s("g", { class: "grid" });
-    this.mark = s("line", { class: "cursor", y1: MARGIN.top, y2: HEIGHT - MARGIN.bottom, visibility: "hidden" });
-    this.when = s("text", { class: "when", y: HEIGHT - 3 });
+    this.mark = s("line", { class: "cursor", visibility: "hidden" });
+    this.when = s("text", { class: "when" });
     this.picture = s(
       "svg",
-      { role: "img", height: HEIGHT, onpointermove: (event) => this.#hover(event), onpointerleave: () => this.#leave() },
+      { role: "img", onpointermove: (event) => this.#hover(event), onpointerleave: () => this.#leave() },
       this.grid,
       this.area,
       // The main line is drawn last, over the others.
@@ -87,17 +91,17 @@ export class Chart {
   }
 
   #x(time) {
-    const room = this.#width - MARGIN.left - MARGIN.right;
-    return MARGIN.left + room * (1 - (this.#end - time) / 1000 / this.#span);
+    const room = this.#width - this.margin.left - this.margin.right;
+    return this.margin.left + room * (1 - (this.#end - time) / 1000 / this.#span);
   }
 
   #time(x) {
-    const room = this.#width - MARGIN.left - MARGIN.right;
-    return this.#end - (1 - (x - MARGIN.left) / room) * this.#span * 1000;
+    const room = this.#width - this.margin.left - this.margin.right;
+    return this.#end - (1 - (x - this.margin.left) / room) * this.#span * 1000;
   }
 
   #draw() {
-    if (this.#width < MARGIN.left + 20) {
+    if (this.#width < this.margin.left + 20) {
       return;
     }
     const from = this.#end - this.#span * 1000;
@@ -105,8 +109,11 @@ export class Chart {
     const { lines } = this.options;
     const highest = Math.max(this.options.least, ...entries.flatMap((each) => lines.map((line) => line.value(each) || 0)));
     const top = ceiling(highest, this.options.base);
-    const y = (value) => MARGIN.top + (HEIGHT - MARGIN.top - MARGIN.bottom) * (1 - value / top);
-    this.picture.setAttribute("viewBox", `0 0 ${this.#width} ${HEIGHT}`);
+    const y = (value) => this.margin.top + (this.#height - this.margin.top - this.margin.bottom) * (1 - value / top);
+    this.mark.setAttribute("y1", this.margin.top);
+    this.mark.setAttribute("y2", this.#height - this.margin.bottom);
+    this.when.setAttribute("y", this.#height - 3);
+    this.picture.setAttribute("viewBox", `0 0 ${this.#width} ${this.#height}`);
     this.#drawGrid(top, y);
     lines.forEach((line, index) => {
       this.paths[index].setAttribute("d", this.#path(entries, line, y, false));
@@ -118,17 +125,17 @@ export class Chart {
 
   #drawGrid(top, y) {
     const { write } = this.options;
-    const right = this.#width - MARGIN.right;
+    const right = this.#width - this.margin.right;
     const rows = [0, 0.5, 1].map((part) => [
-      s("line", { x1: MARGIN.left, x2: right, y1: y(part * top), y2: y(part * top), class: part ? "" : "base" }),
-      s("text", { x: MARGIN.left - 6, y: y(part * top) + 4, "text-anchor": "end" }, write(part * top)),
+      s("line", { x1: this.margin.left, x2: right, y1: y(part * top), y2: y(part * top), class: part ? "" : "base" }),
+      s("text", { x: this.margin.left - 6, y: y(part * top) + 4, "text-anchor": "end" }, write(part * top)),
     ]);
     const steps = this.#width < 300 ? [0, 1] : [0, 0.5, 1];
     const anchors = { 0: "start", 0.5: "middle", 1: "end" };
     const times = steps.map((part) =>
       s(
         "text",
-        { x: MARGIN.left + part * (right - MARGIN.left), y: HEIGHT - 3, "text-anchor": anchors[part] },
+        { x: this.margin.left + part * (right - this.margin.left), y: this.#height - 3, "text-anchor": anchors[part] },
         part === 1 ? "now" : back(this.#span * (1 - part)),
       ),
     );
@@ -157,7 +164,7 @@ export class Chart {
 
   #hover(event) {
     const x = event.clientX - this.picture.getBoundingClientRect().left;
-    this.options.cursor.set(x >= MARGIN.left ? this.#time(x) : null);
+    this.options.cursor.set(x >= this.margin.left ? this.#time(x) : null);
   }
 
   #leave() {
@@ -177,7 +184,7 @@ export class Chart {
       this.mark.setAttribute("x1", x);
       this.mark.setAttribute("x2", x);
       this.when.setAttribute("x", x);
-      this.when.setAttribute("text-anchor", x > this.#width - 40 ? "end" : x < MARGIN.left + 40 ? "start" : "middle");
+      this.when.setAttribute("text-anchor", x > this.#width - 40 ? "end" : x < this.margin.left + 40 ? "start" : "middle");
     }
   }
 
@@ -189,6 +196,11 @@ export class Chart {
     });
     return `${title}, last ${Math.round(this.#span / 60)} minutes: ${parts.join("; ")}`;
   }
+}
+
+function inPixels(margin) {
+  const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
+  return Object.fromEntries(Object.entries(margin).map(([side, length]) => [side, length * rem]));
 }
 
 /** The least round number that is not lower: 1, 2, 4, 5 or 8 of a power of ten, or a power of two. */

@@ -6,7 +6,8 @@
 import { fill, s } from "./dom.js";
 import { short } from "./names.js";
 
-const WIDTH = 640;
+const WIDE = 640;
+const NARROW = 380;
 const MOST = 24;
 
 /** How many servers a ring has room for, and how long their names may be. */
@@ -29,10 +30,11 @@ export class Graph {
       (link.neighbors ?? []).filter((each) => !known.has(each)).map((each) => ({ routing_id: each, by: link })),
     );
     const outer = uniform(beyond);
-    const height = shown.length > 6 || outer.size ? 400 : 300;
-    const centre = { x: WIDTH / 2, y: height / 2 };
-    const places = around(shown, centre, outer.size ? 0.6 : 0.78, height);
-    this.element.setAttribute("viewBox", `0 0 ${WIDTH} ${height}`);
+    const width = this.element.clientWidth < NARROW + 100 ? NARROW : WIDE;
+    const room = { width, height: shown.length > 6 || outer.size ? 360 : 280 };
+    const centre = { x: room.width / 2, y: room.height / 2 };
+    const places = around(shown, centre, outer.size ? 0.6 : 0.78, room);
+    this.element.setAttribute("viewBox", `0 0 ${room.width} ${room.height}`);
     const edges = [];
     const nodes = [];
     shown.forEach((link, index) => {
@@ -41,17 +43,17 @@ export class Graph {
       nodes.push(server(places[index], name, `node ${link.state}`, { href: address(link), sessions: link.sessions, centre }));
     });
     edges.push(...between(shown, places));
-    this.#drawOuter(outer, places, shown, centre, height, edges, nodes);
+    this.#drawOuter(outer, { places, shown, centre, room, edges, nodes });
     nodes.push(server(centre, here, "node here"));
     fill(this.element, edges, nodes);
     this.element.setAttribute("aria-label", sentence(links));
   }
 
-  #drawOuter(outer, places, shown, centre, height, edges, nodes) {
+  #drawOuter(outer, { places, shown, centre, room, edges, nodes }) {
     const names = [...outer.keys()].slice(0, MOST);
     for (const [index, routing_id] of names.entries()) {
       const inner = outer.get(routing_id).map((link) => places[shown.indexOf(link)]);
-      const place = outward(inner[0], centre, height, index);
+      const place = outward(inner[0], centre, room, index);
       edges.push(...inner.map((each) => edge(each, place, "beyond")));
       nodes.push(server(place, routing_id, "node beyond", { centre }));
     }
@@ -66,20 +68,20 @@ function uniform(beyond) {
   return found;
 }
 
-function around(links, centre, share, height) {
+function around(links, centre, share, { width, height }) {
   const step = (2 * Math.PI) / Math.max(1, links.length);
   // Two links lie left and right of the server; an odd number has one on top.
   const start = links.length === 2 ? Math.PI : -Math.PI / 2;
   return links.map((_, index) => ({
-    x: centre.x + Math.cos(start + index * step) * (WIDTH / 2 - 70) * share,
+    x: centre.x + Math.cos(start + index * step) * (width / 2 - 70) * share,
     y: centre.y + Math.sin(start + index * step) * (height / 2 - 34) * share,
   }));
 }
 
-function outward(inner, centre, height, index) {
+function outward(inner, centre, { width, height }, index) {
   const angle = Math.atan2(inner.y - centre.y, inner.x - centre.x) + ((index % 3) - 1) * 0.42;
   return {
-    x: centre.x + Math.cos(angle) * (WIDTH / 2 - 60),
+    x: centre.x + Math.cos(angle) * (width / 2 - 60),
     y: centre.y + Math.sin(angle) * (height / 2 - 34),
   };
 }

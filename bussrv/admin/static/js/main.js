@@ -108,11 +108,14 @@ class App {
     return Boolean(this.server.latest?.permissions?.[permission]);
   }
 
-  /** What to sign in for. */
-  get whyWrite() {
-    return this.server.latest?.identity || this.server.latest?.policy
-      ? "Sign in as a user who may do more here."
-      : "Everybody may look. To change something, sign in with the token in the admin token file of the server.";
+  /** Sign in because you want to, not because you have to. */
+  signInForMore() {
+    const { identity, policy } = this.server.latest ?? {};
+    if (identity || policy) {
+      return this.signIn.ask("Sign in as a user who may do more here.");
+    }
+    const why = "Everybody may look. To change something, sign in with the token in the admin token file of the server.";
+    return this.signIn.ask(why, "token");
   }
 
   /** Ask again for what may be another thing now. */
@@ -124,7 +127,7 @@ class App {
 
   #denied(problem) {
     const wrong = this.api.credentials.header !== null;
-    this.signIn.ask(wrong ? "The server does not accept your credentials any more." : problem.message, true);
+    this.signIn.ask(wrong ? "The server does not accept your credentials any more." : problem.message, "user", true);
   }
 }
 

@@ -11,7 +11,8 @@ export class Reasons {
 
   async load() {
     try {
-      this.#meanings = (await this.api.get("reasons")).reasons;
+      const { reasons, counters } = await this.api.get("codes");
+      this.#meanings = { ...counters, ...reasons };
     } catch {
       // A code says enough for those who know it: nothing waits for its meaning.
     }

@@ -46,7 +46,9 @@ export class Shell {
       }
     });
     this.serverName = h("span", { class: "server-name" });
-    this.health = h("a", { class: "pill", href: "#/server" });
+    this.healthText = h("span");
+    this.healthMore = h("span", { class: "more" });
+    this.health = h("a", { class: "pill", href: "#/server" }, h("span", {}, this.healthText, this.healthMore));
     this.connection = h("span", { class: "pill", role: "status" });
     this.who = h("span", { class: "who" });
     this.banner = h("div", { class: "banner", role: "alert", hidden: true });
@@ -83,7 +85,7 @@ export class Shell {
     if (this.app.api.credentials.header) {
       this.app.api.credentials.header = null;
     } else {
-      this.app.signIn.ask(this.app.whyWrite);
+      this.app.signInForMore();
     }
   }
 
@@ -104,7 +106,8 @@ export class Shell {
     const [text, kind] = STATES[this.app.health.state] ?? ["Not known", ""];
     const failed = this.app.health.failed;
     const draining = server?.draining;
-    setText(this.health, draining ? "Draining" : failed.length ? `${text}: ${failed.join(", ")}` : text);
+    setText(this.healthText, draining ? "Draining" : text);
+    setText(this.healthMore, !draining && kind && failed.length ? `: ${failed.join(", ")}` : "");
     this.health.className = `pill ${draining ? "odd" : kind}`;
   }
 

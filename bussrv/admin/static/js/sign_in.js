@@ -17,19 +17,20 @@ export class SignIn {
    * Show the form.
    *
    * @param {string} why one sentence.
+   * @param {string} kind what is asked for first: `user` or `token`.
    * @param {boolean} needed whether there is nothing to see without: then it cannot be put away.
    * @returns a promise that is kept when it is closed.
    */
-  ask(why, needed = false) {
-    this.#asked ??= this.#open(why, needed).finally(() => {
+  ask(why, kind = "user", needed = false) {
+    this.#asked ??= this.#open(why, kind, needed).finally(() => {
       this.#asked = null;
     });
     return this.#asked;
   }
 
-  #open(why, needed) {
+  #open(why, kind, needed) {
     return new Promise((done) => {
-      fill(this.element, this.#form(why, needed));
+      fill(this.element, this.#form(why, kind, needed));
       this.element.oncancel = (event) => needed && event.preventDefault();
       this.element.onclose = () => {
         // A secret does not stay in a form that nobody sees.
@@ -38,10 +39,11 @@ export class SignIn {
       };
       document.body.append(this.element);
       this.element.showModal();
+      this.element.querySelector(".fields:not([hidden]) input").focus();
     });
   }
 
-  #form(why, needed) {
+  #form(why, first, needed) {
     const fault = h("p", { class: "fault", role: "alert" });
     const user = field("User", { name: "user", autocomplete: "username", autocapitalize: "none", spellcheck: "false" });
     const secret = field("Secret", { name: "secret", type: "password", autocomplete: "current-password" });
@@ -53,13 +55,13 @@ export class SignIn {
       }
       fault.textContent = "";
     };
-    choose("user");
+    choose(first);
     const choice = h(
       "fieldset",
       { class: "choice" },
       h("legend", { class: "unseen" }, "With"),
-      option("User and secret", "user", true, choose),
-      option("Token", "token", false, choose),
+      option("User and secret", "user", first === "user", choose),
+      option("Token", "token", first === "token", choose),
     );
     const go = h("button", { class: "main" }, "Sign in");
     const cancel = needed ? null : h("button", { type: "button", onclick: () => this.element.close() }, "Cancel");

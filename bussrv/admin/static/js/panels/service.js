@@ -4,7 +4,7 @@
 
 import { Changes } from "../changes.js";
 import { fill, h } from "../dom.js";
-import { ago } from "../format.js";
+import { ago, count } from "../format.js";
 import { name } from "../names.js";
 import { badge, button, nothing, section } from "../parts.js";
 import { Poll } from "../poll.js";
@@ -37,20 +37,25 @@ export function servicePanel(app, service) {
 }
 
 function sides(app, found) {
+  const drop = (each) => dropping(app, found.service, each);
   return [
-    section("Provided by", found.providers.length, byFormat(app, found.providers, () => null, "Nobody provides it.")),
-    section(
-      "Subscribed",
-      found.subscribers.length,
-      byFormat(app, found.subscribers, (each) => dropping(app, found.service, each), "Nobody is subscribed to it."),
-    ),
+    section("Provided by", found.providers_count, byFormat(app, found.providers, () => null) ?? none("Nobody provides it.")),
+    left(found.providers_count, found.providers),
+    section("Subscribed", found.subscribers_count, byFormat(app, found.subscribers, drop) ?? none("Nobody is subscribed to it.")),
+    left(found.subscribers_count, found.subscribers),
   ];
 }
 
-function byFormat(app, sessions, further, none) {
-  if (sessions.length === 0) {
-    return h("p", { class: "soft" }, none);
-  }
+function none(text) {
+  return h("p", { class: "soft" }, text);
+}
+
+function left(all, named) {
+  const more = all - Math.min(named.length, MOST);
+  return more > 0 ? none(`and ${count(more)} more`) : null;
+}
+
+function byFormat(app, sessions, further) {
   const groups = new Map();
   for (const each of sessions.slice(0, MOST)) {
     groups.set(each.protocol, [...(groups.get(each.protocol) ?? []), each]);
@@ -59,8 +64,7 @@ function byFormat(app, sessions, further, none) {
     h("h4", {}, badge(protocol), h("span", { class: "soft" }, members.length)),
     h("ul", { class: "links" }, members.map((each) => row(app, each, further(each)))),
   ]);
-  const left = sessions.length - MOST;
-  return [lists, left > 0 ? h("p", { class: "soft" }, `and ${left} more; Sessions has all of them`) : null];
+  return lists.length ? lists : null;
 }
 
 function row(app, each, further) {

@@ -145,7 +145,7 @@ class SessionPanel {
     if (!last) {
       return null;
     }
-    const counted = closed ?? (this.#session && "objects_in" in this.#session ? this.#session : null);
+    const counted = closed ?? (Number.isFinite(this.#session?.objects_in) ? this.#session : null);
     const opened = this.#session?.opened ?? this.#records.find((record) => record.event === "session.opened")?.time;
     const moved = counted ? traffic(counted) : {};
     return facts([

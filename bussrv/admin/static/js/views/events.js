@@ -39,8 +39,8 @@ export function eventsView(app) {
     open: (row) => app.router.open({ record: row.seq }),
     empty: nothing("No events yet"),
     columns: [
-      { label: "Time", width: 8.5, text: (row) => timeOfDay(row.time, true), kind: () => "soft" },
-      { label: "Event", width: 11.5, text: title, kind: gravity },
+      { label: "Time", width: 7.75, text: (row) => timeOfDay(row.time, true), kind: () => "soft" },
+      { label: "Event", width: 10, text: title, kind: gravity },
       { label: "What", width: 11, text: (row) => short(object(row)) },
       { label: "Session", width: 11, rank: 1, text: (row) => (row.session || row.peer ? called(row) : "") },
       { label: "Format", width: 6, rank: 2, text: (row) => row.protocol ?? "" },

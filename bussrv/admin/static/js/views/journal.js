@@ -20,7 +20,7 @@ export function journalView(app) {
     title: "Time of a journal sync",
     lines: [
       { label: "p99", kind: "main", value: (entry) => entry.sync99 },
-      { label: "median", kind: "other", value: (entry) => entry.sync50 },
+      { label: "p50", kind: "other", value: (entry) => entry.sync50 },
     ],
     write: seconds,
     least: 0.001,

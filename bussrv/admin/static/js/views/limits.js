@@ -27,6 +27,7 @@ export function limitsView(app) {
     empty: nothing("Loading…"),
     columns: [
       { label: "Limit", mono: true, text: (row) => row.name, sort: (row) => row.name },
+      { label: "Meaning", rank: 2, text: (row) => row.help ?? "", kind: () => "soft" },
       { label: "Value", width: 8, end: true, text: (row) => written(row.value), kind: (row) => (row.value === row.default ? "" : "accent") },
       { label: "Default", width: 8, rank: 1, end: true, text: (row) => written(row.default), kind: () => "soft" },
       { label: "Reached", width: 7, end: true, text: (row) => count(row.count ?? 0), sort: (row) => row.count ?? 0, kind: (row) => (row.count ? "odd" : "soft") },
@@ -70,5 +71,5 @@ export function limitsView(app) {
 }
 
 function written(value) {
-  return typeof value === "number" ? count(value) : String(value ?? "–");
+  return typeof value === "number" && Number.isInteger(value) ? count(value) : String(value ?? "–");
 }

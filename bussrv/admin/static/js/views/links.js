@@ -26,7 +26,7 @@ export function linksView(app) {
       { label: "Address", width: 14, rank: 1, mono: true, text: (row) => short(row.address), sort: (row) => row.address },
       { label: "Dialed by", width: 9, rank: 2, text: (row) => (row.dialed ? "this server" : "the other") },
       { label: "For", width: 7, end: true, text: (row) => (row.since ? ago(row.since) : "–"), sort: (row) => -Date.parse(row.since) },
-      { label: "Sessions", width: 6.5, end: true, text: (row) => count(row.sessions), sort: (row) => row.sessions },
+      { label: "Sessions", width: 6.5, rank: 1, end: true, text: (row) => count(row.sessions), sort: (row) => row.sessions },
       { label: "Its neighbours", rank: 3, text: (row) => (row.neighbors ?? []).map((each) => short(each, 40)).join(", ") },
     ],
   });

@@ -12,7 +12,8 @@ import { called, gravity, object, remark, title, who } from "../words.js";
 import { frame } from "./frame.js";
 
 const CALM = 500;
-const LINES = 8;
+/** Less are shown where there is little room. */
+const LINES = 16;
 const SPANS = [
   [60, "1 minute"],
   [300, "5 minutes"],
@@ -66,8 +67,8 @@ function tilesOf(app) {
     tile("Links", "links", () => count(latest().links), () => linksOf(app.links.items)),
     tile("Objects in", "sessions", () => perSecond(now().objects_in), () => `${bytesPerSecond(now().bytes_in)}`),
     tile("Objects out", "sessions", () => perSecond(now().objects_out), () => `${bytesPerSecond(now().bytes_out)}`),
-    tile("Delivery, p99", "slow", () => seconds(now().delivery99), () => `median ${seconds(now().delivery50)}`),
-    tile("Journal sync, p99", "journal", () => seconds(now().sync99), () => `median ${seconds(now().sync50)}`),
+    tile("Delivery, p99", "slow", () => seconds(now().delivery99), () => `p50 ${seconds(now().delivery50)}`),
+    tile("Journal sync, p99", "journal", () => seconds(now().sync99), () => `p50 ${seconds(now().sync50)}`),
     tile("Waiting", "slow", () => bytes(latest().waiting_bytes), () => "for slow readers"),
   ];
 }
@@ -109,7 +110,7 @@ function chartsOf(cursor) {
     { ...other, kind: "other" },
   ];
   const times = (from) =>
-    two({ label: "p99", value: (entry) => entry[`${from}99`] }, { label: "median", value: (entry) => entry[`${from}50`] });
+    two({ label: "p99", value: (entry) => entry[`${from}99`] }, { label: "p50", value: (entry) => entry[`${from}50`] });
   const ways = (from) =>
     two({ label: "out", value: (entry) => entry[`${from}_out`] }, { label: "in", value: (entry) => entry[`${from}_in`] });
   const one = (label, value) => [{ label, value, kind: "main" }];

@@ -77,7 +77,7 @@ function controls(app, server) {
   if (!app.may("write")) {
     return [
       h("p", { class: "soft" }, "You may look, and change nothing. Whoever may is offered to reload, seal, drain, and set the log level here."),
-      button("Sign in…", () => app.signIn.ask(app.whyWrite)),
+      button("Sign in…", () => app.signInForMore()),
     ];
   }
   const changes = new Changes(app);

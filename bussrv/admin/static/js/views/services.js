@@ -36,7 +36,7 @@ export function servicesView(app) {
       { label: "provided over", width: 12, rank: 2, text: (row) => row.from, sort: (row) => row.from, kind: () => "soft" },
       { label: "Subscribers", width: 7.5, end: true, text: (row) => count(row.wanted), sort: (row) => row.wanted },
       { label: "subscribed over", width: 14, rank: 2, text: (row) => row.to, sort: (row) => row.to, kind: () => "soft" },
-      { label: "First provider", rank: 3, text: (row) => row.first },
+      { label: "Who provides it", rank: 3, text: (row) => row.first },
     ],
   });
   const view = frame({ title: "Services", tools: [filter], content: table.element, fixed: true });
@@ -47,7 +47,7 @@ export function servicesView(app) {
   });
 
   async function ask() {
-    if (stale) {
+    if (stale || app.live.states.events.state !== "live") {
       stale = false;
       try {
         const found = await app.api.all("services");
@@ -90,22 +90,13 @@ export function servicesView(app) {
   };
 }
 
-function row(item) {
-  const { service, formats = {} } = item;
+function row({ service, providers, subscribers, formats, first_providers: first }) {
   return {
     service,
-    provided: amount(item.providers),
-    wanted: amount(item.subscribers),
-    from: formatsOf(formats.providers),
-    to: formatsOf(formats.subscribers),
-    first: short(Array.isArray(item.providers) ? item.providers[0]?.routing_id : item.first_providers?.[0]?.routing_id),
+    provided: providers,
+    wanted: subscribers,
+    from: formats.providers.join(", "),
+    to: formats.subscribers.join(", "),
+    first: first.map((each) => short(each, 60)).join(", ") + (providers > first.length ? ", …" : ""),
   };
-}
-
-function amount(side) {
-  return Array.isArray(side) ? side.length : side;
-}
-
-function formatsOf(formats) {
-  return (Array.isArray(formats) ? formats : Object.entries(formats ?? {}).map(([format, number]) => `${format} ${number}`)).join(", ");
 }

@@ -51,7 +51,7 @@ class TapView {
       open: (row) => this.app.router.open({ object: row.number }),
       empty: nothing("Nothing tapped yet", "Start it, and the objects that pass show up here. The journal notes who taps."),
       columns: [
-        { label: "Time", width: 8.5, text: (row) => timeOfDay(row.time, true), kind: () => "soft" },
+        { label: "Time", width: 7.75, text: (row) => timeOfDay(row.time, true), kind: () => "soft" },
         { label: "From", text: (row) => called(row.from ?? {}) },
         { label: "Service", text: (row) => short(row.service) },
         { label: "Event", rank: 1, text: (row) => short(row.event) },
@@ -65,7 +65,7 @@ class TapView {
 
   #form(clear) {
     const input = (label, name, attributes = {}) =>
-      h("label", { class: "field" }, h("span", {}, label), h("input", { name, autocomplete: "off", spellcheck: "false", ...attributes }));
+      h("label", { class: "field" }, h("span", {}, label), h("input", { name, type: "text", autocomplete: "off", spellcheck: "false", ...attributes }));
     const formats = FORMATS.map((each) => h("option", { value: each }, each || "all"));
     return h(
       "form",

@@ -1,0 +1,174 @@
+"""Everything that an operator changes. Each action is journaled, durably, before it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+from twisted.internet.task import deferLater
+
+from bussrv import events as ev
+from bussrv.admin.answers import Answer
+from bussrv.admin.call import Call
+from bussrv.admin.collections import in_steps
+from bussrv.admin.interfaces import Reloaded
+from bussrv.admin.journal_view import SealView, seal_view
+from bussrv.admin.login import PROTOCOL
+from bussrv.admin.problems import Problem
+from bussrv.admin.sessions import find
+from bussrv.bus.interfaces import IBus
+from bussrv.bus.withdrawal import BY_OPERATOR
+from bussrv.errors import BadValue, JournalError, JournalUnavailable
+from bussrv.policy.access import OWN_PROTOCOL
+from bussrv.registry.session import Session
+
+DONE = Answer(b"", status=204)
+
+SEAL_SECONDS = 10.0
+"""How long the journal may take to be sealed."""
+
+LOOK = 0.1
+"""Seconds between two looks at whether it is."""
+
+
+class LogLevel(Struct, frozen=True):
+    """A level of the log.
+
+    :ivar level: ``debug``, ``info``, ``warn`` or ``error``.
+    :ivar part: of the server; ``None``: all parts without a level of their own.
+    """
+
+    level: str
+    part: str | None = None
+
+
+class LogLevels(Struct, frozen=True):
+    """The levels of the log, as ``--log-level`` has them."""
+
+    log_level: str
+
+
+class Draining(Struct, frozen=True):
+    """The server is about to stop."""
+
+    draining: bool
+
+
+async def journal(call: Call, action: str, target: str | None = None) -> None:
+    """Journal what the caller is about to do.
+
+    :raises Problem: ``journal-unavailable``: then it must not be done.
+    """
+    caller = call.caller
+    event = ev.AdminAction(protocol=PROTOCOL, actor=caller.actor, peer=caller.peer, action=action, target=target)
+    try:
+        await call.server.write(event)
+    except JournalUnavailable as error:
+        raise Problem("journal-unavailable", error.message, {"Retry-After": "5"}) from error
+
+
+async def close_session(call: Call) -> Answer:
+    """Close a session.
+
+    :raises Problem: ``no-such-session`` or ``not-here``.
+    """
+    session = find(call)
+    if session.home is not None or session.protocol == OWN_PROTOCOL:
+        raise Problem("not-here", "the session belongs to another server, or to this server itself")
+    await journal(call, "close-session", session.id)
+    bus = call.server.bus
+    link = bus.link_of(session.id)
+    if link is not None:
+        link.close(BY_OPERATOR)
+    # A session without a connection ends when it has nothing left.
+    await in_steps(_take_everything(bus, session), bus.slices)
+    return DONE
+
+
+def _take_everything(bus: IBus, session: Session) -> Iterator[None]:
+    state = bus.registry.state
+    for name in tuple(state.provided_by(session.id)):
+        bus.registry.lose_service(session.id, name, BY_OPERATOR)
+        yield
+    for service in tuple(state.subscriptions.get(session.id, ())):
+        if service is not None:
+            bus.registry.lose_subscription(session.id, service, BY_OPERATOR)
+            yield
+
+
+async def drop_subscription(call: Call) -> Answer:
+    """Drop the subscription of a session to a service.
+
+    :raises Problem: ``no-such-session``, ``not-here`` or ``no-such-subscription``.
+    """
+    session, service = find(call), call.path["service"]
+    registry = call.server.bus.registry
+    if registry.state.subscription(session.id, service) is None:
+        raise Problem("no-such-subscription")
+    if session.home is not None:
+        raise Problem("not-here", "the session belongs to another server")
+    await journal(call, "drop-subscription", f"{session.id} {service}")
+    registry.lose_subscription(session.id, service, BY_OPERATOR)
+    return DONE
+
+
+async def seal(call: Call) -> SealView:
+    """Seal the journal, up to its present end.
+
+    :raises Problem: ``no-journal`` or ``seal-late``.
+    """
+    server = call.server
+    place = server.place
+    if place is None:
+        raise Problem("no-journal")
+    await journal(call, "seal")
+    try:
+        place.ask_for_seal()
+    except JournalError as error:
+        raise Problem("seal-late", str(error)) from error
+    end = server.reactor.seconds() + SEAL_SECONDS
+    while place.is_asked_for_seal():
+        if server.reactor.seconds() >= end:
+            raise Problem("seal-late")
+        await deferLater(server.reactor, LOOK)
+    sealed = seal_view(place.last_seal())
+    if sealed is None:
+        raise Problem("seal-late")
+    return sealed
+
+
+async def reload(call: Call) -> Reloaded:
+    """Read the configuration again.
+
+    :raises Problem: ``reload-failed``: nothing changed.
+    """
+    await journal(call, "reload")
+    outcome = call.server.reload()
+    if outcome is None:
+        raise Problem("reload-failed", "the server is about to stop")
+    if outcome.faults:
+        raise Problem("reload-failed", "; ".join(outcome.faults))
+    return outcome
+
+
+async def drain(call: Call) -> Draining:
+    """Stop the server: it takes no further clients, and sessions end one after the other."""
+    if not call.server.is_draining():
+        await journal(call, "drain")
+        call.server.reactor.callLater(0, call.server.drain)
+    return Draining(True)
+
+
+async def log_level(call: Call) -> LogLevels:
+    """Log another least level, until a reload or a restart.
+
+    :raises Problem: ``bad-body``: there is no such level or part.
+    """
+    wanted: LogLevel = call.body
+    try:
+        use = call.server.prepare_log_level(wanted.level, wanted.part)
+    except BadValue as error:
+        raise Problem("bad-body", str(error)) from error
+    await journal(call, "log-level", wanted.level if wanted.part is None else f"{wanted.part}={wanted.level}")
+    use()
+    return LogLevels(call.server.log_level())

@@ -1,0 +1,41 @@
+"""``bussrv health``: ask a server how it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from bussrv.cli.asking import admin, as_json
+from bussrv.cli.command import Command
+from bussrv.cli.connection import Connection, connects
+from bussrv.cli.statuses import NO
+
+DESCRIPTION = """
+Ask a server how it is: whether it takes clients, and what does not work as it should. bussrv alive asks the ports of a
+server on this machine instead, without the admin interface.
+"""
+
+
+@click.command(
+    cls=Command,
+    name="health",
+    help=DESCRIPTION,
+    examples=("bussrv health", "bussrv health --json"),
+    statuses={0: "it is ready; something may be degraded", 1: "it is not ready"},
+)
+@connects
+@as_json
+def command(connection: Connection, as_json: bool) -> int:
+    """Ask a server how it is."""
+    from bussrv.cli import output
+
+    found: Mapping[str, Any] = admin(connection).call("GET", "/readyz", also=503)
+    is_ready = bool(found.get("ready"))
+    if as_json:
+        output.json_line(found)
+    else:
+        output.line("ready" if is_ready else "NOT READY")
+        output.facts(found)
+    return 0 if is_ready else NO

@@ -1,0 +1,151 @@
+"""What ``bussrv top`` shows on a terminal. It fits the size of the terminal."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from bussrv.cli.asking import who
+from bussrv.cli.figures import Look, amount, duration
+from bussrv.cli.output import cell, rich_table
+
+BARS = " ▁▂▃▄▅▆▇█"
+KEPT = 200
+"""The seconds that the curves remember."""
+
+FEW = 3
+"""The fewest rows of a table, however low the terminal is."""
+
+LISTS: tuple[tuple[str, str, Mapping[str, str]], ...] = (
+    (
+        "Most bytes waiting",
+        "slow",
+        {
+            "session": "SESSION",
+            "protocol": "FORMAT",
+            "routing_id": "ROUTING ID",
+            "peer": "PEER",
+            "waiting_bytes": "BYTES",
+        },
+    ),
+    (
+        "Lately closed",
+        "closed",
+        {
+            "time": "TIME",
+            "session": "SESSION",
+            "protocol": "FORMAT",
+            "user": "USER",
+            "peer": "PEER",
+            "reason": "REASON",
+        },
+    ),
+    (
+        "Lately denied",
+        "denied",
+        {"time": "TIME", "event": "EVENT", "user": "USER", "peer": "PEER", "action": "ACTION", "target": "TARGET"},
+    ),
+)
+"""The tables: title, collection of the admin interface, and columns by field."""
+
+RIGHT = ("BYTES",)
+
+
+class Screen:
+    """The picture.
+
+    :param server: what the server says of itself.
+    :ivar lists: rows of each collection of :data:`LISTS`.
+    :ivar note: a sentence, such as that the connection is lost.
+    """
+
+    def __init__(self, server: Mapping[str, Any]) -> None:
+        self._server = server
+        self._look: Look | None = None
+        self._curves: dict[str, deque[float]] = {name: deque(maxlen=KEPT) for name in ("objects_in", "objects_out")}
+        self.lists: dict[str, Sequence[Mapping[str, Any]]] = {}
+        self.note = ""
+
+    def show(self, look: Look) -> None:
+        """Take new figures."""
+        self._look = look
+        for name, curve in self._curves.items():
+            if look.rates is not None:
+                curve.append(look.rates[name])
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        height = options.height or console.height
+        yield self._title(options.max_width)
+        if self._look is None:
+            yield Text(self.note or "Waiting for the first figures…", style="dim")
+            return
+        yield from self._figures(self._look, options.max_width)
+        left = height - 9
+        shown = [each for each in LISTS if self.lists.get(each[1])]
+        for index, (title, name, columns) in enumerate(shown):
+            rows = max(FEW, left // (len(shown) - index) - 3)
+            found = self.lists[name][:rows]
+            left -= len(found) + 3
+            yield Group(Text(""), Text(title, style="bold"), _table(found, columns))
+
+    def _title(self, width: int) -> RenderableType:
+        server = self._server
+        title = Text(f"bussrv {cell(server.get('version'))}  {cell(server.get('server'))}", style="bold", no_wrap=True)
+        title.append(f"  since {cell(str(server.get('started', ''))[:19])}Z", style="dim")
+        if self.note:
+            title.append(f"  {cell(self.note)}", style="bold red")
+        elif self._look is not None and self._look.figures.get("degraded"):
+            title.append(f"  DEGRADED: {cell(self._look.figures['degraded'])}", style="bold red")
+        title.truncate(width, overflow="ellipsis")
+        return title
+
+    def _figures(self, look: Look, width: int) -> RenderResult:
+        figures, rates = look.figures, look.rates or {}
+        sessions = figures.get("sessions") or {}
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.add_column(style="dim", no_wrap=True)
+        grid.add_column(no_wrap=True, overflow="ellipsis")
+        by_format = ", ".join(f"{cell(name)} {count}" for name, count in sorted(sessions.items()))
+        grid.add_row("sessions", f"{sum(sessions.values())}  ({by_format})")
+        counts = (f"{figures.get(name, 0)} {name}" for name in ("services", "subscriptions", "links"))
+        grid.add_row("registry", "   ".join(counts))
+        room = max(10, width - 38)
+        for name, title in (("objects_in", "in"), ("objects_out", "out")):
+            size = rates.get(name.replace("objects", "bytes"), 0.0)
+            text = f"{amount(rates.get(name, 0.0)):>7} objects/s {amount(size, 'B'):>8}/s  "
+            grid.add_row(title, Text(text).append(curve(self._curves[name], room), style="cyan"))
+        times = (("delivery", "delivery_seconds"), ("journal sync", "journal_sync_seconds"))
+        grid.add_row("time", "   ".join(f"{title} {_percentiles(figures.get(key) or {})}" for title, key in times))
+        grid.add_row("waiting", amount(figures.get("waiting_bytes", 0), "B"))
+        yield grid
+
+
+def curve(values: Sequence[float], width: int) -> str:
+    """The last values as bars, the highest of them a whole one."""
+    shown = list(values)[-width:]
+    highest = max(shown, default=0.0)
+    if not highest:
+        return ""
+    return "".join(BARS[round(each / highest * (len(BARS) - 1))] for each in shown)
+
+
+def _percentiles(found: Mapping[str, Any]) -> str:
+    return f"p50 {duration(found.get('p50'))}, p99 {duration(found.get('p99'))}"
+
+
+def _table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> Table:
+    cells = [[_cell(row, name) for name in columns] for row in rows]
+    return rich_table(list(columns.values()), cells, RIGHT)
+
+
+def _cell(row: Mapping[str, Any], name: str) -> str:
+    if name == "user":
+        return cell(who(row))
+    if name == "time":
+        return cell(str(row.get("time", ""))[11:19])
+    return cell(row.get(name))

@@ -1,0 +1,94 @@
+"""``bussrv top``: watch a server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import click
+
+from bussrv.cli.asking import admin
+from bussrv.cli.command import Command
+from bussrv.cli.connection import Connection, connects
+
+if TYPE_CHECKING:
+    from bussrv.cli.figures import Look
+    from bussrv.cli.screen import Screen
+    from bussrv.client.admin import AdminClient
+
+DESCRIPTION = """
+Watch a server: sessions, throughput, times of delivery and of the journal, the sessions with most bytes waiting, and
+who was closed or denied lately. Every second, until Ctrl-C. Without a terminal, one line of figures a second.
+"""
+
+LISTED_EVERY = 2
+"""Seconds between two looks at the lists."""
+
+ROWS = 20
+
+
+@click.command(
+    cls=Command,
+    name="top",
+    help=DESCRIPTION,
+    examples=("bussrv top", "bussrv top --json --count 2"),
+    statuses={0: "--count looks were taken"},
+)
+@click.option("-n", "--count", metavar="N", type=click.IntRange(min=1), help="End after so many looks.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@connects
+def command(connection: Connection, count: int | None, as_json: bool) -> int:
+    """Watch a server."""
+    from bussrv.cli import output
+
+    client = admin(connection)
+    if output.is_terminal() and not as_json:
+        _live(client, count)
+        return 0
+    for found in _looks(client, count):
+        if as_json:
+            output.json_line(found.as_json())
+        else:
+            output.line(str(found))
+        output.flush()
+    return 0
+
+
+def _looks(client: AdminClient, count: int | None) -> Iterator[Look]:
+    from bussrv.cli.figures import look
+
+    last = None
+    for event in client.resuming("/live"):
+        last = look(json.loads(event.data), last)
+        yield last
+        count = None if count is None else count - 1
+        if count == 0:
+            return
+
+
+def _live(client: AdminClient, count: int | None) -> None:
+    from rich.live import Live
+
+    from bussrv.cli import output
+    from bussrv.cli.screen import Screen
+
+    screen = Screen(client.get("/server"))
+    with Live(screen, console=output.console(), screen=True, auto_refresh=False) as live:
+        live.refresh()
+        for index, found in enumerate(_looks(client, count)):
+            screen.show(found)
+            if index % LISTED_EVERY == 0:
+                _list(client, screen)
+            live.refresh()
+
+
+def _list(client: AdminClient, screen: Screen) -> None:
+    from bussrv.cli.screen import LISTS
+    from bussrv.client.admin import AdminError
+
+    for _, name, _ in LISTS:
+        with suppress(AdminError):
+            # A list that this user may not see, or that this server does not have, stays empty.
+            screen.lists[name] = list(client.items(f"/{name}", ROWS))

@@ -1,0 +1,87 @@
+"""What ``bussrv top`` shows: on a terminal of any size, and as lines."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from bussrv.cli.figures import amount, duration, look
+from bussrv.cli.screen import Screen, curve
+
+HOSTILE = "\x1b]0;x\x07[red]\u202e\nnext"
+
+
+def figures(second: int, **changes: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "time": f"2026-11-21T14:02:{second:02}.500000Z",
+        "sessions": {"objects": 300, "spp": 150, HOSTILE: 1},
+        "services": 62,
+        "subscriptions": 405,
+        "links": 2,
+        "waiting_bytes": 1_500_000,
+        "degraded": [],
+        **dict.fromkeys(("objects_in", "objects_out", "bytes_in", "bytes_out"), 1000 * second),
+        "delivery_seconds": {"p50": 0.00021, "p99": 0.0043},
+        "journal_sync_seconds": {"p50": None, "p99": None},
+    }
+    return {**found, **changes}
+
+
+def picture(width: int, height: int, **changes: Any) -> list[str]:
+    screen = Screen({"version": "1.0", "server": HOSTILE, "started": "2026-11-21T10:00:00.000000Z"})
+    last = None
+    for second in range(3):
+        last = look(figures(second, **changes), last)
+        screen.show(last)
+    row = {"session": HOSTILE, "protocol": "spp", "peer": "127.0.0.1:40000", "time": "2026-11-21T14:02:01.000000Z"}
+    screen.lists = {name: [row | {"reason": HOSTILE, "claimed": "ann"}] * 50 for name in ("slow", "closed", "denied")}
+    console = Console(file=io.StringIO(), width=width, height=height, markup=False, emoji=False, highlight=False)
+    lines = console.render_lines(screen, console.options.update(height=height))
+    return ["".join(segment.text for segment in line).rstrip() for line in lines]
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50), (40, 10)])
+def test_it_fits_the_terminal_and_cannot_be_steered(width: int, height: int) -> None:
+    lines = picture(width, height)
+    assert max(map(len, lines)) <= width
+    assert all(line.isprintable() for line in lines)
+    if width >= 80:
+        said = "\n".join(lines)
+        assert "451  (" in said
+        assert "1 k objects/s" in said
+        assert "delivery p50 210 µs, p99 4.3 ms" in said
+        assert len(lines) <= height
+        assert [each for each in ("Most bytes waiting", "Lately closed", "Lately denied") if each not in said] == []
+
+
+def test_what_is_degraded_is_in_the_first_line() -> None:
+    assert "DEGRADED: disk, certificates" in picture(200, 50, degraded=["disk", "certificates"], server="hall")[0]
+
+
+def test_rates_are_those_of_the_time_between_two_looks() -> None:
+    first = look(figures(0), None)
+    assert first.rates is None
+    second = look(figures(2), first)
+    assert second.rates == dict.fromkeys(("objects_in", "objects_out", "bytes_in", "bytes_out"), 1000.0)
+    again = look(figures(3, objects_in=5), second)
+    assert again.rates is not None
+    assert again.rates["objects_in"] == 0
+    assert str(second).startswith(
+        "2026-11-21T14:02:02Z sessions=451 services=62 subscriptions=405 links=2 objects_in/s=1000"
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(None, "-"), (0.0, "0 µs"), (0.00021, "210 µs"), (0.0043, "4.3 ms"), (12.5, "12.5 s")]
+)
+def test_times(seconds: float | None, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_amounts_and_curves() -> None:
+    assert [amount(each, "B") for each in (0, 999, 1500, 2.5e6, 3e9)] == ["0 B", "999 B", "1.5 kB", "2.5 MB", "3 GB"]
+    assert curve([0, 1, 2, 4, 8], 4) == "▁▂▄█"
+    assert curve([], 10) == curve([0.0], 10) == ""
