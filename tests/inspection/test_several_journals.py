@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.inspection.test_history import complete
 
 from bussrv import events as ev
 from bussrv.errors import JournalError
