@@ -86,20 +86,29 @@ def _fault_words(fault: Fault) -> str:
     return f"FAULT {', '.join(place)}: {fault.code}: {fault.message}"
 
 
-def run_seal(directory: Path, key: Path | None) -> None:
+def run_seal(directory: Path, key: Path | None, *, as_json: bool = False) -> None:
     """Seal everything that a journal holds, by the running server or in its place."""
+    by_server, count = _seal(directory, key)
+    if as_json:
+        write(msgspec.json.encode({"by_server": by_server, "segments": count}) + b"\n")
+    elif by_server:
+        write(f"the server sealed {directory}\n".encode())
+    else:
+        write(f"{directory}: {_sealed_words(count)}\n".encode())
+
+
+def _seal(directory: Path, key: Path | None) -> tuple[bool, int]:
+    """Whether the running server sealed it; if not, how many segments were sealed here."""
     *_, last = segments(directory)
     try:
         lock = JournalLock(directory)
     except Locked:
         _ask_server(directory, first_seq(last))
-        write(f"the server sealed {directory}\n".encode())
-        return
+        return True, 0
     try:
-        count = _seal_alone(directory, key)
+        return False, _seal_alone(directory, key)
     finally:
         lock.release()
-    write(f"{directory}: {_sealed_words(count)}\n".encode())
 
 
 def _sealed_words(count: int) -> str:
@@ -146,7 +155,7 @@ def _seal_alone(directory: Path, key: Path | None) -> int:
         raise JournalError(f"cannot write {directory / MANIFEST_NAME}: {error.strerror}") from error
 
 
-def run_keygen(key: Path, replaces: Path | None, of: Path | None) -> None:
+def run_keygen(key: Path, replaces: Path | None, of: Path | None, *, as_json: bool = False) -> None:
     """Make a key, and let the old one say that it takes its place.
 
     :param replaces: the private key that it takes the place of.
@@ -159,6 +168,10 @@ def run_keygen(key: Path, replaces: Path | None, of: Path | None) -> None:
     for directory in {of or key.parent, key.parent}:
         _check_place(key, directory)
     public = generate(key) if replaces is None or of is None else _make_successor(key, replaces, of)
+    if as_json:
+        shown = {"key": public.fingerprint, "private": str(key), "public": str(public_path(key))}
+        write(msgspec.json.encode(shown) + b"\n")
+        return
     write(f"the key {public.fingerprint} is in {key}; give {key}.pub to your auditors\n".encode())
 
 
