@@ -61,7 +61,7 @@ class Crowd:
                 self._turn(busy)
 
     def _turn(self, busy: Sequence[socket.socket]) -> None:
-        """Each registers a service, or, the next time, takes it back. There is no answer: it asked to receive nothing."""
+        """Each registers a service, or, the next time, takes it back. It asked to receive no answer."""
         number = self.changes
         connection = busy[number % len(busy)]
         event = "register" if number // len(busy) % 2 == 0 else "unregister"
