@@ -20,6 +20,7 @@ from bussrv.journal.recovery import recover
 from bussrv.journal.sealing import MARKER, Sealer
 from bussrv.journal.segment import first_seq, list_segments
 from bussrv.journal.verify import Fault, Report, verify
+from bussrv.registry.fold import RegistryFold
 
 FAULTY = 1
 
@@ -40,7 +41,7 @@ def run_verify(
     :returns: the exit status.
     """
     trusted = None if public_key is None else read_public(public_key)
-    report = verify(directory, trusted, includes, to_the_end=sealed)
+    report = verify(directory, trusted, includes, to_the_end=sealed, registry=RegistryFold)
     if as_json:
         write(msgspec.json.encode(report) + b"\n")
     else:
