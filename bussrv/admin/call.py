@@ -17,6 +17,7 @@ class Call(Struct, frozen=True):
     """One request, checked.
 
     :ivar shared: what the admin interface remembers of the server.
+    :ivar routes: the whole table.
     :ivar path: the parameters of the path.
     :ivar query: those of the query; left out ones have their defaults.
     :ivar body: of the type that the route says.
@@ -27,6 +28,7 @@ class Call(Struct, frozen=True):
     shared: Shared
     caller: Caller
     route: Route
+    routes: tuple[Route, ...]
     path: Mapping[str, str]
     query: Mapping[str, Any]
     body: Any

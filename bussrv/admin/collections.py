@@ -85,7 +85,7 @@ def parameters(item: type[Struct]) -> tuple[Parameter, ...]:
 def _filter(name: str, kind: type) -> Parameter:
     if kind is str:
         help_ = f"Only items with this `{name}`; `*` stands for any characters. Empty: only items without one."
-        return Parameter(name=name, type=Annotated[str, Meta(max_length=1024)], help=help_)
+        return Parameter(name=name, type=Annotated[str, Meta(max_length=255)], help=help_)
     return Parameter(name=name, type=kind, help=f"Only items with this `{name}`.")
 
 
@@ -209,8 +209,8 @@ def _parse_cursor(text: str, sort: str, identity: int) -> _Key:
         raw = urlsafe_b64decode(text.encode() + b"=" * (-len(text) % 4))
         said, *key = msgspec.json.decode(raw, type=list[bool | int | float | str])
     except (Error, ValueError, msgspec.DecodeError):
-        raise Problem("bad-parameter", "after: this is not the `next` of a page") from None
+        raise Problem("bad-cursor") from None
     fits = said == sort and len(key) == 2 + identity and isinstance(key[0], bool)
     if not fits or not all(isinstance(each, str) for each in key[2:]):
-        raise Problem("bad-parameter", "after: this is the `next` of a page that was sorted in another way")
+        raise Problem("bad-cursor")
     return tuple(key)

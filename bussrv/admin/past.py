@@ -161,7 +161,7 @@ class _Parts(Struct):
 async def registry(call: Call) -> Answer:
     """The registry at a moment, as ``bussrv journal state`` shows it.
 
-    :raises Problem: ``no-journal``, ``bad-parameter``, ``journal-unreadable`` or ``journal-too-long``.
+    :raises Problem: ``no-journal``, ``no-such-moment``, ``journal-unreadable`` or ``journal-too-long``.
     """
     place = call.server.place
     if place is None:
@@ -169,7 +169,7 @@ async def registry(call: Call) -> Answer:
     try:
         moment = END if call.query["at"] is None else parse_moment(call.query["at"])
     except ValueError as error:
-        raise Problem("bad-parameter", f"at: {error}") from error
+        raise Problem("no-such-moment", str(error)) from error
     pace = Pace(REGISTRY_TIME * call.server.bus.settings.admin_read_timeout)
     try:
         return Answer(await call.shared.reading.do(_registry, place.directory, moment, pace))

@@ -58,6 +58,7 @@ class Route:
     :ivar body: the type of the body of the request; ``None``: it has none.
     :ivar media_type: of the answer, if it is neither JSON nor a stream.
     :ivar status: of an answer without problems.
+    :ivar also: another status that such an answer may have.
     :ivar problems: the codes of problems that this row alone has.
     """
 
@@ -77,6 +78,7 @@ class Route:
     body: Any = None
     media_type: str = ""
     status: int = 200
+    also: int | None = None
     problems: tuple[str, ...] = ()
 
     @property

@@ -212,7 +212,8 @@ class AdminSite(Factory):
         if route.collection is not None:
             known = (*parameters(route.collection), *known)
         body = _body(route, _content(request))
-        return Call(self.server, self.shared, caller, route, path, parse_query(query, known), body, headers)
+        rows = self._routes.rows
+        return Call(self.server, self.shared, caller, route, rows, path, parse_query(query, known), body, headers)
 
     async def _value(self, call: Call) -> Answer:
         tag = self.shared.tag if call.route.is_of_registry else None

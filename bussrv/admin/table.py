@@ -13,6 +13,7 @@ from bussrv.admin import (
     limits,
     links,
     observing,
+    openapi,
     past,
     recent,
     server_view,
@@ -20,15 +21,16 @@ from bussrv.admin import (
     sessions,
     static_files,
     subscriptions,
-    tap,
     writes,
 )
+from bussrv.admin.answers import JSON
 from bussrv.admin.collections import LIMIT, MOST, Page
 from bussrv.admin.interfaces import Reloaded
 from bussrv.admin.routes import Parameter, Route
 from bussrv.registry.snapshot import Snapshot
 
 MOST_SEQ = (1 << 63) - 1
+MOMENT = r"^([0-9]{1,18}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z)$"
 
 ROUTES: tuple[Route, ...] = (
     Route(
@@ -197,12 +199,12 @@ ROUTES: tuple[Route, ...] = (
         parameters=(
             Parameter(
                 name="at",
-                type=Annotated[str, Meta(max_length=64)],
+                type=Annotated[str, Meta(pattern=MOMENT)],
                 help="A time in UTC such as 2026-11-21T14:02:03Z, or the number of the last record that counts. "
                 "Left out: the end.",
             ),
         ),
-        problems=("no-journal", "journal-unreadable", "journal-too-long", "too-busy"),
+        problems=("no-such-moment", "no-journal", "journal-unreadable", "journal-too-long", "too-busy"),
     ),
     Route(
         method="POST",
@@ -239,7 +241,14 @@ ROUTES: tuple[Route, ...] = (
         permission="write",
         body=writes.LogLevel,
         answers=writes.LogLevels,
-        problems=("bad-body", "journal-unavailable"),
+        problems=("no-such-part", "journal-unavailable"),
+    ),
+    Route(
+        path="/api/v1/openapi.json",
+        function=openapi.show,
+        summary="This API, in OpenAPI 3.1.",
+        permission=None,
+        media_type=JSON,
     ),
     Route(
         path="/api/v1/events",
@@ -273,6 +282,7 @@ ROUTES: tuple[Route, ...] = (
         function=observing.readyz,
         summary="Whether the server should be sent clients. If not, the status is 503.",
         answers=health.Readiness,
+        also=503,
         unless_local=True,
     ),
     Route(
@@ -281,13 +291,5 @@ ROUTES: tuple[Route, ...] = (
         summary="Figures for Prometheus.",
         unless_local=True,
         media_type="text/plain",
-    ),
-    Route(
-        path="/api/v1/tap",
-        function=tap.tap,
-        summary="Some of the objects that pass, live. That it starts and that it ended is journaled.",
-        answers=tap.TappedView,
-        parameters=tap.PARAMETERS,
-        is_stream=True,
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from msgspec import Struct
 from twisted.internet.task import deferLater
@@ -34,11 +35,10 @@ LOOK = 0.1
 class LogLevel(Struct, frozen=True):
     """A level of the log.
 
-    :ivar level: ``debug``, ``info``, ``warn`` or ``error``.
     :ivar part: of the server; ``None``: all parts without a level of their own.
     """
 
-    level: str
+    level: Literal["debug", "info", "warn", "error"]
     part: str | None = None
 
 
@@ -162,13 +162,13 @@ async def drain(call: Call) -> Draining:
 async def log_level(call: Call) -> LogLevels:
     """Log another least level, until a reload or a restart.
 
-    :raises Problem: ``bad-body``: there is no such level or part.
+    :raises Problem: ``no-such-part``.
     """
     wanted: LogLevel = call.body
     try:
         use = call.server.prepare_log_level(wanted.level, wanted.part)
     except BadValue as error:
-        raise Problem("bad-body", str(error)) from error
+        raise Problem("no-such-part", str(error)) from error
     await journal(call, "log-level", wanted.level if wanted.part is None else f"{wanted.part}={wanted.level}")
     use()
     return LogLevels(call.server.log_level())

@@ -205,12 +205,11 @@ def verify(directory: Path, public_key: Path | None, includes: Sequence[str], se
 )
 @_directory
 @click.option("--key", metavar="FILE", type=FILE, help="The private key, where no server runs that has it.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def seal(directory: Path, key: Path | None, as_json: bool) -> int:
+def seal(directory: Path, key: Path | None) -> int:
     """Seal it."""
     from bussrv.inspection.proof import run_seal
 
-    run_seal(directory, key, as_json=as_json)
+    run_seal(directory, key)
     return 0
 
 
@@ -229,12 +228,11 @@ def seal(directory: Path, key: Path | None, as_json: bool) -> int:
     help="The private key that it takes the place of, in the journal --of.",
 )
 @click.option("--of", metavar="DIR", type=FILE, help="The journal directory; no server may be running there.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def keygen(key: Path, replaces: Path | None, of: Path | None, as_json: bool) -> int:
+def keygen(key: Path, replaces: Path | None, of: Path | None) -> int:
     """Make a key."""
     from bussrv.inspection.proof import run_keygen
 
-    run_keygen(key, replaces, of, as_json=as_json)
+    run_keygen(key, replaces, of)
     return 0
 
 
@@ -248,13 +246,12 @@ def keygen(key: Path, replaces: Path | None, of: Path | None, as_json: bool) -> 
 @click.argument("file", metavar="KEYFILE", type=FILE)
 @click.option("--actor", metavar="NAME", help="The name of a user, proved or claimed.")
 @click.option("--peer", metavar="HOST", help="An IP address.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def forget(file: Path, actor: str | None, peer: str | None, as_json: bool) -> int:
+def forget(file: Path, actor: str | None, peer: str | None) -> int:
     """Forget somebody."""
     from bussrv.inspection.forgetting import forget
 
     need_one(actor=actor, peer=peer)
-    return forget(file, actor, peer, as_json=as_json)
+    return forget(file, actor, peer)
 
 
 command.add_command(synth.command)

@@ -42,6 +42,15 @@ def test_the_tables_of_options_are_those_in_the_code() -> None:
     assert sorted(name for page in marked for name in tables["groups"](page.read_text())) == sorted(groups)
 
 
+def test_the_page_of_the_admin_api_is_made_from_the_table_of_routes() -> None:
+    """``python docs/_ext/admin_api.py`` writes it."""
+    made = runpy.run_path(str(ROOT / "docs/_ext/admin_api.py"))
+    page = made["PAGE"].read_text()
+    assert made["with_tables"](page) == page
+    assert all(f"### `{row.method} {row.path}`" in page for row in made["ROUTES"])
+    assert all(f"| `{code}` |" in page for code in made["PROBLEMS"])
+
+
 def test_the_configuration_file_is_one(tmp_path: Path) -> None:
     (text,) = blocks("docs/reference/options.md", "toml")
     (tmp_path / "bussrv.toml").write_text(text)
@@ -305,13 +314,13 @@ def test_no_snippet_is_left_untested() -> None:
         ("docs/how-to/audit.md", "console"), ("docs/how-to/run.md", "console"), ("docs/how-to/users.md", "console"),
             ("docs/how-to/policy.md", "console"), ("docs/how-to/policy.md", "toml"),
         *((f"docs/reference/protocols/{name}.md", "text") for name in ("objects", "business", "links", "inbus", "spp")),
-        *(("docs/how-to/tap.md", each) for each in ("console", "json", "sh")),
         *(("docs/reference/protocols/websocket.md", each) for each in ("html", "sh", "text")),
         ("docs/reference/options.md", "toml"), ("docs/reference/options.md", "text"),
         ("docs/reference/services.md", "text"), ("docs/reference/log.md", "text"), ("docs/reference/log.md", "json"),
         ("docs/reference/journal-format/index.md", "json"), ("docs/reference/journal-tools.md", "console"),
         ("docs/reference/audit/timeline.md", "console"), ("docs/reference/audit/timeline.md", "python"),
         ("docs/reference/audit/report.md", "python"),
+        ("docs/how-to/admin.md", "console"), ("docs/reference/admin-api.md", "json"),
     }  # fmt: skip
     languages = ("sh", "python", "text", "toml", "console", "json", "html")
     found = {(str(path.relative_to(ROOT)), each) for path in PAGES for each in languages if blocks(str(path), each)}

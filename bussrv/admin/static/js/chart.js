@@ -155,9 +155,7 @@ export class Chart {
         continue;
       }
       const x = this.#x(entry.time).toFixed(1);
-      const place = `${x} ${y(value).toFixed(1)}`;
-      // A value between two gaps is a dot.
-      path += last === null ? `M${place}h0` : `L${place}`;
+      path += `${last === null ? "M" : "L"}${x} ${y(value).toFixed(1)}`;
       first = last === null ? x : first;
       last = x;
     }

@@ -53,12 +53,15 @@ export class Notices {
     }, kind === "done" ? 6000 : 12000);
   }
 
-  /** Do something and tell how it went: `done` says so of the answer. */
+  /** Do something and tell how it went. @returns whether it went well. */
   async attempt(work, done) {
     try {
-      this.tell(done(await work()));
+      await work();
+      this.tell(done);
+      return true;
     } catch (error) {
       this.tell(error.message, "failed");
+      return false;
     }
   }
 }

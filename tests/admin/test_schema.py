@@ -1,0 +1,41 @@
+"""The running API is what its description says, for requests that schemathesis makes up."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bussrv.testing.server import RunningServer
+
+COMMAND = shutil.which("schemathesis", path=Path(sys.executable).parent)
+
+# Its heads are longer, and its requests more, than those of people.
+ROOM = ("--admin-max-rate", "1000000", "--admin-max-head", "1000000", "--admin-max-body", "1000000")
+
+STREAMS = "^/api/v1/(events|live|tap)$"
+"""They never end."""
+
+
+@pytest.mark.long
+@pytest.mark.processes
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(COMMAND is None, reason="schemathesis is not installed")
+def test_it_answers_as_its_description_says(tmp_path: Path) -> None:
+    with RunningServer(tmp_path / "journal", ROOM) as server:
+        token = (tmp_path / "journal.admin-token").read_text().strip()
+        host, port = server.addresses["admin"]
+        command = [
+            *(str(COMMAND), "run", f"http://{host}:{port}/api/v1/openapi.json"),
+            *("--header", f"Authorization: Bearer {token}", "--header", "Content-Type: application/json"),
+            *("--exclude-path", "/api/v1/drain", "--exclude-path-regex", STREAMS),
+            *("--phases", "coverage,fuzzing", "--max-examples", "30", "--continue-on-failure"),
+            *("--suppress-health-check", "all", "--warnings", "off", "--no-color"),
+        ]
+        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=580)
+        assert ran.returncode == 0, ran.stdout[-10_000:]
+        assert server.stop() == 0
+    assert not [line for line in server.lines if "Traceback" in line]
