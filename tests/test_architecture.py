@@ -56,6 +56,7 @@ BESIDE: Table = {
         *(f"bussrv.journal.{name}" for name in ("chain", "digests", "evidence", "header", "keys", "manifest")),
         *(f"bussrv.journal.{name}" for name in ("manifest_file", "moments", "reading", "record", "regular", "scan")),
         *(f"bussrv.journal.{name}" for name in ("segment", "versions")),
+        "bussrv.registry.fold",
     ),
     "bussrv.inspection": (*BASE, "bussrv.terminal", "bussrv.clock", "bussrv.journal", "bussrv.registry"),
     "bussrv.synth": (*BASE, "bussrv.journal", "bussrv.registry", "bussrv.settings"),
@@ -74,7 +75,7 @@ THIRD_PARTIES: Table = {
     "bussrv.client": (),
     "bussrv.demo": (),
     "bussrv.testing.server": (),
-    "bussrv.audit": ("click", "pyspark", "grpc", "jinja2", "markupsafe", "msgspec", "tqdm"),
+    "bussrv.audit": ("click", "pyspark", "grpc", "jinja2", "markupsafe", "msgspec", "pyarrow", "tqdm"),
     PLUGIN: ("twisted", "zope"),
 }
 

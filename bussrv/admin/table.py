@@ -21,6 +21,7 @@ from bussrv.admin import (
     sessions,
     static_files,
     subscriptions,
+    tap,
     writes,
 )
 from bussrv.admin.answers import JSON
@@ -291,5 +292,13 @@ ROUTES: tuple[Route, ...] = (
         summary="Figures for Prometheus.",
         unless_local=True,
         media_type="text/plain",
+    ),
+    Route(
+        path="/api/v1/tap",
+        function=tap.tap,
+        summary="Some of the objects that pass, live. That it starts and that it ended is journaled.",
+        answers=tap.TappedView,
+        parameters=tap.PARAMETERS,
+        is_stream=True,
     ),
 )

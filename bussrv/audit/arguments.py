@@ -90,5 +90,6 @@ PARAMETERS: tuple[click.Parameter, ...] = (
         metavar="URL",
         help="A Spark Connect server, such as sc://spark.example:15002.",
     ),
+    click.Option(["--json", "as_json"], is_flag=True, help="Print the content of summary.json."),
 )
 """The fields of :class:`bussrv.audit.job.Asked`."""

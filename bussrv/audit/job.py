@@ -6,6 +6,7 @@ Importing this module does not import Spark, so that the command can answer with
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -152,6 +153,7 @@ class Asked:
     :ivar public_key: the file of the key that the seals must be traceable to.
     :ivar master: where Spark runs; ``None``: here.
     :ivar remote: a Spark Connect server.
+    :ivar as_json: whether the outcome is printed as JSON.
     """
 
     journals: Sequence[str]
@@ -163,6 +165,7 @@ class Asked:
     public_key: Path | None
     master: str | None
     remote: str | None
+    as_json: bool = False
 
 
 def run(asked: Asked) -> int:
@@ -176,7 +179,7 @@ def run(asked: Asked) -> int:
         return _not_judged(str(error))
     except OSError as error:
         return _not_judged(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    _say(sys.stdout, f"{verdict.text}\n{verdict.path}")
+    _say(sys.stdout, json.dumps(verdict.summary) if asked.as_json else f"{verdict.text}\n{verdict.path}")
     return FINDINGS if verdict.fails(asked.fail_on) else CLEAN
 
 

@@ -186,7 +186,8 @@ class Tap:
 
     def news(self) -> Deferred[None]:
         """:returns: fires when objects wait, or were skipped a while ago, or the tap is closed."""
-        if self._waiting or not self.is_open:
+        is_late = self._skipped and self._call is None
+        if self._waiting or is_late or not self.is_open:
             return succeed(None)
         self._woken = Deferred()
         return self._woken

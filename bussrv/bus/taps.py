@@ -17,7 +17,7 @@ from typing import Any
 
 from zope.interface import implementer
 
-from bussrv.bus.bridge import as_metadata, as_publication
+from bussrv.bus.bridge import as_publication
 from bussrv.bus.event_names import PARTED, REQUEST
 from bussrv.bus.interest import Kind, kind_of
 from bussrv.bus.interfaces import ITaps
@@ -29,7 +29,7 @@ from bussrv.policy.access import Access
 from bussrv.policy.permissions import EVERYTHING, Permissions
 from bussrv.registry.registry import Registry
 from bussrv.values import Publication
-from bussrv.wire.objects import BusObject, Head
+from bussrv.wire.objects import BusObject, Head, encode_metadata
 
 MOST_PAYLOAD = 64 << 10
 """The most bytes of a payload that a tap shows: the first ones."""
@@ -131,8 +131,7 @@ class Taps:
         sender, service = self._sender(origin), publication.service
         for tap in tuple(self._open):
             if tap.is_for(sender) and tap.takes(None, publication.content_type, service):
-                metadata = as_metadata(publication, "", origin.route, with_app_type=True)
-                obj = BusObject(metadata, Head(type=publication.content_type), publication.payload)
+                obj = BusObject(_metadata(publication), Head(type=publication.content_type), publication.payload)
                 self._show(tap, sender, origin, obj, service, self._others(origin, kind, service))
 
     def _show(self, tap: Tap, sender: Sender, origin: Origin, obj: BusObject, service: str | None, others: int) -> None:
@@ -159,3 +158,8 @@ class Taps:
         session_id = origin.sender or state.owner(routing_id)
         session = state.sessions.get(session_id or "")
         return Sender(routing_id, session_id if session else None, session.protocol if session else None)
+
+
+def _metadata(publication: Publication) -> bytes:
+    about = {"type": publication.content_type, "sender": publication.service, "app-type": publication.app_type}
+    return encode_metadata(about, publication.payload)

@@ -11,6 +11,7 @@ import sys
 
 import click
 
+from bussrv.cli import output
 from bussrv.cli.command import Command
 
 DESCRIPTION = """
@@ -45,7 +46,8 @@ _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
     show_default=True,
     help="The time that each port has to answer.",
 )
-def command(file: str, seconds: float) -> int:
+@click.option("--json", "as_json", is_flag=True, help="As JSON, with the faults.")
+def command(file: str, seconds: float, as_json: bool) -> int:
     """Ask each port."""
     from bussrv.errors import ConfigError
     from bussrv.terminal import one_line
@@ -65,6 +67,9 @@ def command(file: str, seconds: float) -> int:
             faults.append(f"{file}: names no TCP port and no UNIX socket that could be asked")
     except ConfigError as error:
         faults += error.sentences
+    if as_json:
+        output.json_line({"alive": not faults, "faults": faults})
+        return 1 if faults else 0
     for each in faults:
         print(f"bussrv alive: {one_line(each)}", file=sys.stderr)
     return 1 if faults else 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bussrv.cli.connection import Connection
+from bussrv.cli.parameters import whole
 
 if TYPE_CHECKING:
     from bussrv.client.admin import AdminClient
@@ -38,7 +39,7 @@ def lists(function: Callable[..., int]) -> Callable[..., int]:
     wrapped: Callable[..., int] = listed
     for option in (
         click.option("--json", "as_json", is_flag=True, help="One JSON object a line."),
-        click.option("--limit", "most", metavar="N", type=click.IntRange(min=1), help="At most so many."),
+        click.option("--limit", "most", metavar="N", type=whole(1), help="At most so many."),
         click.option("--sort", metavar="FIELD", help="Sort by a field; with - before it downwards, such as -opened."),
         click.option(
             "--where",
@@ -67,6 +68,7 @@ def show_list(
     *,
     as_json: bool,
     right: Sequence[str] = (),
+    less: Sequence[str] = (),
 ) -> None:
     """Print items: as a table, or as JSON.
 
@@ -78,7 +80,7 @@ def show_list(
         for each in found:
             output.json_line(each)
     else:
-        output.table(list(columns), [[value(each) for value in columns.values()] for each in found], right)
+        output.table(list(columns), [[value(each) for value in columns.values()] for each in found], right, less)
 
 
 def field(name: str) -> Callable[[Mapping[str, Any]], object]:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from bussrv.cli.command import Command
+from bussrv.cli.parameters import seconds, whole
 
 DESCRIPTION = """
 Measure a server that is started for it, on free ports, with a journal that is removed after it; servers that run are
@@ -25,14 +26,14 @@ limit before the server does. So the figures compare machines, disks and version
 @click.option(
     "--seconds",
     metavar="S",
-    type=click.FloatRange(0.1, 3600.0),
+    type=seconds(0.1, 3600.0),
     default=3.0,
     help="How long each measurement takes.  [default: 3]",
 )
 @click.option(
     "--size",
     metavar="BYTES",
-    type=click.IntRange(16, 1 << 20),
+    type=whole(16, 1 << 20),
     default=100,
     show_default=True,
     help="The size of payloads.",
@@ -40,7 +41,7 @@ limit before the server does. So the figures compare machines, disks and version
 @click.option(
     "--subscribers",
     metavar="N",
-    type=click.IntRange(1, 64),
+    type=whole(1, 64),
     default=4,
     show_default=True,
     help="How many receive each object.",
@@ -48,7 +49,7 @@ limit before the server does. So the figures compare machines, disks and version
 @click.option(
     "--rate",
     metavar="N",
-    type=click.IntRange(1, 100_000),
+    type=whole(1, 100_000),
     default=200,
     show_default=True,
     help="Objects a second when the time of delivery is measured.",

@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from bussrv.cli import output
 from bussrv.cli.command import Command
 
 DESCRIPTION = """
@@ -25,7 +26,8 @@ fault.
     statuses={0: "the server can use it", 1: "it cannot"},
 )
 @click.argument("file", metavar="FILE")
-def command(file: str) -> int:
+@click.option("--json", "as_json", is_flag=True, help="As JSON, with the faults.")
+def command(file: str, as_json: bool) -> int:
     """Check a configuration file."""
     from twisted.internet import reactor
 
@@ -47,6 +49,9 @@ def command(file: str) -> int:
         notes += check(given, found.formats, found.services, reactor).without_effect
     except ConfigError as error:
         faults += error.sentences
+    if as_json:
+        output.json_line({"usable": not faults, "faults": faults, "notes": notes})
+        return 1 if faults else 0
     for sentence in (*notes, *faults):
         print(f"bussrv check: {one_line(sentence)}", file=sys.stderr)
     if not faults:

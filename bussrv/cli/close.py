@@ -29,13 +29,13 @@ says who closed it.
 def command(connection: Connection, session: str) -> int:
     """Close a session."""
     from bussrv.client.admin import AdminError, element
-    from bussrv.terminal import word
+    from bussrv.terminal import cleaned
 
     try:
         admin(connection).call("DELETE", f"/sessions/{element(session)}")
     except AdminError as error:
         if error.status != 404:
             raise
-        print(f"bussrv close: there is no session {word(session)}", file=sys.stderr)
+        print(f"bussrv close: there is no session '{cleaned(session)}'", file=sys.stderr)
         return NO
     return 0

@@ -14,6 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from bussrv.cli.command import ConnectionOption
+from bussrv.cli.parameters import seconds
 from bussrv.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ _OPTIONS: tuple[Callable[[Callable[..., Any]], Callable[..., Any]], ...] = tuple
             ["--timeout"],
             {
                 "metavar": "S",
-                "type": click.FloatRange(min=0.1, max=86400.0, clamp=False),
+                "type": seconds(0.1, 86400.0),
                 "default": TIMEOUT,
                 "help": f"Seconds to wait for the server.  [default: {TIMEOUT:g}]",
             },

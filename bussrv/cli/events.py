@@ -11,7 +11,7 @@ import click
 from bussrv.cli.asking import admin
 from bussrv.cli.command import Command
 from bussrv.cli.connection import Connection, connects
-from bussrv.cli.parameters import EVENTS
+from bussrv.cli.parameters import EVENTS, whole
 
 DESCRIPTION = """
 Show what happens in the registry, as it happens: sessions, services, subscriptions, links, refusals. The records are
@@ -27,12 +27,12 @@ connection is lost, it goes on after the last record that was shown.
     examples=("bussrv events", "bussrv events --after 0 --event session.opened,session.closed --json --count 3"),
     statuses={0: "--count records were shown"},
 )
-@click.option("--after", metavar="SEQ", type=click.IntRange(min=0), help="Begin after this record; 0: with the first.")
+@click.option("--after", metavar="SEQ", type=whole(0), help="Begin after this record; 0: with the first.")
 @click.option("--event", "events", metavar="NAME[,NAME]", type=EVENTS, help="Only these events.")
 @click.option("--session", metavar="ID", help="Only those about this session.")
 @click.option("--service", metavar="NAME", help="Only those about this service.")
 @click.option("--protocol", metavar="NAME", help="Only those of this wire format.")
-@click.option("-n", "--count", metavar="N", type=click.IntRange(min=1), help="End after so many.")
+@click.option("-n", "--count", metavar="N", type=whole(1), help="End after so many.")
 @click.option("--json", "as_json", is_flag=True, help="The records as they stand in the journal.")
 @connects
 def command(

@@ -12,6 +12,9 @@ NOT_YOU = frozenset({"bad-credentials", "not-authenticated", "not-allowed"})
 """Reasons of error objects that say that somebody else may do it."""
 
 
+HINT = ": use --token-file, --user with --secret-file, or a profile"
+
+
 class Failure(Exception):
     """The command ends.
 
@@ -42,7 +45,8 @@ def explained() -> Iterator[None]:
     except RemoteProtocolError as error:
         raise Failure(f"the server sent something malformed: {error}", UNREACHABLE) from error
     except BussrvError as error:
-        raise Failure(str(error), _status(error) or FAILED) from error
+        hint = HINT if getattr(error, "reason", None) == "not-authenticated" else ""
+        raise Failure(f"{error}{hint}", _status(error) or FAILED) from error
     except PermissionError as error:
         raise Failure(_of_file(error), FAILED if error.filename else REFUSED) from error
     except OSError as error:

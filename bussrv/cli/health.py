@@ -17,6 +17,8 @@ Ask a server how it is: whether it takes clients, and what does not work as it s
 server on this machine instead, without the admin interface.
 """
 
+SERVING = ("ready", "degraded")
+
 
 @click.command(
     cls=Command,
@@ -32,10 +34,15 @@ def command(connection: Connection, as_json: bool) -> int:
     from bussrv.cli import output
 
     found: Mapping[str, Any] = admin(connection).call("GET", "/readyz", also=503)
-    is_ready = bool(found.get("ready"))
+    status = str(found.get("status"))
     if as_json:
         output.json_line(found)
     else:
-        output.line("ready" if is_ready else "NOT READY")
-        output.facts(found)
-    return 0 if is_ready else NO
+        output.line(status.replace("-", " "))
+        for name, check in found.get("checks", {}).items():
+            output.line(f"  {name:12}  {check.get('status')}{_because(check.get('message'))}")
+    return 0 if status in SERVING else NO
+
+
+def _because(message: str | None) -> str:
+    return f": {message}" if message else ""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 
+from bussrv.cli import output
 from bussrv.cli.command import Command
 
 DESCRIPTION = """
@@ -49,7 +50,8 @@ HIDDEN = tuple(map(Path, ("/home", "/root", "/run/user", "/tmp", "/var/tmp")))
     "--user", "users", metavar="USER", multiple=True, help=f"A user; may be repeated.  [default: {' and '.join(USERS)}]"
 )
 @click.option("--interface", metavar="ADDRESS", default="", help="The IP address to listen on.  [default: all of IPv4]")
-def command(place: str, names: tuple[str, ...], users: tuple[str, ...], interface: str) -> int:
+@click.option("--json", "as_json", is_flag=True, help="Print the users and their secrets as JSON.")
+def command(place: str, names: tuple[str, ...], users: tuple[str, ...], interface: str, as_json: bool) -> int:
     """Make the directory, which may exist already."""
     from bussrv.errors import ConfigError
     from bussrv.starter.directory import Wanted, make
@@ -68,6 +70,9 @@ def command(place: str, names: tuple[str, ...], users: tuple[str, ...], interfac
     except ConfigError as error:
         print(f"bussrv init: {error}", file=sys.stderr)
         return 1
+    if as_json:
+        output.json_line({"directory": str(directory), "names": wanted.names, "secrets": issued})
+        return 0
     print("\n".join([*_report(directory, wanted.names, issued, is_root), *_hidden(directory, wanted.programs)]))
     return 0
 

@@ -205,11 +205,12 @@ def verify(directory: Path, public_key: Path | None, includes: Sequence[str], se
 )
 @_directory
 @click.option("--key", metavar="FILE", type=FILE, help="The private key, where no server runs that has it.")
-def seal(directory: Path, key: Path | None) -> int:
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def seal(directory: Path, key: Path | None, as_json: bool) -> int:
     """Seal it."""
     from bussrv.inspection.proof import run_seal
 
-    run_seal(directory, key)
+    run_seal(directory, key, as_json=as_json)
     return 0
 
 
@@ -228,11 +229,12 @@ def seal(directory: Path, key: Path | None) -> int:
     help="The private key that it takes the place of, in the journal --of.",
 )
 @click.option("--of", metavar="DIR", type=FILE, help="The journal directory; no server may be running there.")
-def keygen(key: Path, replaces: Path | None, of: Path | None) -> int:
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def keygen(key: Path, replaces: Path | None, of: Path | None, as_json: bool) -> int:
     """Make a key."""
     from bussrv.inspection.proof import run_keygen
 
-    run_keygen(key, replaces, of)
+    run_keygen(key, replaces, of, as_json=as_json)
     return 0
 
 
@@ -246,12 +248,13 @@ def keygen(key: Path, replaces: Path | None, of: Path | None) -> int:
 @click.argument("file", metavar="KEYFILE", type=FILE)
 @click.option("--actor", metavar="NAME", help="The name of a user, proved or claimed.")
 @click.option("--peer", metavar="HOST", help="An IP address.")
-def forget(file: Path, actor: str | None, peer: str | None) -> int:
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def forget(file: Path, actor: str | None, peer: str | None, as_json: bool) -> int:
     """Forget somebody."""
     from bussrv.inspection.forgetting import forget
 
     need_one(actor=actor, peer=peer)
-    return forget(file, actor, peer)
+    return forget(file, actor, peer, as_json=as_json)
 
 
 command.add_command(synth.command)

@@ -36,5 +36,5 @@ def command(connection: Connection, query: dict[str, Any], most: int | None, as_
         "NEIGHBORS": field("neighbors"),
     }
     found = list(admin(connection).items("/links", most, **query))
-    show_list(found, columns, as_json=as_json, right=("SESSIONS",))
+    show_list(found, columns, as_json=as_json, right=("SESSIONS",), less=("SINCE", "SESSIONS", "NEIGHBORS", "DIALED"))
     return 0

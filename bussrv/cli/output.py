@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 from bussrv.terminal import cleaned
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, JustifyMethod
     from rich.table import Table
 
 NOTHING = "-"
+GAP = "  "
+MOST_OF_FIRST = 40
+"""The first column of a table is not narrower than its content, up to so many characters."""
 
 
 def line(text: str) -> None:
@@ -66,38 +69,74 @@ def cell(value: object) -> str:
     return cleaned(str(value))
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[str] = ()) -> None:
+def table(
+    headings: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[str] = (), less: Sequence[str] = ()
+) -> None:
     """Print a table. On a terminal it fits the width; elsewhere columns are as wide as they need.
 
     :param right: headings of columns of numbers.
+    :param less: headings of columns that a narrow terminal may do without, the least important last.
     """
     cells = [[cell(value) for value in row] for row in rows]
     if not cells:
         line("none")
-        return
-    if is_terminal():
-        console().print(rich_table(headings, cells, right))
-        return
-    wide = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
-    for row in (headings, *cells):
-        shown = [
-            f"{text:>{width}}" if heading in right else f"{text:{width}}"
-            for text, width, heading in zip(row, wide, headings, strict=True)
-        ]
-        line("  ".join(shown).rstrip())
+    elif is_terminal():
+        _on_terminal(headings, cells, right, less)
+    else:
+        wide = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
+        for row in (headings, *cells):
+            shown = [
+                f"{text:>{width}}" if heading in right else f"{text:{width}}"
+                for text, width, heading in zip(row, wide, headings, strict=True)
+            ]
+            line(GAP.join(shown).rstrip())
+
+
+def _on_terminal(
+    headings: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[str], less: Sequence[str]
+) -> None:
+    from rich.text import Text
+
+    found = console()
+    left_out: list[str] = []
+    for heading in (*_empty(headings, cells), *reversed(less)):
+        if _width(headings, cells) <= found.width:
+            break
+        if heading in headings:
+            left_out.append(heading)
+            headings, cells = _without(headings, cells, headings.index(heading))
+    found.print(rich_table(headings, cells, right))
+    if left_out:
+        found.print(Text(f"Not shown: {', '.join(left_out)}. A wider terminal and --json have all.", style="dim"))
+
+
+def _width(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> int:
+    return sum(max(map(len, column)) + len(GAP) for column in zip(headings, *cells, strict=True)) - len(GAP)
+
+
+def _empty(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
+    return [heading for index, heading in enumerate(headings) if all(row[index] == NOTHING for row in cells)]
+
+
+def _without(
+    headings: Sequence[str], cells: Sequence[Sequence[str]], index: int
+) -> tuple[list[str], list[Sequence[str]]]:
+    return [*headings[:index], *headings[index + 1 :]], [[*row[:index], *row[index + 1 :]] for row in cells]
 
 
 def rich_table(headings: Sequence[str], cells: Iterable[Sequence[str]], right: Sequence[str] = ()) -> Table:
-    """The same, for a console of rich. The cells are clean."""
+    """A table for a console of rich. The cells are clean."""
     from rich.table import Table
     from rich.text import Text
 
-    shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in headings:
-        shown.add_column(
-            Text(heading), justify="right" if heading in right else "left", overflow="ellipsis", no_wrap=True
-        )
-    for row in cells:
+    shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, len(GAP), 0, 0))
+    rows = list(cells)
+    for index, heading in enumerate(headings):
+        justify: JustifyMethod = "right" if heading in right else "left"
+        # The first column names the row: a person copies it.
+        least = None if index else min(MOST_OF_FIRST, max(map(len, [heading, *(row[0] for row in rows)])))
+        shown.add_column(Text(heading), justify=justify, overflow="ellipsis", no_wrap=True, min_width=least)
+    for row in rows:
         shown.add_row(*map(Text, row))
     return shown
 

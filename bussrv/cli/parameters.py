@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -38,6 +38,39 @@ def _count(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and int(text) <= sys.maxsize):
         raise ValueError(f"{text!r} is not a number of records")
     return int(text)
+
+
+def whole(least: int, most: int | None = None) -> Converted:
+    """A whole number."""
+
+    def convert(text: str) -> int:
+        if not (text.isascii() and text.isdecimal() and len(text) < 20):
+            raise ValueError(f"{text!r} is no whole number")
+        return _bounded(int(text), least, most)
+
+    return Converted("N", convert)
+
+
+def seconds(least: float, most: float | None = None) -> Converted:
+    """A time in seconds."""
+
+    def convert(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is no number of seconds") from None
+        return _bounded(number, least, most)
+
+    return Converted("S", convert)
+
+
+Number = TypeVar("Number", int, float)
+
+
+def _bounded(number: Number, least: Number, most: Number | None) -> Number:
+    if not (number >= least and (most is None or number <= most)):
+        raise ValueError(f"{number} is not {least} or more" + ("" if most is None else f", and {most} or less"))
+    return number
 
 
 def _moment(text: str) -> Any:

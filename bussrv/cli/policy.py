@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
+from bussrv.cli import output
 from bussrv.cli.command import Command, Group
 from bussrv.cli.parameters import OneOf, need_one
 
@@ -88,9 +89,10 @@ command = Group(name="policy", help=DESCRIPTION)
 @_about
 @click.argument("action", metavar="ACTION", type=OneOf("ACTION", _actions))
 @click.argument("target", metavar="TARGET")
-def test(action: str, target: str, **about: Any) -> int:
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def test(action: str, target: str, as_json: bool, **about: Any) -> int:
     """Whether an action is allowed."""
-    return _answer(Asked(**about), lambda rules, asked: _test(rules, asked, action, target))
+    return _answer(Asked(**about), lambda rules, asked: _test(rules, asked, action, target, as_json=as_json))
 
 
 @command.command(
@@ -102,9 +104,10 @@ def test(action: str, target: str, **about: Any) -> int:
     statuses={0: "done", 2: "the file or the question makes no sense"},
 )
 @_about
-def show(**about: Any) -> int:
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def show(as_json: bool, **about: Any) -> int:
     """The lines that apply."""
-    return _answer(Asked(**about), _show)
+    return _answer(Asked(**about), lambda rules, asked: _show(rules, asked, as_json=as_json))
 
 
 def _answer(asked: Asked, answer: Callable[[Rules, Asked], int]) -> int:
@@ -152,7 +155,7 @@ def _rules(asked: Asked) -> Rules:
     return rules
 
 
-def _test(rules: Rules, asked: Asked, action: str, target: str) -> int:
+def _test(rules: Rules, asked: Asked, action: str, target: str, *, as_json: bool) -> int:
     from bussrv.bus.interest import bare_type
     from bussrv.errors import ConfigError
     from bussrv.policy.permissions import content
@@ -164,15 +167,21 @@ def _test(rules: Rules, asked: Asked, action: str, target: str) -> int:
         is_event = target.startswith(EVENT)
         target = content(target[1:].lower(), "") if is_event else content(None, bare_type(target))
     decision = rules.permissions(asked.user, asked.peer, asked.format).decide(cast("Action", action), target)
-    print(f"{'yes' if decision.allowed else 'no'}: {decision.rule}")
+    if as_json:
+        output.json_line({"allowed": decision.allowed, "rule": decision.rule})
+    else:
+        print(f"{'yes' if decision.allowed else 'no'}: {decision.rule}")
     return 0 if decision.allowed else 1
 
 
-def _show(rules: Rules, asked: Asked) -> int:
+def _show(rules: Rules, asked: Asked, *, as_json: bool) -> int:
     applying = rules.applying(asked.user, asked.peer, asked.format)
-    for rule in applying:
-        for clause in rule.clauses:
-            print(rules.line_of(clause))
+    lines = [rules.line_of(clause) for rule in applying for clause in rule.clauses]
+    if as_json:
+        output.json_line({"lines": lines})
+        return 0
+    for line in lines:
+        print(line)
     if not applying:
         print("no rule applies to this user")
     return 0

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from bussrv.registry.snapshot import Snapshot
 
 
+LESS = ("USER", "PEER", "WANTS", "ADDED", "OPENED", "ROUTING ID", "HOME")
+"""Columns that a narrow terminal may do without."""
+
+
 def show(by_server: Mapping[str, Snapshot]) -> None:
     """Print the registry of each server."""
     for index, (server, found) in enumerate(by_server.items()):
@@ -39,7 +43,7 @@ def _show(found: Snapshot) -> None:
         output.line("")
         output.line(f"{len(rows)} {title if len(rows) != 1 else title[:-1]}")
         if rows:
-            output.table(headings, rows)
+            output.table(headings, rows, less=LESS)
 
 
 def _session(each: Session) -> tuple[object, ...]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import click
 
-from bussrv.cli.asking import admin
+from bussrv.cli.asking import admin, as_json
 from bussrv.cli.command import Command
 from bussrv.cli.connection import Connection, connects
+from bussrv.cli.failure import Failure
+from bussrv.cli.statuses import NO
 
 DESCRIPTION = """
 Let the server read its configuration, users, tokens, policy and certificates again, as SIGHUP does. If something in
-them is wrong, it keeps what it has, and its log says what.
+them is wrong, nothing changes, and the fault is shown.
 """
 
 
@@ -19,10 +21,23 @@ them is wrong, it keeps what it has, and its log says what.
     name="reload",
     help=DESCRIPTION,
     examples=("bussrv reload --token-file bussrv-journal.admin-token",),
-    statuses={0: "done"},
+    statuses={0: "done", 1: "something is wrong in a file, and nothing changed"},
 )
 @connects
-def command(connection: Connection) -> int:
+@as_json
+def command(connection: Connection, as_json: bool) -> int:
     """Ask for it."""
-    admin(connection).call("POST", "/reload")
+    from bussrv.cli import output
+    from bussrv.client.admin import AdminError
+
+    try:
+        found = admin(connection).call("POST", "/reload")
+    except AdminError as error:
+        if error.reason == "reload-failed":
+            raise Failure(f"nothing changed: {error.message}", NO) from error
+        raise
+    if as_json:
+        output.json_line(found)
+    else:
+        output.facts({"changed": found.get("changed"), "only at a restart": found.get("restart")})
     return 0

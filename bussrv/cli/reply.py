@@ -9,6 +9,7 @@ import click
 
 from bussrv.cli.command import Command
 from bussrv.cli.connection import Connection, connects
+from bussrv.cli.parameters import seconds, whole
 
 if TYPE_CHECKING:
     from bussrv.cli.answering import Answered
@@ -38,7 +39,7 @@ FORMATS = ("objects", "business")
 @click.option(
     "--concurrency",
     metavar="N",
-    type=click.IntRange(1, 1000),
+    type=whole(1, 1000),
     default=4,
     show_default=True,
     help="The most commands that run at the same time.",
@@ -46,7 +47,7 @@ FORMATS = ("objects", "business")
 @click.option(
     "--waiting",
     metavar="N",
-    type=click.IntRange(0, 100_000),
+    type=whole(0, 100_000),
     default=100,
     show_default=True,
     help="The most requests that wait for their turn; others are refused: too-busy.",
@@ -55,19 +56,19 @@ FORMATS = ("objects", "business")
     "--limit",
     "seconds",
     metavar="S",
-    type=click.FloatRange(0.01, 86400.0),
+    type=seconds(0.01, 86400.0),
     default=10.0,
     help="Seconds that a command may take: then it is killed, command-timeout.  [default: 10]",
 )
 @click.option(
     "--max-reply",
     metavar="BYTES",
-    type=click.IntRange(0, 1 << 30),
+    type=whole(0, 1 << 30),
     default=16 << 20,
     show_default=True,
     help="The most bytes of a reply: beyond it the command is killed, reply-too-large.",
 )
-@click.option("-n", "--count", metavar="N", type=click.IntRange(min=1), help="End after so many requests.")
+@click.option("-n", "--count", metavar="N", type=whole(1), help="End after so many requests.")
 @click.option("--quiet", is_flag=True, help="Print nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @connects

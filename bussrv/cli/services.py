@@ -34,5 +34,7 @@ def command(connection: Connection, query: dict[str, Any], most: int | None, as_
         "SUBSCRIBED OVER": lambda each: (each.get("formats") or {}).get("subscribers"),
     }
     found = list(admin(connection).items("/services", most, **query))
-    show_list(found, columns, as_json=as_json, right=("PROVIDERS", "SUBSCRIBERS"))
+    show_list(
+        found, columns, as_json=as_json, right=("PROVIDERS", "SUBSCRIBERS"), less=("SUBSCRIBED OVER", "PROVIDED OVER")
+    )
     return 0

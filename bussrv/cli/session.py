@@ -45,10 +45,10 @@ def command(connection: Connection, session: str, history: bool, as_json: bool) 
             raise
         shown = False
     if not shown:
-        from bussrv.terminal import word
+        from bussrv.terminal import cleaned
 
         hint = "" if history else "; --history says whether there was one"
-        print(f"bussrv session: there is no session {word(session)}{hint}", file=sys.stderr)
+        print(f"bussrv session: there is no session '{cleaned(session)}'{hint}", file=sys.stderr)
     return 0 if shown else NO
 
 

@@ -38,6 +38,7 @@ def command(connection: Connection, query: dict[str, Any], most: int | None, as_
         "SERVICES": field("services"),
         "SUBSCRIPTIONS": field("subscriptions"),
     }
-    found = list(admin(connection).items("/sessions", most, **query))
-    show_list(found, columns, as_json=as_json, right=("SERVICES", "SUBSCRIPTIONS"))
+    found = list(admin(connection).items("/sessions", most, **{**query, "sort": query["sort"] or "opened"}))
+    less = ("USER", "PEER", "OPENED", "ROUTING ID", "HOME", "SUBSCRIPTIONS", "SERVICES")
+    show_list(found, columns, as_json=as_json, right=("SERVICES", "SUBSCRIPTIONS"), less=less)
     return 0

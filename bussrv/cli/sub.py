@@ -10,6 +10,7 @@ import click
 
 from bussrv.cli.command import Command
 from bussrv.cli.connection import Connection, connects
+from bussrv.cli.parameters import seconds, whole
 from bussrv.cli.statuses import LATE
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ MOST_SHOWN = 1000
 )
 @click.argument("services", nargs=-1, required=True, metavar="SERVICE...")
 @click.option("--format", "wire_format", type=click.Choice(FORMATS), default="objects", show_default=True)
-@click.option("-n", "--count", metavar="N", type=click.IntRange(min=1), help="End after so many.")
-@click.option("--for", "seconds", metavar="S", type=click.FloatRange(min=0.0), help="End after so many seconds.")
+@click.option("-n", "--count", metavar="N", type=whole(1), help="End after so many.")
+@click.option("--for", "seconds", metavar="S", type=seconds(0.0), help="End after so many seconds.")
 @click.option("--raw", is_flag=True, help="Payloads as they are, with nothing between them; not to a terminal.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @connects

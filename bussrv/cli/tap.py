@@ -12,6 +12,7 @@ import click
 from bussrv.cli.asking import admin
 from bussrv.cli.command import Command
 from bussrv.cli.connection import Connection, connects
+from bussrv.cli.parameters import whole
 
 DESCRIPTION = """
 Show objects that go through the server, of every wire format: when, from whom, to how many, and what. The server
@@ -31,10 +32,10 @@ Payloads are shown only if they are asked for.
 @click.option("--session", metavar="ID", help="Only objects that this session sent.")
 @click.option("--type", "content_type", metavar="TYPE", help="Only this content type; * stands for any text.")
 @click.option("--format", "wire_format", metavar="NAME", help="Only objects that came over this wire format.")
-@click.option("--sample", metavar="N", type=click.IntRange(min=1), help="Only every Nth.")
-@click.option("--rate", metavar="N", type=click.IntRange(min=1), help="At most so many a second.")
+@click.option("--sample", metavar="N", type=whole(1), help="Only every Nth.")
+@click.option("--rate", metavar="N", type=whole(1), help="At most so many a second.")
 @click.option("--payload", is_flag=True, help="Show payloads, too.")
-@click.option("-n", "--count", metavar="N", type=click.IntRange(min=1), help="End after so many.")
+@click.option("-n", "--count", metavar="N", type=whole(1), help="End after so many.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line; payloads are in base64.")
 @connects
 def command(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from bussrv.cli import output
 from bussrv.cli.command import Command
 from bussrv.cli.parameters import exclude
 from bussrv.errors import ConfigError
@@ -34,7 +35,8 @@ _DURATION = re.compile(r"([1-9][0-9]{0,5})([mhdw])")
 @click.argument("name", metavar="USER")
 @click.option("--expires", metavar="TIME", help="How long it is of use: 90m, 12h, 30d or 8w.  [default: for ever]")
 @click.option("--delete", is_flag=True, help="Delete all tokens of the user.")
-def command(file: Path, name: str, expires: str | None, delete: bool) -> int:
+@click.option("--json", "as_json", is_flag=True, help="Print the token as JSON.")
+def command(file: Path, name: str, expires: str | None, delete: bool, as_json: bool) -> int:
     """Make a token, or delete those of a user."""
     exclude(expires=expires, delete=delete)
     from bussrv.policy.tokens import add_token, delete_tokens
@@ -43,7 +45,11 @@ def command(file: Path, name: str, expires: str | None, delete: bool) -> int:
     try:
         user = check_user(name)
         if not delete:
-            print(add_token(file, user, _expiry(expires)))
+            token = add_token(file, user, _expiry(expires))
+            if as_json:
+                output.json_line({"user": user, "token": token})
+            else:
+                print(token)
         elif not delete_tokens(file, user):
             raise ValueError(f"{file} has no token of {user}")
     except (ValueError, ConfigError) as error:

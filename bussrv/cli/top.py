@@ -12,6 +12,7 @@ import click
 from bussrv.cli.asking import admin
 from bussrv.cli.command import Command
 from bussrv.cli.connection import Connection, connects
+from bussrv.cli.parameters import whole
 
 if TYPE_CHECKING:
     from bussrv.cli.figures import Look
@@ -36,7 +37,7 @@ ROWS = 20
     examples=("bussrv top", "bussrv top --json --count 2"),
     statuses={0: "--count looks were taken"},
 )
-@click.option("-n", "--count", metavar="N", type=click.IntRange(min=1), help="End after so many looks.")
+@click.option("-n", "--count", metavar="N", type=whole(1), help="End after so many looks.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @connects
 def command(connection: Connection, count: int | None, as_json: bool) -> int:

@@ -42,14 +42,14 @@ def command(connection: Connection, service: str, as_json: bool) -> int:
     """Show providers and subscribers."""
     from bussrv.cli import output
     from bussrv.client.admin import AdminError, element
-    from bussrv.terminal import word
+    from bussrv.terminal import cleaned
 
     try:
         found = admin(connection).get(f"/services/{element(service)}")
     except AdminError as error:
         if error.status != 404:
             raise
-        print(f"bussrv who: nobody provides {word(service)} or is subscribed to it", file=sys.stderr)
+        print(f"bussrv who: nobody provides '{cleaned(service)}' or is subscribed to it", file=sys.stderr)
         return NO
     if as_json:
         output.json_line(found)
@@ -66,7 +66,7 @@ def _show(what: str, sessions: Sequence[Mapping[str, Any]], count: int | None, f
     count = len(sessions) if count is None else count
     output.line(f"{count} {what}{'' if count == 1 else 's'}")
     if sessions:
-        show_list(sessions, {**COLUMNS, **further}, as_json=False)
+        show_list(sessions, {**COLUMNS, **further}, as_json=False, less=("SINCE", "HOME", "WANTS"))
 
 
 def _interest(each: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from bussrv.journal.pseudonym_keys import forget as destroy
 UNKNOWN = 1
 
 
-def forget(file: Path, actor: str | None, peer: str | None) -> int:
+def forget(file: Path, actor: str | None, peer: str | None, *, as_json: bool = False) -> int:
     """Forget a user, or an address.
 
     :returns: the exit status.
@@ -20,6 +20,9 @@ def forget(file: Path, actor: str | None, peer: str | None) -> int:
         removed, whom = destroy(file, "actor", actor), "actor"
     else:
         removed, whom = destroy(file, "peer", peer or ""), "address"
+    if as_json:
+        sys.stdout.write('{"forgotten":true}\n' if removed else '{"forgotten":false}\n')
+        return 0 if removed else UNKNOWN
     if not removed:
         sys.stdout.write(f"There is no such {whom} in the key file.\n")
         return UNKNOWN

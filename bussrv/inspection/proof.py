@@ -20,6 +20,7 @@ from bussrv.journal.recovery import recover
 from bussrv.journal.sealing import MARKER, Sealer
 from bussrv.journal.segment import first_seq, list_segments
 from bussrv.journal.verify import Fault, Report, verify
+from bussrv.registry.fold import RegistryFold
 
 FAULTY = 1
 
@@ -40,7 +41,7 @@ def run_verify(
     :returns: the exit status.
     """
     trusted = None if public_key is None else read_public(public_key)
-    report = verify(directory, trusted, includes, to_the_end=sealed)
+    report = verify(directory, trusted, includes, to_the_end=sealed, registry=RegistryFold)
     if as_json:
         write(msgspec.json.encode(report) + b"\n")
     else:
@@ -86,20 +87,29 @@ def _fault_words(fault: Fault) -> str:
     return f"FAULT {', '.join(place)}: {fault.code}: {fault.message}"
 
 
-def run_seal(directory: Path, key: Path | None) -> None:
+def run_seal(directory: Path, key: Path | None, *, as_json: bool = False) -> None:
     """Seal everything that a journal holds, by the running server or in its place."""
+    by_server, count = _seal(directory, key)
+    if as_json:
+        write(msgspec.json.encode({"by_server": by_server, "segments": count}) + b"\n")
+    elif by_server:
+        write(f"the server sealed {directory}\n".encode())
+    else:
+        write(f"{directory}: {_sealed_words(count)}\n".encode())
+
+
+def _seal(directory: Path, key: Path | None) -> tuple[bool, int]:
+    """Whether the running server sealed it; if not, how many segments were sealed here."""
     *_, last = segments(directory)
     try:
         lock = JournalLock(directory)
     except Locked:
         _ask_server(directory, first_seq(last))
-        write(f"the server sealed {directory}\n".encode())
-        return
+        return True, 0
     try:
-        count = _seal_alone(directory, key)
+        return False, _seal_alone(directory, key)
     finally:
         lock.release()
-    write(f"{directory}: {_sealed_words(count)}\n".encode())
 
 
 def _sealed_words(count: int) -> str:
@@ -146,7 +156,7 @@ def _seal_alone(directory: Path, key: Path | None) -> int:
         raise JournalError(f"cannot write {directory / MANIFEST_NAME}: {error.strerror}") from error
 
 
-def run_keygen(key: Path, replaces: Path | None, of: Path | None) -> None:
+def run_keygen(key: Path, replaces: Path | None, of: Path | None, *, as_json: bool = False) -> None:
     """Make a key, and let the old one say that it takes its place.
 
     :param replaces: the private key that it takes the place of.
@@ -159,6 +169,10 @@ def run_keygen(key: Path, replaces: Path | None, of: Path | None) -> None:
     for directory in {of or key.parent, key.parent}:
         _check_place(key, directory)
     public = generate(key) if replaces is None or of is None else _make_successor(key, replaces, of)
+    if as_json:
+        shown = {"key": public.fingerprint, "private": str(key), "public": str(public_path(key))}
+        write(msgspec.json.encode(shown) + b"\n")
+        return
     write(f"the key {public.fingerprint} is in {key}; give {key}.pub to your auditors\n".encode())
 
 

@@ -100,10 +100,10 @@ _decode_header = msgspec.json.Decoder(_HeaderLine).decode
 _decode_part = msgspec.json.Decoder(_PartLine).decode
 
 
-def encode_header(header: Header) -> bytes:
+def encode_header(header: Header, version: int = SCHEMA_VERSION) -> bytes:
     """The line of a header, newline included."""
     line = _HeaderLine(
-        v=SCHEMA_VERSION,
+        v=version,
         prev=header.prev,
         segment=header.segment,
         parts=header.parts,

@@ -125,13 +125,13 @@ def encode_event(event: Event) -> bytes:
     return _encoder.encode(event)
 
 
-def line(record: Record, body: bytes) -> bytes:
+def line(record: Record, body: bytes, version: int = SCHEMA_VERSION) -> bytes:
     """The line of ``record``, newline included.
 
     :param body: what :func:`encode_event` says of its event.
     """
     head = (
-        f'{{"v":{SCHEMA_VERSION},"prev":"{record.prev}","seq":{record.seq},"time":"{format_time(record.time)}",'
+        f'{{"v":{version},"prev":"{record.prev}","seq":{record.seq},"time":"{format_time(record.time)}",'
         f'"mono":{record.mono},'
         f'{_origin(record.server, record.boot)},"outcome":"{record.event.OUTCOME}",'
     )
@@ -158,6 +158,16 @@ def decode(text: bytes) -> Record:
     if version != SCHEMA_VERSION:
         event = of_today(event, version)
     return Record(head.seq, moment, head.mono, head.server, head.boot, event, head.prev)
+
+
+def rewritten(text: bytes, record: Record, version: int) -> bytes:
+    """The line, newline included, that a server of a schema version writes of the record that a line holds.
+
+    :param record: what :func:`decode` says of ``text``.
+    :raises ValueError, TypeError: if no server can write it.
+    """
+    event = record.event if version == SCHEMA_VERSION else _decode_event(text)
+    return line(record, _encoder.encode(event), version)
 
 
 def version_of(text: bytes) -> int:

@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 from bussrv.journal.digests import MOST_OF_A_LINE, NO_DIGESTS, Digests
 from bussrv.journal.evidence.lines import Line, LineJudge
+from bussrv.journal.evidence.registries import Registry, RegistryJudge
 from bussrv.journal.evidence.segments import Segment, unreadable
 from bussrv.journal.header import Part
 from bussrv.journal.reading import MAX_LINE, Fold
@@ -23,14 +24,25 @@ class Scan:
 
     :param sizes: of the beginnings whose digests are asked for.
     :param fold: takes in the snapshot and the records, up to the first wrong line.
+    :param registry: an empty one, to be compared with those of other segments; ``None``: they are not compared.
+    :param to_the_byte: see :class:`bussrv.journal.evidence.lines.LineJudge`.
     :ivar judge: of its lines.
     :ivar extent: how far its whole lines go.
     :ivar segment: the segment as it was found; ``None`` if it cannot be decompressed.
     :raises OSError: if it cannot be read.
     """
 
-    def __init__(self, path: Path, sizes: Iterable[int] = (), fold: Fold | None = None) -> None:
-        self.judge = LineJudge(first_seq(path))
+    def __init__(
+        self,
+        path: Path,
+        sizes: Iterable[int] = (),
+        fold: Fold | None = None,
+        *,
+        registry: Registry | None = None,
+        to_the_byte: bool = False,
+    ) -> None:
+        self.judge = LineJudge(first_seq(path), to_the_byte=to_the_byte)
+        self._registry = None if registry is None else RegistryJudge(self.judge, registry)
         self.segment: Segment | None = None
         self._path = path
         self._fold = fold
@@ -52,6 +64,7 @@ class Scan:
 
     def _read(self, file: BinaryIO) -> None:
         judge, fold, texts, records, beginnings = self.judge, self._fold, self._texts, self._records, self._beginnings
+        registry = self._registry
         size, due, is_within = 0, _TOGETHER, False
         while text := file.readline(MAX_LINE):
             is_whole = text.endswith(b"\n")
@@ -61,6 +74,8 @@ class Scan:
                     records.append(found)
                 if fold is not None and judge.wrong is None:
                     self._take_in(found, fold)
+                if registry is not None:
+                    registry.pass_line(found)
             elif len(text) < MAX_LINE and not is_whole and not is_compressed(self._path):
                 # A server may be writing it: an unfinished line is not judged.
                 self._torn = len(text)
@@ -107,4 +122,5 @@ class Scan:
             torn=self._torn,
             lines=judge.lines,
             counts=extent,
+            registries=None if self._registry is None or self._torn else self._registry.registries(),
         )

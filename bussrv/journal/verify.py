@@ -21,9 +21,12 @@ from bussrv.errors import JournalError
 from bussrv.journal.digests import digests_of
 from bussrv.journal.evidence.findings import SEVERITIES, Finding
 from bussrv.journal.evidence.numbers import Numbers
+from bussrv.journal.evidence.registries import NewRegistry, Registry
 from bussrv.journal.evidence.segments import (
     Segment,
     SegmentJudge,
+    is_closed,
+    is_verified,
     judge_manifest,
     judge_missing,
     judge_references,
@@ -99,17 +102,23 @@ class Report(Struct, kw_only=True):
 
 
 def verify(
-    directory: Path, trusted: PublicKey | None = None, includes: Sequence[str] = (), *, to_the_end: bool = False
+    directory: Path,
+    trusted: PublicKey | None = None,
+    includes: Sequence[str] = (),
+    *,
+    to_the_end: bool = False,
+    registry: NewRegistry | None = None,
 ) -> Report:
     """Look at everything in a journal directory.
 
     :param trusted: the key that seals have to be led back to.
     :param includes: hashes of entries of the manifest, kept elsewhere, that have to be there.
     :param to_the_end: whether every record has to be sealed, as it is when a server has stopped.
+    :param registry: with it snapshots are compared with what comes before them, where no closing seal does that.
     :raises JournalError: if the journal cannot be read, or is none.
     """
     try:
-        return _Verification(directory, trusted, includes, to_the_end).run()
+        return _Verification(directory, trusted, includes, to_the_end, registry).run()
     except OSError as error:
         raise JournalError(f"cannot read the journal directory {directory}: {error}") from error
 
@@ -120,7 +129,14 @@ class _Verification:
     :ivar _waits_until: when a seal that is not there will not come any more.
     """
 
-    def __init__(self, directory: Path, trusted: PublicKey | None, includes: Sequence[str], to_the_end: bool) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        trusted: PublicKey | None,
+        includes: Sequence[str],
+        to_the_end: bool,
+        registry: NewRegistry | None,
+    ) -> None:
         # In this order: the entry that a header refers to was in the manifest before the segment was there.
         self._paths = list_segments(directory)
         self._manifest_path = directory / MANIFEST_NAME
@@ -129,6 +145,7 @@ class _Verification:
             raise JournalError(f"{directory} holds no journal: there is no segment in it")
         self._trusted = trusted
         self._includes = includes
+        self._new_registry = registry
         self._seqs = Numbers()
         # Another one may have been begun and sealed in between.
         self._numbers = {first_seq(path) for path in (*self._paths, *list_segments(directory))}
@@ -203,11 +220,11 @@ class _Verification:
     def _check_segment(self, path: Path) -> None:
         is_last, number = path == self._paths[-1], first_seq(path)
         seals = self._manifest.all_seals.get(number, [])
-        found = Scan(path, [seal.bytes for seal in seals])
+        found = self._scan(path, seals)
         has_records = found.segment is not None and found.segment.records > 0
         is_sealed = bool(seals) and (seals[-1].closed or is_last)
         if has_records and not is_sealed and (later := self._await_seal(number, is_closed=not is_last)):
-            seals, found = later, Scan(path, [seal.bytes for seal in later])
+            seals, found = later, self._scan(path, later)
         self._add(found.judge.findings)
         self._seqs.extend(found.judge.numbers)
         self._check_copy(path)
@@ -220,6 +237,25 @@ class _Verification:
             report.records += found.extent.records
             report.first_seq = found.extent.first_seq if report.first_seq is None else report.first_seq
             report.last_seq = found.extent.last_seq
+
+    def _scan(self, path: Path, seals: Sequence[Seal]) -> Scan:
+        """Read a segment. Without a closing seal that fits, every byte of it is judged."""
+        last, sizes = seals[-1] if seals else None, [seal.bytes for seal in seals]
+        if last is None or not last.closed:
+            return Scan(path, sizes, registry=self._registry(), to_the_byte=True)
+        registry = self._registry() if self._is_followed_by_open(path) else None
+        found = Scan(path, sizes, registry=registry)
+        if found.segment is not None and not is_verified(found.segment.digests, last):
+            return Scan(path, sizes, to_the_byte=True)
+        return found
+
+    def _registry(self) -> Registry | None:
+        return None if self._new_registry is None else self._new_registry()
+
+    def _is_followed_by_open(self, path: Path) -> bool:
+        """Whether the snapshot of the next segment is compared with what this one adds up to."""
+        following = self._paths[self._paths.index(path) + 1 :][:1]
+        return any(not is_closed(self._manifest.seals.get(first_seq(each))) for each in following)
 
     def _await_seal(self, number: int, *, is_closed: bool) -> list[Seal]:
         """The seals with the one that a running server makes right now, if it does."""

@@ -10,6 +10,7 @@ A snapshot is one or more JSON texts of about ``STATE_BYTES`` at most. Times are
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import sha256
 from itertools import islice
 
 import msgspec
@@ -67,6 +68,24 @@ class RegistryFold:
         sessions = found.sessions if version >= FIRST_WITH_CLAIMS else map(_with_claim, found.sessions)
         self.state.restore(sessions, found.services, found.subscriptions)
 
+    def is_as_written(self, state: Raw, version: int = SCHEMA_VERSION) -> bool:
+        """Whether a text that :meth:`take` takes is, byte for byte, what a server of that schema version writes."""
+        text = _encode(_decode(state))
+        return bytes(state) == (text if version >= FIRST_WITH_CLAIMS else text.replace(_NO_CLAIM, b""))
+
+    def digest(self, *, persons: bool = True) -> str:
+        """The SHA-256 of the registry, in hexadecimal digits. It does not depend on the order of entries.
+
+        :param persons: whether actors and claimed names count.
+        """
+        state = self.state
+        sessions = state.sessions.values() if persons else map(_nobody, state.sessions.values())
+        entries = [_encode(each) for each in sessions]
+        for name, providers in state.services.items():
+            entries += [_encode((name, *each)) for each in providers.items()]
+        entries += [_encode(each) for each in state.all_subscriptions()]
+        return sha256(b"\n".join(sorted(entries))).hexdigest()
+
     def states(self) -> list[bytes]:
         """The texts of a snapshot; none for an empty registry."""
         return list(self._states())
@@ -94,6 +113,14 @@ class RegistryFold:
                 yield "services", name, _encode(some)
         for subscription in self.state.all_subscriptions():
             yield "subscriptions", "", _encode(subscription)
+
+
+_NO_CLAIM = b',"claimed":null'
+"""Stands in no string, where the quotes would be escaped."""
+
+
+def _nobody(session: Session) -> Session:
+    return replace(session, actor=None, claimed=None)
 
 
 def _with_claim(session: Session) -> Session:

@@ -10,6 +10,7 @@ from bussrv.journal.header import Damage
 from bussrv.journal.segment import segment_name
 from tests.audit.cases import Case
 from tests.audit.journals import Writer, change_line, compress, day, write_journal
+from tests.tampering import Copy
 
 CHANGED = "it is not what it was when it was closed, as the header of segment"
 CUT = "its last line was changed, cut off or added, or the header of segment"
@@ -122,6 +123,22 @@ def changed_last_line(server: str) -> Case:
         change_line(one, 6, lambda line: line.replace(b'"tv"', b'"tw"'))
 
     return Case([("broken-link", {"segment": 1, "last_seq": 5, "message": CUT})], [text[:5], text[5:]], damage=damage)
+
+
+def changed_snapshot(server: str) -> Case:
+    """And the chain was made to fit."""
+
+    def damage(one: Path, other: Path) -> None:
+        copy = Copy(one.parent)
+        copy.forge(5, 1, lambda line: line.replace(b'"peer":"192.0.2.2:5000"', b'"peer":"192.0.2.9:5000"'))
+        copy.chain_from(1)
+        copy.save()
+
+    text = day(server).records
+    message = "its snapshot is not what segment 1 adds up to: it was changed, or records were"
+    return Case(
+        [("broken-snapshot", {"segment": 5, "line": 1, "message": message})], [text[:4], text[4:]], damage=damage
+    )
 
 
 def missing_segment(server: str) -> Case:
@@ -260,6 +277,7 @@ SEGMENT_CASES: list[Callable[[str], Case]] = [
     compressed_and_damaged,
     changed_line,
     changed_last_line,
+    changed_snapshot,
     missing_segment,
     emptied_segment,
     another_journal_before,

@@ -32,6 +32,8 @@ from tests.audit.journals import START, Line, Writer, day, write_journal
 
 pytestmark = pytest.mark.timeout(300)
 
+NOTHING_READ = judged.Read({}, {}, {}, {}, ())
+
 GOOD = {
     "v": 3,
     "prev": "ab" * 32,
@@ -175,7 +177,7 @@ def collected(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         read = lines_of(read_text(spark, snapshot)).persist()
         blocks = blocks_of(read)
         contents = extents_of(blocks, {each.taken: each.number for each in snapshot.segments})
-        found = list(judged.line_findings(spark, snapshot, {}, contents))
+        found = list(judged.line_findings(spark, snapshot, NOTHING_READ, contents))
         answer: dict[str, list[Any]] = {
             "journal": [journal],
             "records": records_of(read).where("segment_first = 1").orderBy("seq").collect(),
@@ -191,7 +193,7 @@ def collected(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def of_segments(snapshot: Snapshot) -> Iterator[Finding]:
     digests = {each.taken: digests_of(each.path_in(snapshot.local)) for each in snapshot.segments}
-    return judged.findings(snapshot.journals[0], digests, {}, {})
+    return judged.findings(snapshot.journals[0], judged.Read(digests, {}, {}, {}, ()), {})
 
 
 def micros(column: str) -> Any:
@@ -272,7 +274,7 @@ def test_line_numbers_hold_in_a_segment_that_is_read_in_parts(spark: SparkSessio
             # As if they were read in place.
             far = replace(snapshot, journals=tuple(in_place(each) for each in snapshot.journals))
             contents = extents_of(blocks_of(lines_of(text)), {each.taken: each.number for each in far.segments})
-            found = list(judged.line_findings(spark, far, {}, contents))
+            found = list(judged.line_findings(spark, far, NOTHING_READ, contents))
             parts = text.select(F.spark_partition_id()).distinct().count()
     finally:
         spark.conf.set(setting, str(before))

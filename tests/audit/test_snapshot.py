@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bussrv.audit.reading.extents import Extent
-from bussrv.audit.reading.judged import line_findings
+from bussrv.audit.reading.judged import Read, line_findings
 from bussrv.audit.reading.snapshot import Snapshot
 from bussrv.audit.reading.sources import choose, take_snapshot
 from bussrv.errors import JournalError
@@ -180,7 +180,7 @@ def test_findings_that_are_not_listed_are_counted(tmp_path: Path, monkeypatch: p
     journal = write_journal(tmp_path / "journal", [*day().records, *[b"junk\n"] * 50])
     with taken(journal) as snapshot:
         contents = {each.taken: Extent() for each in snapshot.segments}
-        found = list(line_findings(cast(SparkSession, None), snapshot, {}, contents))
+        found = list(line_findings(cast(SparkSession, None), snapshot, Read({}, {}, {}, {}, ()), contents))
     assert [each.line for each in found[:3]] == [11, 12, 13]
     assert [(each.kind, each.segment, each.file, each.message) for each in found[3:]] == [
         ("bad-line", 1, str(journal / segment_name(1)), "and 47 more in this segment, which are not listed")

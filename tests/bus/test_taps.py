@@ -248,7 +248,9 @@ def test_beyond_the_rate_objects_are_skipped_until_the_next_second() -> None:
     assert told == []
     scene.network.reactor.advance(TOLD_AFTER / 2)
     assert told == [None]
+    assert tap.news().called, "whoever was not waiting then is told later"
     assert tap.take_skipped() == 20
+    assert not tap.news().called
     sent(scene.maker, 30)
     assert len(taken(tap)) == 10
 

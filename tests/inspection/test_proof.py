@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -187,14 +188,14 @@ def test_verify_while_a_segment_is_compressed_and_another_begun(house: House, mo
     house.boot()
     real = module.Scan
 
-    def scan(path: Path, sizes: Iterable[int] = ()) -> object:
+    def scan(path: Path, sizes: Iterable[int] = (), **options: Any) -> object:
         monkeypatch.setattr(module, "Scan", real)
         (packed := path.with_name(path.name + ".gz")).write_bytes(gzip.compress(path.read_bytes()))
         path.unlink()
         assert packed.exists()
         house.rotate()
         house.go_on(3)
-        return real(path, sizes)
+        return real(path, sizes, **options)
 
     monkeypatch.setattr(module, "Scan", scan)
     assert verify(house.directory, house.key.public).faults == []
@@ -216,13 +217,13 @@ def test_verify_goes_on_behind_what_retention_removes_meanwhile(house: House, mo
     house.go_on(3)
     real = module.Scan
 
-    def scan(path: Path, sizes: Iterable[int] = ()) -> object:
+    def scan(path: Path, sizes: Iterable[int] = (), **options: Any) -> object:
         monkeypatch.setattr(module, "Scan", real)
         for _ in range(4):
             house.clock.advance(10)
             house.write(house.traffic.next())
         assert not path.exists()
-        return real(path, sizes)
+        return real(path, sizes, **options)
 
     monkeypatch.setattr(module, "Scan", scan)
     report = verify(house.directory, house.key.public)
@@ -242,13 +243,13 @@ def test_verify_misses_nothing_if_retention_removes_what_it_looked_at_and_more(
     house._policy = UpkeepPolicy(retain_bytes=sum(sizes[2:]) + sizes[1] - 1)
     real = module.Scan
 
-    def scan(path: Path, sizes: Iterable[int] = ()) -> object:
+    def scan(path: Path, sizes: Iterable[int] = (), **options: Any) -> object:
         if path == second:
             house.boot()
             house.clock.advance(10)
             house.write(house.traffic.next())
             assert [each.exists() for each in (first, second, third)] == [False, False, True]
-        return real(path, sizes)
+        return real(path, sizes, **options)
 
     monkeypatch.setattr(module, "Scan", scan)
     assert verify(house.directory, house.key.public).faults == []

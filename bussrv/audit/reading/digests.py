@@ -39,8 +39,8 @@ def read_digests(
     # Spark has no row for an empty file.
     empty = [each for each in segments if _is_empty(snapshot, each)]
     found = {each.taken: NO_DIGESTS for each in empty}
-    large = [each for each in segments if _is_large(each)]
-    if small := [each.taken for each in segments if each not in empty and not _is_large(each)]:
+    large = [each for each in segments if is_large(each)]
+    if small := [each.taken for each in segments if each not in empty and not is_large(each)]:
         found |= _read_small(spark, snapshot, sizes, None if len(small) == len(snapshot.segments) else small)
     for segment in large:
         digests = _read_large(snapshot, segment, sizes.get(segment.taken, ()))
@@ -65,7 +65,8 @@ def why_unreadable(segment: Segment) -> str:
     return "it is not what it was when it was compressed"
 
 
-def _is_large(segment: Segment) -> bool:
+def is_large(segment: Segment) -> bool:
+    """Whether a segment is read on this machine, piece by piece."""
     return segment.bytes > (LARGEST_COMPRESSED if segment.is_compressed else LARGEST)
 
 
@@ -111,9 +112,17 @@ def _beginnings(content: Column) -> Column:
 
 
 def _read_large(snapshot: Snapshot, segment: Segment, sizes: Sequence[int]) -> Digests | None:
-    if segment.in_place:
-        raise JournalError(f"{segment.file} is too large ({segment.bytes} bytes): copy the journal to this machine")
     try:
-        return digests_of(segment.path_in(snapshot.local), sizes)
+        return digests_of(here(snapshot, segment), sizes)
     except CORRUPT:
         return None
+
+
+def here(snapshot: Snapshot, segment: Segment) -> Path:
+    """The path of a large segment.
+
+    :raises JournalError: if it is not on this machine.
+    """
+    if segment.in_place:
+        raise JournalError(f"{segment.file} is too large ({segment.bytes} bytes): copy the journal to this machine")
+    return segment.path_in(snapshot.local)

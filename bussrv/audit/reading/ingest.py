@@ -15,6 +15,7 @@ from bussrv.audit.reading.digests import read_digests
 from bussrv.audit.reading.extents import Extent, blocks_of, extents_of
 from bussrv.audit.reading.given import first_segments, given
 from bussrv.audit.reading.load import lines_of, records_of
+from bussrv.audit.reading.proofs import prove, to_prove
 from bussrv.audit.reading.segments import read_text
 from bussrv.audit.reading.snapshot import Journal, Segment, Snapshot
 from bussrv.audit.spark.progress import Progress
@@ -56,7 +57,11 @@ def ingest(
     kept = {} if checkpoint is None else checkpoint.kept(snapshot.segments)
     with progress.phase("digests"):
         fresh = [each for each in snapshot.segments if each.taken not in kept]
-        digests = read_digests(spark, snapshot, fresh, judged.sizes_of(snapshot))
+        asked = to_prove(snapshot)
+        proofs = prove(spark, snapshot, asked, judged.sizes_of(snapshot))
+        others = [each for each in fresh if each.taken not in proofs]
+        digests = {taken: each.digests for taken, each in proofs.items()}
+        digests |= read_digests(spark, snapshot, others, judged.sizes_of(snapshot))
     with progress.phase("lines"):
         try:
             if checkpoint is not None:
@@ -77,7 +82,8 @@ def ingest(
         numbers = {each.taken: each.number for each in snapshot.segments if each.taken in digests}
         extents = extents_of(blocks, numbers)
         headers = judged.headers_of(snapshot, digests)
-        findings = [made_here(spark, _findings(spark, snapshot, digests, headers, extents))]
+        read = judged.Read(digests, headers, asked, proofs, judged.verified(snapshot, digests))
+        findings = [made_here(spark, _findings(spark, snapshot, read, extents))]
         records = _at_once(records_of(reduce(DataFrame.unionByName, tables)), digests)
         before = given(spark, snapshot, first_segments(headers), records)
         if before is not None:
@@ -104,15 +110,11 @@ def _text(spark: SparkSession, snapshot: Snapshot, taken: Sequence[str]) -> Data
 
 
 def _findings(
-    spark: SparkSession,
-    snapshot: Snapshot,
-    digests: Mapping[str, Digests],
-    headers: Mapping[str, Header],
-    extents: Mapping[str, Extent],
+    spark: SparkSession, snapshot: Snapshot, read: judged.Read, extents: Mapping[str, Extent]
 ) -> Iterator[Finding]:
     for journal in snapshot.journals:
-        yield from judged.findings(journal, digests, headers, extents)
-    yield from judged.line_findings(spark, snapshot, headers, extents)
+        yield from judged.findings(journal, read, extents)
+    yield from judged.line_findings(spark, snapshot, read, extents)
 
 
 def _at_once(records: DataFrame, digests: Mapping[str, Digests]) -> DataFrame:

@@ -7,13 +7,15 @@ and can as well make the old seals fit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
+from msgspec import Struct
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.reading.digests import LARGEST, why_unreadable
 from bussrv.audit.reading.extents import Extent
+from bussrv.audit.reading.proofs import Proof, judge_content
 from bussrv.audit.reading.segments import read_text
 from bussrv.audit.reading.snapshot import Journal, Segment, Snapshot
 from bussrv.audit.tables.findings import Finding
@@ -22,15 +24,45 @@ from bussrv.journal.evidence import segments as evidence
 from bussrv.journal.evidence.findings import Finding as Found
 from bussrv.journal.evidence.lines import LineJudge
 from bussrv.journal.evidence.numbers import Numbers
+from bussrv.journal.evidence.registries import Registries
 from bussrv.journal.header import Header
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.scan import Scan
+from bussrv.registry.fold import RegistryFold
 
 EXCERPT = 160
 """How many characters of a bad line are quoted."""
 
 _ALL_SEALS_OF = 2
 """Of so many segments at the end all seals are judged, of the others the last one."""
+
+
+class Read(Struct, frozen=True):
+    """What was read of segments, by the name of the segment in the snapshot.
+
+    :ivar headers: of those that begin with their own.
+    :ivar asked: whether each is to be judged to the byte; see :func:`bussrv.audit.reading.proofs.to_prove`.
+    :ivar proofs: of these.
+    :ivar verified: those that are, to the last byte, what their closing seal says.
+    """
+
+    digests: Mapping[str, Digests]
+    headers: Mapping[str, Header]
+    asked: Mapping[str, bool]
+    proofs: Mapping[str, Proof]
+    verified: Container[str]
+
+    def is_proved(self, taken: str) -> bool:
+        """Whether a segment is what its server wrote, as far as its closing seal says, or its own lines."""
+        if self.asked.get(taken):
+            return taken in self.proofs and self.proofs[taken].is_sound
+        return taken in self.verified
+
+    def registries(self, segment: Segment) -> Registries | None:
+        """What a segment begins and ends with, if that is known."""
+        proof = self.proofs.get(segment.taken)
+        is_known = self.asked.get(segment.taken) or segment.taken in self.verified
+        return proof.registries if proof is not None and is_known and not segment.torn else None
 
 
 def headers_of(snapshot: Snapshot, digests: Mapping[str, Digests]) -> dict[str, Header]:
@@ -66,46 +98,49 @@ def verified(snapshot: Snapshot, digests: Mapping[str, Digests]) -> set[str]:
 
 
 def line_findings(
-    spark: SparkSession, snapshot: Snapshot, headers: Mapping[str, Header], contents: Mapping[str, Extent]
+    spark: SparkSession, snapshot: Snapshot, read: Read, contents: Mapping[str, Extent]
 ) -> Iterator[Finding]:
     """Findings about lines and numbers. Only segments in which something is wrong are read once more.
 
-    :param headers: by the name of the segment in the snapshot, as ``contents``: of each segment that could be read.
+    :param contents: by the name of the segment in the snapshot: of each segment that could be read.
     """
     numbers, files = Numbers(), {segment.taken: segment.file for segment in snapshot.segments}
     odd: list[Segment] = []
     for segment in snapshot.segments:
-        found, header = contents.get(segment.taken), headers.get(segment.taken)
+        found, header = contents.get(segment.taken), read.headers.get(segment.taken)
         if found is None:
             continue
-        if not found.is_sound or header is None:
+        if not found.is_sound or header is None or not read.is_proved(segment.taken):
             odd.append(segment)
         elif found.first_seq is not None and found.last_seq is not None:
             numbers.add(header.server, found.first_seq, found.last_seq, segment.number)
-    for taken, lines in _judged(spark, snapshot, odd):
+    for taken, lines in _judged(spark, snapshot, read, odd):
         yield from (_as_row(each, files[taken]) for each in lines.findings)
         numbers.extend(lines.numbers)
     yield from (_as_row(each, None) for each in numbers.findings())
 
 
-def _judged(spark: SparkSession, snapshot: Snapshot, segments: Iterable[Segment]) -> Iterator[tuple[str, LineJudge]]:
+def _judged(
+    spark: SparkSession, snapshot: Snapshot, read: Read, segments: Iterable[Segment]
+) -> Iterator[tuple[str, LineJudge]]:
     far = []
     for segment in segments:
+        taken = segment.taken
         if segment.in_place:
             far.append(segment)
         else:
-            yield segment.taken, Scan(segment.path_in(snapshot.local)).judge
+            registry = RegistryFold() if read.asked.get(taken) else None
+            to_the_byte = taken not in read.verified
+            yield taken, Scan(segment.path_in(snapshot.local), registry=registry, to_the_byte=to_the_byte).judge
     for some in _in_batches(far):
-        text = read_text(spark, snapshot, only=[each.taken for each in some])
-        rows = text.select(
-            "taken", "block", F.monotonically_increasing_id().alias("position"), F.col("raw").cast("binary")
-        ).collect()
-        judges = {each.taken: LineJudge(each.number) for each in some}
-        for row in sorted(rows, key=lambda row: (row["block"], row["position"])):
-            judges[row["taken"]].pass_line(bytes(row["raw"]))
-        for lines in judges.values():
-            lines.end()
-        yield from judges.items()
+        text = read_text(spark, snapshot, whole=True, only=[each.taken for each in some])
+        contents = {
+            row["taken"]: bytes(row["raw"])
+            for row in text.select("taken", F.col("raw").cast("binary").alias("raw")).collect()
+        }
+        for each in some:
+            content, to_the_byte = contents.get(each.taken, b""), each.taken not in read.verified
+            yield each.taken, judge_content(each.number, content, to_the_byte=to_the_byte)[0]
 
 
 def _in_batches(segments: Iterable[Segment]) -> Iterator[list[Segment]]:
@@ -120,15 +155,13 @@ def _in_batches(segments: Iterable[Segment]) -> Iterator[list[Segment]]:
         yield some
 
 
-def findings(
-    journal: Journal, digests: Mapping[str, Digests], headers: Mapping[str, Header], contents: Mapping[str, Extent]
-) -> Iterator[Finding]:
+def findings(journal: Journal, read: Read, contents: Mapping[str, Extent]) -> Iterator[Finding]:
     """Findings about the segments of a journal, and about its manifest. The parameters are those above."""
     judge = evidence.SegmentJudge(journal.manifest, journal.numbers, is_complete=False)
     files = {segment.number: segment.file for segment in journal.segments}
     recent = journal.segments[-_ALL_SEALS_OF:]
     for segment in journal.segments:
-        known = digests.get(segment.taken)
+        known = read.digests.get(segment.taken)
         if known is None:
             judge.pass_unreadable(segment.number)
             found = [evidence.unreadable(segment.number, why_unreadable(segment))]
@@ -140,10 +173,11 @@ def findings(
                 evidence.Segment(
                     number=segment.number,
                     digests=known,
-                    header=headers.get(segment.taken),
+                    header=read.headers.get(segment.taken),
                     torn=segment.torn,
                     lines=segment.lines,
                     counts=contents.get(segment.taken),
+                    registries=read.registries(segment),
                 ),
                 [seal for seal in (late if segment in recent else late[-1:]) if seal in before],
                 late[-1] if late else None,

@@ -33,6 +33,13 @@ KINDS: dict[str, tuple[str, str]] = {
             "replaced or removed."
         ),
     ),
+    "broken-snapshot": (
+        "A segment begins with another registry",
+        (
+            "Each segment begins with a snapshot of the registry. This one is not what the segment before adds up to: "
+            "the snapshot was changed, or records were, and the chain was made to fit."
+        ),
+    ),
     "broken-seal": (
         "A segment does not match its seal",
         "The file differs from what was sealed. The file was changed later, or the seal was.",

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -139,6 +140,9 @@ def _start(master: str, scratch: Path, quick_start: bool) -> SparkContext:
     conf = SparkConf()
     for name, value in settings.items():
         conf.set(name, value)
+    if master.startswith("local"):
+        # Python workers run on this machine, with the packages of this program.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log = scratch / "log"
     try:
         with log.open("wb") as file:

@@ -2,13 +2,16 @@
 
 Facts in, findings out. Nothing here opens a file, asks a clock, or imports Twisted or Spark. Three callers use it:
 
-- recovery (:mod:`bussrv.journal.recovery`) stops at the first finding that no crash explains,
+- recovery (:mod:`bussrv.journal.recovery`) stops at the first finding that no crash explains; it judges neither lines
+  to the byte nor snapshots,
 - ``bussrv journal verify`` (:mod:`bussrv.journal.verify`) reports all of them,
 - the audit (:mod:`bussrv.audit.reading`) writes all of them into its table of findings.
 
 | code | found when | judged by |
 |---|---|---|
 | ``bad-line`` | a line is no line of a journal, or does not belong there | :class:`.lines.LineJudge` |
+| ``bad-line`` | a line is not written as a server writes it, to the byte | :class:`.lines.LineJudge` |
+| ``bad-line`` | a line is of another server than the lines before it | :class:`.lines.LineJudge` |
 | ``bad-line`` | a snapshot has not as many parts as its header says | :class:`.lines.LineJudge` |
 | ``broken-chain`` | a line does not hold the hash of the line before it | :class:`.lines.LineJudge` |
 | ``broken-chain`` | a record stands after a record with a higher number | :class:`.lines.LineJudge` |
@@ -19,6 +22,7 @@ Facts in, findings out. Nothing here opens a file, asks a clock, or imports Twis
 | ``torn-tail`` | the last segment ends in an unfinished line | :class:`.segments.SegmentJudge` |
 | ``bad-line`` | another segment ends in an unfinished line | :class:`.segments.SegmentJudge` |
 | ``broken-link`` | a segment is not what the header of the next one says | :class:`.segments.SegmentJudge` |
+| ``broken-snapshot`` | a segment does not begin with what the one before adds up to | :class:`.segments.SegmentJudge` |
 | ``journal-salvaged`` | a header says that a new chain begins after damage | :class:`.segments.SegmentJudge` |
 | ``broken-seal`` | a segment is not what its seals say, or is not sealed | :class:`.segments.SegmentJudge` |
 | ``bad-manifest`` | a line of the manifest is wrong | :class:`.manifest.EntryJudge` |

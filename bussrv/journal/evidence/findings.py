@@ -9,6 +9,7 @@ SEVERITIES = {
     "unreadable-segment": "error",
     "broken-chain": "error",
     "broken-link": "error",
+    "broken-snapshot": "error",
     "broken-seal": "error",
     "bad-manifest": "error",
     "segment-missing": "error",

@@ -11,9 +11,10 @@ from bussrv.errors import JournalError
 from bussrv.events import ServiceRegistered, ServiceUnregistered, SessionClosed, SessionIdentified, SessionOpened
 from bussrv.journal.chain import line_hash
 from bussrv.journal.evidence.findings import UNCHAINED, Finding
+from bussrv.journal.evidence.form import is_as_written
 from bussrv.journal.evidence.numbers import Numbers, out_of_order
 from bussrv.journal.header import Header, Part, decode_header, decode_part
-from bussrv.journal.record import Record, decode
+from bussrv.journal.record import Record, decode, version_of
 
 Line = Header | Part | Record
 
@@ -31,6 +32,9 @@ _ABOUT_SERVICES = (ServiceRegistered, ServiceUnregistered)
 class LineJudge:
     """Judge the lines of one segment, in order.
 
+    :param to_the_byte: whether each line has to be, byte for byte, what a server of its schema version writes. A
+        closing seal says the same of a whole segment. So this is asked only of segments that have none.
+    :ivar version: the schema version of the header.
     :ivar findings: those made so far, in the order of lines. Those about numbers are made by ``numbers``.
     :ivar wrong: the first finding about a line or a number, as far as it is known before the next line comes.
     :ivar next_seq: the number of the record that should come next; of the first wrong one, if there is one.
@@ -40,10 +44,12 @@ class LineJudge:
     :ivar hash: the hash of the last line, if that is known.
     :ivar numbers: those of the records, once the last line was judged.
     :ivar _server: the server of the record before; ``None`` after any other line, and after a wrong one.
+    :ivar _origin: the server of the last line that names one.
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, *, to_the_byte: bool = False) -> None:
         self.findings: list[Finding] = []
+        self.version: int | None = None
         self.wrong: Finding | None = None
         self.next_seq = number
         self.header: Header | None = None
@@ -52,7 +58,9 @@ class LineJudge:
         self.hash: str | None = None
         self.numbers = Numbers()
         self._number = number
+        self.to_the_byte = to_the_byte
         self._server: str | None = None
+        self._origin: str | None = None
         self._before: Line | None = None
         self._is_headless = True
         self._doubt: Finding | None = None
@@ -73,7 +81,12 @@ class LineJudge:
             except JournalError:
                 pass
             else:
-                if record.prev == self.hash and record.seq == self.next_seq and record.server == self._server:
+                if (
+                    record.prev == self.hash
+                    and record.seq == self.next_seq
+                    and record.server == self._server
+                    and (not self.to_the_byte or is_as_written(text, record, self.version))
+                ):
                     self.next_seq += 1
                     self.hash = line_hash(text)
                     self.last_record = record
@@ -137,14 +150,29 @@ class LineJudge:
         if isinstance(found, Record):
             self._check_number(found, is_broken)
         elif isinstance(found, Header):
-            self.header = found
+            self.header, self.version = found, version_of(text)
         else:
             self.parts += 1
+        if self.to_the_byte and not is_as_written(text, found, self.version):
+            self._add_bad(found, f"{_name(found)} is not written as a server writes it", text)
+        self._check_origin(found, text)
         if self.lines == 1:
             self._is_headless = isinstance(found, Record)
         self.hash, self._before = line_hash(text), found
         self._go_on(found)
         return found
+
+    def _check_origin(self, found: Line, text: bytes) -> None:
+        """All lines of a segment are of one server."""
+        if not isinstance(found, Part):
+            if self._origin not in (None, found.server):
+                self._add_bad(found, f"{_name(found)} is of another server than the lines before it", text)
+            self._origin = found.server
+
+    def _add_bad(self, found: Line, message: str, text: bytes) -> None:
+        seq = found.seq if isinstance(found, Record) else None
+        finding = self._finding("bad-line", message, self.lines, seq, seq)
+        self._add(replace(finding, quote=text[:MOST_QUOTED].removesuffix(b"\n")))
 
     def _leave_order(self) -> None:
         """The next line is not the record that should follow, or may not be."""
@@ -268,6 +296,8 @@ class LineJudge:
 def _name(line: Line | None) -> str:
     if isinstance(line, Record):
         return f"record {line.seq}"
+    if isinstance(line, Header):
+        return "the header"
     return f"part {line.part} of the snapshot" if isinstance(line, Part) else "it"
 
 

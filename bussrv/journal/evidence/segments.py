@@ -10,10 +10,13 @@ from bussrv.journal.chain import START
 from bussrv.journal.digests import Digests
 from bussrv.journal.evidence.findings import Finding
 from bussrv.journal.evidence.numbers import out_of_order
+from bussrv.journal.evidence.registries import Registries
 from bussrv.journal.header import Header, Previous
 from bussrv.journal.manifest import Manifest, Seal, last_seq
 from bussrv.journal.record import format_time
 from bussrv.journal.segment import Counts
+
+SNAPSHOT = "broken-snapshot"
 
 
 class Segment(Struct, frozen=True, kw_only=True):
@@ -25,6 +28,7 @@ class Segment(Struct, frozen=True, kw_only=True):
     :ivar torn: how many bytes the unfinished line at the end has.
     :ivar lines: how many lines there are, if there is such an end.
     :ivar counts: of its records; ``None`` if they were not counted.
+    :ivar registries: what it begins and ends with; ``None`` if that is not known.
     """
 
     number: int
@@ -33,6 +37,7 @@ class Segment(Struct, frozen=True, kw_only=True):
     torn: int = 0
     lines: int = 0
     counts: Counts | None = None
+    registries: Registries | None = None
 
     @property
     def records(self) -> int:
@@ -73,6 +78,8 @@ class SegmentJudge:
         if segment.header is not None:
             self.headers[segment.number] = segment.header
             found += self._judge_header(segment.header)
+            # Of a segment that does not fit the one before, nothing else is expected.
+            found = found or [*self._judge_snapshot(segment.header, segment, last)]
         found += _judge_tail(segment, is_last=may_grow)
         if last is not None:
             found += _judge_seals(segment, seals, last, may_grow=may_grow, to_the_end=self._to_the_end)
@@ -103,6 +110,20 @@ class SegmentJudge:
             there = f"but there is segment {before}" if before else f"yet it begins with record {header.segment}"
             what = f"the header says that there is no segment before this one, {there}"
             yield _of_header(header, what)
+
+    def _judge_snapshot(self, header: Header, segment: Segment, last: Seal | None) -> Iterator[Finding]:
+        """Hold the snapshot of a segment against the registry that the segment before ended with."""
+        before = self._before
+        if header.salvaged is not None or is_closed(last):
+            return
+        if header.previous is None:
+            if header.segment == 1 and header.parts:
+                yield _of_header(header, "it is the first segment, and yet it begins with a snapshot", code=SNAPSHOT)
+        elif before is not None and before.number == header.previous.segment:
+            begins, ends = segment.registries, before.registries
+            if begins is not None and ends is not None and begins.begins not in ends.ends:
+                what = f"its snapshot is not what segment {before.number} adds up to: it was changed, or records were"
+                yield _of_header(header, what, code=SNAPSHOT)
 
     def _judge_missing(self, header: Header, previous: Previous) -> Iterator[Finding]:
         """A sealed segment that is missing is found with the seals."""
@@ -163,11 +184,17 @@ def judge_end(header: Header, before: int, next_seq: int, last_hash: str | None)
 
 
 def _of_header(
-    header: Header, message: str, first: int | None = None, last: int | None = None, *, segment: int | None = None
+    header: Header,
+    message: str,
+    first: int | None = None,
+    last: int | None = None,
+    *,
+    segment: int | None = None,
+    code: str = "broken-link",
 ) -> Finding:
     """A finding that a header leads to, about its segment or the one before."""
     return Finding(
-        code="broken-link" if header.salvaged is None else "journal-salvaged",
+        code=code if header.salvaged is None else "journal-salvaged",
         message=message,
         segment=header.segment if segment is None else segment,
         line=1 if segment is None else None,
@@ -202,6 +229,16 @@ def _judge_seals(
         yield _of_seal(segment, "its closing seal gives another number of records, or other first and last ones", None)
     elif to_the_end and (rest := unsealed_end(segment, last)) is not None:
         yield rest
+
+
+def is_closed(seal: Seal | None) -> bool:
+    """Whether a seal says what a segment is, to its last byte.
+
+    Lines and snapshots of other segments are judged to the byte: nothing else shows what the server wrote.
+
+    :param seal: the last one of the segment, if there is one.
+    """
+    return seal is not None and seal.closed
 
 
 def is_verified(digests: Digests, seal: Seal) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,9 +26,28 @@ LONG = "long-" + "x" * 9_995
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with ForkedServer(tmp_path_factory.mktemp("dashboard") / "journal", OPTIONS) as running:
+def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("dashboard") / "journal"
+
+
+@pytest.fixture(scope="module")
+def server(journal: Path) -> Iterator[RunningServer]:
+    with ForkedServer(journal, OPTIONS) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server that asks who its clients are: joe is."""
+    journal = tmp_path_factory.mktemp("guarded") / "journal"
+    with ForkedServer(journal, [*OPTIONS, "--auth", "memory:joe:s3cret"]) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def token(server: RunningServer, journal: Path) -> str:
+    """The token that writing takes at a server without users."""
+    return journal.with_name("journal.admin-token").read_text().strip()
 
 
 @pytest.fixture(scope="module")

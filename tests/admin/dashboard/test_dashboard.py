@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+from collections import deque
 from typing import TYPE_CHECKING
 
 import pytest
 
+from bussrv.client.objects import ObjectsClient
 from bussrv.errors import REASONS
-from tests.admin.dashboard.conftest import LONG, MARKUP, REVERSED
+from tests.admin.dashboard.conftest import LONG, MARKUP, REVERSED, address
 from tests.browser import serious_findings
 
 if TYPE_CHECKING:
@@ -71,6 +73,48 @@ def test_it_says_why_a_session_is_gone(dashboard: Page, server: RunningServer) -
     panel.locator(".verdict").get_by_text(REASONS["bad-json"][1:]).wait_for()
     history = [each.split("\n")[1] for each in panel.get_by_role("listitem").all_inner_texts()]
     assert (history[0], history[-1]) == ("Connected", "Closed")
+
+
+def test_changes_take_the_token_and_a_confirmation(dashboard: Page, server: RunningServer, token: str) -> None:
+    with ObjectsClient(port=server.port("objects")) as guest:
+        guest.subscribe(routing_id="unwanted")
+        go(dashboard, "Sessions")
+        dashboard.get_by_role("row", name="unwanted").click()
+        panel = dashboard.get_by_role("complementary", name="Details")
+        panel.get_by_text("Present").wait_for()
+        assert panel.get_by_role("button", name="Close session").count() == 0
+        dashboard.get_by_role("button", name="Sign in").click()
+        form = dashboard.get_by_role("dialog")
+        form.locator("input[name=token]").fill(token)
+        form.get_by_role("button", name="Sign in").click()
+        panel.get_by_role("button", name="Close session").click()
+        confirmation = dashboard.get_by_role("dialog", name="Close this session?")
+        assert dashboard.evaluate("document.activeElement.textContent") == "Cancel"
+        confirmation.get_by_role("button", name="Close session").click()
+        panel.get_by_text("Gone: closed-by-operator").wait_for()
+        with pytest.raises(ConnectionError):
+            deque(iter(guest.receive, None), 0)
+    assert dashboard.evaluate("JSON.stringify([localStorage.length, document.cookie])") == '[0,""]'
+    dashboard.get_by_role("button", name="Sign out").click()
+    dashboard.get_by_text("not signed in").wait_for()
+    assert dashboard.evaluate("sessionStorage.length") == 0
+
+
+def test_it_asks_who_you_are_if_the_server_does(page: Page, guarded: RunningServer) -> None:
+    page.goto(address(guarded))
+    form = page.get_by_role("dialog", name="Sign in")
+    form.get_by_label("User", exact=True).fill("joe")
+    form.get_by_label("Secret", exact=True).fill("guessed")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Enter")
+    form.get_by_text("The server does not accept that.").wait_for()
+    form.get_by_label("Secret", exact=True).fill("s3cret")
+    page.keyboard.press("Enter")
+    form.wait_for(state="hidden")
+    page.get_by_role("banner").get_by_text("joe").wait_for()
+    page.reload()
+    page.get_by_role("banner").get_by_text("joe").wait_for()
+    assert form.count() == 0
 
 
 def test_a_service_shows_both_sides_by_format(dashboard: Page) -> None:

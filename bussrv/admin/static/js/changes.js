@@ -22,7 +22,7 @@ export class Changes {
       action: "Close session",
       grave: true,
       change: () => this.app.api.change("DELETE", `sessions/${encodeURIComponent(session.session)}`),
-      done: "The session is closed.",
+      done: () => "The session is closed.",
     });
   }
 
@@ -37,7 +37,7 @@ export class Changes {
       action: "Drop subscription",
       grave: true,
       change: () => this.app.api.change("DELETE", path),
-      done: "The subscription is dropped.",
+      done: () => "The subscription is dropped.",
     });
   }
 
@@ -47,7 +47,7 @@ export class Changes {
       text: h("p", {}, "Everything written so far gets a seal. Later changes of it are found by verify."),
       action: "Seal now",
       change: () => this.app.api.change("POST", "journal/seal"),
-      done: "The journal is sealed.",
+      done: () => "The journal is sealed.",
     });
   }
 
@@ -57,7 +57,7 @@ export class Changes {
       text: h("p", {}, "The server reads its configuration, users and policy again. If they are wrong it keeps those it has."),
       action: "Reload",
       change: () => this.app.api.change("POST", "reload"),
-      done: "The configuration is reloaded.",
+      done: reloaded,
     });
   }
 
@@ -68,7 +68,7 @@ export class Changes {
       action: "Drain and stop",
       grave: true,
       change: () => this.app.api.change("POST", "drain"),
-      done: "The server drains.",
+      done: () => "The server drains.",
     });
   }
 
@@ -79,7 +79,7 @@ export class Changes {
       text: h("p", {}, "It holds until the server stops, or its configuration is reloaded."),
       action: "Set level",
       change: () => this.app.api.change("PUT", "log-level", part ? { level, part } : { level }),
-      done: `The log level ${what}is ${level}.`,
+      done: () => `The log level ${what}is ${level}.`,
     });
   }
 
@@ -89,4 +89,12 @@ export class Changes {
       this.app.refresh();
     }
   }
+}
+
+function reloaded({ changed, restart }) {
+  const parts = [
+    changed.length ? `Reloaded: ${changed.join(", ")} changed.` : "Reloaded; no option changed.",
+    restart.length ? `A restart is needed for ${restart.join(", ")}.` : "",
+  ];
+  return parts.join(" ");
 }

@@ -155,7 +155,9 @@ export class Chart {
         continue;
       }
       const x = this.#x(entry.time).toFixed(1);
-      path += `${last === null ? "M" : "L"}${x} ${y(value).toFixed(1)}`;
+      const place = `${x} ${y(value).toFixed(1)}`;
+      // A value between two gaps is a dot.
+      path += last === null ? `M${place}h0` : `L${place}`;
       first = last === null ? x : first;
       last = x;
     }

@@ -53,15 +53,12 @@ export class Notices {
     }, kind === "done" ? 6000 : 12000);
   }
 
-  /** Do something and tell how it went. @returns whether it went well. */
+  /** Do something and tell how it went: `done` says so of the answer. */
   async attempt(work, done) {
     try {
-      await work();
-      this.tell(done);
-      return true;
+      this.tell(done(await work()));
     } catch (error) {
       this.tell(error.message, "failed");
-      return false;
     }
   }
 }

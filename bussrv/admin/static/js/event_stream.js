@@ -3,66 +3,19 @@
  * comes back, and says what it is waiting for.
  */
 
+import { EventParser } from "./event_parser.js";
+
 const FIRST_DELAY = 500;
 const LAST_DELAY = 15000;
 /** The server writes at least a comment every 15 seconds. */
 const SILENCE = 40000;
 /** Until somebody signs in, or looks at the page. */
 const FOR_EVER = 2 ** 30;
-/** What an answer with an error waits for; after any other one the server is tried again. */
-const WAITING_FOR = { 401: "denied", 403: "refused", 404: "refused" };
-
-/** Takes text in any pieces, and gives events: `{id, event, data}`. */
-export class EventParser {
-  #rest = "";
-  #data = [];
-  #event = "";
-  #id = null;
-
-  constructor(emit) {
-    this.emit = emit;
-  }
-
-  push(text) {
-    const lines = (this.#rest + text).split("\n");
-    this.#rest = lines.pop();
-    for (const line of lines) {
-      this.#line(line.endsWith("\r") ? line.slice(0, -1) : line);
-    }
-  }
-
-  #line(line) {
-    if (line === "") {
-      this.#dispatch();
-      return;
-    }
-    const colon = line.indexOf(":");
-    if (colon === 0) {
-      return;
-    }
-    const field = colon < 0 ? line : line.slice(0, colon);
-    const value = colon < 0 ? "" : line.slice(line[colon + 1] === " " ? colon + 2 : colon + 1);
-    if (field === "data") {
-      this.#data.push(value);
-    } else if (field === "event") {
-      this.#event = value;
-    } else if (field === "id") {
-      this.#id = value;
-    }
-  }
-
-  #dispatch() {
-    if (this.#data.length) {
-      this.emit({ id: this.#id, event: this.#event || "message", data: this.#data.join("\n") });
-    }
-    this.#data = [];
-    this.#event = "";
-  }
-}
 
 export class EventStream {
   #stopped = false;
   #paused = false;
+  #anew = false;
   #abort = null;
   #wake = null;
   #unlisten = () => {};
@@ -70,21 +23,23 @@ export class EventStream {
   /**
    * @param {Api} api
    * @param {string} path of the stream.
-   * @param {object} options `parameters` of the first request; `onEvents(list)`, for each piece that arrives;
-   *   `onState({state, retryAt, problem})`, with `connecting`, `live`, `waiting`, `denied`,
-   *   `refused`, `paused` or `stopped`.
+   * @param {object} options `parameters`; `onEvents(list)`, for each piece that arrives; `onState({state, …})`, with
+   *   `connecting`; `live` (`resumed`: after the last event); `waiting` (no answer; `retryAt`); `denied`; `refused`
+   *   (`problem`, `retryAt`); `paused`; `stopped`.
    */
   constructor(api, path, { parameters = {}, onEvents, onState = () => {} }) {
     Object.assign(this, { api, path, parameters, onEvents, onState });
+    /** The id of the last event; after it the stream goes on. */
     this.lastId = null;
-    this.#unlisten = api.credentials.changed.listen(() => this.#again());
-    this.#run();
+    this.#unlisten = api.credentials.changed.listen(() => this.again());
+    // Later: who makes it has not got it yet.
+    queueMicrotask(() => this.#run());
   }
 
   stop() {
     this.#stopped = true;
     this.#unlisten();
-    this.#again();
+    this.again();
     this.onState({ state: "stopped" });
   }
 
@@ -106,8 +61,10 @@ export class EventStream {
     this.#wake?.();
   }
 
-  /** End what goes on, or the waiting, and connect. */
-  #again() {
+  /** End what goes on, or the waiting, and connect, after the event with that id. */
+  again(lastId = this.lastId) {
+    this.lastId = lastId;
+    this.#anew = true;
     this.#abort?.abort();
     this.#wake?.();
   }
@@ -116,26 +73,34 @@ export class EventStream {
     let delay = FIRST_DELAY;
     while (!this.#stopped) {
       if (this.#paused) {
-        await this.#wait(null, 0);
+        this.onState({ state: "paused" });
+        await this.#wait(FOR_EVER);
       }
+      this.#anew = false;
       const problem = await this.#once(() => {
         delay = FIRST_DELAY;
       });
-      if (this.#stopped) {
-        return;
+      if (!this.#stopped && !this.#paused && !this.#anew) {
+        await this.#waitAfter(problem, delay * (0.75 + Math.random() / 2));
+        delay = Math.min(delay * 2, LAST_DELAY);
       }
-      const pause = problem?.retryAfter ? problem.retryAfter * 1000 : delay * (0.75 + Math.random() / 2);
-      delay = Math.min(delay * 2, LAST_DELAY);
-      await this.#wait(problem, pause);
     }
   }
 
-  async #wait(problem, pause) {
-    const state = this.#paused ? "paused" : (WAITING_FOR[problem?.status] ?? "waiting");
-    const length = state === "waiting" ? pause : Math.max(pause, LAST_DELAY);
-    this.onState({ state, problem, retryAt: Date.now() + length });
+  async #waitAfter(problem, pause) {
+    if (problem?.status === 401) {
+      this.onState({ state: "denied", problem });
+      await this.#wait(FOR_EVER);
+      return;
+    }
+    const length = problem?.status ? Math.max(pause, (problem.retryAfter ?? LAST_DELAY / 1000) * 1000) : pause;
+    this.onState({ state: problem?.status ? "refused" : "waiting", problem, retryAt: Date.now() + length });
+    await this.#wait(length);
+  }
+
+  async #wait(length) {
     await new Promise((done) => {
-      const timer = setTimeout(done, state === "denied" || state === "paused" ? FOR_EVER : length);
+      const timer = setTimeout(done, length);
       this.#wake = () => {
         clearTimeout(timer);
         done();
@@ -148,12 +113,13 @@ export class EventStream {
   async #once(onOpen) {
     this.#abort = new AbortController();
     this.onState({ state: "connecting" });
-    const headers = { Accept: "text/event-stream", ...(this.lastId ? { "Last-Event-ID": this.lastId } : {}) };
-    const parameters = this.lastId ? { ...this.parameters, after: undefined } : this.parameters;
+    const resumed = this.lastId !== null;
+    const headers = { Accept: "text/event-stream", ...(resumed ? { "Last-Event-ID": this.lastId } : {}) };
     try {
+      const { parameters } = this;
       const answer = await this.api.ask("GET", this.path, { parameters, headers, signal: this.#abort.signal });
       onOpen();
-      this.onState({ state: "live" });
+      this.onState({ state: "live", resumed });
       await this.#read(answer.body.pipeThrough(new TextDecoderStream()).getReader());
       return null;
     } catch (error) {

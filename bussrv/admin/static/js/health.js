@@ -12,7 +12,7 @@ export class Health {
     this.changed = new Topic();
     /** `null` as long as it is not known; then `ok`, `degraded` or `down`. */
     this.state = null;
-    /** `{name, ok, detail}` each. */
+    /** `{name, status, message}` each; the status is `ok`, `degraded` or `failed`. */
     this.checks = [];
     this.poll = new Poll(
       async () => this.#take(await api.ready()),
@@ -26,19 +26,13 @@ export class Health {
   }
 
   #take({ ready, body }) {
-    this.checks = Object.entries(body.checks ?? {}).map(([name, check]) => ({ name, ...read(check) }));
-    const failed = this.checks.some((check) => !check.ok) || Boolean(body.degraded?.length);
-    this.state = ready ? (failed ? "degraded" : "ok") : "down";
+    this.checks = Object.entries(body.checks).map(([name, { status, message }]) => ({ name, status, message }));
+    this.state = ready ? (this.failed.length ? "degraded" : "ok") : "down";
     this.changed.tell();
   }
 
-  /** The names of the checks that failed. */
+  /** The names of the checks that are not well. */
   get failed() {
-    return this.checks.filter((check) => !check.ok).map((check) => check.name);
+    return this.checks.filter((check) => check.status !== "ok").map((check) => check.name);
   }
-}
-
-function read(check) {
-  const ok = check === true || check === "ok" || check?.ok === true || check?.status === "ok";
-  return { ok, detail: check?.detail ?? (typeof check === "string" && !ok ? check : "") };
 }

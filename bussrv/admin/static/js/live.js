@@ -1,8 +1,9 @@
 /**
  * Keeps the page's picture of the server up to date: figures each second, and every event of the journal.
  *
- * A browser opens only a few connections to one server, and a tab that nobody looks at needs no events. So these are
- * left alone after a while in a hidden tab, and caught up with when it is looked at again.
+ * The stream of events begins first, then the list of sessions is asked for: so no event is missed, and one that the list
+ * knows of already changes nothing. A browser opens only a few connections to one server, and a tab that nobody looks at
+ * needs no events. So these are left alone after a while in a hidden tab, and caught up with when it is looked at again.
  */
 
 import { EventStream } from "./event_stream.js";
@@ -11,49 +12,44 @@ import { Topic } from "./frame.js";
 /** More events than this are not caught up with one by one: the list of sessions is asked for anew. */
 const FAR = 20000;
 const HIDDEN = 30000;
-/** Without a journal there are no events: then the list is asked for this often. */
-const POLL = 5000;
+/** Without events the list is asked for again this often. */
+const OFTEN = 5000;
+/** With events, too, but seldom: a page of the list is made while events go on, and may know of some more than it says. */
+const SELDOM = 60000;
+const SKIPPED = "skipped";
 
 export class Live {
-  #figures = null;
-  #events = null;
-  #starting = false;
   #hidden = null;
-  #polling = null;
+  #loading = false;
+  #loaded = -Infinity;
 
+  /**
+   * @param {object} parts `figures`, `sessions`, and `takeRecords(records)`.
+   */
   constructor(api, { figures, sessions, takeRecords }) {
-    Object.assign(this, { api, figures, sessions, takeRecords });
+    Object.assign(this, { figures, sessions, takeRecords });
+    /** One of the two streams is in another state. */
     this.changed = new Topic();
-    /** What each stream says of itself. */
+    /** There may have been events that the page does not know of. */
+    this.missed = new Topic();
     this.states = { figures: { state: "connecting" }, events: { state: "connecting" } };
     /** Since when the server has not answered, or `null`. */
     this.goneSince = null;
     /** The `seq` of the last event. */
     this.seq = 0;
-    this.#figures = new EventStream(api, "live", {
-      onEvents: (events) => this.#takeFigures(events),
-      onState: (state) => this.#state("figures", state),
-    });
+    const stream = (name, path, onEvents) =>
+      new EventStream(api, path, { onEvents, onState: (state) => this.#state(name, state) });
+    this.streams = {
+      figures: stream("figures", "live", (events) => this.#takeFigures(events)),
+      events: stream("events", "events", (events) => this.#takeEvents(events)),
+    };
     document.addEventListener("visibilitychange", () => this.#visibility());
-    this.#restart();
+    setInterval(() => this.#loadIfDue(), OFTEN);
   }
 
   /** Try again at once. */
   retry() {
-    this.#figures.retry();
-    this.#events?.retry();
-    if (!this.#events) {
-      this.#restart();
-    }
-  }
-
-  #takeFigures(events) {
-    const figures = JSON.parse(events.at(-1).data);
-    if (figures.seq < this.seq) {
-      // Another journal than before: nothing here is true any more.
-      this.#restart();
-    }
-    this.figures.add(figures);
+    Object.values(this.streams).forEach((each) => each.retry());
   }
 
   #state(name, state) {
@@ -61,64 +57,73 @@ export class Live {
     const states = Object.values(this.states).map((each) => each.state);
     if (states.includes("waiting")) {
       this.goneSince ??= Date.now();
-    } else if (states.includes("live") && !states.includes("connecting")) {
+    } else if (!states.includes("connecting")) {
       this.goneSince = null;
     }
-    if (name === "figures" && state.state === "live" && !this.#events) {
-      this.#restart();
+    const anew = state.state === "live" && !state.resumed;
+    if (name === "events" && (anew || (state.state === "refused" && !this.sessions.loaded))) {
+      this.#load();
     }
     this.changed.tell();
   }
 
-  /** Ask for the list of sessions, then follow the events after it. */
-  async #restart() {
-    if (this.#starting) {
+  async #load() {
+    if (this.#loading) {
       return;
     }
-    this.#starting = true;
-    this.#events?.stop();
-    this.#events = null;
+    this.#loading = true;
+    this.#loaded = performance.now();
     const seq = await this.sessions.load();
-    this.#starting = false;
+    this.#loading = false;
     if (seq !== null) {
-      this.#follow(seq);
+      // If the stream ends before its first event, it has to go on from here.
+      this.streams.events.lastId ??= String(seq);
+      this.seq = Math.max(this.seq, seq);
+      this.missed.tell();
     }
   }
 
-  #follow(seq) {
-    this.seq = seq;
-    this.#events = new EventStream(this.api, "events", {
-      parameters: { after: seq },
-      onEvents: (events) => this.#takeEvents(events),
-      onState: (state) => this.#eventsState(state),
-    });
+  #loadIfDue() {
+    const due = this.states.events.state === "live" && this.sessions.loaded ? SELDOM : OFTEN;
+    if (!document.hidden && this.goneSince === null && performance.now() - this.#loaded >= due) {
+      this.#load();
+    }
   }
 
-  #eventsState(state) {
-    this.#state("events", state);
-    if (state.state === "refused") {
-      this.#polling ??= setInterval(() => document.hidden || this.sessions.load(), POLL);
-    } else if (state.state === "live") {
-      clearInterval(this.#polling);
-      this.#polling = null;
+  #takeFigures(events) {
+    const figures = JSON.parse(events.at(-1).data);
+    if (figures.seq < (this.figures.latest?.seq ?? 0)) {
+      // Another journal than before: nothing here is true any more.
+      this.#beginAnew();
     }
+    this.figures.add(figures);
   }
 
   #takeEvents(events) {
-    const records = events.map((event) => JSON.parse(event.data));
-    this.seq = records.at(-1).seq;
+    this.seq = Number(events.at(-1).id);
+    const records = events.filter(({ event }) => event !== SKIPPED).map(({ data }) => JSON.parse(data));
     this.sessions.follow(records);
     this.takeRecords(records);
+    if (records.length < events.length) {
+      this.#load();
+    }
+  }
+
+  #beginAnew() {
+    this.seq = 0;
+    this.streams.events.again(null);
   }
 
   #visibility() {
+    const { events } = this.streams;
     clearTimeout(this.#hidden);
     if (document.hidden) {
-      this.#hidden = setTimeout(() => this.#events?.pause(), HIDDEN);
-    } else if ((this.figures.latest?.seq ?? 0) - this.seq > FAR) {
-      this.#restart();
-    } else {
-      this.#events?.resume();
+      this.#hidden = setTimeout(() => events.pause(), HIDDEN);
+      return;
     }
+    if ((this.figures.latest?.seq ?? 0) - this.seq > FAR) {
+      events.lastId = null;
+    }
+    events.resume();
   }
 }

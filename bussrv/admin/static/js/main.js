@@ -87,16 +87,16 @@ class App {
       takeRecords: (records) => [this.records, this.closed, this.denied].forEach((each) => each.add(records)),
     });
     api.credentials.changed.listen(() => this.refresh());
-    this.#readEarlier();
+    this.live.missed.listen(() => this.#readEarlier());
+    this.reasons.load();
   }
 
-  /** What the server kept from before this page was opened. */
+  /** What the server kept of what this page did not see. */
   async #readEarlier() {
-    this.reasons.load();
     for (const [path, records] of [["closed", this.closed], ["denied", this.denied]]) {
       try {
         const { items } = await this.api.all(path, { most: OTHERS });
-        records.prepend(items.map((item) => (path === "closed" ? { event: "session.closed", ...item } : item)));
+        records.merge(items.map((item) => (path === "closed" ? { event: "session.closed", ...item } : item)));
       } catch {
         // They are not shown then; the view says that there are none since the page was opened.
       }
@@ -122,7 +122,7 @@ class App {
   refresh() {
     this.server.again();
     this.linkList.again();
-    this.#readEarlier();
+    this.reasons.load();
   }
 
   #denied(problem) {

@@ -14,8 +14,6 @@ export class Records {
     this.most = most;
     this.wanted = wanted;
     this.list = [];
-    /** How many there have been in all, since the page was opened. */
-    this.seen = 0;
   }
 
   /** Take records, in the order of `seq`; those that are not later than the last one were here before. */
@@ -25,20 +23,18 @@ export class Records {
     if (fresh.length === 0) {
       return;
     }
-    this.seen += fresh.length;
     this.list.push(...fresh);
     // Cut rarely: moving a long list at each event would cost more than the event.
     if (this.list.length > this.most * 1.25) {
       this.list.splice(0, this.list.length - this.most);
     }
-    this.changed.tell();
+    this.changed.tell(fresh);
   }
 
-  /** Put records that the server kept before those that are here. */
-  prepend(records) {
-    const first = this.list[0]?.seq ?? Infinity;
-    const older = records.filter((record) => record.seq < first).sort((one, other) => one.seq - other.seq);
-    this.list.unshift(...older);
+  /** Take records that the server kept, wherever they belong. */
+  merge(records) {
+    const all = new Map([...records, ...this.list].map((record) => [record.seq, record]));
+    this.list = [...all.values()].sort((one, other) => one.seq - other.seq).slice(-this.most);
     this.changed.tell();
   }
 

@@ -19,7 +19,8 @@ const STEPS = {
 
 export class Sessions {
   #byId = new Map();
-  #loading = 0;
+  /** Records that come while the list is on its way, or `null`. */
+  #early = null;
 
   constructor(api) {
     this.api = api;
@@ -42,13 +43,8 @@ export class Sessions {
     return [...this.#byId.values()];
   }
 
-  /**
-   * Ask for the whole list.
-   *
-   * @returns the `seq` after which events have to be followed, or `null` if there was no answer, or a later question.
-   */
+  /** Ask for the whole list. @returns the `seq` of its first page, or `null` if there was no answer. */
   async load() {
-    const turn = (this.#loading += 1);
     const found = new Map();
     let first = null;
     const onPage = (page) => {
@@ -57,23 +53,24 @@ export class Sessions {
         found.set(item.session, { ...item, seq: page.seq });
       }
     };
+    this.#early = [];
     try {
       const { total } = await this.api.all("sessions", { most: MOST, onPage });
-      if (turn !== this.#loading) {
-        return null;
-      }
-      Object.assign(this, { loaded: true, problem: null, left: Math.max(0, total - found.size) });
       this.#byId = found;
+      this.#early.forEach((record) => this.#apply(record));
+      Object.assign(this, { loaded: true, problem: null, left: Math.max(0, total - found.size) });
     } catch (error) {
       this.problem = error;
       first = null;
     }
+    this.#early = null;
     this.changed.tell();
     return first;
   }
 
   /** Follow these records of the journal. */
   follow(records) {
+    this.#early?.push(...records);
     for (const record of records) {
       this.#apply(record);
     }

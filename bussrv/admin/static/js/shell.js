@@ -19,6 +19,10 @@ export const GROUPS = [
 
 const STATES = { ok: ["All is well", "good"], degraded: ["Degraded", "odd"], down: ["Not ready", "bad"] };
 
+/** What a stream of events does, from the worst. */
+const STATES_OF_STREAMS = ["denied", "refused", "waiting", "connecting", "paused", "stopped", "live"];
+const CONNECTION = { live: "Live", connecting: "Connecting…", denied: "Signed out", refused: "No events", paused: "Paused", waiting: "No connection", stopped: "Stopped" };
+
 export class Shell {
   constructor(app) {
     this.app = app;
@@ -52,6 +56,8 @@ export class Shell {
     this.connection = h("span", { class: "pill", role: "status" });
     this.who = h("span", { class: "who" });
     this.banner = h("div", { class: "banner", role: "alert", hidden: true });
+    this.next = h("span");
+    this.said = "";
     this.sign = button("Sign in", () => this.#sign(), "quiet");
     const brand = h("a", { class: "brand", href: "#/overview" }, h("span", { class: "logo", "aria-hidden": "true" }), "bussrv");
     this.header = h("header", { class: "top" }, this.menu, brand, this.serverName, this.health, h("span", { class: "gap" }), this.connection, this.who, this.sign);
@@ -114,23 +120,27 @@ export class Shell {
   #drawConnection() {
     const { live } = this.app;
     const { figures, events } = live.states;
+    const worst = [events, figures].sort((one, other) => STATES_OF_STREAMS.indexOf(one.state) - STATES_OF_STREAMS.indexOf(other.state))[0];
     const gone = live.goneSince !== null;
-    const words = { live: "Live", connecting: "Connecting…", denied: "Signed out", refused: "No events", paused: "Paused", waiting: "No connection" };
-    const state = figures.state === "live" ? events.state : figures.state;
-    setText(this.connection, gone ? "No connection" : (words[state] ?? "…"));
-    this.connection.className = `pill ${gone ? "bad" : state === "live" ? "good" : "odd"}`;
-    this.banner.hidden = !gone;
-    if (!gone) {
-      this.toldGone = false;
-      return;
-    }
-    if (!this.toldGone) {
-      this.toldGone = true;
-      this.next = h("span", { "aria-hidden": "true" });
-      const since = `The server has not answered since ${timeOfDay(live.goneSince)}. Everything below is from before.`;
-      fill(this.banner, h("span", {}, since), this.next, button("Try now", () => live.retry()));
-    }
+    setText(this.connection, gone ? "No connection" : CONNECTION[worst.state]);
+    this.connection.className = `pill ${gone ? "bad" : worst.state === "live" ? "good" : "odd"}`;
+    const said = gone
+      ? `The server has not answered since ${timeOfDay(live.goneSince)}. Everything below is from before.`
+      : worst.state === "refused"
+        ? `The server shows no events: ${worst.problem.message}`
+        : "";
+    this.#tell(said);
     setText(this.next, nextTry([figures, events]));
+  }
+
+  /** The text is read aloud when it is another one; the seconds until the next try are not. */
+  #tell(said) {
+    this.banner.hidden = said === "";
+    if (said !== this.said) {
+      this.said = said;
+      this.next = h("span", { "aria-hidden": "true" });
+      fill(this.banner, said ? [h("span", {}, said), this.next, button("Try now", () => this.app.live.retry())] : []);
+    }
   }
 
   #drawWho(server) {

@@ -80,5 +80,5 @@ function row(app, each, further) {
 }
 
 function dropping(app, service, each) {
-  return app.may("write") ? button("Drop…", () => new Changes(app).dropLease({ ...each, service }), "quiet") : null;
+  return app.may("write") && each.home === null ? button("Drop…", () => new Changes(app).dropLease({ ...each, service }), "quiet") : null;
 }

@@ -11,6 +11,8 @@ import { badge, button, facts, nothing, section, time } from "../parts.js";
 import { Poll } from "../poll.js";
 import { called, gravity, interest, line, remark, traffic } from "../words.js";
 
+/** The format of the sessions that the server itself has. */
+const OWN = "bus";
 const PAUSE = 2000;
 const PAGE = 200;
 /** Pages of a history that are read at most to find how it ended. */
@@ -61,8 +63,10 @@ class SessionPanel {
       if (error.status !== 404) {
         throw error;
       }
-      this.#session = this.app.sessions.get(this.id) ?? null;
+      this.#session = null;
       this.poll.stop();
+      // Without events, only the history knows how it ended.
+      this.#readHistory(this.#records.at(-1)?.seq, PAGES);
     }
     this.draw();
   }
@@ -125,8 +129,13 @@ class SessionPanel {
 
   #presence() {
     const { app } = this;
-    const close = app.may("write") ? button("Close session…", () => new Changes(app).closeSession(this.#session), "grave") : null;
+    const close = app.may("write") && this.#isHere ? button("Close session…", () => new Changes(app).closeSession(this.#session), "grave") : null;
     return [h("p", {}, h("b", {}, "Present"), ` for ${ago(this.#session.opened)}`), close];
+  }
+
+  /** Sessions of other servers, and of this server itself, are not closed here. */
+  get #isHere() {
+    return this.#session.home === null && this.#session.protocol !== OWN;
   }
 
   #end(closed) {
@@ -159,7 +168,7 @@ class SessionPanel {
       ["Opened", opened ? time(moment(opened), opened) : null],
       ["Received", moved.received],
       ["Sent", moved.sent],
-      ["Waiting", this.#session?.waiting_bytes ? badge(bytes(this.#session.waiting_bytes), "odd") : null],
+      ["Waiting", !closed && this.#session?.waiting_bytes ? badge(bytes(this.#session.waiting_bytes), "odd") : null],
       ["Persistent", last.persistent ? "outlives a restart" : null],
       ["Session", h("code", {}, this.id)],
     ]);
@@ -185,14 +194,15 @@ class SessionPanel {
     const what = each.service ? this.#service(each.service) : h("span", {}, interest(each.interest) || "objects");
     const lease = each.expires ? h("span", { class: "soft" }, `until ${timeOfDay(each.expires)}`) : null;
     const drop =
-      each.service && this.app.may("write")
+      each.service && this.app.may("write") && this.#session.home === null
         ? button("Drop…", () => new Changes(this.app).dropLease({ ...this.#session, service: each.service }), "quiet")
         : null;
     return h("li", {}, what, " ", lease, drop);
   }
 
   #item(record) {
-    const meaning = record.reason ? this.app.reasons.meaning(record.reason) : "";
+    // Why it is gone stands above already.
+    const meaning = record.event === "session.closed" ? "" : this.app.reasons.meaning(record.reason);
     const further = remark(record);
     return h(
       "li",

@@ -10,7 +10,8 @@ import { name } from "../names.js";
 import { badge, button, choice, facts, nothing, time } from "../parts.js";
 import { frame } from "./frame.js";
 
-const LEVELS = ["debug", "info", "warn", "error", "critical"];
+const STATUS = { ok: ["good", "✓"], degraded: ["odd", "!"], failed: ["bad", "✕"] };
+const LEVELS = ["debug", "info", "warn", "error"];
 
 export function serverView(app) {
   const about = h("div", { class: "card" });
@@ -58,19 +59,13 @@ function list(health) {
   if (health.checks.length === 0) {
     return health.state === null ? nothing("Not known") : nothing("Ready");
   }
-  return h(
-    "ul",
-    { class: "checks" },
-    health.checks.map((check) =>
-      h(
-        "li",
-        { class: check.ok ? "good" : "bad" },
-        h("span", { "aria-hidden": "true" }, check.ok ? "✓" : "✕"),
-        h("b", {}, check.name),
-        h("span", { class: "soft" }, name(check.detail || (check.ok ? "well" : "not well"), 300)),
-      ),
-    ),
-  );
+  return h("ul", { class: "checks" }, health.checks.map(line));
+}
+
+function line({ name: check, status, message }) {
+  const [kind, sign] = STATUS[status] ?? STATUS.failed;
+  const text = h("span", { class: "soft" }, name(message || "well", 300));
+  return h("li", { class: kind }, h("span", { "aria-hidden": "true" }, sign), h("b", {}, check), text);
 }
 
 function controls(app, server) {
@@ -81,7 +76,7 @@ function controls(app, server) {
     ];
   }
   const changes = new Changes(app);
-  const level = choice("Log level", LEVELS.map((each) => [each, each]), server.log_level, () => {});
+  const level = choice("Log level", LEVELS.map((each) => [each, each]), server.log_level.split(",")[0], () => {});
   const part = h("input", { "aria-label": "Part", placeholder: "all parts", autocomplete: "off", spellcheck: "false" });
   return [
     action("Reload", "Read configuration, users and policy again.", button("Reload…", () => changes.reload())),

@@ -71,7 +71,7 @@ class TapView {
       "form",
       { class: "tap-form", onsubmit: (event) => this.#submit(event) },
       input("Service", "service", { placeholder: "any, * for a part" }),
-      input("Type", "type", { placeholder: "any, * for a part" }),
+      input("Type or @event", "type", { placeholder: "any, * for a part" }),
       input("Session", "session", { placeholder: "any" }),
       h("label", { class: "field" }, h("span", {}, "Format"), h("select", { name: "format" }, formats)),
       input("One of", "sample", { type: "number", min: "1", value: "1" }),
@@ -124,8 +124,11 @@ class TapView {
   #take(events) {
     for (const { event, data } of events) {
       const found = JSON.parse(data);
-      if (event === "skipped") {
-        this.#skipped += found.count ?? found.skipped ?? 0;
+      if (event === "refused") {
+        this.#stop();
+        this.app.notices.tell(found.message, "failed");
+      } else if (event === "skipped") {
+        this.#skipped += found.count;
       } else {
         this.#number += 1;
         this.objects.push({ ...found, number: this.#number });

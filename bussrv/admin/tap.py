@@ -1,0 +1,162 @@
+"""``/api/v1/tap``: a stream of some of the objects that pass; see :mod:`bussrv.bus.taps`.
+
+That a tap starts, and that it ended, is journaled: who opened it, what it shows, and how much it has shown.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+from twisted.internet.task import LoopingCall
+
+from bussrv import events as ev
+from bussrv.admin.call import Call
+from bussrv.admin.login import PROTOCOL
+from bussrv.admin.problems import Problem, encode
+from bussrv.admin.routes import Parameter
+from bussrv.admin.sending import EventStream
+from bussrv.admin.writes import journal
+from bussrv.bus.tap import Tap, TapFilter, Tapped
+from bussrv.journal.record import format_time
+from bussrv.wire.objects import decode_raw
+
+MOST_RATE = 1_000
+MOST_SAMPLE = 1_000_000
+QUIET = 15.0
+"""Seconds between two lines that mean nothing."""
+
+_Text = Annotated[str, Meta(max_length=1024)]
+
+PARAMETERS = (
+    Parameter(
+        name="service",
+        type=_Text,
+        help="Only publications on this service, and requests for it; `*` stands for any characters.",
+        default="",
+    ),
+    Parameter(
+        name="session",
+        type=_Text,
+        help="Only what this session sends, by its id or its routing id, and what is addressed to this routing id.",
+        default="",
+    ),
+    Parameter(
+        name="type",
+        type=_Text,
+        help="Only objects of this content type, or with `@` before it of this event; `*` stands for any characters.",
+        default="",
+    ),
+    Parameter(name="format", type=_Text, help="Only what sessions of this wire format send.", default=""),
+    Parameter(
+        name="sample",
+        type=Annotated[int, Meta(ge=1, le=MOST_SAMPLE)],
+        help="Show one of so many objects.",
+        default=1,
+    ),
+    Parameter(
+        name="rate",
+        type=Annotated[int, Meta(ge=1, le=MOST_RATE)],
+        help="The most objects a second. Further ones are skipped.",
+        default=100,
+    ),
+    Parameter(name="payload", type=bool, help="Show payloads, too: their first 64 KiB.", default=False),
+)
+
+
+class From(Struct, frozen=True):
+    """The session that sent an object; of a session that is not known here there is only the routing id."""
+
+    session: str | None
+    routing_id: str
+    protocol: str | None
+
+
+class TappedView(Struct, frozen=True, rename={"source": "from"}):
+    """An object, as a stream shows it.
+
+    :ivar to_count: how many other sessions it was given to; a link to another server counts as one.
+    :ivar bytes: of its payload.
+    :ivar payload: in base64; ``None`` unless it was asked for.
+    """
+
+    time: str
+    source: From
+    to_count: int
+    event: str | None
+    type: str | None
+    service: str | None
+    bytes: int
+    metadata: Raw
+    payload: str | None
+
+
+class Skipped(Struct, frozen=True):
+    """So many objects were skipped: more came than the rate, or the client read too slowly."""
+
+    count: int
+
+
+async def tap(call: Call, stream: EventStream) -> None:
+    """Show objects that pass until the client goes."""
+    wanted = msgspec.convert(dict(call.query), TapFilter)
+    bus, caller = call.server.bus, call.caller
+    try:
+        await journal(call, "tap", described(wanted))
+    except Problem as problem:
+        stream.send(encode({"reason": problem.code, "message": str(problem)}), event="refused")
+        return
+    most = bus.settings.admin_max_waiting
+    opened = bus.taps.open(wanted, actor=caller.actor, peer=caller.peer, protocol=PROTOCOL, most=most)
+    quiet = LoopingCall(stream.comment)
+    quiet.clock = call.server.reactor
+    # The first one says that the tap is open.
+    quiet.start(QUIET)
+    try:
+        await _show(opened, stream)
+    finally:
+        quiet.stop()
+        bus.taps.close(opened)
+        counts = f"shown={opened.shown} skipped={opened.skipped_so_far}"
+        about: dict[str, Any] = {"protocol": PROTOCOL, "actor": caller.actor, "peer": caller.peer}
+        bus.registry.note(ev.AdminAction(action="tap-ended", target=counts, **about))
+
+
+async def _show(opened: Tap, stream: EventStream) -> None:
+    while stream.is_open and opened.is_open:
+        await opened.news()
+        skipped = opened.take_skipped()
+        if skipped:
+            stream.send(encode(Skipped(skipped)), event="skipped")
+        while stream.is_open and (tapped := opened.take()) is not None:
+            stream.send(encode(view_of(tapped)), event="object")
+            await stream.room()
+
+
+def described(wanted: TapFilter) -> str:
+    """What a tap shows, as the journal has it: each parameter that is not its default."""
+    fields = msgspec.structs.asdict(wanted)
+    defaults = msgspec.structs.asdict(TapFilter())
+    shown = {name: value for name, value in fields.items() if value != defaults[name] or name == "rate"}
+    return " ".join(
+        f"{name}={value:d}" if isinstance(value, int) else f"{name}={value}" for name, value in shown.items()
+    )
+
+
+def view_of(tapped: Tapped) -> TappedView:
+    """An object as it is shown. Its metadata keeps its numbers, and loses blanks and line ends between its values."""
+    metadata = {**decode_raw(tapped.metadata), "route": tapped.route}
+    sender = tapped.sender
+    return TappedView(
+        time=format_time(tapped.time),
+        source=From(sender.session, sender.routing_id, sender.protocol),
+        to_count=tapped.to_count,
+        event=tapped.event,
+        type=tapped.type,
+        service=tapped.service,
+        bytes=tapped.size,
+        metadata=Raw(msgspec.json.format(msgspec.json.encode(metadata), indent=-1)),
+        payload=None if tapped.payload is None else b64encode(tapped.payload).decode(),
+    )
