@@ -19,7 +19,10 @@ TWISTD = (sys.executable, "-c", "from twisted.scripts.twistd import run; run()")
 FREE_PORTS = ("--objects", "0", "--business", "0", "--inbus", "0", "--spp", "0", "--admin", "0")
 PATIENCE = 30.0
 
-_LISTENING = re.compile(r"^\S+ \[bussrv\.server\.service#info\] +(\w+) on \w+ (\S+)$")
+# A line of either form of the log.
+_LISTENING = re.compile(
+    r'(?:^\S+ \[bussrv\.server\.service#info\] +|"event":"server\.listening",.*"message":")(\w+) on \w+ ([^\s"]+)'
+)
 _LAST_OF_BANNER = "bussrv is ready"
 
 
@@ -76,7 +79,7 @@ class RunningServer:
     def _await_banner(self) -> None:
         while True:
             line = self.next_line()
-            listening = _LISTENING.match(line)
+            listening = _LISTENING.search(line)
             if listening is not None and not listening[2].startswith("/"):
                 self.addresses[listening[1]] = parse_address(listening[2])
             if _LAST_OF_BANNER in line:

@@ -318,6 +318,7 @@ def test_no_snippet_is_left_untested() -> None:
         *(("docs/reference/protocols/websocket.md", each) for each in ("html", "sh", "text")),
         ("docs/reference/options.md", "toml"), ("docs/reference/options.md", "text"),
         ("docs/reference/services.md", "text"), ("docs/reference/log.md", "text"), ("docs/reference/log.md", "json"),
+            ("docs/how-to/monitor.md", "console"), ("docs/how-to/monitor.md", "sh"),
         ("docs/reference/journal-format/index.md", "json"), ("docs/reference/journal-tools.md", "console"),
         ("docs/reference/audit/timeline.md", "console"), ("docs/reference/audit/timeline.md", "python"),
         ("docs/reference/audit/report.md", "python"),

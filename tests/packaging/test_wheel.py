@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(300)
 
 ROOT = Path(__file__).parents[2]
 # What a source tree is built from; whatever else lies about in the checkout must not matter.
-SOURCES = ("pyproject.toml", "setup.py", "README.md", "bussrv", "twisted")
+SOURCES = ("contrib", "MANIFEST.in", "pyproject.toml", "setup.py", "README.md", "bussrv", "twisted")
 JUNK = shutil.ignore_patterns("__pycache__", "*.pyc", "dropin.cache", "*.egg-info", ".*")
 PLUGIN = "twisted/plugins/bussrv_plugins.py"
 
@@ -132,7 +132,9 @@ def test_the_source_distribution_carries_every_file_of_the_package(
     (built,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(built) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {*files, "twisted/plugins/bussrv_plugins.py", "setup.py"} - names == set()
+    contrib = {file.relative_to(source).as_posix() for file in (source / "contrib").rglob("*") if file.is_file()}
+    assert {"contrib/prometheus/alerts.yml", "contrib/grafana/bussrv.json"} <= contrib
+    assert {*files, *contrib, "twisted/plugins/bussrv_plugins.py", "setup.py"} - names == set()
 
 
 def test_the_wheel_carries_the_plugin_and_nothing_else_outside_the_package(wheel: Path) -> None:
