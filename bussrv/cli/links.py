@@ -19,7 +19,7 @@ List the links to other servers: which are up, since when, and how many sessions
     cls=Command,
     name="links",
     help=DESCRIPTION,
-    examples=("bussrv links", "bussrv links --where state=down"),
+    examples=("bussrv links", "bussrv links --sort -sessions"),
     statuses={0: "done"},
 )
 @connects

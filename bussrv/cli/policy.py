@@ -56,7 +56,9 @@ def _actions() -> Sequence[str]:
 def _about(function: Callable[..., Any]) -> Callable[..., Any]:
     """Declare the options that say which session is asked about."""
     for option in (
-        click.option("--format", default="objects", show_default=True, help="The wire format that it speaks."),
+        click.option(
+            "--format", metavar="NAME", default="objects", show_default=True, help="The wire format that it speaks."
+        ),
         click.option(
             "--from",
             "peer",

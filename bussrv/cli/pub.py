@@ -38,7 +38,9 @@ UTF8_TEXT, OCTET_STREAM = "text/plain; charset=UTF-8", "application/octet-stream
 )
 @click.argument("service", metavar="SERVICE")
 @click.argument("payload", metavar="[PAYLOAD]", required=False)
-@click.option("--format", "wire_format", type=click.Choice(FORMATS), default="objects", show_default=True)
+@click.option(
+    "--format", "wire_format", type=click.Choice(FORMATS), default="objects", show_default=True, help="The wire format."
+)
 @click.option("--file", metavar="FILE", type=click.Path(path_type=Path), help="Publish what is in a file.")
 @click.option("--lines", is_flag=True, help="Publish each line of the standard input, when it comes.")
 @click.option(

@@ -34,7 +34,9 @@ FORMATS = ("objects", "business")
 )
 @click.argument("service", metavar="SERVICE")
 @click.argument("words", nargs=-1, required=True, metavar="-- COMMAND...", type=click.UNPROCESSED)
-@click.option("--format", "wire_format", type=click.Choice(FORMATS), default="objects", show_default=True)
+@click.option(
+    "--format", "wire_format", type=click.Choice(FORMATS), default="objects", show_default=True, help="The wire format."
+)
 @click.option("--type", "content_type", metavar="TYPE", help="The content type of replies.  [default: text, or bytes]")
 @click.option(
     "--concurrency",

@@ -32,7 +32,9 @@ FORMATS = ("objects", "business")
 )
 @click.argument("service", metavar="SERVICE")
 @click.argument("payload", metavar="[PAYLOAD]", required=False)
-@click.option("--format", "wire_format", type=click.Choice(FORMATS), default="objects", show_default=True)
+@click.option(
+    "--format", "wire_format", type=click.Choice(FORMATS), default="objects", show_default=True, help="The wire format."
+)
 @click.option(
     "--file", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True), help="Send what is in a file."
 )

@@ -35,7 +35,9 @@ MOST_SHOWN = 1000
     statuses={0: "done", 5: "--for is over before --count have come"},
 )
 @click.argument("services", nargs=-1, required=True, metavar="SERVICE...")
-@click.option("--format", "wire_format", type=click.Choice(FORMATS), default="objects", show_default=True)
+@click.option(
+    "--format", "wire_format", type=click.Choice(FORMATS), default="objects", show_default=True, help="The wire format."
+)
 @click.option("-n", "--count", metavar="N", type=whole(1), help="End after so many.")
 @click.option("--for", "seconds", metavar="S", type=seconds(0.0), help="End after so many seconds.")
 @click.option("--raw", is_flag=True, help="Payloads as they are, with nothing between them; not to a terminal.")

@@ -18,7 +18,15 @@ ROOT = Path(__file__).parents[2]
 
 # What `bussrv --help` and the help of every command import, besides the standard library. Each of these costs every
 # start of the command some milliseconds.
-LIGHT = {"bussrv", "bussrv.version", "bussrv.errors", "bussrv.terminal", "bussrv.audit", "bussrv.audit.arguments", "click"}
+LIGHT = {
+    "bussrv",
+    "bussrv.version",
+    "bussrv.errors",
+    "bussrv.terminal",
+    "bussrv.audit",
+    "bussrv.audit.arguments",
+    "click",
+}
 HEAVIER = {
     "journal synth": {"bussrv.synth.faults", "bussrv.synth.scripts"},
 }
