@@ -24,7 +24,7 @@ from bussrv.formats.web_origins import is_allowed
 from bussrv.formats.websocket_link import WebSocketLink
 from bussrv.values import excerpt
 from bussrv.wire.objects import BadObject, BusObject, ObjectReader
-from bussrv.wire.websocket import ClosedByClient, Control, Pinged, Upgrade, WebSocketReader, refusal
+from bussrv.wire.websocket import PING, ClosedByClient, Control, Pinged, Upgrade, WebSocketReader, pong, refusal
 
 
 class WebSocketProtocol(ObjectsProtocol):
@@ -57,7 +57,7 @@ class WebSocketProtocol(ObjectsProtocol):
         if isinstance(control, Upgrade):
             self._upgrade(control)
         elif isinstance(control, Pinged):
-            self.link.send_control(self._objects.pong(control.payload))
+            self.link.send_control(pong(control.payload))
         else:
             assert isinstance(control, ClosedByClient)
             self.link.closed_by_client()
@@ -85,7 +85,7 @@ class WebSocketProtocol(ObjectsProtocol):
     def _ping(self) -> bool:
         if self.is_unserved() or not self.link.has_sent_all:
             return False
-        self.link.send_control(self._objects.ping())
+        self.link.send_control(PING)
         return True
 
     def _silent(self) -> None:
@@ -120,8 +120,9 @@ class WebSocketProtocol(ObjectsProtocol):
     def closed(self, reason: str) -> None:
         """The session is closed: tell the client why."""
         super().closed(reason)
-        if self._heartbeat is not None:
-            self._heartbeat.end()
+        heartbeat, self._heartbeat = self._heartbeat, None
+        if heartbeat is not None:
+            heartbeat.end()
         self.link.send_close(self._objects.close(reason))
         if self._is_paused:
             self._is_paused = False

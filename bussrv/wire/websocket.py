@@ -25,8 +25,8 @@ from operator import length_hint
 import wsproto.utilities
 from msgspec import Struct
 from wsproto import events as ws
-from wsproto.connection import Connection, ConnectionState, ConnectionType
-from wsproto.frame_protocol import CloseReason
+from wsproto.connection import ConnectionType
+from wsproto.frame_protocol import CloseReason, Frame, FrameDecoder, MessageDecoder, Opcode, ParseFailed
 from wsproto.handshake import H11Handshake
 
 from bussrv.errors import RemoteProtocolError
@@ -49,7 +49,7 @@ SUBPROTOCOL = "objects"
 """What a client may ask for in ``Sec-WebSocket-Protocol``. It need not ask."""
 
 _END_OF_REQUEST = b"\r\n\r\n"
-_BINARY = 0x82  # the final frame of a binary message
+_FINAL = 0x80
 _TWO_BYTES, _EIGHT_BYTES = 126, 127
 
 CLOSE_CODES = {
@@ -107,18 +107,19 @@ class WebSocketReader(ObjectReader):
     ) -> None:
         super().__init__(max_metadata, max_payload, max_nesting)
         self._raw = ReceiveBuffer()
-        self._handshake = H11Handshake(ConnectionType.SERVER)
-        self._connection: Connection | None = None
-        self._events: Iterator[ws.Event] = iter(())
+        self._handshake: H11Handshake | None = None
+        self._subprotocols: list[str] = []
+        self._frames: FrameDecoder | None = None
+        self._messages = MessageDecoder()
         self._control: Control | None = None
         self._whole: BusObject | BadObject | None = None
         self._bad: BadObject | None = None
-        self._has_more = self._is_asked = self._is_closed = False
+        self._has_more = self._is_asked = self._is_closed = self._has_closed = False
 
     @property
     def is_open(self) -> bool:
         """Whether the upgrade was granted."""
-        return self._connection is not None
+        return self._frames is not None
 
     @property
     def has_more(self) -> bool:
@@ -131,14 +132,17 @@ class WebSocketReader(ObjectReader):
 
     def skip_to_close(self) -> bool:
         """Read on after the server sent a close frame. :returns: whether the client has sent its own, or never will."""
-        if self._connection is None or self._is_closed or len(self._raw) > MOST_SKIPPED:
+        if self._frames is None or self._is_closed or len(self._raw) > MOST_SKIPPED:
             return True
-        for _ in range(MOST_FRAGMENTS):
-            event = self._next_event_of(self._connection)
-            if event is None:
-                return False
-            if isinstance(event, ws.CloseConnection):
-                return True
+        try:
+            for _ in range(MOST_FRAGMENTS):
+                frame = self._next_frame(self._frames)
+                if frame is None:
+                    return False
+                if frame.opcode is Opcode.CLOSE:
+                    return True
+        except ParseFailed:
+            return True
         return False
 
     def feed(self, data: bytes) -> None:
@@ -196,21 +200,25 @@ class WebSocketReader(ObjectReader):
 
     def _read_something(self) -> BusObject | BadObject | Control | _Unfinished | None:
         """An object or something else; ``None``: more bytes are needed."""
-        if self._connection is None:
+        if self._frames is None:
             return None if self._is_asked else self._read_request()
         if self._is_closed:
             self._raw.skip(len(self._raw))
             return None
-        event = self._next_event_of(self._connection)
-        return None if event is None else self._read_frame(event, self._connection)
+        try:
+            frame = self._next_frame(self._frames)
+            return None if frame is None else self._read_frame(frame)
+        except ParseFailed as error:
+            self._is_closed = True
+            raise _bad_frame(error) from error
 
-    def _next_event_of(self, connection: Connection) -> ws.Event | None:
-        event = next(self._events, None)
-        while event is None and len(self._raw):
-            connection.receive_data(self._raw.take(min(PIECE, len(self._raw))))
-            self._events = connection.events()
-            event = next(self._events, None)
-        return event
+    def _next_frame(self, frames: FrameDecoder) -> Frame | None:
+        """The next frame, or the part of a large one that is there."""
+        frame = frames.process_buffer()
+        while frame is None and len(self._raw):
+            frames.receive_bytes(self._raw.take(min(PIECE, len(self._raw))))
+            frame = frames.process_buffer()
+        return frame
 
     def _read_request(self) -> Upgrade | None:
         length = self._raw.find(_END_OF_REQUEST, MAX_REQUEST)
@@ -218,9 +226,10 @@ class WebSocketReader(ObjectReader):
             if len(self._raw) >= MAX_REQUEST:
                 raise RemoteProtocolError("bad-upgrade", f"the request has more than {MAX_REQUEST} bytes")
             return None
+        self._handshake = handshake = H11Handshake(ConnectionType.SERVER)
         try:
-            self._handshake.receive_data(self._raw.take(length + len(_END_OF_REQUEST)))
-            request = next(self._handshake.events(), None)
+            handshake.receive_data(self._raw.take(length + len(_END_OF_REQUEST)))
+            request = next(handshake.events(), None)
         except wsproto.utilities.RemoteProtocolError as error:
             raise RemoteProtocolError("bad-upgrade", f"that is no request for a WebSocket: {error}") from error
         except ValueError as error:
@@ -233,28 +242,25 @@ class WebSocketReader(ObjectReader):
         origins = tuple(value.decode("latin-1") for name, value in request.extra_headers if name == b"origin")
         return Upgrade(request.host, origins)
 
-    def _read_frame(self, event: ws.Event, connection: Connection) -> BusObject | BadObject | Control | _Unfinished:
-        if isinstance(event, (ws.BytesMessage, ws.TextMessage)):
-            return self._read_fragment(event)
-        if isinstance(event, ws.Ping):
-            return Pinged(bytes(event.payload))
-        if isinstance(event, ws.CloseConnection):
+    def _read_frame(self, frame: Frame) -> BusObject | BadObject | Control | _Unfinished:
+        if not frame.opcode.iscontrol():
+            return self._read_fragment(self._messages.process_frame(frame))
+        if frame.opcode is Opcode.PING:
+            return Pinged(_bytes(frame))
+        if frame.opcode is Opcode.CLOSE:
             self._is_closed = True
-            if connection.state is ConnectionState.OPEN:
-                raise _bad_frame(event)
             return ClosedByClient()
         return _UNFINISHED  # a pong
 
-    def _read_fragment(self, event: ws.BytesMessage | ws.TextMessage) -> BusObject | BadObject | _Unfinished:
-        data = event.data.encode() if isinstance(event.data, str) else bytes(event.data)
-        self._buffer.feed(data)
+    def _read_fragment(self, fragment: Frame) -> BusObject | BadObject | _Unfinished:
+        self._buffer.feed(_bytes(fragment))
         if self._whole is None:
             self._whole = self._read_event()
-        if event.message_finished and self._whole is None:
+        if fragment.message_finished and self._whole is None:
             self._end_metadata()
         if self._whole is not None and len(self._buffer):
             raise RemoteProtocolError("bad-message", "a message holds more than one object")
-        if not event.message_finished:
+        if not fragment.message_finished:
             return _UNFINISHED
         found, self._whole = self._whole, None
         if found is None:
@@ -270,52 +276,60 @@ class WebSocketReader(ObjectReader):
 
     def accept(self) -> bytes:
         """Grant the upgrade. :returns: the response."""
+        handshake, self._handshake = self._handshake, None
+        assert handshake is not None, "an upgrade is granted once, after it was asked for"
         chosen = SUBPROTOCOL if SUBPROTOCOL in self._subprotocols else None
-        response = self._handshake.send(ws.AcceptConnection(subprotocol=chosen))
-        self._connection = self._handshake.connection
+        response = handshake.send(ws.AcceptConnection(subprotocol=chosen))
+        self._frames = FrameDecoder(client=False)
         return response
 
-    def pong(self, payload: bytes) -> bytes:
-        """A pong frame."""
-        return self._control_frame(ws.Pong(payload))
-
-    def ping(self) -> bytes:
-        """A ping frame."""
-        return self._control_frame(ws.Ping())
-
     def close(self, reason: str) -> bytes:
-        """A close frame with a reason; empty if there is none to be sent."""
-        code = CLOSE_CODES.get(reason, CloseReason.POLICY_VIOLATION)
-        return self._control_frame(ws.CloseConnection(code, reason))
-
-    def _control_frame(self, event: ws.Event) -> bytes:
-        if self._connection is None:
+        """The close frame for a reason; empty if there is no WebSocket, or it was sent before."""
+        if self._frames is None or self._has_closed:
             return b""
-        try:
-            return self._connection.send(event)
-        except wsproto.utilities.LocalProtocolError:
-            return b""  # A close frame was sent or received already.
+        self._has_closed = True
+        code = CLOSE_CODES.get(reason, CloseReason.POLICY_VIOLATION)
+        return _frame(Opcode.CLOSE, code.to_bytes(2, "big") + reason.encode())
 
 
-def _bad_frame(event: ws.CloseConnection) -> RemoteProtocolError:
-    if event.code == CloseReason.INVALID_FRAME_PAYLOAD_DATA:
-        return RemoteProtocolError("bad-utf8", f"a text message is not UTF-8: {event.reason}")
-    return RemoteProtocolError("bad-frame", f"that is no frame of WebSocket: {event.reason}")
+def _bytes(frame: Frame) -> bytes:
+    payload = frame.payload
+    assert not isinstance(payload, tuple), "the decoder of frames takes no close frame apart"
+    return payload.encode() if isinstance(payload, str) else bytes(payload)
+
+
+def _bad_frame(error: ParseFailed) -> RemoteProtocolError:
+    if error.code == CloseReason.INVALID_FRAME_PAYLOAD_DATA:
+        return RemoteProtocolError("bad-utf8", f"a text message is not UTF-8: {error}")
+    return RemoteProtocolError("bad-frame", f"that is no frame of WebSocket: {error}")
+
+
+def _frame(opcode: Opcode, payload: bytes) -> bytes:
+    """A whole frame of the server. It is not masked, so all clients may be sent the same bytes."""
+    size, first = len(payload), _FINAL | opcode
+    if size < _TWO_BYTES:
+        return bytes((first, size)) + payload
+    if size < 1 << 16:
+        return bytes((first, _TWO_BYTES)) + size.to_bytes(2, "big") + payload
+    return bytes((first, _EIGHT_BYTES)) + size.to_bytes(8, "big") + payload
+
+
+PING = _frame(Opcode.PING, b"")
+
+
+def pong(payload: bytes) -> bytes:
+    """The pong frame that answers a ping."""
+    return _frame(Opcode.PONG, payload)
 
 
 def as_message(frame: bytes) -> bytes:
     """An object as a binary message of the server."""
-    size = len(frame)
-    if size < _TWO_BYTES:
-        return bytes((_BINARY, size)) + frame
-    if size < 1 << 16:
-        return bytes((_BINARY, _TWO_BYTES)) + size.to_bytes(2, "big") + frame
-    return bytes((_BINARY, _EIGHT_BYTES)) + size.to_bytes(8, "big") + frame
+    return _frame(Opcode.BINARY, frame)
 
 
 def as_messages(frames: Sequence[bytes]) -> list[bytes]:
     """Objects as binary messages of the server."""
-    return [as_message(frame) for frame in frames]
+    return [_frame(Opcode.BINARY, frame) for frame in frames]
 
 
 def refusal(status: HTTPStatus, sentence: str) -> bytes:

@@ -11,6 +11,8 @@ from bussrv import events as ev
 from tests.bus.reference import frame
 from tests.equality.arena import Arena, Pipe
 from tests.equality.words import everything, first_object, from_server, packet
+from tests.wire.test_websocket import REQUEST
+from tests.wire.test_websocket import frame as masked
 
 MAX_OUTBOUND = 1 << 20
 PAYLOAD = b"x" * 10_000
@@ -25,6 +27,7 @@ JOIN = {
     "objects": frame({"event": "routing/subscribe", "types": ["text/*"]}),
     "business": frame({"event": "client/register", "subscribe": ["text/*"]}),
     "spp": packet(1, "tv"),
+    "websocket": REQUEST + masked(frame({"event": "routing/subscribe", "types": ["text/*"]})),
 }
 PROVIDE = frame({"event": "routing/subscribe", "receive_mode": "none"}) + frame(
     {"event": "services/register", "name": "tv"}
@@ -38,8 +41,20 @@ def publication(number: int) -> bytes:
 
 def numbers_received(kind: str, pipe: Pipe) -> list[int]:
     """Which publications a client was given whole."""
-    pieces, _ = everything(from_server if kind == "spp" else first_object, pipe.delivered)
+    pieces, _ = everything({"spp": from_server, "websocket": first_frame}.get(kind, first_object), pipe.delivered)
     return [int(each[-len(PAYLOAD) - 8 : -len(PAYLOAD)]) for each in pieces if each.endswith(PAYLOAD)]
+
+
+def first_frame(data: bytes) -> tuple[bytes | None, int]:
+    """The frame that ``data`` begins with, or the response to the upgrade, and how many bytes it has."""
+    if data.startswith(b"HTTP"):
+        size = data.find(b"\r\n\r\n") + 4
+    elif len(data) < 4:
+        return None, 0
+    else:
+        length = data[1]
+        size = 4 + int.from_bytes(data[2:4], "big") if length == 126 else 2 + length
+    return (data[:size], size) if 4 <= size <= len(data) else (None, 0)
 
 
 class Scene:
@@ -77,7 +92,7 @@ class Scene:
             tracemalloc.stop()
 
 
-@pytest.mark.parametrize("kind", ["objects", "business", "spp"])
+@pytest.mark.parametrize("kind", JOIN)
 def test_who_does_not_read_is_disconnected_at_the_cap(kind: str) -> None:
     scene = Scene(kind)
     kept, peak = scene.memory_of(TURNS)
@@ -93,7 +108,7 @@ def test_who_does_not_read_is_disconnected_at_the_cap(kind: str) -> None:
     assert (closed.session, closed.reason) == (scene.slow.protocol.session_id, "slow-consumer")
 
 
-@pytest.mark.parametrize("kind", ["objects", "business", "spp"])
+@pytest.mark.parametrize("kind", JOIN)
 def test_below_the_cap_nothing_is_lost_however_late_it_is_read(kind: str) -> None:
     scene = Scene(kind)
     for _ in range(MAX_OUTBOUND // (PER_TURN * len(publication(0)))):

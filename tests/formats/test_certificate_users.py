@@ -14,11 +14,13 @@ from tests.formats.network import Network, Transport
 from tests.formats.tls_clients import Place, Port, Secure
 from tests.logins import USERS, ask, at_once
 from tests.tables import each_row
+from tests.wire.test_websocket import REQUEST, frame
 
 JOIN = {
     "objects": encode({"event": "routing/subscribe", "user": "joe"}),
     "business": encode({"event": "client/register", "user": "joe"}),
     "spp": spp.subscribe("tv"),
+    "websocket": REQUEST + frame(encode({"event": "routing/subscribe", "user": "joe"})),
 }
 
 
@@ -39,7 +41,7 @@ def actors(network: Network) -> list[str | None]:
     return [each.actor for each in network.registry.state.sessions.values()]
 
 
-@pytest.mark.parametrize("name", ["objects", "business", "spp"])
+@pytest.mark.parametrize("name", JOIN)
 def test_a_certificate_is_a_login(name: str, place: Place) -> None:
     network, port = asking(place, name)
     client = Secure(port.connect(), place.context(place.client))
@@ -55,7 +57,7 @@ def test_a_certificate_is_a_login(name: str, place: Place) -> None:
         assert b"/reply" in client.take()
 
 
-@pytest.mark.parametrize("name", ["objects", "business", "spp"])
+@pytest.mark.parametrize("name", JOIN)
 def test_without_one_a_client_is_nobody(name: str, place: Place) -> None:
     """Also over TLS: a handshake alone is no login."""
     network, port = asking(place, name)
@@ -109,7 +111,7 @@ class Verified:
         return {"subject": ((("commonName", "ann"),),)}
 
 
-@each_row("name", ["objects", "business", "spp"])
+@each_row("name", JOIN)
 def test_who_connects_with_a_certificate_without_end_cannot_fill_the_journal(name: str) -> None:
     network = Network(journal_session_rate=1000, journal_session_burst=10_000)
     identity = Identity(network.reactor, at_once)

@@ -11,6 +11,7 @@ from bussrv import events as ev
 from bussrv.wire import spp
 from tests.formats.network import Connection, Member, Network
 from tests.tables import each_row
+from tests.wire.test_websocket import REQUEST, frame
 
 SMALL: dict[str, Any] = {"journal_session_rate": 1000, "journal_session_burst": 20_000}
 FEW = 12
@@ -107,7 +108,7 @@ def test_what_ends_was_paid_before_so_it_does_not_wait() -> None:
     assert ending.names() == ["services/unregister/reply"]
 
 
-@each_row("name", ["objects", "business", "spp"])
+@each_row("name", ["objects", "business", "spp", "websocket"])
 def test_who_subscribes_again_and_again_pays_for_it(name: str) -> None:
     network = Network(**SMALL)
     if name == "spp":
@@ -117,8 +118,11 @@ def test_who_subscribes_again_and_again_pays_for_it(name: str) -> None:
         again = spp.subscribe("tv") + spp.unsubscribe("tv")
     else:
         connection = network.connect(name, "10.0.0.1")
-        event = "routing/subscribe" if name == "objects" else "client/register"
+        event = "client/register" if name == "business" else "routing/subscribe"
         again = json.dumps({"event": event}).encode() + b"\0"
+        if name == "websocket":
+            connection.send_bytes(REQUEST)
+            again = frame(again)
     before = network.journal.taken
     for _ in range(1000):
         connection.send_bytes(again)

@@ -23,6 +23,7 @@ from bussrv.registry.session import ISession
 from bussrv.wire.objects import encode
 from tests.formats.network import Member, Network, drain
 from tests.tables import each_row
+from tests.wire.test_websocket import REQUEST, frame
 
 
 def stalled(network: Network) -> Member:
@@ -195,7 +196,7 @@ def test_a_fault_of_the_server_ends_the_session_and_says_so(monkeypatch: pytest.
     assert closed.reason == "internal-error"
 
 
-@each_row("name", ["objects", "business", "spp"])
+@each_row("name", ["objects", "business", "spp", "websocket"])
 def test_connections_that_are_gone_are_forgotten(name: str) -> None:
     network = Network()
     waiting = len(network.reactor.getDelayedCalls())
@@ -228,7 +229,8 @@ def test_what_provides_the_interfaces() -> None:
     assert verifyObject(IBus, network.bus)
     assert verifyObject(IRegistry, network.registry)
     assert all(verifyObject(ISession, session) for session in network.registry.state.sessions.values())
-    for protocol in (member.connection.protocol, watcher.connection.protocol):
+    page = network.connect("websocket")
+    for protocol in (member.connection.protocol, watcher.connection.protocol, page.protocol):
         assert verifyObject(ISessionLink, protocol.link)
         assert verifyObject(IEncoding, protocol.encoding())
     assert verifyObject(IRegistryObserver, watcher.connection.protocol.factory)
@@ -378,16 +380,21 @@ def test_a_large_payload_of_who_has_not_subscribed_is_not_kept() -> None:
     assert [len(payload) for _, payload in client.received()] == [LARGE]
 
 
-@pytest.mark.parametrize("name", ["objects", "business", "spp"])
+@pytest.mark.parametrize("name", ["objects", "business", "spp", "websocket"])
 def test_a_connection_that_is_gone_is_no_work_for_the_garbage_collector(name: str) -> None:
     network = Network()
-    joining = {"objects": {"event": "routing/subscribe"}, "business": {"event": "client/register"}}
+    join = encode({"event": "routing/subscribe"})
+    joining = {
+        "objects": join,
+        "business": encode({"event": "client/register"}),
+        "websocket": REQUEST + frame(join) + frame(b"{", final=False),
+    }
     gc.collect()
     gc.disable()
     try:
         connection = network.connect(name)
         if name in joining:
-            connection.send_bytes(encode(joining[name]))
+            connection.send_bytes(joining[name])
         connection.take()
         connection.close()
         network.reactor.advance(1)
