@@ -1,1 +1,1 @@
-"""A message bus server on Twisted: four wire formats, one registry, one audited journal."""
+"""A message bus server on Twisted: five wire formats, one registry, one audited journal."""

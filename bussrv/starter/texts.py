@@ -36,6 +36,10 @@ spp = $spp
 business = "off"
 inbus = "off"
 
+# For web pages, use an endpoint like those above, and name their origins, such as https://hall.example, in
+# websocket-origin.
+websocket = "off"
+
 # The users, and what they may do. Add a user: bussrv passwd $users_file NAME. A reload (SIGHUP) reads both
 # files again.
 auth = [$auth]

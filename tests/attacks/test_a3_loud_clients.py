@@ -18,6 +18,7 @@ from tests.attacks.bystanders import Bystanders, Waits
 from tests.forked import ForkedServer
 from tests.hosts import HOSTS, listening_on, needs_host
 from tests.size import further, sized
+from tests.wire.test_websocket import CONTINUED, PING, REQUEST, frame
 
 SECONDS = 1.0
 MOST_LOOKS = 6
@@ -56,6 +57,7 @@ def loud(address: tuple[str, int], first: bytes, again: bytes) -> Iterator[None]
 
 
 SUBSCRIBE = encode({"event": "routing/subscribe", "receive_mode": "no_echo"})
+SOCKET = REQUEST + frame(SUBSCRIBE)
 RICH = {f"attribute {number}": "a value that says nothing" for number in range(40)}
 
 
@@ -67,6 +69,10 @@ LOUD_CLIENTS = {
     "objects": ("objects", SUBSCRIBE, encode({"type": "a/b", "id": "1"}, b"16 bytes of load")),
     "lists": ("business", encode({"event": "client/register"}), encode({"event": "services/list"})),
     "spp refusals": ("spp", b"", spp.subscribe("nothing of this name")),
+    "messages": ("websocket", SOCKET, frame(encode({"event": "ping", "id": "1"}))),
+    "pings of WebSocket": ("websocket", SOCKET, frame(b"now", PING)),
+    "empty fragments": ("websocket", SOCKET + frame(b"", final=False), frame(b"", CONTINUED, final=False)),
+    "large frames": ("websocket", SOCKET, frame(encode({"type": "a/b", "id": "1"}, bytes(60_000)))),
 }
 MAIN = 4
 """Of so many of these, each is loud in a way of its own."""
@@ -76,7 +82,7 @@ MAIN = 4
 @pytest.mark.parametrize("name", further(LOUD_CLIENTS, MAIN))
 def test_others_are_served_while_one_is_loud(tmp_path: Path, name: str, host: str) -> None:
     wire_format, first, again = LOUD_CLIENTS[name]
-    options = listening_on(needs_host(host))
+    options = [*listening_on(needs_host(host)), "--websocket", "0"]
     with ForkedServer(tmp_path / "journal", options) as server, Bystanders(server) as bystanders:
         idle = bystanders.watch(SECONDS / 2)
         seen = []

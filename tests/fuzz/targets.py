@@ -25,11 +25,29 @@ from bussrv.policy.users import parse_user, user_line
 from bussrv.wire import inbus as inbus_wire
 from bussrv.wire import spp as spp_wire
 from bussrv.wire.objects import BusObject, Head, ObjectReader
+from bussrv.wire.websocket import Upgrade, WebSocketReader
 from tests.fuzz.whole import server
+from tests.wire.test_websocket import CLOSE, CONTINUED, PING, PONG, REQUEST, TEXT, frame
 
 ROOT = Path(__file__).parents[2]
 VECTORS = ROOT / "tests/vectors"
 JOURNAL = ROOT / "docs/reference/journal-format/whole"
+
+UPGRADE = REQUEST
+
+SOCKETS = (
+    REQUEST + frame(b"{}\0"),
+    REQUEST.replace(b"Host", b"Origin: http://a\r\nSec-WebSocket-Protocol: objects\r\nHost"),
+    REQUEST.replace(b"GET", b"PUT"),
+    frame(b'{"type":"a/b","size":2}\0ab') + frame(b'{"event":"ping"}', TEXT),
+    frame(b'{"x":', final=False) + frame(b"p", PING) + frame(b"1}", CONTINUED) + frame(b"", PONG),
+    frame(b'{"size":300}\0' + bytes(300)) + frame(b"\x03\xe8bye", CLOSE),
+    frame(b'{"size":3}\0') + frame(b"{}\0{}\0"),
+    frame('{"é":"ü"}'.encode(), TEXT, final=False) + frame(b"\xff", CONTINUED),
+    frame(b"x" * 3000),
+    frame(b""),
+    b"\x82\xff" + bytes([127] * 8) + b"mask",
+)
 
 POLICIES = (
     '[groups]\nstaff = ["ann"]\n[[rule]]\ngroups = "staff"\nwatch = [\n  "!tv/b", # no\n  "tv/*",\n]\n',
@@ -105,6 +123,36 @@ def spp(data: bytes) -> None:
         spp_wire.credentials(rest)
     with suppress(RemoteProtocolError):
         spp_wire.auth_code(rest)
+
+
+def websocket(data: bytes) -> None:
+    """What a client of WebSocket sends, in chunks and as a whole: a request, or after it frames."""
+    pieces, rest = chunks(data)
+    limits = {"max_metadata": 2000, "max_payload": 500, "max_nesting": 8}
+    is_open = not rest.startswith(b"GET")
+    whole = _read_socket(WebSocketReader(**limits), [rest], is_open)
+    # Which fault of two in one message is found first depends on the chunks.
+    found = _read_socket(WebSocketReader(**limits), pieces, is_open)
+    assert [event for event in found if not isinstance(event, str)] == [
+        event for event in whole if not isinstance(event, str)
+    ]
+    assert isinstance(found[-1] if found else None, str) == isinstance(whole[-1] if whole else None, str)
+
+
+def _read_socket(reader: WebSocketReader, pieces: list[bytes], is_open: bool) -> list[object]:
+    events: list[object] = []
+    for piece in [*([UPGRADE] if is_open else []), *pieces]:
+        reader.feed(piece)
+        try:
+            while (event := reader.next_event() or reader.take_control()) is not None or reader.has_more:
+                if isinstance(event, Upgrade):
+                    reader.accept()
+                if event is not None:
+                    events.append(event)
+        except RemoteProtocolError as error:
+            return [*events, error.reason]
+        assert len(reader) <= 4000, "more is kept than the largest object"
+    return events
 
 
 def inbus(data: bytes) -> None:
@@ -183,7 +231,7 @@ def manifest(data: bytes) -> None:
 
 
 TARGETS: dict[str, Target] = {
-    each.__name__: each for each in (objects, spp, inbus, users, tokens, policy, journal, manifest, server)
+    each.__name__: each for each in (objects, spp, websocket, inbus, users, tokens, policy, journal, manifest, server)
 }
 
 
@@ -192,6 +240,8 @@ def seeds(name: str) -> list[bytes]:
     if name in ("journal", "manifest"):
         pattern = "*.jsonl" if name == "journal" else "manifest"
         return [b"\n".join(path.read_bytes().split(b"\n")[:12]) for path in sorted(JOURNAL.glob(pattern))]
+    if name == "websocket":
+        return [size + each for size in (b"\0", b"\1", b"\7") for each in SOCKETS]
     if name == "policy":
         return [text.encode() for text in POLICIES]
     if name == "server":
