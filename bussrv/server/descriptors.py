@@ -40,25 +40,30 @@ def raise_limit(wanted: int) -> int:
 
 
 class Fitting(NamedTuple):
-    """Limits that the descriptors of this process suffice for."""
+    """Limits that the descriptors of this process suffice for.
+
+    :ivar limit: how many files it may open.
+    """
 
     settings: Settings
     most_connections: int
+    limit: int
 
 
-def fitting(wanted: Settings, *, is_news: bool = True) -> Fitting:
-    """The settings, with no more sessions than this process can have; its own limit of open files is raised first.
-
-    :param is_news: whether the log is to say that they are fewer than wanted.
-    """
+def fitting(wanted: Settings) -> Fitting:
+    """The settings, with no more sessions than this process can have; its own limit of open files is raised first."""
     limit = raise_limit(wanted.max_sessions)
     most = most_sessions(wanted.max_sessions, limit)
-    if most < wanted.max_sessions and is_news:
+    return Fitting(replace(wanted, max_sessions=most), most_connections(limit), limit)
+
+
+def warn_of_fewer(wanted: Settings, fits: Fitting) -> None:
+    """Log if there may be fewer sessions than the options say."""
+    if fits.settings.max_sessions < wanted.max_sessions:
         log.warn(
             "--max-sessions is {most}, not {wanted}: the system lets the server open {limit} files (ulimit -n)",
             event="server.few-descriptors",
-            most=most,
+            most=fits.settings.max_sessions,
             wanted=wanted.max_sessions,
-            limit=limit,
+            limit=fits.limit,
         )
-    return Fitting(replace(wanted, max_sessions=most), most_connections(limit))

@@ -26,7 +26,7 @@ from bussrv.interfaces import IWireFormat
 from bussrv.journal.record import format_time
 from bussrv.server.check import check_places
 from bussrv.server.config import Config
-from bussrv.server.descriptors import Fitting, fitting
+from bussrv.server.descriptors import Fitting, fitting, warn_of_fewer
 from bussrv.server.exposure import check_endpoints
 from bussrv.server.faults import prepare_one
 from bussrv.server.links import DialedLinks
@@ -128,7 +128,9 @@ class Reload:
         if faults:
             raise ConfigError(*dict.fromkeys(faults))
         changed = tuple(each for each in names if each in _RELOADABLE)
-        fits = fitting(config.settings, is_news="max-sessions" in changed)
+        fits = fitting(config.settings)
+        if "max-sessions" in changed:
+            warn_of_fewer(config.settings, fits)
         return Change(config, fits, changed, restart, tuple(uses))
 
     def _use(self, change: Change) -> None:

@@ -26,7 +26,7 @@ from bussrv.registry.registry import Registry
 from bussrv.server.admin import AdminInterface, View
 from bussrv.server.collector import tune_collector
 from bussrv.server.config import ADMIN, Config
-from bussrv.server.descriptors import fitting
+from bussrv.server.descriptors import fitting, warn_of_fewer
 from bussrv.server.exposure import check_endpoints, warn_of_exposed
 from bussrv.server.faults import prepare_one
 from bussrv.server.identity import Checkers
@@ -103,6 +103,7 @@ class BusService(Service):
         self._stop_admin: Callable[[], Deferred[Any]] = lambda: succeed(None)
         self._hurry: Deferred[None] | None = None
         self._drains = False
+        self._left_open: int | None = None  # sessions that the last boot did not close
 
     def setServiceParent(self, parent: Any) -> None:
         """Belong to the application that ``twistd`` runs; it asks that for the observer of the log."""
@@ -133,7 +134,8 @@ class BusService(Service):
         server_id = self._config.server_id or recovered.server or f"bussrv-{secrets.token_hex(4)}"
         boot = secrets.token_hex(6)
         journal = self._place.open(server_id, boot)
-        settings, most_connections = fitting(self._config.settings)
+        self._fits = fitting(self._config.settings)
+        settings = self._fits.settings
         self.registry = Registry(
             journal, self._clock, new_id, server_id=server_id, boot=boot, state=self._place.state, settings=settings
         )
@@ -141,7 +143,7 @@ class BusService(Service):
         self._checkers = Checkers(self.bus.identity, self.bus, self._reactor)
         if self._config.journal is not None:
             self.bus.report("journal", lambda: self._place.outlook().report())
-        self.bus.streams.most_connections = most_connections
+        self.bus.streams.most_connections = self._fits.most_connections
         self.registry.observe(MembershipAnnouncer(self.bus))
         self._hosted = HostedServices(self._services, self.bus, journal, self._reactor)
         self._policy = PolicyInEffect(self.bus, self._installed)
@@ -212,11 +214,7 @@ class BusService(Service):
             self.registry.note(ev.JournalSalvaged(segment=damage.segment, line=damage.line, message=damage.reason))
         if not recovered.stopped or recovered.torn_bytes:
             left_open = sum(not session.persistent for session in self.registry.state.sessions.values())
-            log.warn(
-                "the last run did not stop in an orderly way: {left_open} sessions closed now",
-                event="server.recovered",
-                left_open=left_open,
-            )
+            self._left_open = left_open
             self.registry.note(ev.ServerRecovered(sessions_closed=left_open, torn_bytes=recovered.torn_bytes))
 
     def _close_left_open(self) -> None:
@@ -250,6 +248,13 @@ class BusService(Service):
                 loses=_LOSES[journal.sync],
             )
             log.info("  journal: {outlook}", event="server.journal", outlook=self._place.outlook())
+        if self._left_open is not None:
+            log.warn(
+                "the last boot did not stop in an orderly way: {left_open} sessions are closed now",
+                event="server.recovered",
+                left_open=self._left_open,
+            )
+        warn_of_fewer(self._config.settings, self._fits)
         warn_of_exposed(ports, self._config)
         warn_of_expiry(self.bus.streams.certificates)
         log.info("bussrv is ready", event="server.ready")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bussrv.server import descriptors
-from bussrv.server.descriptors import RESERVE, fitting, most_connections, most_sessions, raise_limit
+from bussrv.server.descriptors import RESERVE, fitting, most_connections, most_sessions, raise_limit, warn_of_fewer
 from bussrv.settings import Settings
 
 
@@ -49,11 +49,14 @@ def test_the_limit_is_raised_as_far_as_is_needed_and_allowed(
     assert given == ([] if set_to is None else [set_to])
 
 
-def test_a_reload_says_nothing_again_about_the_number_of_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_says_once_that_there_may_be_fewer_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(descriptors, "raise_limit", lambda _: 1024)
     monkeypatch.setattr(descriptors.log, "warn", lambda text, **_: said.append(text))
     wanted = replace(Settings(), max_sessions=50_000)
-    assert fitting(wanted) == fitting(wanted, is_news=False)
-    assert fitting(wanted).settings.max_sessions == 1024 - RESERVE
-    assert len(said) == 2
+    fits = fitting(wanted)
+    assert fits.settings.max_sessions == 1024 - RESERVE
+    warn_of_fewer(fits.settings, fits)
+    assert not said
+    warn_of_fewer(wanted, fits)
+    assert len(said) == 1
