@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from bussrv.admin.figures import Figures
 from bussrv.admin.health import readiness
@@ -19,6 +21,8 @@ INTERVAL = 1.0
 """Seconds between figures."""
 
 EVENT = "figures"
+
+log = Logger()
 
 
 class Quantiles(Struct, frozen=True):
@@ -82,13 +86,20 @@ class Live:
         if self._telling.running:
             stream.send(self._latest, event=EVENT)
         else:
-            self._telling.start(INTERVAL)
+            self._delivery, self._syncs = _Lately(), _Lately()
+            self._telling.start(INTERVAL).addErrback(self._failed)
         try:
             await stream.closed()
         finally:
             del self._streams[stream]
-            if not self._streams:
+            if not self._streams and self._telling.running:
                 self._telling.stop()
+
+    def _failed(self, failure: Failure) -> None:
+        """A figure cannot be made: clients may come back, but are not left in the dark."""
+        log.failure("figures of the admin interface failed", failure, event="admin.failed")
+        for stream in tuple(self._streams):
+            stream.end()
 
     def _tell(self) -> None:
         self._latest = msgspec.json.encode(self._now())
