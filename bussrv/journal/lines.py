@@ -86,11 +86,12 @@ class LinesAfter:
     def _page(self, until: int) -> list[RecordLine]:
         found: list[RecordLine] = []
         while self.seq < until and sum(len(each.text) for each in found) < PAGE:
-            lines = self._next_lines()
-            if not lines:
+            text = self._next_lines()
+            if not text:
                 break
-            if not 0 < _decode_head(lines[-1]).seq <= self.seq:
-                found += self._wanted(lines, until)
+            last = text[text.rfind(b"\n") + 1 :]
+            if not 0 < _decode_head(last).seq <= self.seq:
+                found += self._wanted(text.split(b"\n"), until)
         self._put_back([])
         return found
 
@@ -104,10 +105,10 @@ class LinesAfter:
                 self.seq = head.seq
                 yield RecordLine(head.seq, head.event, text)
 
-    def _next_lines(self) -> list[bytes]:
-        """Further complete lines, of this segment or the next one; none: there are none yet."""
+    def _next_lines(self) -> bytes:
+        """Further complete lines, of this segment or the next one; empty: there are none yet."""
         if self._file is None and not self._open():
-            return []
+            return b""
         lines = self._block()
         while not lines:
             later = self._later()
@@ -120,8 +121,8 @@ class LinesAfter:
                 lines = self._block()
         return lines
 
-    def _block(self) -> list[bytes]:
-        """Complete lines; none at the end of the segment. An unfinished line waits for its end."""
+    def _block(self) -> bytes:
+        """Complete lines without the last end; none at the end of the segment. An unfinished line waits for its end."""
         assert self._file is not None
         while True:
             block = self._file.read(BLOCK)
@@ -129,10 +130,10 @@ class LinesAfter:
             complete, newline, rest = text.rpartition(b"\n")
             if newline:
                 self._rest = rest
-                return complete.split(b"\n")
+                return complete
             self._rest = text
             if not block:
-                return []
+                return b""
 
     def _put_back(self, lines: list[bytes]) -> None:
         """Read these lines again later: what is not durable yet may be written anew, as another line."""

@@ -14,12 +14,13 @@ from bussrv import events as ev
 from bussrv.admin.figures import KEPT, Figures
 from bussrv.admin.health import CHECKS, readiness
 from bussrv.admin.interfaces import Dialed
-from bussrv.admin.live import INTERVAL, Live
+from bussrv.admin.live import INTERVAL, Live, LiveFigures
 from bussrv.admin.metrics import CODES, METRICS, Metrics
 from bussrv.histogram import SECONDS, Histogram
 from bussrv.journal.condition import JournalCondition
 from bussrv.values import Traffic
 from tests.bus.harness import BusHarness, RecordingLink
+from tests.docs.pages import rows
 from tests.tables import each_row
 
 
@@ -186,6 +187,13 @@ class Stream:
 
     def end(self) -> None:
         self.gone.callback(None)
+
+
+def test_the_page_lists_all_live_figures() -> None:
+    listed = [name.strip("`") for row in rows("docs/reference/admin-api.md") for name in row[0].split(", ")]
+    begin = listed.index("figure") + 1
+    fields = list(LiveFigures.__struct_fields__)
+    assert listed[begin : begin + len(fields)] == fields
 
 
 def test_live_figures_come_at_once_and_every_second_to_all() -> None:
