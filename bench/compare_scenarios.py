@@ -10,7 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from compare_servers import BUSSRV, DURABLE_REDIS, FORMATS, MOSQUITTO, NATS, PEERS, QUIET, SELECT, TRIANGLE
+from compare_servers import (
+    BUSSRV,
+    DURABLE_REDIS,
+    FORMATS,
+    MOSQUITTO,
+    NATS,
+    PEERS,
+    QUIET,
+    SELECT,
+    TRIANGLE,
+    UNWATCHED,
+    WATCHED,
+)
 
 WINDOW = 1000
 """Publications in flight, unless the scenario says otherwise."""
@@ -120,6 +132,10 @@ def _stalled() -> list[Lane]:
     ]
 
 
+def _watched(subscribers: int, **options: object) -> list[Lane]:
+    return [Lane(server, _between(1, subscribers, "objects"), options) for server in (WATCHED, UNWATCHED)]
+
+
 def _idle() -> list[Lane]:
     return [Lane(server, [f"idle:{{{name}}}"]) for server, name in {QUIET: "objects", **FORMATS}.items()]
 
@@ -154,5 +170,7 @@ SCENARIOS = (
     Scenario("m", "5,000 idle sessions", _idle(), quick=True, fresh=True, idle=5000),
     Scenario("m-announced", "5,000 idle sessions, told of each other", _announced(), fresh=True, idle=5000),
     Scenario("n", "changes of the registry by 100 sessions, durable", _churning(), fresh=True),
+    Scenario("p", "the same as a, while an operator watches", _watched(50), fresh=True),
+    Scenario("p-steady", "the same as f, while an operator watches", _watched(10, rate=1000), fresh=True),
     Scenario("o", "1 publisher, 49 subscribers, 4 KiB, and one that reads no more", _stalled(), fresh=True),
 )

@@ -24,7 +24,10 @@ TRIANGLE = "three linked"
 """bussrv, each linked to both others."""
 QUIET = "bussrv, quiet"
 """With ``--announce off``: as the peers, it tells nobody who else is there."""
-OURS = (BUSSRV, QUIET, TRIANGLE)
+WATCHED = "bussrv, watched"
+"""With a dashboard open, and a scrape each second; see ``watcher.py``."""
+UNWATCHED = "bussrv, no admin"
+OURS = (BUSSRV, QUIET, TRIANGLE, WATCHED, UNWATCHED)
 DURABLE_REDIS = "redis, durable"
 """With an append-only file that is synced before each answer."""
 SELECT = "plain select"
@@ -66,7 +69,15 @@ def start(name: str, directory: Path) -> AbstractContextManager[Running]:
     """Run one of the servers; its files are in ``directory``."""
     if name in PROGRAMS:
         return _peer(name, directory)
-    ways = {BUSSRV: _bussrv, QUIET: _quiet, TRIANGLE: _triangle, DURABLE_REDIS: _durable_redis, SELECT: _select}
+    ways = {
+        BUSSRV: _bussrv,
+        QUIET: _quiet,
+        TRIANGLE: _triangle,
+        WATCHED: _watched,
+        UNWATCHED: _unwatched,
+        DURABLE_REDIS: _durable_redis,
+        SELECT: _select,
+    }
     return ways[name](directory)
 
 
@@ -76,12 +87,28 @@ def _bussrv(directory: Path, options: Sequence[str] = ()) -> Iterator[Running]:
         port = server.port
         places = {name: f"{name}:{port(name)}" for name in ("objects", "business", "inbus", "spp")}
         places |= {"objects-service": f"objects-service:{port('objects')}", "inbus2": f"inbus2:{port('inbus')}"}
+        places |= {"admin": str(port("admin"))} if "admin" in server.addresses else {}
         yield Running([server.process.pid], places)
         server.stop()
 
 
 def _quiet(directory: Path) -> AbstractContextManager[Running]:
     return _bussrv(directory, ["--announce", "off"])
+
+
+def _unwatched(directory: Path) -> AbstractContextManager[Running]:
+    return _bussrv(directory, ["--admin", "off"])
+
+
+@contextmanager
+def _watched(directory: Path) -> Iterator[Running]:
+    log = directory / LOG
+    with _bussrv(directory) as server:
+        command = [sys.executable, str(Path(__file__).with_name("watcher.py")), "127.0.0.1", server.places["admin"]]
+        with _process(command, directory) as process:
+            processes.wait_until(lambda: "watching" in log.read_text(), process, log)
+            yield server
+            assert process.poll() is None, log.read_text()
 
 
 @contextmanager
@@ -168,7 +195,7 @@ _arguments: dict[str, Callable[[Path, int], list[str]]] = {MOSQUITTO: _mosquitto
 
 def program_of(name: str) -> str:
     """The server that a way of starting it belongs to: itself, bussrv or Redis."""
-    return {QUIET: BUSSRV, TRIANGLE: BUSSRV, SELECT: BUSSRV, DURABLE_REDIS: REDIS}.get(name, name)
+    return REDIS if name == DURABLE_REDIS else BUSSRV if name in (*OURS, SELECT) else name
 
 
 def version(name: str) -> str | None:
