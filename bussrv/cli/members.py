@@ -21,6 +21,8 @@ PUBLICATIONS = ("*", "!@services/*", "!@routing/*")
 
 REPLIES = ("@services/reply", "@error")
 REQUESTS = ("@services/request",)
+"""A provider that does not want requests is not asked. One that does is given those for unregistered services, too."""
+
 NOTHING = ("!*",)
 
 _RECEIVE = {PUBLICATIONS: "all", REPLIES: "events_only", REQUESTS: "events_only", NOTHING: "events_only"}

@@ -27,6 +27,7 @@ MAX_ANSWER = 256 << 20
 SILENCE = 60.0
 """Seconds after which a stream counts as broken. A server sends something every 15 seconds."""
 
+_TOO_MANY = 429
 _URN = "urn:bussrv:problem:"
 
 
@@ -46,6 +47,8 @@ class AdminError(BussrvError):
 
 class AdminClient:
     """Asks and steers a server: blocking, with a connection for each call, so it may be used in several threads.
+
+    If the server has too many requests of one address, a call waits until it takes the next one.
 
     :param host: for a UNIX socket, its path with ``port=None``.
     :param timeout: how long connecting, sending and each wait for bytes may take, in seconds.
@@ -113,10 +116,16 @@ class AdminClient:
         :param also: a status that is no problem, besides those of success.
         :returns: the JSON of the answer; ``None``: it has none.
         """
-        with self._asked(method, path, query, body, {}) as answer:
-            data = _read(answer)
-            if not (200 <= answer.status < 300 or answer.status == also):
-                raise _problem(answer, data)
+        deadline = time.monotonic() + self._timeout
+        while True:
+            with self._asked(method, path, query, body, {}) as answer:
+                data, status = _read(answer), answer.status
+                wait = _wait_before_next(answer)
+            if status == _TOO_MANY and time.monotonic() + wait < deadline:
+                time.sleep(wait)
+                continue
+            if not (200 <= status < 300 or status == also):
+                raise _problem(status, data)
             return _parse(data) if data else None
 
     def stream(self, path: str, last_id: str = "", **query: Any) -> Iterator[ServerSentEvent]:
@@ -127,7 +136,7 @@ class AdminClient:
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last_id} if last_id else {})}
         with self._asked("GET", path, query, None, headers) as answer:
             if answer.status != 200:
-                raise _problem(answer, _read(answer))
+                raise _problem(answer.status, _read(answer))
             if not answer.headers.get("Content-Type", "").startswith("text/event-stream"):
                 raise RemoteProtocolError("bad-answer", f"{path} is no stream of events")
             reader = EventReader()
@@ -238,13 +247,19 @@ def _parse(data: bytes) -> Any:
         raise RemoteProtocolError("bad-json", "the answer is no JSON: is it the admin interface?") from error
 
 
-def _problem(answer: http.client.HTTPResponse, data: bytes) -> AdminError:
+def _wait_before_next(answer: http.client.HTTPResponse) -> float:
+    """The seconds that a server asks for which had too many requests; it has served none of them."""
+    text = answer.headers.get("Retry-After", "")
+    return float(text) if text.isdecimal() and len(text) < 6 else 1.0
+
+
+def _problem(status: int, data: bytes) -> AdminError:
     try:
         found = json.loads(data)
         kind, detail = str(found["type"]), str(found.get("detail") or found["title"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        kind, detail = "", f"the server answered with the status {answer.status}"
-    return AdminError(kind.removeprefix(_URN) or f"status-{answer.status}", answer.status, detail)
+        kind, detail = "", f"the server answered with the status {status}"
+    return AdminError(kind.removeprefix(_URN) or f"status-{status}", status, detail)
 
 
 def element(text: str) -> str:

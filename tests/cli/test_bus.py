@@ -161,7 +161,7 @@ def test_pub_answers_requests_that_it_was_given_meanwhile(place: Place) -> None:
     from bussrv.cli.members import NOTHING, joined
     from bussrv.cli.pub import _decline
 
-    with joined(HERE, "objects", NOTHING) as publisher, ObjectsClient(port=place.server.port("objects")) as asker:
+    with joined(HERE, "business", NOTHING) as publisher, ObjectsClient(port=place.server.port("objects")) as asker:
         publisher.register("brief")
         asker.subscribe()
         asker.send({"event": "services/request", "name": "brief", "id": "1"})

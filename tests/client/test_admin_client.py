@@ -123,6 +123,16 @@ def test_answers_that_make_no_sense(serve: Serve, said: bytes, error: type[Excep
         client(serve(said)).get("/server")
 
 
+def test_too_many_requests(serve: Serve) -> None:
+    body = b'{"type":"urn:bussrv:problem:too-many-requests","title":"t","status":429,"detail":"too many"}'
+    later = answer(body, "429 Too Many\r\nRetry-After: 0")
+    script = serve(later, answer(b"{}"))
+    assert client(script).get("/server") == {}
+    assert len(script.asked) == 2
+    with pytest.raises(AdminError, match="too-many-requests"):
+        client(serve(answer(body, "429 Too Many\r\nRetry-After: 99999"))).get("/server")
+
+
 def test_a_page_that_is_none(serve: Serve) -> None:
     with pytest.raises(RemoteProtocolError, match="is no collection"):
         list(client(serve(answer(b"[]"))).items("/sessions"))

@@ -1,4 +1,4 @@
-"""The page about the ``bussrv`` command. Its examples are those of ``--help``, which tests/cli/test_examples.py runs."""
+"""The page about the ``bussrv`` command. Its examples are those of ``--help``: tests/cli/test_examples.py runs them."""
 
 from __future__ import annotations
 

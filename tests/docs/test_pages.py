@@ -316,7 +316,7 @@ def test_no_snippet_is_left_untested() -> None:
         *((f"docs/reference/protocols/{name}.md", "text") for name in ("objects", "business", "links", "inbus", "spp")),
         *(("docs/how-to/tap.md", each) for each in ("console", "json", "sh")),
         *(("docs/reference/protocols/websocket.md", each) for each in ("html", "sh", "text")),
-        ("docs/how-to/shell.md", "console"), ("docs/reference/command-line.md", "sh"), ("docs/reference/command-line.md", "toml"),
+        ("docs/how-to/shell.md", "console"), *(("docs/reference/command-line.md", each) for each in ("sh", "toml")),
         ("docs/reference/options.md", "toml"), ("docs/reference/options.md", "text"),
         ("docs/reference/services.md", "text"), ("docs/reference/log.md", "text"), ("docs/reference/log.md", "json"),
             ("docs/how-to/monitor.md", "console"), ("docs/how-to/monitor.md", "sh"),

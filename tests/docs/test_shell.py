@@ -59,9 +59,10 @@ def await_client(server: ForkedServer, command: str) -> None:
         with SppClient(port=server.port("spp")) as watcher:
             watcher.wait_for(lambda event: event.service == "upper")
         return
-    admin = AdminClient(port=server.port("admin"))
-    while not any(each["subscriptions"] for each in admin.items("/sessions", protocol="objects")):
+    records = AdminClient(port=server.port("admin")).stream("/events", after=0)
+    while next(records).event != "subscription.added":
         pass
+    records.close()
 
 
 def test_the_commands_of_the_page(server: ForkedServer, tmp_path: Path) -> None:
