@@ -113,7 +113,8 @@ class AdminChannel(http.HTTPChannel):
         self.peer = peer_text(self.transport.getPeer())
         for set_option in ("setTcpKeepAlive", "setTcpNoDelay"):
             getattr(self.transport, set_option, lambda on: None)(True)
-        self.MAX_LENGTH = self.totalHeadersSize = self._settings.admin_max_head
+        # Their number is limited by their size.
+        self.MAX_LENGTH = self.totalHeadersSize = self.maxHeaders = self._settings.admin_max_head
         self._networkProducer = self.transport
         self.transport.registerProducer(self, True)
         self.setTimeout(self._settings.admin_request_timeout)

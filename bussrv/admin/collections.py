@@ -10,7 +10,8 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import Annotated, Any, get_args, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct
@@ -60,7 +61,10 @@ def _filtered(item: type[Struct]) -> dict[str, type]:
 
 
 def _scalar(hint: Any) -> type | None:
-    kinds = [each for each in (get_args(hint) or (hint,)) if each is not type(None)]
+    is_union = get_origin(hint) in (Union, UnionType)
+    kinds = [each for each in (get_args(hint) if is_union else (hint,)) if each is not type(None)]
+    if len(kinds) == 1 and get_origin(kinds[0]) is Literal:
+        return str
     return kinds[0] if len(kinds) == 1 and kinds[0] in _Scalar else None
 
 

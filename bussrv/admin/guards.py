@@ -37,7 +37,7 @@ def check_host(host: str | None, local: str, names: Iterable[str], *, may_lack: 
             return
         raise Problem("bad-host", "there is no Host header")
     name = host_name(host)
-    address = parse_host(f"[{name}]" if ":" in name else name)
+    address = parse_host(name)
     # An address in the header is no name that an attacker's name server could have given out.
     if address is not None or name == LOCAL_NAME or name in names or not parse_host(local):
         return
