@@ -18,12 +18,17 @@ from twisted.web import http
 from twisted.web.http_headers import Headers
 from zope.interface import implementer
 
-from bussrv.addresses import peer_text
+from bussrv.addresses import address_key, peer_text
 from bussrv.admin.interfaces import AdministeredServer
 from bussrv.admin.problems import Problem
 
 SLICES = "admin"
 """The address that all work of the admin interface waits under: together it has one turn among those of all clients."""
+
+PIECE = 1024
+"""Bytes that are parsed at a time: a body in chunks of a byte takes a few milliseconds for so many."""
+
+MOST_HEADERS = 200
 
 LINGER = 2.0
 """Seconds that a client has to read the answer that ends its connection."""
@@ -39,6 +44,9 @@ class Site(Protocol):
 
     def count(self, code: str) -> None:
         """Count a problem that a limit is the reason of."""
+
+    def came(self, channel: AdminChannel) -> None:
+        """A connection has begun."""
 
     def left(self, channel: AdminChannel) -> None:
         """A connection is gone, or is being closed."""
@@ -92,6 +100,7 @@ class AdminRequest(http.Request):
 class AdminChannel(http.HTTPChannel):
     """One connection.
 
+    :ivar peer: the address of the client; ``key``: what it is counted by.
     :ivar is_refused: whether its last answer was a problem of the connection itself: what comes is dropped.
     """
 
@@ -103,7 +112,7 @@ class AdminChannel(http.HTTPChannel):
         self.site = self.factory = site
         self.callLater: Any = site.server.reactor.callLater
         self.is_refused = False
-        self.peer = ""
+        self.peer = self.key = ""
         self._settings = site.server.bus.settings
         self._received: list[bytes] = []
         self._is_receiving = self._waits_for_slice = False
@@ -111,10 +120,11 @@ class AdminChannel(http.HTTPChannel):
     def connectionMade(self) -> None:
         """Wait for the first request."""
         self.peer = peer_text(self.transport.getPeer())
+        self.key = address_key(self.peer)
+        self.site.came(self)
         for set_option in ("setTcpKeepAlive", "setTcpNoDelay"):
             getattr(self.transport, set_option, lambda on: None)(True)
-        # Their number is limited by their size.
-        self.MAX_LENGTH = self.totalHeadersSize = self.maxHeaders = self._settings.admin_max_head
+        self.MAX_LENGTH = self.totalHeadersSize = self._settings.admin_max_head
         self._networkProducer = self.transport
         self.transport.registerProducer(self, True)
         self.setTimeout(self._settings.admin_request_timeout)
@@ -144,20 +154,27 @@ class AdminChannel(http.HTTPChannel):
             self.site.server.bus.slices.do(self._parse, SLICES)
 
     def _parse(self, until: float) -> bool:
-        self._waits_for_slice = False
-        data, self._received = b"".join(self._received), []
-        if self.is_idle and not self._is_receiving:
-            # From the first byte of a request on: a client that sends it slowly gets no more time for each byte.
-            self._is_receiving = True
-            self.setTimeout(self._settings.admin_request_timeout)
-        LineReceiver.dataReceived(self, data)
-        return False
+        data = memoryview(b"".join(self._received))
+        self._received = []
+        while data and not (self.is_refused or self._waitingForTransport):
+            if self.is_idle and not self._is_receiving:
+                # From the first byte of a request on: a client that sends it slowly gets no more time for each byte.
+                self._is_receiving = True
+                self.setTimeout(self._settings.admin_request_timeout)
+            LineReceiver.dataReceived(self, bytes(data[:PIECE]))
+            data = data[PIECE:]
+            if self.site.server.bus.slices.is_over(until):
+                break
+        self._received[:0] = [bytes(data)] if data and not self.is_refused else []
+        self._waits_for_slice = bool(self._received) and not self._waitingForTransport
+        return self._waits_for_slice
 
     def lineReceived(self, line: bytes) -> None:  # noqa: N802 - called by Twisted
         """A line of a head came."""
         if self.is_refused:
             return
-        if self._receivedHeaderSize + len(line) > self.totalHeadersSize:
+        is_too_long = self._receivedHeaderSize + len(line) > self.totalHeadersSize
+        if is_too_long or self._receivedHeaderCount >= MOST_HEADERS:
             self._refuse_head()
         else:
             super().lineReceived(line)
@@ -167,7 +184,8 @@ class AdminChannel(http.HTTPChannel):
         self._refuse_head()
 
     def _refuse_head(self) -> None:
-        self.refuse("head-too-large", f"the head has more than {self.totalHeadersSize} bytes (--admin-max-head)")
+        most = f"{self.totalHeadersSize} bytes (--admin-max-head) or {MOST_HEADERS} headers"
+        self.refuse("head-too-large", f"the head has more than {most}")
 
     def rawDataReceived(self, data: bytes) -> None:  # noqa: N802 - called by Twisted
         """A part of a body came, or of the next request."""
@@ -238,7 +256,10 @@ class AdminChannel(http.HTTPChannel):
 
     def timeoutConnection(self) -> None:  # noqa: N802 - called by Twisted
         """The client was too slow, or idle for too long."""
-        if self._is_receiving and not self.is_refused:
+        if self._waits_for_slice:
+            # It is the server that is late.
+            self.setTimeout(LINGER)
+        elif self._is_receiving and not self.is_refused:
             self.refuse("request-timeout", "the request did not arrive in time (--admin-request-timeout)")
         elif self.is_refused or not self.is_idle:
             self.abort()
@@ -259,5 +280,7 @@ class AdminChannel(http.HTTPChannel):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The connection is gone."""
+        self.is_refused = True
+        self._received = []
         self.site.left(self)
         super().connectionLost(reason)

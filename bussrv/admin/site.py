@@ -28,6 +28,7 @@ from bussrv.admin.state import Shared
 from bussrv.formats.accepting import ClosedAtOnce
 from bussrv.formats.tls_connection import TlsConnection
 from bussrv.registry.throttle import LOG_BURST, LOG_RATE, Throttle
+from bussrv.tally import Tally
 
 BURST = 2
 """Seconds' worth of requests that an address may send at once."""
@@ -66,6 +67,7 @@ class AdminSite(Factory):
         self._routes = routes
         self._login = login
         self._channels: OrderedDict[AdminChannel, None] = OrderedDict()
+        self._tally: Tally[str] = Tally()
         self._stopped: Deferred[None] | None = None
         self._complaints = Throttle(LOG_RATE, LOG_BURST, server.reactor.seconds)
         self._rates = Throttle(1.0, 1, server.reactor.seconds)
@@ -86,21 +88,36 @@ class AdminSite(Factory):
             return ClosedAtOnce()
         if len(self._channels) >= self.bus.settings.admin_max_connections:
             self.bus.counters["admin-max-connections"] += 1
-            idle = next((each for each in self._channels if each.is_idle), None)
+            idle = self._idle_for_longest()
             if idle is None:
                 return ClosedAtOnce()
             self.left(idle)
             idle.abort()
         return make()
 
+    def _idle_for_longest(self) -> AdminChannel | None:
+        """Of the address with most connections the one that was idle for longest, or else of any."""
+        fullest = self._tally.fullest() if self._channels else ""
+        found = None
+        for each in self._channels:
+            if each.is_idle and each.key == fullest:
+                return each
+            found = found or (each if each.is_idle else None)
+        return found
+
     def _make(self) -> AdminChannel:
-        channel = AdminChannel(self)
+        return AdminChannel(self)
+
+    def came(self, channel: AdminChannel) -> None:
+        """A connection has begun."""
         self._channels[channel] = None
-        return channel
+        self._tally.add(channel.key)
 
     def left(self, channel: AdminChannel) -> None:
         """A connection is gone, or is being closed."""
-        self._channels.pop(channel, None)
+        if channel in self._channels:
+            del self._channels[channel]
+            self._tally.remove(channel.key)
         if self._stopped is not None and not self._channels and not self._stopped.called:
             self._stopped.callback(None)
 

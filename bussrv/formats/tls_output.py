@@ -70,6 +70,11 @@ class TlsOutput(TwistedProtocol):
         self._holding = holding
 
     @property
+    def disconnecting(self) -> bool:
+        """Whether the connection is being closed; some protocols of Twisted ask."""
+        return self._is_closing or self._is_over
+
+    @property
     def unsent(self) -> int:
         """How many encrypted bytes wait."""
         return len(self._unsent)

@@ -1,47 +1,205 @@
-"""Attacks on the admin interface: other clients of the bus never wait for it."""
+"""Attacks on the admin interface: no other client of the bus waits for it, and an operator still gets in."""
 
 from __future__ import annotations
 
+import json
+import select
 import socket
-import threading
+import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 
 from bussrv.testing.server import RunningServer
+from tests.admin.dashboard.crowd import OPTIONS, Crowd
 from tests.attacks.bystanders import Bystanders
-from tests.attacks.watchers import figures
+from tests.forked import ForkedServer
 
 pytestmark = pytest.mark.processes
 
 WORST = 0.1
 """Seconds that no bystander may wait."""
 
-HEAD = b"GET /api/v1/%b HTTP/1.1\r\nHost: localhost\r\n\r\n"
+SECONDS = 1.0
+"""How long an attack lasts."""
+
+PUT = b"PUT /api/v1/log-level HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+LIST = b"GET /api/v1/sessions?sort=-peer&routing_id=*1*&limit=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
-def connect(server: RunningServer) -> socket.socket:
-    return socket.create_connection(server.addresses["admin"], timeout=30)
+def connect(server: RunningServer, stack: ExitStack) -> socket.socket:
+    connection = stack.enter_context(socket.create_connection(server.addresses["admin"], timeout=30))
+    connection.setblocking(False)
+    return connection
 
 
-def answer(client: socket.socket) -> bytes:
-    """What comes until the server closes the connection."""
-    found = b""
-    with suppress(ConnectionResetError):
-        while data := client.recv(1 << 16):
-            found += data
+def ask(server: RunningServer, path: str) -> dict:
+    connection = HTTPConnection(*server.addresses["admin"], timeout=30)
+    connection.request("GET", path)
+    found: dict = json.loads(connection.getresponse().read())
+    connection.close()
     return found
 
 
-def count(server: RunningServer, name: str) -> int:
-    connection = HTTPConnection(*server.addresses["admin"], timeout=30)
-    connection.request("GET", "/api/v1/counters")
-    import json
+def counters(server: RunningServer) -> dict[str, int]:
+    found: dict[str, int] = ask(server, "/api/v1/counters")["counters"]
+    return found
 
-    found = json.loads(connection.getresponse().read())["counters"].get(name, 0)
-    connection.close()
-    return int(found)
+
+Attack = Callable[[RunningServer, ExitStack], Iterator[None]]
+"""Each step takes a moment."""
+
+
+def idle(server: RunningServer, stack: ExitStack) -> Iterator[None]:
+    """A thousand connections that say nothing, and new ones for those that are closed."""
+    while True:
+        for _ in range(1000):
+            connect(server, stack)
+            yield
+
+
+def drips(server: RunningServer, stack: ExitStack) -> Iterator[None]:
+    """Bodies that come a byte at a time, on as many connections as there may be."""
+    while True:
+        connections = [connect(server, stack) for _ in range(99)]
+        for each in connections:
+            each.send(PUT + b"Content-Length: 60000\r\n\r\n")
+        for _ in range(20):
+            for each in connections:
+                with suppress(OSError):
+                    each.send(b"x")
+            select.select((), (), (), 0.05)
+            yield
+
+
+def heads(server: RunningServer, stack: ExitStack) -> Iterator[None]:
+    """Heads of a mebibyte, as lines that are as short as can be."""
+    while True:
+        connection = connect(server, stack)
+        with suppress(OSError):
+            connection.setblocking(True)
+            connection.sendall(b"GET / HTTP/1.1\r\n" + b"a:\r\n" * (1 << 18))
+        connection.close()
+        yield
+
+
+def bodies(server: RunningServer, stack: ExitStack) -> Iterator[None]:
+    """Bodies of a mebibyte, in chunks of a byte."""
+    while True:
+        connection = connect(server, stack)
+        with suppress(OSError):
+            connection.setblocking(True)
+            connection.sendall(PUT + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * (1 << 17))
+        connection.close()
+        yield
+
+
+def unread(server: RunningServer, stack: ExitStack) -> Iterator[None]:
+    """Many requests at once, for long answers that nobody reads."""
+    connections = [connect(server, stack) for _ in range(50)]
+    while True:
+        for each in connections:
+            with suppress(OSError):
+                each.send(LIST * 100)
+        yield
+
+
+def lists(server: RunningServer, stack: ExitStack) -> Iterator[None]:
+    """Requests for sorted and filtered lists, one after the other on each of 30 connections."""
+    connections = [connect(server, stack) for _ in range(30)]
+    by_number = {each.fileno(): each for each in connections}
+    poll = select.poll()
+    for number, each in by_number.items():
+        poll.register(number, select.POLLIN)
+        each.send(LIST)
+    while True:
+        for number, _ in poll.poll(100):
+            with suppress(OSError):
+                if b"\r\n\r\n" in by_number[number].recv(1 << 20):
+                    by_number[number].send(LIST)
+        yield
+
+
+def guesses(server: RunningServer, stack: ExitStack) -> Iterator[None]:
+    """Guesses of the token."""
+    connections = [connect(server, stack) for _ in range(30)]
+    number = 0
+    while True:
+        for each in connections:
+            number += 1
+            with suppress(OSError):
+                each.recv(1 << 20)
+            with suppress(OSError):
+                each.send(b"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %d\r\n\r\n" % number)
+        yield
+
+
+ATTACKS: dict[Attack, str] = {
+    idle: "admin-max-connections",
+    drips: "admin-request-timeout",
+    heads: "admin-max-head",
+    bodies: "admin-max-body",
+    unread: "",
+    lists: "",
+    guesses: "bad-credentials",
+}
+"""Each with the counter of the limit that it reaches."""
+
+
+def attack_for(seconds: float, attack: Attack, server: RunningServer) -> int:
+    """:returns: how many steps it made."""
+    steps, end = 0, time.monotonic() + seconds
+    with ExitStack() as stack:
+        for _ in attack(server, stack):
+            steps += 1
+            if time.monotonic() >= end:
+                break
+    return steps
+
+
+def figures(text: str) -> None:
+    """For who measures: ``pytest -s``."""
+    sys.stderr.write(f"{text}\n")
+
+
+def bytes_of(server: RunningServer) -> int:
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))) << 10
+
+
+@pytest.mark.usefixtures("many_descriptors")
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
+def test_bystanders_do_not_wait(attack: Attack, tmp_path: Path) -> None:
+    options = ("--admin-request-timeout", "0.5", "--admin-max-rate", "100000")
+    with ForkedServer(tmp_path / "journal", options) as server, Bystanders(server) as bystanders:
+        with bystanders.during() as waits:
+            assert attack_for(SECONDS, attack, server) > 5
+        assert waits.worst() < WORST
+        found = counters(server)
+        assert ATTACKS[attack] in ("", *found), found
+        assert "internal-error" not in found
+        assert server.stop() == 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("many_descriptors")
+@pytest.mark.parametrize("attack", [lists, unread, idle], ids=lambda attack: attack.__name__)
+@pytest.mark.parametrize("rate", [100, 100_000])
+def test_bystanders_do_not_wait_beside_5000_sessions(attack: Attack, rate: int, tmp_path: Path) -> None:
+    options = (*OPTIONS, "--max-sessions-per-address", "20000", "--admin-max-rate", str(rate))
+    with RunningServer(tmp_path / "journal", options) as server, Crowd(server.port("objects"), 5000):
+        before = bytes_of(server)
+        with Bystanders(server) as bystanders:
+            with bystanders.during() as waits:
+                steps = attack_for(10.0, attack, server)
+            figures(f"{attack.__name__}, {rate}/s: {steps} steps, worst {waits.worst() * 1000:.1f} ms")
+        assert waits.worst() < WORST
+        grown = bytes_of(server) - before
+        figures(f"grown by {grown >> 20} MiB")
+        assert grown < 150 << 20
+        assert ask(server, "/api/v1/sessions?limit=1")["total"] >= 5000
