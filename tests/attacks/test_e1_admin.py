@@ -7,6 +7,7 @@ import select
 import socket
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from http.client import HTTPConnection
@@ -56,10 +57,11 @@ Attack = Callable[[RunningServer, ExitStack], Iterator[None]]
 
 def idle(server: RunningServer, stack: ExitStack) -> Iterator[None]:
     """A thousand connections that say nothing, and new ones for those that are closed."""
+    connections = deque(connect(server, stack) for _ in range(1000))
     while True:
-        for _ in range(1000):
-            connect(server, stack)
-            yield
+        connections.popleft().close()
+        connections.append(connect(server, stack))
+        yield
 
 
 def drips(server: RunningServer, stack: ExitStack) -> Iterator[None]:
