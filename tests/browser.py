@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -27,29 +28,40 @@ _REFUSED = "Failed to load resource"
 """How the console tells of each answer that is an error: tests that provoke one look at what the page makes of it."""
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """One Chromium for the tests of a module; they are marked ``processes``."""
-    program = next(filter(None, map(shutil.which, NAMES)), None)
-    if program is None:
-        pytest.skip("Chromium is not installed; on Debian it is the package chromium")
+def program() -> str | None:
+    """The path of Chromium; ``None``: there is none."""
+    return next(filter(None, map(shutil.which, NAMES)), None)
+
+
+@contextmanager
+def opened() -> Iterator[Browser]:
+    """A Chromium."""
     from playwright.sync_api import sync_playwright
 
     # Root has no sandbox, and /dev/shm of a container is too small for a browser.
-    options = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+    options = ["--disable-dev-shm-usage", "--disable-lcd-text", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=options)
+        browser = driver.chromium.launch(executable_path=program(), args=options)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """One Chromium for the tests of a module; they are marked ``processes``."""
+    if program() is None:
+        pytest.skip("Chromium is not installed; on Debian it is the package chromium")
+    with opened() as browser:
+        yield browser
 
 
 @pytest.fixture
 def page(chromium: Browser) -> Iterator[Page]:
     """A page in a fresh profile. The test fails if a script fails, logs an error, or breaks the page's own policy."""
     with chromium.new_context() as context:
-        opened = context.new_page()
-        faults = watch(opened)
-        yield opened
+        fresh = context.new_page()
+        faults = watch(fresh)
+        yield fresh
     assert not faults, faults
 
 

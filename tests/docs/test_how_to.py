@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
 import re
 import shlex
@@ -20,6 +22,7 @@ from bussrv.policy.users import read_users
 from bussrv.server.exposure import check_endpoints
 from tests.docs.commands import prepare, says
 from tests.docs.pages import PAGES, ROOT, blocks
+from tests.forked import ForkedServer
 
 HOW_TO = [str(path.relative_to(ROOT)) for path in PAGES if path.parent.name == "how-to"]
 ENVIRONMENT = {
@@ -100,6 +103,20 @@ def test_the_file_of_users(tmp_path: Path) -> None:
         run(command, tmp_path)
     check = "openssl verify -CAfile hall/ca.pem camera.pem && openssl x509 -noout -subject -in camera.pem"
     assert re.fullmatch(r"camera.pem: OK\nsubject=CN ?= ?camera\n", run(check, tmp_path))
+
+
+@pytest.mark.processes
+def test_the_token_of_the_dashboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    *_, block = blocks("docs/how-to/dashboard.md", "console")
+    ((command, _),) = commands(block)
+    monkeypatch.chdir(tmp_path)
+    with ForkedServer("bussrv-journal") as server:
+        connection = http.client.HTTPConnection(*server.addresses["admin"], timeout=10)
+        connection.request(
+            "GET", "/api/v1/server", headers={"Authorization": f"Bearer {run(command, tmp_path).strip()}"}
+        )
+        assert json.load(connection.getresponse())["permissions"] == {"read": True, "write": True}
+        connection.close()
 
 
 @pytest.mark.processes

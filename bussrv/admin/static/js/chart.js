@@ -9,6 +9,8 @@ import { timeOfDay } from "./format.js";
 
 /** In rem. */
 const MARGIN = { top: 0.4, right: 0.15, bottom: 1.15, left: 3 };
+/** A line goes on after so many seconds without a value. */
+const QUIET = 10;
 /** Seconds that the axis may show, from the least. */
 const SPANS = [60, 120, 300, 900, 1800, 3600];
 
@@ -146,15 +148,20 @@ export class Chart {
     let path = "";
     let first = null;
     let last = null;
+    let time = Infinity;
     const close = () => (closed && last !== null ? `L${last} ${y(0)}L${first} ${y(0)}Z` : "");
     for (const entry of entries) {
       const value = line.value(entry);
-      if (!Number.isFinite(value)) {
+      if (entry.time - time > QUIET * 1000 || entry.isGap) {
         path += close();
         last = null;
+      }
+      if (!Number.isFinite(value)) {
+        // Nothing happened in that second.
         continue;
       }
-      const x = this.#x(entry.time).toFixed(1);
+      time = entry.time;
+      const x = this.#x(time).toFixed(1);
       const place = `${x} ${y(value).toFixed(1)}`;
       // A value between two gaps is a dot.
       path += last === null ? `M${place}h0` : `L${place}`;

@@ -9,6 +9,9 @@ const KEPT = 3600;
 /** Seconds without figures that make a gap: a line across it would claim what nobody saw. */
 const GAP = 3.5;
 
+/** Entries that count as the latest. */
+const LATELY = 60;
+
 const TOTALS = ["objects_in", "objects_out", "bytes_in", "bytes_out"];
 
 export class Figures {
@@ -16,7 +19,7 @@ export class Figures {
     this.changed = new Topic();
     /** The latest figures as the server sent them. */
     this.latest = null;
-    /** One entry a second: `time` in milliseconds, rates a second, times in seconds; a gap has only its time. */
+    /** One entry a second: `time` in milliseconds, rates a second, times in seconds; a gap has no figures. */
     this.history = [];
   }
 
@@ -24,7 +27,7 @@ export class Figures {
     const entry = this.#entry(figures);
     const before = this.history.at(-1);
     if (before && entry.time - before.time > GAP * 1000) {
-      this.history.push({ time: before.time + 1 });
+      this.history.push({ time: before.time + 1, isGap: true });
     }
     this.history.push(entry);
     if (this.history.length > KEPT + KEPT / 10) {
@@ -58,8 +61,18 @@ export class Figures {
     );
   }
 
-  /** The rates and times of the last second. */
+  /** The rates and numbers of the last second. */
   get now() {
     return this.history.at(-1) ?? {};
+  }
+
+  /** The latest value that there was: of times there is none in a second without any. */
+  lately(name) {
+    for (let index = this.history.length - 1; index >= Math.max(0, this.history.length - LATELY); index -= 1) {
+      if (Number.isFinite(this.history[index][name])) {
+        return this.history[index][name];
+      }
+    }
+    return NaN;
   }
 }

@@ -21,9 +21,9 @@ export class Graph {
   /**
    * @param {string} here the routing id of this server.
    * @param {object[]} links as the server lists them.
-   * @param {function} address of what a server's circle opens.
+   * @param {function} open is called with the link whose server was chosen.
    */
-  show(here, links, address) {
+  show(here, links, open) {
     const shown = links.slice(0, MOST);
     const known = new Set([here, ...links.map((link) => link.routing_id)]);
     const beyond = shown.flatMap((link) =>
@@ -31,7 +31,7 @@ export class Graph {
     );
     const outer = uniform(beyond);
     const width = this.element.clientWidth < NARROW + 100 ? NARROW : WIDE;
-    const room = { width, height: shown.length > 6 || outer.size ? 360 : 280 };
+    const room = { width, height: shown.length > 6 || outer.size ? 330 : 270 };
     const centre = { x: room.width / 2, y: room.height / 2 };
     const places = around(shown, centre, outer.size ? 0.6 : 0.78, room);
     this.element.setAttribute("viewBox", `0 0 ${room.width} ${room.height}`);
@@ -40,7 +40,7 @@ export class Graph {
     shown.forEach((link, index) => {
       edges.push(edge(centre, places[index], link.state));
       const name = link.routing_id ?? link.address;
-      nodes.push(server(places[index], name, `node ${link.state}`, { href: address(link), sessions: link.sessions, centre }));
+      nodes.push(server(places[index], name, `node ${link.state}`, { open: () => open(link), sessions: link.sessions, centre }));
     });
     edges.push(...between(shown, places));
     this.#drawOuter(outer, { places, shown, centre, room, edges, nodes });
@@ -103,19 +103,19 @@ function edge(from, to, state) {
 }
 
 /** A server: its name is on the side away from the centre, where no line passes. */
-function server(place, routing_id, kind, { href, sessions, centre = place } = {}) {
+function server(place, routing_id, kind, { open, sessions, centre = place } = {}) {
   const circle = s("circle", { cx: place.x, cy: place.y, r: kind.includes("here") ? 12 : 8 });
   const rows = [{ kind: "", text: short(routing_id, LETTERS) }];
   if (sessions) {
     rows.push({ kind: "soft", text: `${sessions} sessions` });
   }
-  const top = place.y < centre.y - 1 ? place.y - 15 * rows.length : place.y + 27;
+  const top = place.y < centre.y - 1 ? place.y - 17 * rows.length : place.y + 28;
   const labels = rows.map((row, index) =>
-    s("text", { class: row.kind, x: place.x, y: top + 15 * index, "text-anchor": "middle" }, row.text),
+    s("text", { class: row.kind, x: place.x, y: top + 17 * index, "text-anchor": "middle" }, row.text),
   );
-  const group = s("g", { class: kind }, s("title", {}, short(routing_id)), circle, labels);
-  // The table has the same as links: twice in the order of focus would be once too often.
-  return href ? s("a", { href, tabindex: "-1", "aria-hidden": "true" }, group) : group;
+  // For the keyboard and for screen readers there is the table: twice would be once too often.
+  const attributes = open ? { class: `${kind} opens`, onclick: open } : { class: kind };
+  return s("g", attributes, s("title", {}, short(routing_id)), circle, labels);
 }
 
 function sentence(links) {

@@ -39,6 +39,9 @@ const EVENTS = {
 /** Ends of sessions that are nobody's trouble. */
 const CALM = new Set(["client-closed", "unsubscribed", "server-stopped", "closed-by-operator", "lease-expired", "unreachable"]);
 
+/** What members of the object network receive, by the mode that they asked for. */
+const RECEIVED = { all: "everything", none: "nothing", no_echo: "everything of others", events_only: "events" };
+
 /** What happened, in a few words. */
 export function title(record) {
   return EVENTS[record.event]?.[0] ?? record.event;
@@ -47,7 +50,7 @@ export function title(record) {
 /** What it happened to: the text of the field that matters most. */
 export function object(record) {
   const field = EVENTS[record.event]?.[1];
-  return (field && record[field]) || "";
+  return (field && record[field]) || interest(record.interest);
 }
 
 /** Everything else that is worth a line: a text. */
@@ -99,7 +102,7 @@ export function interest(wanted) {
     return `rules ${JSON.stringify(wanted.rules)}`;
   }
   const types = Array.isArray(wanted.types) ? wanted.types.join(", ") : wanted.types;
-  return [wanted.receive, types && types !== "all" ? `types ${types}` : null].filter(Boolean).join(", ");
+  return [RECEIVED[wanted.receive] ?? wanted.receive, types && types !== "all" ? `types ${types}` : null].filter(Boolean).join(", ");
 }
 
 /** The traffic of a session. */

@@ -72,9 +72,13 @@ function row(app, each, further) {
   return h(
     "li",
     {},
-    h("a", { href: app.router.address(app.router.view, { session: each.session }) }, name(each.routing_id || each.session, 60)),
-    " ",
-    h("span", { class: "soft" }, name(details.filter(Boolean).join(" · "))),
+    h(
+      "span",
+      {},
+      h("a", { href: app.router.address(app.router.view, { session: each.session }) }, name(each.routing_id || each.session, 60)),
+      " ",
+      h("span", { class: "soft" }, name(details.filter(Boolean).join(" · "))),
+    ),
     further,
   );
 }

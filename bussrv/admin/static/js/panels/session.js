@@ -197,7 +197,7 @@ class SessionPanel {
       each.service && this.app.may("write") && this.#session.home === null
         ? button("Drop…", () => new Changes(this.app).dropLease({ ...this.#session, service: each.service }), "quiet")
         : null;
-    return h("li", {}, what, " ", lease, drop);
+    return h("li", {}, h("span", {}, what, " ", lease), drop);
   }
 
   #item(record) {

@@ -41,7 +41,7 @@ export function eventsView(app) {
     columns: [
       { label: "Time", width: 7.75, text: (row) => timeOfDay(row.time, true), kind: () => "soft" },
       { label: "Event", width: 10, text: title, kind: gravity },
-      { label: "What", width: 11, text: (row) => short(object(row)) },
+      { label: "What", text: (row) => short(object(row)) },
       { label: "Session", width: 11, rank: 1, text: (row) => (row.session || row.peer ? called(row) : "") },
       { label: "Format", width: 6, rank: 2, text: (row) => row.protocol ?? "" },
       { label: "Details", rank: 2, text: remark, kind: () => "soft" },

@@ -38,7 +38,7 @@ export function linksView(app) {
     const { items, problem } = app.links;
     picture.hidden = items.length === 0;
     view.amount(items.length ? `${items.filter((each) => each.state === "up").length} of ${count(items.length)} up` : "");
-    graph.show(app.server.latest?.server ?? "this server", items, (link) => app.router.address("links", opened(link)));
+    graph.show(app.server.latest?.server ?? "this server", items, (link) => app.router.open(opened(link)));
     if (problem) {
       table.empty = nothing("Links cannot be shown", problem.message);
     }

@@ -61,14 +61,15 @@ export function overviewView(app) {
 function tilesOf(app) {
   const latest = () => app.figures.latest ?? {};
   const now = () => app.figures.now;
+  const lately = (name) => app.figures.lately(name);
   return [
     tile("Sessions", "sessions", () => count(now().sessions ?? NaN), () => split(latest().sessions)),
     tile("Services", "services", () => count(latest().services), () => `${count(latest().subscriptions)} subscriptions`),
     tile("Links", "links", () => count(latest().links), () => linksOf(app.links.items)),
     tile("Objects in", "sessions", () => perSecond(now().objects_in), () => `${bytesPerSecond(now().bytes_in)}`),
     tile("Objects out", "sessions", () => perSecond(now().objects_out), () => `${bytesPerSecond(now().bytes_out)}`),
-    tile("Delivery, p99", "slow", () => seconds(now().delivery99), () => `p50 ${seconds(now().delivery50)}`),
-    tile("Journal sync, p99", "journal", () => seconds(now().sync99), () => `p50 ${seconds(now().sync50)}`),
+    tile("Delivery, p99", "slow", () => seconds(lately("delivery99")), () => `p50 ${seconds(lately("delivery50"))}`),
+    tile("Journal sync, p99", "journal", () => seconds(lately("sync99")), () => `p50 ${seconds(lately("sync50"))}`),
     tile("Waiting", "slow", () => bytes(latest().waiting_bytes), () => "for slow readers"),
   ];
 }

@@ -23,7 +23,7 @@ export function slowView(app) {
     empty: nothing("Loading…"),
     columns: [
       { label: "Routing id", text: called, sort: called },
-      { label: "Format", width: 6, text: (row) => row.protocol, sort: (row) => row.protocol },
+      { label: "Format", width: 6, rank: 1, text: (row) => row.protocol, sort: (row) => row.protocol },
       { label: "Address", width: 13, rank: 1, mono: true, text: (row) => short(row.peer), sort: (row) => row.peer },
       { label: "Waiting", width: 7, end: true, text: (row) => bytes(row.waiting_bytes), sort: (row) => row.waiting_bytes },
       { label: "Limit", width: 7, rank: 2, end: true, text: (row) => bytes(row.limit), sort: (row) => row.limit },
