@@ -117,6 +117,12 @@ class WebSocketProtocol(ObjectsProtocol):
             if self._objects.skip_to_close():
                 self.link.closed_by_client()
 
+    def readConnectionLost(self) -> None:
+        """The client sends no more, so no close frame either."""
+        if self.link is not None:
+            self.link.closed_by_client()
+        super().readConnectionLost()
+
     def closed(self, reason: str) -> None:
         """The session is closed: tell the client why."""
         super().closed(reason)

@@ -193,6 +193,19 @@ def test_a_client_that_never_closes_is_cut(sent: bytes) -> None:
     assert calls_left(network) == 0
 
 
+@pytest.mark.parametrize("is_told_before", [True, False])
+def test_a_client_that_sends_no_more_is_not_waited_for(is_told_before: bool) -> None:
+    network = Network()
+    page = web_member(network)
+    if is_told_before:
+        page.connection.protocol.end("server-stopped")
+    Connection.send_bytes(page.connection, b"")
+    page.connection.protocol.readConnectionLost()
+    network.reactor.advance(0)
+    assert not page.connection.transport.connected
+    assert page.connection.close_frame() == ((1001, "server-stopped") if is_told_before else (1000, "client-closed"))
+
+
 def test_a_server_that_stops_says_so() -> None:
     network = Network()
     page = web_member(network)

@@ -15,7 +15,7 @@ import { frame } from "./frame.js";
 
 const KEPT = 2000;
 const CALM = 250;
-const FORMATS = ["", "objects", "business", "inbus", "spp"];
+const FORMATS = ["", "objects", "business", "inbus", "spp", "websocket"];
 
 export function tapView(app) {
   return new TapView(app).view;
