@@ -18,10 +18,10 @@ from bussrv.client import inbus
 from bussrv.client.business import BusinessClient
 from bussrv.client.objects import ObjectsClient
 from bussrv.journal.reading import read_journal
-from bussrv.policy.users import put_user
 from bussrv.testing.server import RunningServer
 from tests.forked import ForkedServer
 from tests.hostile.memory import resident
+from tests.logins import USERS
 
 pytestmark = pytest.mark.processes
 
@@ -163,8 +163,9 @@ admin = "read"
 
 def test_a_tap_shows_what_its_user_may_observe(tmp_path: Path) -> None:
     users, policy = tmp_path / "users", tmp_path / "policy.toml"
-    for user in ("ann", "ops"):
-        put_user(users, user, b"secret")
+    cheap = USERS["ann"].made_of(b"secret")
+    users.write_text("".join(f"{user}:{cheap}\n" for user in ("ann", "ops")))
+    users.chmod(0o600)
     policy.write_text(POLICY)
     policy.chmod(0o600)
     with ForkedServer(tmp_path / "journal", ["--auth", f"users:{users}", "--policy", str(policy)]) as server:

@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from bussrv.admin.tap import PARAMETERS, TappedView
 from bussrv.client import inbus
 from tests.admin.test_tap import Stream
 from tests.docs.commands import examples, says
+from tests.docs.devices import wait_until_subscribed
 from tests.docs.pages import blocks, rows
 from tests.docs.test_how_to import run
 from tests.forked import ForkedServer
@@ -28,17 +28,6 @@ def without_names(shown: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def hear_each_other(udp: tuple[str, int], *devices: inbus.InbusSubscriber) -> None:
-    """Publish until each device is subscribed."""
-    waiting = set(devices)
-    while waiting:
-        inbus.publish("doorbell", b"first", server=udp)
-        for device in tuple(waiting):
-            with suppress(TimeoutError):
-                device.receive(0.2)
-                waiting.discard(device)
-
-
 @pytest.mark.processes
 def test_what_the_page_asks_for_is_answered_as_it_says(tmp_path: Path) -> None:
     (requests,), (answer,) = blocks(NAME, "sh"), blocks(NAME, "json")
@@ -47,7 +36,7 @@ def test_what_the_page_asks_for_is_answered_as_it_says(tmp_path: Path) -> None:
     with ForkedServer(tmp_path / "bussrv-journal", ["--server-id", "hall"]) as server:
         udp = server.addresses["inbus"]
         with inbus.InbusSubscriber("doorbell", server=udp) as one, inbus.InbusSubscriber("doorbell", server=udp) as two:
-            hear_each_other(udp, one, two)
+            wait_until_subscribed("doorbell", udp, one, two)
             with Stream(server, queries[2]) as stream:
                 inbus.publish("doorbell", b"ring", server=udp)
                 (shown,) = stream.some(1)

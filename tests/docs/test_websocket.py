@@ -15,6 +15,8 @@ from bussrv.testing.server import RunningServer
 from bussrv.wire.objects import encode
 from bussrv.wire.websocket import CLOSE_CODES
 from tests.browser import watch
+from tests.certificates import self_signed
+from tests.docs.devices import wait_until_subscribed
 from tests.docs.pages import blocks, rows
 from tests.forked import ForkedServer
 from tests.formats.browser import Browser
@@ -22,6 +24,7 @@ from tests.formats.network import Connection, Network
 from tests.wire.test_websocket import TEXT, frame
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser as ChromiumBrowser
     from playwright.sync_api import Page
 
 NAME = "docs/reference/protocols/websocket.md"
@@ -61,9 +64,10 @@ def lines(page: "Page", number: int) -> list[str]:
 @pytest.mark.processes
 def test_the_web_page_chats_with_an_inbus_device(server: RunningServer, pages: int, page: "Page") -> None:
     bus = server.addresses["inbus"]
-    page.goto(f"http://127.0.0.1:{pages}/chat.html?server=ws://127.0.0.1:{server.port('websocket')}")
-    assert lines(page, 1) == ["connected"]
     with inbus.InbusSubscriber("chat", server=bus) as device:
+        wait_until_subscribed("chat", bus, device)
+        page.goto(f"http://127.0.0.1:{pages}/chat.html?server=ws://127.0.0.1:{server.port('websocket')}")
+        assert lines(page, 1) == ["connected"]
         page.get_by_label("Message").fill("Grüße, device 🙂")
         page.get_by_label("Message").press("Enter")
         assert device.receive(10).payload.decode() == "Grüße, device 🙂"
@@ -71,6 +75,20 @@ def test_the_web_page_chats_with_an_inbus_device(server: RunningServer, pages: i
         assert lines(page, 3) == ["connected", "me: Grüße, device 🙂", "Grüße, page 🙂"]
     server.stop()
     assert lines(page, 4)[-1] == "closed: 1001 server-stopped"
+
+
+@pytest.mark.long
+@pytest.mark.processes
+def test_the_web_page_connects_over_tls(tmp_path: Path, pages: int, chromium: "ChromiumBrowser") -> None:
+    key, certificate = self_signed(tmp_path / "hall")
+    endpoint = f"ssl:0:interface=127.0.0.1:privateKey={key}:certKey={certificate}"
+    with (
+        ForkedServer(tmp_path / "journal", ["--websocket", endpoint]) as server,
+        chromium.new_context(ignore_https_errors=True) as context,
+    ):
+        page = context.new_page()
+        page.goto(f"http://localhost:{pages}/chat.html?server=wss://localhost:{server.port('websocket')}")
+        assert lines(page, 1) == ["connected"]
 
 
 @pytest.mark.processes
