@@ -3,7 +3,7 @@
  *
  * The stream of events begins first, then the list of sessions is asked for: so no event is missed, and one that the list
  * knows of already changes nothing. A browser opens only a few connections to one server, and a tab that nobody looks at
- * needs no events. So these are left alone after a while in a hidden tab, and caught up with when it is looked at again.
+ * needs neither. So both are left alone after a while in a hidden tab, and events are caught up with when it is looked at again.
  */
 
 import { EventStream } from "./event_stream.js";
@@ -11,7 +11,8 @@ import { Topic } from "./frame.js";
 
 /** More events than this are not caught up with one by one: the list of sessions is asked for anew. */
 const FAR = 20000;
-const HIDDEN = 30000;
+/** After so many milliseconds in a hidden tab: the charts get a gap later than the lists get old. */
+const HIDDEN = { events: 30000, figures: 300000 };
 /** Without events the list is asked for again this often. */
 const OFTEN = 5000;
 /** With events, too, but seldom: a page of the list is made while events go on, and may know of some more than it says. */
@@ -19,7 +20,7 @@ const SELDOM = 60000;
 const SKIPPED = "skipped";
 
 export class Live {
-  #hidden = null;
+  #hidden = [];
   #loading = false;
   #loaded = -Infinity;
 
@@ -115,15 +116,16 @@ export class Live {
   }
 
   #visibility() {
-    const { events } = this.streams;
-    clearTimeout(this.#hidden);
+    const { events, figures } = this.streams;
+    this.#hidden.forEach(clearTimeout);
     if (document.hidden) {
-      this.#hidden = setTimeout(() => events.pause(), HIDDEN);
+      this.#hidden = Object.entries(HIDDEN).map(([name, length]) => setTimeout(() => this.streams[name].pause(), length));
       return;
     }
     if ((this.figures.latest?.seq ?? 0) - this.seq > FAR) {
       events.lastId = null;
     }
+    figures.resume();
     events.resume();
   }
 }
