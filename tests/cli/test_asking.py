@@ -1,0 +1,152 @@
+"""The commands that ask and steer a running server, at a real one."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bussrv.client.objects import ObjectsClient
+from bussrv.client.spp import SppClient
+from bussrv.wire import spp
+from tests.cli.conftest import Place, run
+
+pytestmark = pytest.mark.processes
+
+HOSTILE = "eve\x1b]0;x\x07\u202e"
+
+
+@pytest.fixture(scope="module")
+def lamp(place: Place) -> Iterator[ObjectsClient]:
+    """A client that claims a name which would steer a terminal, and provides a service that somebody subscribed to."""
+    with ObjectsClient(port=place.server.port("objects")) as client, SppClient(port=place.server.port("spp")) as screen:
+        client.subscribe(receive_mode="no_echo", user=HOSTILE, name="a lamp")
+        client.register("hall/lamp 1")
+        screen.subscribe("hall/lamp 1")
+        screen.wait_for(lambda event: isinstance(event, spp.Info))
+        yield client
+
+
+def token(place: Place) -> Path:
+    return place.home / "journal.admin-token"
+
+
+def records(*words: object) -> list[dict[str, object]]:
+    status, said, complained = run(*words, "--json")
+    assert (status, complained) == (0, "")
+    return [json.loads(line) for line in said.splitlines()]
+
+
+def session_of(client: ObjectsClient) -> str:
+    (found,) = records("sessions", "--where", f"routing_id={client.routing_id}")
+    return str(found["session"])
+
+
+def test_lists(place: Place, lamp: ObjectsClient) -> None:
+    (found,) = records("services", "--where", "service=hall/*")
+    assert (found["service"], found["providers"], found["subscribers"]) == ("hall/lamp 1", 1, 1)
+    status, said, _ = run("services", "--where", "service=hall/*")
+    heading, row = said.splitlines()
+    assert (status, heading.split()[:3]) == (0, ["SERVICE", "PROVIDERS", "SUBSCRIBERS"])
+    assert row.split() == ["hall/lamp", "1", "1", "1", "objects", "spp"]
+    assert len(records("sessions", "--limit", "2")) == 2
+    assert run("links") == (0, "none\n", "")
+    assert run("services", "--where", "nonsense")[0] == 2
+    assert "there is no parameter 'nonsense'" in run("services", "--where", "nonsense=1")[2]
+
+
+def test_names_of_strangers_do_not_steer_the_terminal(place: Place, lamp: ObjectsClient) -> None:
+    for words in (["sessions"], ["session", session_of(lamp)], ["session", session_of(lamp), "--history"]):
+        status, said, _ = run(*words)
+        assert status == 0
+        assert "eve" in said
+        assert all(line.isprintable() for line in said.splitlines())
+        assert all(line.isprintable() for line in run(*words, "--json")[1].splitlines())
+
+
+def test_who_is_of_every_wire_format(place: Place, lamp: ObjectsClient) -> None:
+    status, said, _ = run("who", "hall/lamp 1")
+    provider, subscriber = said.split("\n\n")
+    assert (status, provider.splitlines()[0], subscriber.splitlines()[0]) == (0, "1 provider", "1 subscriber")
+    assert str(lamp.routing_id) in provider
+    assert " spp " in subscriber
+    assert run("who", "not/there\x1b") == (
+        1,
+        "",
+        "bussrv who: nobody provides 'not/there\\x1b' or is subscribed to it\n",
+    )
+
+
+def test_a_session_is_closed_by_who_may_and_its_history_says_so(place: Place) -> None:
+    with ObjectsClient(port=place.server.port("objects")) as client:
+        client.subscribe()
+        session = session_of(client)
+        status, _, complained = run("close", session)
+        assert status == 4
+        assert complained.endswith(": use --token-file, --user with --secret-file, or a profile\n")
+        wrong = place.home / "wrong-token"
+        wrong.write_text("x" * 43 + "\n")
+        wrong.chmod(0o600)
+        assert run("close", session, "--token-file", wrong)[0] == 4
+        assert run("close", session, "--token-file", token(place)) == (0, "", "")
+        with pytest.raises(ConnectionError):
+            client.wait_for(lambda each: False, 10)
+    assert run("close", session, "--token-file", token(place))[0] == 1
+    assert run("session", session) == (
+        1,
+        "",
+        f"bussrv session: there is no session '{session}'; --history says whether there was one\n",
+    )
+    *_, last = records("session", session, "--history")
+    assert (last["event"], last["reason"]) == ("session.closed", "closed-by-operator")
+    status, said, _ = run("session", session, "--history")
+    assert (status, said.splitlines()[-1].split()[2]) == (0, "session.closed")
+    assert run("session", "never.1", "--history")[0] == 1
+
+
+def test_events_are_those_of_the_journal_from_any_record_on(place: Place, lamp: ObjectsClient) -> None:
+    first, second = records("events", "--after", "0", "--count", "2")
+    assert (first["seq"], first["event"], second["seq"]) == (1, "server.started", 2)
+    (found,) = records("events", "--after", "1", "--event", "service.registered", "--service", "hall/lamp 1", "-n", "1")
+    assert found["routing_id"] == lamp.routing_id
+    journal = (next((place.home / "journal").glob("*.jsonl"))).read_text().splitlines()
+    assert found in map(json.loads, journal)
+
+
+def test_a_tap_shows_payloads_only_if_they_are_asked_for(place: Place, lamp: ObjectsClient) -> None:
+    ended = threading.Event()
+
+    def publish() -> None:
+        with ObjectsClient(port=place.server.port("objects")) as client:
+            client.subscribe()
+            client.register("tapped")
+            while not ended.wait(0.02):
+                client.send({"type": "text/plain", "sender": "tapped"}, b"secret \x1b[31m")
+
+    thread = threading.Thread(target=publish)
+    thread.start()
+    try:
+        for words, is_shown in (((), False), (("--payload",), True)):
+            status, said, _ = run("tap", "--service", "tapped", "--count", "1", *words)
+            assert (status, "secret \\x1b[31m" in said) == (0, is_shown)
+            assert "  tapped  text/plain  12 bytes" in said
+    finally:
+        ended.set()
+        thread.join(10)
+
+
+def test_health_and_reload(place: Place) -> None:
+    status, said, _ = run("health")
+    assert (status, said.splitlines()[0]) in ((0, "ready"), (0, "degraded"))
+    assert records("health")[0]["status"] in ("ready", "degraded")
+    assert run("reload")[0] == 4
+    assert run("reload", "--token-file", token(place)) == (0, "changed            -\nonly at a restart  -\n", "")
+
+
+def test_a_port_of_something_else(place: Place) -> None:
+    status, _, complained = run("services", "--server", f"127.0.0.1:{place.server.port('objects')}", "--timeout", "0.5")
+    assert status in (3, 5)
+    assert complained.count("\n") == 1
