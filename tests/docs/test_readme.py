@@ -70,7 +70,9 @@ def test_the_client_library(server: RunningServer, tmp_path: Path) -> None:
 def test_what_commands_say_is_what_is_shown(server: RunningServer, tmp_path: Path) -> None:
     """The tour in its order: the clients stay connected while one looks at the journal."""
     (by_hand, answer), *looking = [
-        (command, said) for command, said in with_outputs() if "nc -w" in command or "journal" in command
+        (command, said)
+        for command, said in with_outputs()
+        if any(each in command for each in ("nc -w", "journal", "bussrv who"))
     ]
     *_, (audit, _) = looking
     assert "audit" in audit
@@ -86,10 +88,16 @@ ran = [subprocess.run(command, shell=True, capture_output=True, text=True) for c
 json.dump([[each.returncode, each.stdout, each.stderr] for each in ran], sys.stderr)
 """
     done = subprocess.run(
-        [sys.executable, "-"], input=program + looks, cwd=tmp_path, capture_output=True, text=True, check=True
+        [sys.executable, "-"],
+        input=program + looks,
+        cwd=tmp_path,
+        env={**os.environ, "BUSSRV_SERVER": f"127.0.0.1:{server.port('admin')}"},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     outcomes = json.loads(done.stderr)
-    assert len(outcomes) == len(looking) == (3 if FULL else 2)
+    assert len(outcomes) == len(looking) == (4 if FULL else 3)
     for (status, output, complaints), (command, said) in zip(outcomes, looking, strict=True):
         assert (status, complaints) == (0, "")
         assert says(output, said), f"{command} said:\n{output}"
