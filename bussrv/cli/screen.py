@@ -112,7 +112,7 @@ class Screen:
         grid.add_column(no_wrap=True, overflow="ellipsis")
         by_format = ", ".join(f"{cell(name)} {count}" for name, count in sorted(sessions.items()))
         grid.add_row("sessions", f"{sum(sessions.values())}  ({by_format})")
-        counts = (f"{figures.get(name, 0)} {name}" for name in ("services", "subscriptions", "links"))
+        counts = (_counted(figures.get(f"{name}s", 0), name) for name in ("service", "subscription", "link"))
         grid.add_row("registry", "   ".join(counts))
         room = max(10, width - 38)
         for name, title in (("objects_in", "in"), ("objects_out", "out")):
@@ -132,6 +132,10 @@ def curve(values: Sequence[float], width: int) -> str:
     if not highest:
         return ""
     return "".join(BARS[round(each / highest * (len(BARS) - 1))] for each in shown)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _percentiles(found: Mapping[str, Any]) -> str:

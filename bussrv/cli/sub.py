@@ -86,10 +86,17 @@ def _show(found: Publication, *, raw: bool, as_json: bool) -> None:
     output.flush()
 
 
-def shown(payload: bytes, content_type: str | None) -> str:
-    """A payload in a line: its text, or what it is."""
+def shown(payload: bytes, content_type: str | None, most: int = MOST_SHOWN) -> str:
+    """A payload in a line: its text, or what it is.
+
+    :param most: the most characters.
+    """
+    import codecs
+
+    head = payload[: most * 4]
     try:
-        text = payload[: MOST_SHOWN * 4].decode(errors="strict" if len(payload) <= MOST_SHOWN * 4 else "ignore")
+        # The last character of a head may be cut.
+        text = codecs.getincrementaldecoder("utf-8")().decode(head, final=len(head) == len(payload))
     except UnicodeDecodeError:
         return f"({len(payload)} bytes{f' of {content_type}' if content_type else ''})"
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}… ({len(payload)} bytes)"
+    return text if len(text) <= most else f"{text[:most]}… ({len(payload)} bytes)"

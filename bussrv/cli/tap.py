@@ -20,6 +20,9 @@ journals who taps, from when to when. It shows at most --rate objects a second, 
 Payloads are shown only if they are asked for.
 """
 
+MOST_SHOWN = 200
+"""The most characters of a payload in a line."""
+
 
 @click.command(
     cls=Command,
@@ -79,5 +82,5 @@ def _in_words(kind: str, found: Mapping[str, Any]) -> str:
     if found.get("payload"):
         from bussrv.cli.sub import shown
 
-        parts.append(shown(base64.b64decode(found["payload"]), None))
+        parts.append(shown(base64.b64decode(found["payload"]), None, MOST_SHOWN))
     return "  ".join(parts)
