@@ -75,7 +75,10 @@ THIRD_PARTIES: Table = {
     "bussrv.client": (),
     "bussrv.demo": (),
     "bussrv.testing.server": (),
-    "bussrv.audit": ("click", "pyspark", "grpc", "jinja2", "markupsafe", "msgspec", "pyarrow", "tqdm"),
+    "bussrv.audit.fold": ("msgspec", "numpy", "pyarrow"),
+    "bussrv.audit": (
+        *("click", "duckdb", "pyspark", "grpc", "jinja2", "markupsafe", "msgspec", "numpy", "pyarrow", "tqdm"),
+    ),
     PLUGIN: ("twisted", "zope"),
 }
 

@@ -17,6 +17,9 @@ else:
 DEFAULT_OUT = Path("bussrv-audit")
 DEFAULT_MASTER = "local[*]"
 
+SPARK, EMBEDDED = ENGINES = ("spark", "embedded")
+"""What computes the tables: Spark, which needs Java and may run on several machines, or DuckDB in this process."""
+
 
 class Converted(Base):
     """A value that a function makes of the text. It raises :exc:`ValueError` with one sentence if it cannot."""
@@ -84,6 +87,14 @@ PARAMETERS: tuple[click.Parameter, ...] = (
         help="Exit with 1 if there are findings that severe: error, warning or notice.",
     ),
     click.Option(["--public-key"], type=FILE, metavar="FILE", help="The key that the seals must be traceable to."),
+    click.Option(
+        ["--engine"],
+        type=click.Choice(ENGINES),
+        default=SPARK,
+        show_default=True,
+        help="What computes the tables. The embedded engine runs in this process, needs no Java, and reads directories "
+        "on this machine.",
+    ),
     click.Option(["--master"], metavar="URL", help=f"Where Spark runs.  [default: {DEFAULT_MASTER}]"),
     click.Option(
         ["--remote"],

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from bussrv.audit.arguments import DEFAULT_MASTER
+from bussrv.audit.arguments import DEFAULT_MASTER, EMBEDDED, SPARK
 from bussrv.audit.output import REPORT, check_output, publish, writing
 from bussrv.audit.spark.failure import INSTALL, as_failure
-from bussrv.audit.tables.kinds import SEVERITIES
+from bussrv.audit.tables.kinds import PUBLISHED, SEVERITIES
 from bussrv.errors import BussrvError
 from bussrv.journal.keys import PublicKey, read_public
 
@@ -114,8 +114,9 @@ def _examine(spark: SparkSession, request: Request, out: Path, progress: Progres
     from bussrv.audit.report import page, summary
     from bussrv.audit.report.facts import facts
     from bussrv.audit.spark.progress import Progress as Silent
+    from bussrv.audit.spark.queries import queries
     from bussrv.audit.spark.store import Store
-    from bussrv.audit.tables.make import PUBLISHED, make_tables
+    from bussrv.audit.tables.make import make_tables
     from bussrv.audit.tables.period import Period
 
     progress = progress or Silent()
@@ -137,9 +138,9 @@ def _examine(spark: SparkSession, request: Request, out: Path, progress: Progres
             keys = [journal.manifest.in_force for journal in snapshot.journals]
             with progress.phase("tables"):
                 tables = make_tables(read, period, store)
-        with progress.phase("report"):
-            totals = summary.summarize(tables, keys, request.trusted)
-            page.write(place / REPORT, facts(tables, totals, period))
+        with progress.phase("report"), queries(spark, {name: tables[name] for name in PUBLISHED}) as asked:
+            totals = summary.summarize(asked, keys, request.trusted)
+            page.write(place / REPORT, facts(asked, totals, period))
         path = publish(out, place, PUBLISHED, totals)
     return Verdict(totals, path, summary.in_words(totals))
 
@@ -154,6 +155,7 @@ class Asked:
     :ivar master: where Spark runs; ``None``: here.
     :ivar remote: a Spark Connect server.
     :ivar as_json: whether the outcome is printed as JSON.
+    :ivar engine: what computes the tables, one of :data:`bussrv.audit.arguments.ENGINES`.
     """
 
     journals: Sequence[str]
@@ -166,10 +168,11 @@ class Asked:
     master: str | None
     remote: str | None
     as_json: bool = False
+    engine: str = SPARK
 
 
 def run(asked: Asked) -> int:
-    """Audit in a Spark session of its own, and print the outcome.
+    """Audit in a Spark session of its own, or without Spark, and print the outcome.
 
     :returns: the exit status: ``CLEAN``, ``FINDINGS`` or ``NOT_JUDGED``.
     """
@@ -200,6 +203,8 @@ def _audit_alone(asked: Asked) -> Verdict:
     out = asked.out.resolve()
     check_output(out)
     trusted = None if asked.public_key is None else read_public(asked.public_key)
+    if asked.engine == EMBEDDED:
+        return _embedded(asked, trusted, out)
     try:
         # The page is written last, but a package that it lacks is found out first.
         import bussrv.audit.report.page  # noqa: F401
@@ -222,6 +227,22 @@ def _audit_alone(asked: Asked) -> Verdict:
     opened = spark_session(master, quick_start=quick_start) if asked.remote is None else remote_session(asked.remote)
     with opened as spark, as_failure(AuditFailed):
         return _examine(spark, request, out, _progress(spark))
+
+
+def _embedded(asked: Asked, trusted: PublicKey | None, out: Path) -> Verdict:
+    """Audit in this process."""
+    for option in ("master", "remote", "checkpoint"):
+        if getattr(asked, option) is not None:
+            raise AuditFailed(f"--{option} is not allowed with --engine {EMBEDDED}, which runs here and keeps nothing")
+    try:
+        from bussrv.audit.embedded.engine import examine
+        from bussrv.audit.fold.stripe import Period
+    except ImportError as error:
+        raise AuditFailed(f"the embedded engine needs DuckDB, NumPy and PyArrow ({error}): {INSTALL}") from error
+    from bussrv.audit.report import summary
+
+    totals, path = examine(asked.journals, Period(asked.since, asked.until), trusted, out)
+    return Verdict(totals, path, summary.in_words(totals))
 
 
 def _progress(spark: SparkSession) -> Progress | None:

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from bussrv.audit.job import audit
 from bussrv.audit.reading.checkpoint import MARKER, Checkpoint, CheckpointRefused, opened
-from bussrv.audit.tables.make import PUBLISHED
+from bussrv.audit.tables.kinds import PUBLISHED
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.segment import is_compressed, list_segments
 from tests.audit.conftest import Rows, Whole, without_report

@@ -1,63 +1,85 @@
-"""Questions that are put together have the answers that each of them has alone."""
+"""Questions that are put together have the answers that each of them has alone, whoever answers them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import SparkSession
 
-from bussrv.audit.report import questions
-from bussrv.audit.report.questions import Question, all_rows, ask, known, only_row, together
+from bussrv.audit.embedded.tables import Database
+from bussrv.audit.report.questions import Question, Tables, all_rows, ask, known, only_row, rows, together
+from bussrv.audit.spark import queries as spark_queries
+from bussrv.audit.spark.queries import queries
 
 
 class Row(msgspec.Struct, frozen=True):
     id: int
-    name: str | None
+    name: str
     share: float
 
 
-@pytest.fixture(scope="module")
-def table(spark: SparkSession) -> DataFrame:
-    rows = [(3, 'with "quotes"', 0.5), (1, None, 1.0), (2, "ü", 1e300)]
-    return spark.createDataFrame(rows, "id LONG, name STRING, share DOUBLE")
+ROWS = [(3, 'with "quotes"', 0.5), (1, None, 1.0), (2, "ü" * 999, 1e300)]
+
+
+@pytest.fixture(scope="module", params=["spark", "embedded"])
+def table(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: Any) -> Iterator[Tables]:
+    if request.param == "spark":
+        frame = spark.createDataFrame(ROWS, "id LONG, name STRING, share DOUBLE")
+        with queries(spark, {"things": frame}) as found:
+            yield found
+        assert not [each for each in spark.catalog.listTables() if each.name.startswith("bussrv_")]
+        return
+    place: Path = tmp_path_factory.mktemp("place")
+    with closing(Database(place)) as database:
+        columns = dict(zip(("id", "name", "share"), map(list, zip(*ROWS, strict=True)), strict=True))
+        database.add("things", pa.table(columns))
+        yield database
 
 
 @pytest.mark.parametrize("most", [1, 16])
-def test_each_has_its_answer(table: DataFrame, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(questions, "TOGETHER", most)
-    numbers = only_row(table.agg(F.count("*").alias("number"), F.max("id").alias("most"), F.min("name").alias("none")))
-    nobody = only_row(table.where("id > 3").agg(F.max("id").alias("most")))
+def test_each_has_its_answer(table: Tables, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(spark_queries, "TOGETHER", most)
+    numbers = only_row("SELECT count(*) AS number, max(id) AS until, min(name) AS none FROM @things")
+    nobody = only_row("SELECT max(id) AS most FROM @things WHERE id > 3")
     found = ask(
+        table,
         {
-            "first": all_rows(table.orderBy(F.col("id").desc()).limit(2), Row).then(tuple),
+            "first": rows("SELECT * FROM @things", Row, 2, "id DESC"),
+            "absent": rows("SELECT * FROM @things WHERE id = 1", Row, 2, "id"),
             "numbers": numbers,
-            "none": all_rows(table.where("id > 3")),
+            "none": all_rows("SELECT * FROM @things WHERE id > 3"),
             "nobody": nobody,
+            "names": only_row("SELECT names_of(name) AS names FROM @things WHERE id <> 2"),
             "known": known("known"),
             "both": together(known(1), numbers).then(lambda answers: answers[0] + answers[1]["number"]),
-        }
+        },
     )
     assert found == {
-        "first": (Row(3, 'with "quotes"', 0.5), Row(2, "ü", 1e300)),
-        "numbers": {"number": 3, "most": 3, "none": 'with "quotes"'},
+        "first": (Row(3, 'with "quotes"', 0.5), Row(2, "ü" * 256, 1e300)),
+        "absent": (Row(1, "", 1.0),),
+        "numbers": {"number": 3, "end": 3, "none": 'with "quotes"'},
         "none": [],
         "nobody": {"most": None},
+        "names": {"names": ['with "quotes"']},
         "known": "known",
         "both": 4,
     }
 
 
-def test_what_is_asked_once_something_is_known(table: DataFrame) -> None:
+def test_what_is_asked_once_something_is_known(table: Tables) -> None:
     def about(row: dict[str, Any]) -> Question[list[str | None]]:
-        of_the_last = all_rows(table.where(F.col("id") == row["most"]))
+        of_the_last = all_rows(f"SELECT * FROM @things WHERE id = {row['most']}")
         return of_the_last.then(lambda rows: [each["name"] for each in rows])
 
-    asked = only_row(table.agg(F.max("id").alias("most"))).then(about)
-    assert ask({"name": asked.then(tuple), "known": known(None)}) == {"name": ('with "quotes"',), "known": None}
+    asked = only_row("SELECT max(id) AS most FROM @things").then(about)
+    assert ask(table, {"name": asked.then(tuple), "known": known(None)}) == {"name": ('with "quotes"',), "known": None}
 
 
-def test_nothing_is_asked_of_nothing() -> None:
-    assert ask({"known": known(7)}) == {"known": 7}
+def test_nothing_is_asked_of_nothing(table: Tables) -> None:
+    assert ask(table, {"known": known(7)}) == {"known": 7}

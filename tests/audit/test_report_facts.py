@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from datetime import datetime, timedelta, timezone
 from itertools import count
 from random import Random
@@ -20,7 +21,8 @@ from bussrv.audit.report.axis import MINUTE, SECOND, Axis, axis_between
 from bussrv.audit.report.facts import facts
 from bussrv.audit.report.journal_facts import MOST_FINDINGS
 from bussrv.audit.report.model import Facts
-from bussrv.audit.report.questions import Question, ask
+from bussrv.audit.report.questions import Question, Tables, ask
+from bussrv.audit.spark.queries import queries
 from bussrv.audit.tables.period import Period
 from tests.audit.report_facts import BEGIN
 
@@ -65,7 +67,7 @@ SCHEMAS = {
 }
 
 Row = Mapping[str, Any]
-Make = Callable[..., dict[str, DataFrame]]
+Make = Callable[..., Tables]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -74,13 +76,13 @@ def at(micros: int) -> datetime:
     return EPOCH + timedelta(microseconds=micros)
 
 
-def answer(question: Question[Any]) -> Any:
-    (found,) = ask({"it": question}).values()
+def answer(tables: Tables, question: Question[Any]) -> Any:
+    (found,) = ask(tables, {"it": question}).values()
     return found
 
 
 @pytest.fixture(scope="module")
-def make(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Make:
+def make(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
     """``make(findings=[…])``: all tables, with these rows; columns that a row leaves out are NULL."""
     root = tmp_path_factory.mktemp("tables")
     numbers = count()
@@ -98,10 +100,13 @@ def make(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Make:
 
     empty = {name: table(name, []) for name in SCHEMAS}
 
-    def tables(**given: list[Row]) -> dict[str, DataFrame]:
-        return {**empty, **{name: table(name, rows) for name, rows in given.items()}}
+    with ExitStack() as stack:
 
-    return tables
+        def tables(**given: list[Row]) -> Tables:
+            found = {**empty, **{name: table(name, rows) for name, rows in given.items()}}
+            return stack.enter_context(queries(spark, found))
+
+        yield tables
 
 
 def server(name: str, begin: int, end: int, **more: Any) -> Row:
@@ -152,7 +157,7 @@ def test_concurrency_is_exact_for_one_server_and_for_several_together(make: Make
         {"session": f"s{number}", "protocol": protocol, "state": "open"}
         for number, protocol in enumerate(["objects", "objects", "objects", "inbus", "inbus", None])
     ]
-    found = answer(session_facts.protocols(make(concurrency=rows, sessions=sessions), axis, len(names)))
+    found = answer(make(concurrency=rows, sessions=sessions), session_facts.protocols(axis, len(names)))
     assert [each.protocol for each in found.rows] == ["objects", "inbus", "unknown"]
     for each in found.rows:
         assert (list(each.most), list(each.last)) == brute_levels(rows, each.protocol, axis)
@@ -182,7 +187,7 @@ def test_uptimes_are_shares_of_what_was_seen_of_each_step(make: Make) -> None:
     )
     axis = axis_between(begin, end)
     assert axis.width == 5 * SECOND
-    found = answer(service_facts.uptimes(tables, axis))
+    found = answer(tables, service_facts.uptimes(axis))
     assert [(each.server, each.service) for each in found] == [
         ("hall", "door"),
         ("barn", "door"),
@@ -208,13 +213,13 @@ def test_a_period_is_the_axis(make: Make) -> None:
         {"session": "c", "opened": at(begin + 11 * MINUTE), "home": "barn", "state": "open"},
     ]
     tables = make(servers=[server("hall", begin, end)], sessions=sessions)
-    axis = answer(journal_facts.scope(tables, period)).axis
+    axis = answer(tables, journal_facts.scope(period)).axis
     assert axis is not None
     assert (axis.begin, axis.end) == (period.since, begin + 20 * MINUTE - 1)
-    churn = answer(session_facts.churn(tables, axis))
-    assert (sum(churn.opened), sum(churn.closed), answer(session_facts.remote_sessions(tables))) == (1, 1, 1)
+    churn = answer(tables, session_facts.churn(axis))
+    assert (sum(churn.opened), sum(churn.closed), answer(tables, session_facts.remote_sessions())) == (1, 1, 1)
     assert churn.opened[MINUTE // axis.width] == 1
-    assert answer(journal_facts.scope(tables, Period(end + MINUTE, None))).axis is None
+    assert answer(tables, journal_facts.scope(Period(end + MINUTE, None))).axis is None
 
 
 def test_each_kind_of_finding_has_its_share_and_all_are_counted(make: Make) -> None:
@@ -230,13 +235,13 @@ def test_each_kind_of_finding_has_its_share_and_all_are_counted(make: Make) -> N
     ]
     segments = [{"server": "hall", "segment": number, "journal": "j", "file": "f"} for number in (1, 10, 20)]
     tables = make(findings=[*many, *few, *other, *seqs], segments=segments)
-    assert sorted(answer(journal_facts.kinds(tables)), key=lambda each: each.kind) == [
+    assert sorted(answer(tables, journal_facts.kinds()), key=lambda each: each.kind) == [
         model.Kind("error", "bad-line", 3),
         *(model.Kind("warning", f"k{seq}", 1) for seq in (10, 30, 9)),
         model.Kind("error", "seq-gap", MOST_FINDINGS + 50),
         model.Kind("notice", "torn-tail", 1),
     ]
-    found = answer(journal_facts.findings(tables))
+    found = answer(tables, journal_facts.findings())
     assert [each.segment for each in found if each.severity == "warning"] == [10, None, 1]
     shown = [(each.kind, each.first_seq) for each in found if each.severity != "warning"]
     assert shown == [

@@ -15,7 +15,7 @@ from bussrv.audit.job import audit
 from bussrv.audit.output import OutputRefused
 from bussrv.audit.reading.load import lines_of
 from bussrv.audit.report import summary
-from bussrv.audit.tables.make import PUBLISHED
+from bussrv.audit.tables.kinds import PUBLISHED
 from bussrv.audit.tables.period import Period
 from bussrv.errors import JournalError
 from bussrv.journal.segment import segment_name

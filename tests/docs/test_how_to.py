@@ -147,4 +147,4 @@ def test_audits_are_understood() -> None:
         words = shlex.split(shown)
         begin = 2 if words[:2] == ["bussrv", "audit"] else words.index(words[-1])
         assert audit.make_context("audit", words[begin:]).params["journals"] == ("./bussrv-journal",)
-    assert len(found) == 4
+    assert len(found) == 5

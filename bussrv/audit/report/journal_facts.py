@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec.structs import replace
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.report import steps
 from bussrv.audit.report.axis import Axis, axis_between
 from bussrv.audit.report.model import Boot, Finding, Kind, Listing, Sealing, Segment, Server
 from bussrv.audit.report.questions import (
     Question,
-    Tables,
     all_rows,
+    count_if,
     cut,
     first,
     listing,
@@ -28,7 +26,6 @@ from bussrv.audit.report.questions import (
     total,
 )
 from bussrv.audit.tables.kinds import SEVERITIES
-from bussrv.audit.tables.period import Period
 
 MOST_FINDINGS = 200
 """Of each severity."""
@@ -37,6 +34,25 @@ MOST_KINDS = 100
 MOST_SERVERS = 12
 MOST_UNVERIFIED = 50
 MOST_KEYS = 12
+
+_PLACE = ("server", "segment", "first_seq", "file", "line", "session", "service", "boot", "message", "last_seq")
+
+_SEALS = f"""
+    count(*) AS segments, {", ".join(map(total, ("records", "bytes")))}, {count_if("sealed = 'closed'")} AS closed,
+    {count_if("sealed = 'open'")} AS open, {count_if("coalesce(sealed, 'none') = 'none'")} AS unsealed,
+    {count_if("vouched")} AS verified"""
+
+
+class Bounds(Protocol):
+    """A period, UTC microseconds since 1970; ``None``: no bound."""
+
+    @property
+    def since(self) -> int | None:
+        """Its begin."""
+
+    @property
+    def until(self) -> int | None:
+        """Its end."""
 
 
 @dataclass(frozen=True)
@@ -50,18 +66,16 @@ class Scope:
     crashes: int
 
 
-def scope(tables: Tables, period: Period) -> Question[Scope]:
+def scope(period: Bounds) -> Question[Scope]:
     """The time axis, and the totals of all servers."""
-    totals = tables["servers"].agg(
-        F.count("*").alias("servers"),
-        *map(total, ("records", "boots", "crashes")),
-        F.min(F.unix_micros("first_moment")).alias("begin"),
-        F.max(F.unix_micros("last_moment")).alias("end"),
-    )
+    totals = f"""
+        SELECT count(*) AS servers, {", ".join(map(total, ("records", "boots", "crashes")))},
+            min(first_moment) AS begin, max(last_moment) AS until
+        FROM @servers"""
     return only_row(totals).then(lambda row: _scope(period, **row))
 
 
-def _scope(period: Period, begin: int | None, end: int | None, **numbers: int) -> Scope:
+def _scope(period: Bounds, begin: int | None, end: int | None, **numbers: int) -> Scope:
     if begin is None or end is None:
         return Scope(None, **numbers)
     begin = begin if period.since is None else max(begin, period.since)
@@ -69,19 +83,19 @@ def _scope(period: Period, begin: int | None, end: int | None, **numbers: int) -
     return Scope(axis_between(begin, end) if begin <= end else None, **numbers)
 
 
-def servers(tables: Tables, axis: Axis | None) -> Question[Listing[Server]]:
+def servers(axis: Axis | None) -> Question[Listing[Server]]:
     """Each server, and when it ran."""
-    known = listing(tables["servers"], Server, *first("server"), most=MOST_SERVERS)
-    return known if axis is None else known.then(lambda servers: _with_times(servers, tables["boots"], axis))
+    known = listing("SELECT * FROM @servers", Server, first("server"), most=MOST_SERVERS)
+    return known if axis is None else known.then(lambda servers: _with_times(servers, axis))
 
 
-def _with_times(known: Listing[Server], boots: DataFrame, axis: Axis) -> Question[Listing[Server]]:
-    runs = boots.withColumn("what", cut(F.col("server"))).where(
-        F.col("what").isin(*[each.server for each in known.rows])
-    )
-    times = runs.select("what", F.col("first_moment").alias("begin"), F.col("last_moment").alias("end"))
-    crashed = runs.where("crashed").select("what", F.col("last_moment").alias("moment"))
-    wanted = (all_rows(steps.covered(times, axis)), all_rows(steps.counted(crashed, axis)))
+def _with_times(known: Listing[Server], axis: Axis) -> Question[Listing[Server]]:
+    shown = f"SELECT server FROM @servers ORDER BY {first('server')} LIMIT {MOST_SERVERS}"
+    runs = f"""
+        SELECT {cut("b.server")} AS what, b.first_moment AS begin, b.last_moment AS until, b.crashed
+        FROM @boots AS b JOIN ({shown}) AS s ON b.server = s.server"""
+    crashed = f"SELECT what, until AS moment FROM ({runs}) AS runs WHERE crashed"
+    wanted = (all_rows(steps.covered(runs, axis)), all_rows(steps.counted(crashed, axis)))
     return together(*wanted).then(lambda found: _at_times(known, axis, *found))
 
 
@@ -96,74 +110,65 @@ def _at_times(known: Listing[Server], axis: Axis, ran: steps.Rows, crashed: step
     )
 
 
-def boots(tables: Tables) -> Question[Listing[Boot]]:
+def boots() -> Question[Listing[Boot]]:
     """The boots, crashed ones first, then the latest."""
-    return listing(tables["boots"], Boot, most_of("crashed"), most_of("first_moment"), *first("server", "boot"))
+    order = f"{most_of('crashed')}, {most_of('first_moment')}, {first('server', 'boot')}"
+    return listing("SELECT * FROM @boots", Boot, order)
 
 
-def kinds(tables: Tables) -> Question[tuple[Kind, ...]]:
+def kinds() -> Question[tuple[Kind, ...]]:
     """The number of findings of each kind, in no order."""
-    counts = tables["findings"].groupBy("severity", "kind").agg(F.count("*").alias("number"))
-    return rows(counts, Kind, MOST_KINDS, *first("severity", "kind"))
+    counts = "SELECT severity, kind, count(*) AS number FROM @findings GROUP BY severity, kind"
+    return rows(counts, Kind, MOST_KINDS, first("severity", "kind"))
 
 
-def findings(tables: Tables) -> Question[tuple[Finding, ...]]:
+def findings() -> Question[tuple[Finding, ...]]:
     """The first findings of each severity, with the same share for each kind."""
-    place = ("server", "segment", "first_seq", "file", "line", "session", "service", "boot", "message", "last_seq")
-    of_kind = Window.partitionBy("severity", "kind").orderBy(*first(*place))
-    of_severity = Window.partitionBy("severity").orderBy("number", "kind")
-    chosen = (
-        tables["findings"]
-        .where(F.col("severity").isin(*SEVERITIES))
-        .withColumn("number", F.row_number().over(of_kind))
-        .where(F.col("number") <= MOST_FINDINGS)
-        .withColumn("rank", F.row_number().over(of_severity))
-        .where(F.col("rank") <= MOST_FINDINGS)
-    )
-    return rows(
-        _in_segments(chosen, tables["segments"]),
-        Finding,
-        MOST_FINDINGS * len(SEVERITIES),
-        *first("severity", "kind", *place),
-    )
+    severities = ", ".join(f"'{each}'" for each in SEVERITIES)
+    chosen = f"""
+        SELECT * FROM (
+            SELECT *, row_number() OVER (PARTITION BY severity ORDER BY place, kind) AS rank_in_severity
+            FROM (
+                SELECT *, row_number() OVER (PARTITION BY severity, kind ORDER BY {first(*_PLACE)}) AS place
+                FROM @findings WHERE severity IN ({severities})
+            ) AS of_kind
+            WHERE place <= {MOST_FINDINGS}
+        ) AS of_severity
+        WHERE rank_in_severity <= {MOST_FINDINGS}"""
+    # The segment of a first record is the last one that begins before it.
+    in_segments = f"""
+        SELECT severity, kind, server, boot, coalesce(segment, begins) AS segment, first_seq, last_seq, session,
+            service, file, line, message
+        FROM (
+            SELECT c.*, b.begins
+            FROM ({chosen}) AS c
+            LEFT JOIN (
+                SELECT p.server AS writer, p.first_seq AS seq, max(s.segment) AS begins
+                FROM (SELECT DISTINCT server, first_seq FROM ({chosen}) AS every) AS p
+                JOIN @segments AS s ON s.server = p.server AND s.segment <= p.first_seq
+                GROUP BY p.server, p.first_seq
+            ) AS b ON c.server = b.writer AND c.first_seq = b.seq
+        ) AS found"""
+    most = MOST_FINDINGS * len(SEVERITIES)
+    return rows(in_segments, Finding, most, first("severity", "kind", *_PLACE))
 
 
-def _in_segments(chosen: DataFrame, segments: DataFrame) -> DataFrame:
-    """Findings with the segment of their first record: the last one that begins before it."""
-    begins = segments.select(F.col("server").alias("writer"), F.col("segment").alias("begins"))
-    is_within = (F.col("server") == F.col("writer")) & (F.col("begins") <= F.col("first_seq"))
-    found = chosen.join(begins, on=is_within, how="left").groupBy(*chosen.columns).agg(F.max("begins").alias("begins"))
-    return found.withColumn("segment", F.coalesce("segment", "begins"))
-
-
-def sealing(tables: Tables) -> Question[Listing[Sealing]]:
+def sealing() -> Question[Listing[Sealing]]:
     """The segments of each journal, and how many of them a seal verifies."""
-    by_journal = _sealing(tables["segments"], "journal", "server")
-    unverified = F.col("segments") - F.col("verified")
-    return listing(by_journal, Sealing, unverified.desc(), *first("journal", "server"))
+    by_journal = f"SELECT journal, server, {_SEALS} FROM @segments GROUP BY journal, server"
+    return listing(by_journal, Sealing, f"segments - verified DESC, {first('journal', 'server')}")
 
 
-def all_seals(tables: Tables) -> Question[Sealing]:
+def all_seals() -> Question[Sealing]:
     """The same of all journals together."""
-    everything = _sealing(tables["segments"].withColumn("journal", F.lit("")).withColumn("server", F.lit("")))
-    return only_row(everything).then(lambda row: Sealing(journal="", server=None, **row))
+    everything = only_row(f"SELECT {_SEALS} FROM @segments")
+    return everything.then(lambda row: Sealing(journal="", server=None, **row))
 
 
-def _sealing(segments: DataFrame, *by: str) -> DataFrame:
-    return segments.groupBy(*by).agg(
-        F.count("*").alias("segments"),
-        *map(total, ("records", "bytes")),
-        F.count_if(F.col("sealed") == "closed").alias("closed"),
-        F.count_if(F.col("sealed") == "open").alias("open"),
-        F.count_if(F.coalesce("sealed", F.lit("none")) == "none").alias("unsealed"),
-        F.count_if("vouched").alias("verified"),
-    )
-
-
-def unverified(tables: Tables) -> Question[Listing[Segment]]:
+def unverified() -> Question[Listing[Segment]]:
     """The segments that no seal verifies."""
-    found = tables["segments"].where("NOT coalesce(vouched, false)")
-    return listing(found, Segment, *first("server", "segment", "file"), most=MOST_UNVERIFIED)
+    found = "SELECT * FROM @segments WHERE NOT coalesce(vouched, false)"
+    return listing(found, Segment, first("server", "segment", "file"), most=MOST_UNVERIFIED)
 
 
 def keys(summary: Mapping[str, Any]) -> tuple[tuple[str, ...] | None, str | None]:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec.structs import replace
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.report import steps
 from bussrv.audit.report.axis import SECOND, Axis
 from bussrv.audit.report.model import Listing, Orphan, Service, ServiceTotals
 from bussrv.audit.report.questions import (
     Question,
-    Tables,
     all_rows,
+    count_if,
     first,
     known,
     listing,
@@ -27,6 +25,24 @@ from bussrv.audit.report.questions import (
 MOST_TROUBLED = 20
 MOST_USED = 10
 MOST_UNUSED = 30
+
+_NAMES = first("server", "service")
+_TROUBLE = f"{most_of('outages')}, {most_of('unprovided_seconds')}, {first('availability')}"
+_USE = f"{most_of('subscribers')}, {most_of('subscriptions')}, {_NAMES}"
+_SERVICES = "SELECT *, coalesce(outages, 0) + coalesce(unprovided_seconds, 0) > 0 AS is_troubled FROM @services"
+
+_PICKED = f"""
+    SELECT *, row_number() OVER (ORDER BY is_troubled DESC, {_TROUBLE}, {_USE}) AS what
+    FROM (
+        SELECT * FROM (
+            SELECT * FROM ({_SERVICES}) AS worst WHERE is_troubled ORDER BY {_TROUBLE}, {_NAMES} LIMIT {MOST_TROUBLED}
+        ) AS troubled
+        UNION ALL
+        SELECT * FROM (
+            SELECT * FROM ({_SERVICES}) AS busiest WHERE NOT is_troubled ORDER BY {_USE} LIMIT {MOST_USED}
+        ) AS used
+    ) AS chosen"""
+"""Some services, each with its place in the list as ``what``. The window holds only the rows that are shown."""
 
 
 class _Picked(Service, frozen=True, kw_only=True):
@@ -44,27 +60,26 @@ class _Picked(Service, frozen=True, kw_only=True):
         return max(self.first_moment, until - observed), until
 
 
-def totals(tables: Tables) -> Question[ServiceTotals]:
+def totals() -> Question[ServiceTotals]:
     """All services together."""
-    counts = tables["services"].agg(
-        F.count("*").alias("known"),
-        F.count_if("provided").alias("provided"),
-        F.count_if(F.col("outages") > 0).alias("interrupted"),
-        F.coalesce(F.sum("outages"), F.lit(0)).alias("outages"),
-        F.count_if("unused").alias("unused"),
-    )
+    counts = f"""
+        SELECT count(*) AS known, {count_if("provided")} AS provided, {count_if("outages > 0")} AS interrupted,
+            CAST(coalesce(sum(outages), 0) AS BIGINT) AS outages, {count_if("unused")} AS unused
+        FROM @services"""
     return only_row(counts).then(lambda row: ServiceTotals(**row))
 
 
-def uptimes(tables: Tables, axis: Axis | None) -> Question[tuple[Service, ...]]:
+def uptimes(axis: Axis | None) -> Question[tuple[Service, ...]]:
     """The services with most outages, then those with most subscribers, and when each was provided."""
     if axis is None:
         return known(())
-    picked = _picked(tables)
-    of_these = tables["uptimes"].join(F.broadcast(picked.select("server", "service", "what")), on=["server", "service"])
-    covered = all_rows(steps.covered(of_these.select("what", "begin", "end"), axis))
-    moments = tables["servers"].select("server", "first_moment", "last_moment")
-    found = rows(picked.join(moments, on="server"), _Picked, MOST_TROUBLED + MOST_USED, F.col("what").asc())
+    intervals = f"""
+        SELECT p.what, u.begin, u.until
+        FROM @uptimes AS u JOIN ({_PICKED}) AS p ON u.server = p.server AND u.service = p.service"""
+    with_moments = f"""
+        SELECT p.*, s.first_moment, s.last_moment FROM ({_PICKED}) AS p JOIN @servers AS s ON p.server = s.server"""
+    found = rows(with_moments, _Picked, MOST_TROUBLED + MOST_USED, "what")
+    covered = all_rows(steps.covered(intervals, axis))
     return together(found, covered).then(lambda answers: _with_shares(axis, *answers))
 
 
@@ -74,36 +89,19 @@ def _with_shares(axis: Axis, found: Sequence[_Picked], covered: steps.Rows) -> t
     return tuple(replace(service, uptime=shares[each.what]) for service, each in zip(services, found, strict=True))
 
 
-def _picked(tables: Tables) -> DataFrame:
-    """Some services, each with its place in the list as ``what``."""
-    names = first("server", "service")
-    troubled = (most_of("outages"), most_of("unprovided_seconds"), F.col("availability").asc_nulls_last(), *names)
-    used = (most_of("subscribers"), most_of("subscriptions"), *names)
-    services = tables["services"]
-    is_troubled = F.coalesce("outages", F.lit(0)) + F.coalesce("unprovided_seconds", F.lit(0)) > 0
-    worst = services.where(is_troubled).orderBy(*troubled).limit(MOST_TROUBLED)
-    busiest = services.where(~is_troubled).orderBy(*used).limit(MOST_USED)
-    # A window over one partition: it holds only the rows that are shown.
-    in_order = Window.partitionBy(F.lit(0)).orderBy(is_troubled.desc(), *troubled[:-2], *used)
-    return worst.unionByName(busiest).withColumn("what", F.row_number().over(in_order))
-
-
-def flapping(tables: Tables) -> Question[Listing[Service]]:
+def flapping() -> Question[Listing[Service]]:
     """Services with outages, those with most first."""
-    interrupted = tables["services"].where(F.col("outages") > 0)
-    return listing(
-        interrupted, Service, most_of("outages"), most_of("longest_outage_seconds"), *first("server", "service")
-    )
+    order = f"{most_of('outages')}, {most_of('longest_outage_seconds')}, {_NAMES}"
+    return listing("SELECT * FROM @services WHERE outages > 0", Service, order)
 
 
-def orphans(tables: Tables) -> Question[Listing[Orphan]]:
+def orphans() -> Question[Listing[Orphan]]:
     """Subscriptions in vain, longest first."""
-    return listing(
-        tables["orphans"], Orphan, most_of("waited_seconds"), *first("server", "session", "service", "begin")
-    )
+    order = f"{most_of('waited_seconds')}, {first('server', 'session', 'service', 'begin')}"
+    return listing("SELECT * FROM @orphans", Orphan, order)
 
 
-def unused(tables: Tables) -> Question[Listing[Service]]:
+def unused() -> Question[Listing[Service]]:
     """Services without subscribers, those that were provided longest first."""
-    unwanted = tables["services"].where("unused")
-    return listing(unwanted, Service, most_of("provided_seconds"), *first("server", "service"), most=MOST_UNUSED)
+    order = f"{most_of('provided_seconds')}, {_NAMES}"
+    return listing("SELECT * FROM @services WHERE unused", Service, order, most=MOST_UNUSED)

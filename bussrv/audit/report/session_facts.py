@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from functools import reduce
-
 from msgspec.structs import replace
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.report import steps
 from bussrv.audit.report.axis import Axis
 from bussrv.audit.report.model import BANDS, Churn, Listing, Named, Protocol, Traffic
 from bussrv.audit.report.questions import (
     Question,
-    Tables,
     all_rows,
+    count_if,
     cut,
     first,
     known,
@@ -28,38 +24,23 @@ from bussrv.audit.report.questions import (
 MOST_PROTOCOLS = 8
 MOST_REASONS = 12
 
-
-def _local(tables: Tables) -> DataFrame:
-    """Sessions without those of linked servers, which are in the journals of these."""
-    return tables["sessions"].where("home IS NULL")
+_LOCAL = "FROM @sessions WHERE home IS NULL"
+"""Sessions without those of linked servers, which are in the journals of these."""
 
 
-def protocols(tables: Tables, axis: Axis | None, servers: int) -> Question[Listing[Protocol]]:
+def protocols(axis: Axis | None, servers: int) -> Question[Listing[Protocol]]:
     """Each wire format, the one with most sessions first."""
-    counts = (
-        _local(tables)
-        .groupBy(cut(steps.protocol()).alias("protocol"))
-        .agg(
-            F.count("*").alias("sessions"),
-            F.count_if(F.col("state") == "closed").alias("closed"),
-            F.count_if(F.col("state") == "open").alias("open"),
-            F.count_if("persistent").alias("persistent"),
-            *map(total, ("objects_in", "objects_out", "bytes_in", "bytes_out")),
-        )
-    )
-    listed = listing(counts, Protocol, most_of("sessions"), *first("protocol"), most=MOST_PROTOCOLS)
+    counts = f"""
+        SELECT {cut(steps.PROTOCOL)} AS protocol, count(*) AS sessions, {count_if("state = 'closed'")} AS closed,
+            {count_if("state = 'open'")} AS open, {count_if("persistent")} AS persistent,
+            {", ".join(map(total, ("objects_in", "objects_out", "bytes_in", "bytes_out")))}
+        {_LOCAL} GROUP BY {cut(steps.PROTOCOL)}"""
+    listed = listing(counts, Protocol, f"{most_of('sessions')}, {first('protocol')}", most=MOST_PROTOCOLS)
     if axis is None:
         return listed
-    of_these = tables["concurrency"].withColumn("protocol", cut(steps.protocol()))
-    return listed.then(lambda found: _with_levels(found, of_these, axis, servers == 1))
-
-
-def _with_levels(
-    listed: Listing[Protocol], concurrency: DataFrame, axis: Axis, is_one_server: bool
-) -> Question[Listing[Protocol]]:
-    of_these = concurrency.where(F.col("protocol").isin(*[each.protocol for each in listed.rows]))
-    levels = all_rows(steps.concurrency(of_these, axis, is_one_server))
-    return levels.then(lambda rows: _at_levels(listed, rows, axis))
+    of_these = f"SELECT server, {cut(steps.PROTOCOL)} AS protocol, moment, sessions FROM @concurrency"
+    levels = all_rows(steps.concurrency(of_these, axis, servers == 1))
+    return listed.then(lambda found: levels.then(lambda rows: _at_levels(found, rows, axis)))
 
 
 def _at_levels(listed: Listing[Protocol], rows: steps.Rows, axis: Axis) -> Listing[Protocol]:
@@ -68,18 +49,17 @@ def _at_levels(listed: Listing[Protocol], rows: steps.Rows, axis: Axis) -> Listi
     return Listing(tuple(replace(each, most=most, last=last) for each, most, last in found), listed.total)
 
 
-def remote_sessions(tables: Tables) -> Question[int]:
+def remote_sessions() -> Question[int]:
     """The number of remote sessions."""
-    return number_of(tables["sessions"].where("home IS NOT NULL"))
+    return number_of("SELECT session FROM @sessions WHERE home IS NOT NULL")
 
 
-def churn(tables: Tables, axis: Axis | None) -> Question[Churn]:
+def churn(axis: Axis | None) -> Question[Churn]:
     """Sessions opened and closed in each step."""
     if axis is None:
         return known(Churn())
-    local = _local(tables)
-    moments = [local.select(F.lit(what).alias("what"), F.col(what).alias("moment")) for what in ("opened", "closed")]
-    return all_rows(steps.counted(reduce(DataFrame.unionAll, moments), axis)).then(lambda rows: _churn(rows, axis))
+    moments = " UNION ALL ".join(f"SELECT '{what}' AS what, {what} AS moment {_LOCAL}" for what in ("opened", "closed"))
+    return all_rows(steps.counted(moments, axis)).then(lambda rows: _churn(rows, axis))
 
 
 def _churn(found: steps.Rows, axis: Axis) -> Churn:
@@ -90,34 +70,31 @@ def _churn(found: steps.Rows, axis: Axis) -> Churn:
     return Churn(opened, closed)
 
 
-def durations(tables: Tables) -> Question[tuple[int, ...]]:
+def durations() -> Question[tuple[int, ...]]:
     """The number of closed sessions in each of ``BANDS``, and of longer ones."""
-    ended = _local(tables).where(F.col("duration_seconds").isNotNull())
-    numbers = [F.count_if(_is_in_band(band)).alias(str(band)) for band in range(len(BANDS) + 1)]
-    return only_row(ended.agg(*numbers)).then(lambda row: tuple(row.values()))
+    numbers = ", ".join(f"{count_if(_is_in_band(band))} AS band_{band}" for band in range(len(BANDS) + 1))
+    return only_row(f"SELECT {numbers} {_LOCAL} AND duration_seconds IS NOT NULL").then(lambda row: tuple(row.values()))
 
 
-def _is_in_band(band: int) -> Column:
-    seconds = F.col("duration_seconds")
-    is_long_enough = seconds >= BANDS[band - 1] if band else F.lit(True)
-    return is_long_enough & (seconds < BANDS[band]) if band < len(BANDS) else is_long_enough
+def _is_in_band(band: int) -> str:
+    is_long_enough = f"duration_seconds >= {BANDS[band - 1]}" if band else "true"
+    return f"{is_long_enough} AND duration_seconds < {BANDS[band]}" if band < len(BANDS) else is_long_enough
 
 
-def closings(tables: Tables) -> Question[Listing[Named]]:
+def closings() -> Question[Listing[Named]]:
     """The reasons of closings."""
-    ended = _local(tables).where(F.col("state") == "closed")
-    counts = ended.groupBy(F.col("reason").alias("name")).agg(F.count("*").alias("number"))
-    return listing(counts, Named, most_of("number"), *first("name"), most=MOST_REASONS)
+    counts = f"SELECT reason AS name, count(*) AS number {_LOCAL} AND state = 'closed' GROUP BY reason"
+    return listing(counts, Named, f"{most_of('number')}, {first('name')}", most=MOST_REASONS)
 
 
-def traffic(tables: Tables) -> Question[Listing[Traffic]]:
+def traffic() -> Question[Listing[Traffic]]:
     """The clients that sent and received most."""
     who = first("server", "protocol", "routing_id", "actor", "claimed", "address")
-    volume, objects = F.col("bytes_in") + F.col("bytes_out"), F.col("objects_in") + F.col("objects_out")
-    return listing(tables["talkers"], Traffic, volume.desc_nulls_last(), objects.desc_nulls_last(), *who)
+    order = f"{most_of('(bytes_in + bytes_out)')}, {most_of('(objects_in + objects_out)')}, {who}"
+    return listing("SELECT * FROM @talkers", Traffic, order)
 
 
-def traffic_bytes(tables: Tables) -> Question[int]:
+def traffic_bytes() -> Question[int]:
     """The bytes that all clients sent and received."""
-    both = tables["talkers"].agg(total("bytes_in"), total("bytes_out"))
+    both = f"SELECT {total('bytes_in')}, {total('bytes_out')} FROM @talkers"
     return only_row(both).then(lambda row: int(row["bytes_in"] + row["bytes_out"]))

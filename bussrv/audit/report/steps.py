@@ -1,4 +1,4 @@
-"""Tables of the audit, aggregated by the steps of the axis: never more rows than steps.
+"""Tables of the audit, aggregated by the steps of the axis: never more rows than steps. The queries are SQL.
 
 The numbers are exact: nothing is sampled, and intervals count in each step that they touch.
 """
@@ -8,15 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
-
 from bussrv.audit.report.axis import Axis
 
 T = TypeVar("T")
 
 Rows = Iterable[Mapping[str, Any]]
-"""Rows of tables that the functions here return."""
+"""Rows of queries that the functions here return."""
 
 BEFORE = -1
 """The step of moments before the axis."""
@@ -24,49 +21,53 @@ BEFORE = -1
 UNKNOWN = "unknown"
 """The wire format of sessions without one."""
 
+PROTOCOL = f"coalesce(protocol, '{UNKNOWN}')"
+"""The wire format, or ``UNKNOWN``."""
 
-def step_of(micros: Column, axis: Axis) -> Column:
+
+def step_of(micros: str, axis: Axis) -> str:
     """The step of a moment in microseconds. ``BEFORE`` before the axis, the number of steps after it."""
-    step = F.call_function("div", micros - F.lit(axis.origin), F.lit(axis.width))
-    return F.when(micros < axis.origin, BEFORE).otherwise(F.least(F.lit(axis.steps), step))
+    step = f"CAST(floor(({micros} - {axis.origin}) / {axis.width}) AS BIGINT)"
+    return f"CASE WHEN {micros} < {axis.origin} THEN {BEFORE} ELSE least({axis.steps}, {step}) END"
 
 
-def protocol() -> Column:
-    """The wire format, or ``UNKNOWN``."""
-    return F.coalesce("protocol", F.lit(UNKNOWN))
-
-
-def counted(moments: DataFrame, axis: Axis) -> DataFrame:
+def counted(moments: str, axis: Axis) -> str:
     """The number of moments in each step.
 
-    :param moments: ``what`` and ``moment``.
-    :returns: ``what``, ``step``, ``number``.
+    :param moments: a query for ``what`` and ``moment``.
+    :returns: a query for ``what``, ``step``, ``number``.
     """
-    micros = F.unix_micros("moment")
-    within = (micros >= axis.begin) & (micros <= axis.end)
-    return moments.where(within).groupBy("what", step_of(micros, axis).alias("step")).agg(F.count("*").alias("number"))
+    return f"""
+        SELECT what, step, count(*) AS number
+        FROM (
+            SELECT what, {step_of("moment", axis)} AS step
+            FROM ({moments}) AS moments WHERE moment >= {axis.begin} AND moment <= {axis.end}
+        ) AS placed
+        GROUP BY what, step"""
 
 
-def covered(intervals: DataFrame, axis: Axis) -> DataFrame:
+def covered(intervals: str, axis: Axis) -> str:
     """The part of each step that is covered by intervals, which do not overlap.
 
-    :param intervals: ``what``, ``begin`` and ``end``.
-    :returns: ``what``, ``step``, ``micros``.
+    :param intervals: a query for ``what``, ``begin`` and ``until``.
+    :returns: a query for ``what``, ``step``, ``micros``.
     """
-    begin = F.greatest(F.unix_micros("begin"), F.lit(axis.begin))
-    end = F.least(F.unix_micros("end"), F.lit(axis.end))
-    step_begins = F.lit(axis.origin) + F.col("step") * F.lit(axis.width)
-    part = F.least(F.col("until"), step_begins + axis.width) - F.greatest(F.col("since"), step_begins)
-    return (
-        intervals.select("what", begin.alias("since"), end.alias("until"))
-        .where(F.col("since") < F.col("until"))
-        .select(
-            *("what", "since", "until"),
-            F.explode(F.sequence(step_of(F.col("since"), axis), step_of(F.col("until"), axis))).alias("step"),
-        )
-        .groupBy("what", "step")
-        .agg(F.sum(part).alias("micros"))
-    )
+    step_begins = f"({axis.origin} + step * {axis.width})"
+    return f"""
+        SELECT what, step, CAST(sum(
+            least(until, {step_begins} + {axis.width}) - greatest(begin, {step_begins})
+        ) AS BIGINT) AS micros
+        FROM (
+            SELECT c.what, c.begin, c.until, s.step
+            FROM (
+                SELECT what, greatest(begin, {axis.begin}) AS begin, least(until, {axis.end}) AS until
+                FROM ({intervals}) AS intervals
+            ) AS c
+            JOIN range(0, {axis.steps + 1}) AS s(step)
+                ON s.step >= {step_of("c.begin", axis)} AND s.step <= {step_of("c.until", axis)}
+            WHERE c.begin < c.until
+        ) AS parts
+        GROUP BY what, step"""
 
 
 def shares(rows: Rows, axis: Axis, seen: Mapping[T, tuple[int, int]]) -> dict[T, tuple[float | None, ...]]:
@@ -85,57 +86,63 @@ def shares(rows: Rows, axis: Axis, seen: Mapping[T, tuple[int, int]]) -> dict[T,
     }
 
 
-def concurrency(table: DataFrame, axis: Axis, is_one_server: bool) -> DataFrame:
+def concurrency(table: str, axis: Axis, is_one_server: bool) -> str:
     """The open sessions of all servers, in each step in which their number changed.
 
-    :param table: the table ``concurrency``.
+    :param table: a query for the table ``concurrency``.
     :param is_one_server: whether the table is about one server only, which needs less work.
-    :returns: ``protocol``, ``step``, ``most``, ``last`` and ``is_carried``: whether the step
-        began with the number of the step before.
+    :returns: a query for ``protocol``, ``step``, ``most``, ``last`` and ``is_carried``: whether the step began with the
+        number of the step before.
     """
-    levels = table.select(
-        "server",
-        protocol().alias("protocol"),
-        F.unix_micros("moment").alias("moment"),
-        "sessions",
-        step_of(F.unix_micros("moment"), axis).alias("step"),
-    ).where(F.col("step") < axis.steps)
+    levels = f"""
+        SELECT server, protocol, moment, sessions, step
+        FROM (
+            SELECT server, {PROTOCOL} AS protocol, moment, sessions, {step_of("moment", axis)} AS step
+            FROM ({table}) AS levels
+        ) AS placed
+        WHERE step < {axis.steps}"""
     if not is_one_server:
         levels = _added(levels)
-    step_begins = F.lit(axis.origin) + F.col("step") * F.lit(axis.width)
-    return levels.groupBy("protocol", "step").agg(
-        F.max("sessions").alias("most"),
-        F.max_by("sessions", "moment").alias("last"),
-        (F.min("moment") > step_begins).alias("is_carried"),
-    )
+    return f"""
+        SELECT protocol, step, CAST(max(sessions) AS BIGINT) AS most, CAST(max_by(sessions, moment) AS BIGINT) AS last,
+            min(moment) > {axis.origin} + step * {axis.width} AS is_carried
+        FROM ({levels}) AS every
+        GROUP BY protocol, step"""
 
 
-def _added(levels: DataFrame) -> DataFrame:
+def _added(levels: str) -> str:
     """The sum over several servers. Each step is a partition of its own, so that no window spans all rows."""
-    by_server = ("server", "protocol", "step")
-    earlier = Window.partitionBy("server", "protocol").orderBy("step")
-    carried = (
-        levels.groupBy(*by_server)
-        .agg(F.max_by("sessions", "moment").alias("last"))
-        .select(*by_server, F.lag("last", 1, 0).over(earlier).alias("carried"))
-    )
-    before = F.coalesce(F.lag("sessions").over(Window.partitionBy(*by_server).orderBy("moment")), F.col("carried"))
-    changes = (
-        levels.join(carried, on=list(by_server), how="inner")
-        .withColumn("change", F.col("sessions") - before)
-        .groupBy("protocol", "step", "moment")
-        .agg(F.sum("change").alias("change"))
-    )
-    so_far = Window.partitionBy("protocol").orderBy("step").rowsBetween(Window.unboundedPreceding, -1)
-    bases = (
-        changes.groupBy("protocol", "step")
-        .agg(F.sum("change").alias("change"))
-        .select("protocol", "step", F.coalesce(F.sum("change").over(so_far), F.lit(0)).alias("base"))
-    )
-    within = Window.partitionBy("protocol", "step").orderBy("moment").rowsBetween(Window.unboundedPreceding, 0)
-    return changes.join(bases, on=["protocol", "step"], how="inner").select(
-        "protocol", "step", "moment", (F.col("base") + F.sum("change").over(within)).alias("sessions")
-    )
+    return f"""
+        WITH levels AS ({levels}),
+        carried AS (
+            SELECT server, protocol, step,
+                lag(last, 1, 0) OVER (PARTITION BY server, protocol ORDER BY step) AS carried
+            FROM (
+                SELECT server, protocol, step, max_by(sessions, moment) AS last
+                FROM levels GROUP BY server, protocol, step
+            ) AS ends
+        ),
+        changes AS (
+            SELECT protocol, step, moment, sum(change) AS change
+            FROM (
+                SELECT l.protocol, l.step, l.moment, l.sessions - coalesce(
+                    lag(l.sessions) OVER (PARTITION BY l.server, l.protocol, l.step ORDER BY l.moment), c.carried
+                ) AS change
+                FROM levels AS l
+                JOIN carried AS c ON l.server = c.server AND l.protocol = c.protocol AND l.step = c.step
+            ) AS each_change
+            GROUP BY protocol, step, moment
+        ),
+        bases AS (
+            SELECT protocol, step, coalesce(sum(change) OVER (
+                PARTITION BY protocol ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ), 0) AS base
+            FROM (SELECT protocol, step, sum(change) AS change FROM changes GROUP BY protocol, step) AS by_step
+        )
+        SELECT h.protocol, h.step, h.moment, b.base + sum(h.change) OVER (
+            PARTITION BY h.protocol, h.step ORDER BY h.moment ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        ) AS sessions
+        FROM changes AS h JOIN bases AS b ON h.protocol = b.protocol AND h.step = b.step"""
 
 
 def filled(rows: Rows, axis: Axis) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:

@@ -7,12 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
-
 from bussrv.audit.output import SUMMARY
-from bussrv.audit.report.questions import Question, all_rows, ask, only_row
-from bussrv.audit.tables.findings import in_order
+from bussrv.audit.report.questions import Question, Tables, all_rows, ask, count_if, only_row
 from bussrv.audit.tables.kinds import KINDS, SEVERITIES
 from bussrv.journal.keys import PublicKey
 from bussrv.journal.record import format_time
@@ -29,16 +25,28 @@ MOST_SHOWN = 10
 
 _MOMENTS = ("first_moment", "last_moment")
 
+_SESSIONS = f"""
+    SELECT coalesce(protocol, 'unknown') AS protocol, count(opened) AS opened,
+        {count_if("state = 'closed'")} AS closed, {count_if("state = 'open'")} AS open
+    FROM @sessions WHERE home IS NULL GROUP BY coalesce(protocol, 'unknown')"""
+"""How many sessions of each wire format there are."""
 
-def summarize(
-    tables: Mapping[str, DataFrame], keys: Sequence[PublicKey | None], trusted: PublicKey | None
-) -> dict[str, Any]:
+# The worst first, then by kind and place. Every other column comes last, so that one worker and many list the same
+# findings in the same order.
+_SEVERITY = " ".join(f"WHEN '{each}' THEN {rank}" for rank, each in enumerate(SEVERITIES))
+_PLACE = ("kind", "server", "first_seq", "file", "line", "session", "service", "boot", "segment", "last_seq", "message")
+_ORDER = f"CASE severity {_SEVERITY} END, " + ", ".join(f"{column} ASC NULLS FIRST" for column in _PLACE)
+
+_SEALS = f"""{count_if("sealed <> 'none'")} AS sealed, {count_if("vouched")} AS vouched"""
+
+
+def summarize(tables: Tables, keys: Sequence[PublicKey | None], trusted: PublicKey | None) -> dict[str, Any]:
     """The content of ``summary.json``, which the documentation describes.
 
     :param keys: the key in force of each journal.
     :param trusted: the key that the seals had to be signed with, or with its successors.
     """
-    found = ask(_questions(tables))
+    found = ask(tables, _questions())
     kinds, servers, segments = found["kinds"], found["servers"], found["segments"]
     severities = {each: sum(kinds.get(kind, 0) for kind in KINDS if KINDS[kind] == each) for each in SEVERITIES}
     return {
@@ -60,33 +68,18 @@ def summarize(
     }
 
 
-def _questions(tables: Mapping[str, DataFrame]) -> dict[str, Question[Any]]:
-    segments, services = tables["segments"], tables["services"]
+def _questions() -> dict[str, Question[Any]]:
     return {
-        "kinds": _number_by(tables["findings"], "kind", F.count("*")),
-        "servers": all_rows(_in_micros(tables["servers"])).then(
+        "kinds": _number_by("@findings", "kind", "count(*)"),
+        "servers": all_rows("SELECT * FROM @servers").then(
             lambda rows: [_told(row) for row in sorted(rows, key=itemgetter("server"))]
         ),
-        "segments": only_row(
-            segments.agg(
-                F.count("*").alias("segments"),
-                F.count_if(F.col("sealed") != "none").alias("sealed"),
-                F.count_if("vouched").alias("vouched"),
-            )
-        ),
-        "sessions": all_rows(_sessions(tables["sessions"])),
-        "services": only_row(
-            services.agg(F.count("*").alias("known"), F.count_if("provided").alias("provided")),
-        ),
-        "events": _number_by(tables["events"], "event", F.sum("records")),
-        "findings": all_rows(in_order(tables["findings"]).limit(MOST_LISTED)),
+        "segments": only_row(f"SELECT count(*) AS segments, {_SEALS} FROM @segments"),
+        "sessions": all_rows(_SESSIONS),
+        "services": only_row(f"SELECT count(*) AS known, {count_if('provided')} AS provided FROM @services"),
+        "events": _number_by("@events", "event", "CAST(sum(records) AS BIGINT)"),
+        "findings": all_rows(f"SELECT * FROM @findings ORDER BY {_ORDER} LIMIT {MOST_LISTED}"),
     }
-
-
-def _in_micros(servers: DataFrame) -> DataFrame:
-    """The table of servers, its moments as numbers."""
-    moments = {name: F.unix_micros(name) for name in _MOMENTS}
-    return servers.select(*[moments.get(name, F.col(name)).alias(name) for name in servers.columns])
 
 
 def _told(server: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,22 +96,9 @@ def _seals(segments: Mapping[str, int], keys: Sequence[PublicKey | None], truste
     }
 
 
-def _number_by(table: DataFrame, column: str, number: Column) -> Question[dict[str, int]]:
-    numbers = table.groupBy(column).agg(number.alias("number"))
+def _number_by(table: str, column: str, number: str) -> Question[dict[str, int]]:
+    numbers = f"SELECT {column}, {number} AS number FROM {table} GROUP BY {column}"
     return all_rows(numbers).then(lambda rows: dict(sorted((row[column], row["number"]) for row in rows)))
-
-
-def _sessions(sessions: DataFrame) -> DataFrame:
-    """How many sessions of each wire format there are."""
-    return (
-        sessions.where("home IS NULL")
-        .groupBy(F.coalesce("protocol", F.lit("unknown")).alias("protocol"))
-        .agg(
-            F.count("opened").alias("opened"),
-            F.count_if(F.col("state") == "closed").alias("closed"),
-            F.count_if(F.col("state") == "open").alias("open"),
-        )
-    )
 
 
 def in_words(summary: Mapping[str, Any]) -> str:

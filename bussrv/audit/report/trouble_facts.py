@@ -2,72 +2,63 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
-
 from bussrv.audit.report.model import Attacked, Identity, Lease, Link, Listing, Recorded, Refusal, Refused, Storm
-from bussrv.audit.report.questions import Question, Tables, first, listing, most_of, total
+from bussrv.audit.report.questions import Question, first, listing, most_of, total
 
 MOST_EVENTS = 40
 
-
-def _moments() -> tuple[Column, Column]:
-    return F.min("first_moment").alias("first_moment"), F.max("last_moment").alias("last_moment")
-
-
-def _numbers() -> tuple[Column, ...]:
-    counts = (F.coalesce(F.sum("records"), F.lit(0)).alias("number"), total("suppressed"))
-    return (*counts, *_moments())
+_NUMBERS = (
+    f"CAST(coalesce(sum(records), 0) AS BIGINT) AS number, {total('suppressed')}, min(first_moment) AS first_moment, "
+    "max(last_moment) AS last_moment"
+)
+_BY_NUMBER = "number + suppressed DESC"
 
 
-def _by_number() -> Column:
-    return (F.col("number") + F.col("suppressed")).desc()
-
-
-def refusals(tables: Tables) -> Question[Listing[Refusal]]:
+def refusals() -> Question[Listing[Refusal]]:
     """Refusals, failed logins and limits, by event and reason."""
-    by_reason = tables["refusals"].groupBy("event", "reason", "limit").agg(*_numbers())
-    return listing(by_reason, Refusal, _by_number(), *first("event", "reason", "limit"))
+    by_reason = f"SELECT event, reason, limit_name, {_NUMBERS} FROM @refusals GROUP BY event, reason, limit_name"
+    return listing(by_reason, Refusal, f"{_BY_NUMBER}, {first('event', 'reason', 'limit_name')}")
 
 
-def refused(tables: Tables) -> Question[Listing[Refused]]:
+def refused() -> Question[Listing[Refused]]:
     """The same by address."""
-    names = F.count_distinct(F.coalesce("actor", "claimed")).alias("actors")
-    by_address = tables["refusals"].groupBy("address").agg(*_numbers(), names)
-    return listing(by_address, Refused, _by_number(), *first("address"))
+    names = "count(DISTINCT coalesce(actor, claimed)) AS actors"
+    by_address = f"SELECT address, {_NUMBERS}, {names} FROM @refusals GROUP BY address"
+    return listing(by_address, Refused, f"{_BY_NUMBER}, {first('address')}")
 
 
-def attacked(tables: Tables) -> Question[Listing[Attacked]]:
+def attacked() -> Question[Listing[Attacked]]:
     """The users with failed logins, those with most first."""
-    sources = F.count_distinct("address").alias("sources"), F.array_sort(F.collect_set("address")).alias("addresses")
-    tried = tables["refusals"].where(F.col("event") == "auth.failed").groupBy("claimed").agg(*_numbers(), *sources)
-    return listing(tried, Attacked, _by_number(), *first("claimed"))
+    sources = "count(DISTINCT address) AS sources, names_of(address) AS addresses"
+    tried = f"SELECT claimed, {_NUMBERS}, {sources} FROM @refusals WHERE event = 'auth.failed' GROUP BY claimed"
+    return listing(tried, Attacked, f"{_BY_NUMBER}, {first('claimed')}")
 
 
-def storms(tables: Tables) -> Question[Listing[Storm]]:
+def storms() -> Question[Listing[Storm]]:
     """Addresses that reconnected too often, the worst first."""
-    return listing(
-        tables["storms"], Storm, most_of("openings"), *first("begin", "server", "protocol", "address", "end")
-    )
+    order = f"{most_of('openings')}, {first('begin', 'server', 'protocol', 'address', 'until')}"
+    return listing("SELECT * FROM @storms", Storm, order)
 
 
-def identities(tables: Tables) -> Question[Listing[Identity]]:
+def identities() -> Question[Listing[Identity]]:
     """Routing ids that several sessions had at the same time."""
-    return listing(tables["identities"], Identity, most_of("overlaps"), *first("server", "routing_id"))
+    order = f"{most_of('overlapping')}, {first('server', 'routing_id')}"
+    return listing("SELECT * FROM @identities", Identity, order)
 
 
-def links(tables: Tables) -> Question[Listing[Link]]:
+def links() -> Question[Listing[Link]]:
     """Links to other servers, those lost most often first."""
-    worst = F.col("availability").asc_nulls_last()
-    return listing(tables["links"], Link, most_of("downs"), worst, *first("server", "neighbour"))
+    order = f"{most_of('downs')}, {first('availability', 'server', 'neighbour')}"
+    return listing("SELECT * FROM @links", Link, order)
 
 
-def leases(tables: Tables) -> Question[Listing[Lease]]:
+def leases() -> Question[Listing[Lease]]:
     """Leases that ran out, the latest first."""
-    return listing(tables["leases"], Lease, most_of("expired"), *first("server", "session", "service", "added"))
+    order = f"{most_of('expired')}, {first('server', 'session', 'service', 'added')}"
+    return listing("SELECT * FROM @leases", Lease, order)
 
 
-def events(tables: Tables) -> Question[Listing[Recorded]]:
+def events() -> Question[Listing[Recorded]]:
     """The number of records of each event."""
-    counts = tables["events"].groupBy("event", "outcome").agg(total("records"), total("suppressed"))
-    return listing(counts, Recorded, *first("event", "outcome"), most=MOST_EVENTS)
+    counts = f"SELECT event, outcome, {total('records')}, {total('suppressed')} FROM @events GROUP BY event, outcome"
+    return listing(counts, Recorded, first("event", "outcome"), most=MOST_EVENTS)

@@ -83,14 +83,3 @@ def union(checks: Sequence[DataFrame]) -> DataFrame:
 def words(*parts: str | Column) -> Column:
     """A sentence of strings and the values of columns."""
     return F.concat(*[F.lit(each) if isinstance(each, str) else each.cast("string") for each in parts])
-
-
-def in_order(findings: DataFrame) -> DataFrame:
-    """Findings in order: the worst first, then by kind and place.
-
-    Every other column comes last in the order, so that one worker and many list the same findings in the same order.
-    """
-    severity = F.array_position(F.array(*[F.lit(each) for each in SEVERITIES]), F.col("severity"))
-    first = ("kind", "server", "first_seq", "file", "line", "session", "service")
-    others = [name for name in FINDING if name not in ("severity", *first)]
-    return findings.orderBy(severity, *first, *others)

@@ -1,4 +1,4 @@
-"""The kinds of findings and their severities. Importing this does not import Spark."""
+"""The tables of an audit, the kinds of findings and their severities. Importing this does not import Spark."""
 
 from __future__ import annotations
 
@@ -38,3 +38,12 @@ KINDS: dict[str, str] = {
     "boot-recovered-after-stop": "notice",
 }
 """Every kind of finding, and its severity."""
+
+PUBLISHED = (
+    *("findings", "segments", "boots", "servers", "sessions", "concurrency", "services", "uptimes", "orphans"),
+    *("events", "refusals", "links", "leases", "talkers", "identities", "storms"),
+)
+"""The tables that an audit publishes."""
+
+PARTITIONED = ("date", "protocol")
+"""The largest tables have a directory for each value of these columns."""

@@ -13,19 +13,11 @@ from bussrv.audit.consistency import rules as consistency
 from bussrv.audit.reading.ingest import Ingested
 from bussrv.audit.spark.store import Store
 from bussrv.audit.tables.findings import union
+from bussrv.audit.tables.kinds import PARTITIONED
 from bussrv.audit.tables.period import Period
-
-PARTITIONED = ("date", "protocol")
-"""The largest tables have a directory for each value of these columns."""
 
 AT_ONCE = 4
 """The most tables made at the same time. For small ones, planning takes longest."""
-
-PUBLISHED = (
-    *("findings", "segments", "boots", "servers", "sessions", "concurrency", "services", "uptimes", "orphans"),
-    *("events", "refusals", "links", "leases", "talkers", "identities", "storms"),
-)
-"""The tables that an audit publishes."""
 
 _Make = Callable[..., DataFrame]
 

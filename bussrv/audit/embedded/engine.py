@@ -1,0 +1,69 @@
+"""An audit in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from bussrv.audit.embedded.reading import read
+from bussrv.audit.embedded.tables import Database
+from bussrv.audit.fold.stripe import Period
+from bussrv.audit.output import REPORT, publish, writing
+from bussrv.audit.reading.sources import is_url, take_snapshot
+from bussrv.audit.report import page, summary
+from bussrv.audit.report.facts import facts
+from bussrv.audit.tables.kinds import PUBLISHED
+from bussrv.errors import BussrvError
+from bussrv.journal.keys import PublicKey
+
+
+class EngineFailed(BussrvError):
+    """The audit cannot be made in this process. The message says why."""
+
+
+def examine(
+    journals: Sequence[str], period: Period, trusted: PublicKey | None, out: Path
+) -> tuple[dict[str, Any], Path]:
+    """Audit journals.
+
+    :param journals: directories on this machine, also of running servers.
+    :param period: what the tables are about.
+    :param trusted: the key that the seals must be traceable to.
+    :returns: the content of ``summary.json``, and the path of it.
+    :raises EngineFailed: if a journal is at a URL, or DuckDB fails.
+    :raises bussrv.errors.JournalError: if one of ``journals`` is not a journal or holds no record, or if a segment
+        disappears meanwhile.
+    :raises bussrv.audit.output.OutputRefused: if ``out`` holds anything else.
+    :raises OSError: if ``out`` cannot be written.
+    """
+    for each in journals:
+        if is_url(each):
+            raise EngineFailed(f"{each}: --engine embedded reads directories on this machine only: use --engine spark")
+    with writing(out) as place, _as_failure():
+        spark: Any = None  # asked only for journals at URLs
+        with take_snapshot(spark, journals, trusted=trusted, since=period.since, until=period.until) as snapshot:
+            tables = read(snapshot, period)
+        keys = [journal.manifest.in_force for journal in snapshot.journals]
+        scratch = place / "scratch"
+        scratch.mkdir()
+        with closing(Database(scratch)) as database:
+            for name, table in tables.items():
+                database.add(name, table)
+            database.make(period.since, period.until)
+            for name in PUBLISHED:
+                database.write(name, place)
+            totals = summary.summarize(database, keys, trusted)
+            page.write(place / REPORT, facts(database, totals, period))
+        return totals, publish(out, place, PUBLISHED, totals)
+
+
+@contextmanager
+def _as_failure() -> Iterator[None]:
+    try:
+        yield
+    except duckdb.Error as error:
+        raise EngineFailed(f"DuckDB failed: {str(error).splitlines()[0]}") from error

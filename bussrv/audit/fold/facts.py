@@ -1,0 +1,169 @@
+"""Facts: the columns of what the fold finds in stripes. Times are UTC microseconds since 1970."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from bussrv.audit.fold.life import COUNTERS, Life, address_of
+from bussrv.audit.fold.suspicions import suspicions
+
+Rows = dict[str, list[tuple[Any, ...]]]
+"""Rows of facts, by the name of the table."""
+
+Tables = dict[str, pa.Table]
+
+_KINDS = {"text": pa.string(), "number": pa.int64(), "flag": pa.bool_(), "names": pa.list_(pa.string())}
+
+
+def _schema(text: str) -> pa.Schema:
+    return pa.schema(
+        [(name, _KINDS[kind or "text"]) for name, _, kind in (each.partition(":") for each in text.split())]
+    )
+
+
+SESSIONS = _schema(
+    "session server protocol routing_id actor claimed name role peer address state opened:number closed:number "
+    "duration:number reason objects_in:number objects_out:number bytes_in:number bytes_out:number persistent:flag home "
+    "provided:names wanted:names objects_wanted:flag first_moment:number"
+)
+
+FACTS: dict[str, pa.Schema] = {
+    "sessions": SESSIONS,
+    "spans": _schema("server session service is_provided:flag protocol routing_id begin_at:number end_at:number"),
+    "leases": _schema(
+        "server session kind routing_id address service added:number renewed:number expired:number renewals:number "
+        "reason"
+    ),
+    "suspicions": _schema(
+        "server session boot kind service first_seq:number last_seq:number moment:number what if_known:flag seq:number "
+        "mono:number is_loss:flag"
+    ),
+    "boots": _schema(
+        "server boot version records:number first_seq:number last_seq:number first_moment:number last_moment:number "
+        "started:flag stopped:flag settled:number last_settled:number first_start:number last_start:number "
+        "first_stop:number last_stop:number last_of_server:number recovered:number sessions_closed:number "
+        "torn_bytes:number closed:number salvaged:flag"
+    ),
+    "events": _schema("server event outcome protocol day:number records:number suppressed:number"),
+    "refusals": _schema(
+        "server event reason limit_name actor claimed address protocol day:number records:number suppressed:number "
+        "first_moment:number last_moment:number"
+    ),
+    "openings": _schema("server protocol address minute:number openings:number first_moment:number last_moment:number"),
+    "mentions": _schema(
+        "server service registrations:number first_registered:number last_registered:number subscriptions:number "
+        "first_moment:number"
+    ),
+    "links": _schema("server neighbour seq:number moment:number mono:number boot reason is_up:flag given:flag"),
+    "disk": _schema("server event seq:number moment:number mono:number"),
+    "clocks": _schema("kind server boot seq:number moment:number what"),
+}
+"""The tables of facts, and their columns."""
+
+
+def no_rows() -> Rows:
+    """No rows of any table."""
+    return {name: [] for name in FACTS}
+
+
+def as_tables(rows: Rows) -> Tables:
+    """Rows as columns."""
+    return {name: _table(rows[name], schema) for name, schema in FACTS.items()}
+
+
+def _table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    return pa.Table.from_arrays(
+        [pa.array(column, each.type) for column, each in zip(columns, schema, strict=True)], schema=schema
+    )
+
+
+def finish(lives: Sequence[Life], rows: Rows) -> None:
+    """Add the rows of one session.
+
+    :param lives: of each server that names it: nearly always one.
+    """
+    for life in lives:
+        server, session = life.server, life.session
+        if session is not None:
+            rows["sessions"].append(_session(life))
+        for is_provided, service, span in life.spans():
+            end = None if span.end is None else span.end[1]
+            rows["spans"].append(
+                (server, session, service, is_provided, span.protocol, span.routing_id, span.begin[1], end)
+            )
+        rows["leases"] += _leases(life)
+    if lives[0].session is not None:
+        rows["suspicions"] += _suspicions(lives)
+
+
+def _session(life: Life) -> tuple[Any, ...]:
+    opened, closed, told = (_record(each) for each in (life.opening, life.closing, life.identified))
+    peer = _first(opened and opened.peer, closed and closed.peer, life.peer)
+    counters = [None if closed is None else getattr(closed, name) or 0 for name in COUNTERS]
+    acting, claiming = _record(life.acting), _record(life.claiming)
+    return (
+        life.session,
+        life.server,
+        _first(opened and opened.protocol, closed and closed.protocol, life.protocol),
+        _first(closed and closed.routing_id, told and told.routing_id, opened and opened.routing_id, life.routing_id),
+        _first(closed and closed.actor, acting and acting.actor, opened and opened.actor),
+        _first(closed and closed.claimed, claiming and claiming.claimed, opened and opened.claimed),
+        told and told.name,
+        told and told.role,
+        peer,
+        address_of(peer),
+        "open" if closed is None else "closed",
+        None if life.opening is None else life.opening[0][1],
+        None if life.closing is None else life.closing[0][1],
+        closed and closed.duration,
+        closed and closed.reason,
+        *counters,
+        None if opened is None else bool(opened.persistent),
+        opened and opened.home,
+        sorted(life.provided),
+        sorted(life.wanted),
+        life.objects_wanted,
+        life.first_moment,
+    )
+
+
+def _record(place: tuple[Any, Any] | None) -> Any:
+    return None if place is None else place[1]
+
+
+def _first(*values: str | None) -> str | None:
+    return next((each for each in values if each is not None), None)
+
+
+def _leases(life: Life) -> Iterator[tuple[Any, ...]]:
+    for (is_subscription, service), holding in life.holdings.items():
+        kind = "subscription" if is_subscription else "service"
+        for lease in holding.settled().leases:
+            yield (
+                life.server, life.session, kind, lease.routing_id, lease.address, service, lease.added, lease.renewed,
+                lease.expired, lease.renewals, lease.reason,
+            )  # fmt: skip
+
+
+def _suspicions(lives: Sequence[Life]) -> Iterator[tuple[Any, ...]]:
+    life = lives[0] if len(lives) == 1 else together(lives)
+    session = life.session or ""
+    boot = session.rpartition(".")[0] or None
+    for each in suspicions(life):
+        yield (
+            life.server, session, boot, each.kind, each.service, each.first_seq, each.last_seq, each.at, each.what,
+            each.if_known, each.seq, each.mono, each.is_loss,
+        )  # fmt: skip
+
+
+def together(lives: Iterable[Life]) -> Life:
+    """One session that several servers name, or several stripes, in order."""
+    first, *others = lives
+    found = Life(first.server, first.session)
+    for life in (first, *others):
+        found.follow(life)
+    return found

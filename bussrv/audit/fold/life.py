@@ -1,0 +1,267 @@
+"""One session of one server: what its records say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from bussrv.audit.fold.holdings import BEGINS, CODES, Holding, Place, Span, Step
+from bussrv.audit.fold.lines import Line
+
+TELLING = frozenset({"session.opened", "session.identified", "auth.succeeded", "session.closed"})
+"""The events that describe a session. All others are its actions."""
+
+CHANGES = frozenset({"session.identified", *CODES})
+"""The events that only an open session causes. Its refusals may be written later."""
+
+COUNTERS = ("objects_in", "objects_out", "bytes_in", "bytes_out")
+
+PERSISTENT, FAR, GIVEN, NEGATIVE, UNEVEN, CARRIED = (1 << bit for bit in range(6))
+
+_LEAST = ("first_moment", "protocol", "routing_id", "peer", "first_opening", "first_closing", "first_change")
+_MOST = (
+    *("last_opening", "last_closing", "last_change", "opened_at", "closed_at", "latest", "opened_mono"),
+    *("closed_mono", "duration"),
+)
+_FIRST = ("opening", "closing")
+_LAST = ("identified", "acting", "claiming")
+
+
+@lru_cache(maxsize=1 << 14)
+def address_of(peer: str | None) -> str | None:
+    """A peer without its port: ``192.0.2.1`` for ``192.0.2.1:5``, ``::1`` for ``[::1]:7``; also of pseudonyms.
+
+    A peer without a port stays as it is, also an IPv6 address.
+    """
+    if peer is None:
+        return None
+    if peer.startswith("["):
+        return peer.partition("]")[0][1:]
+    return peer if peer.count(":") > 1 else peer.partition(":")[0]
+
+
+class Life:
+    """What is known of a session. Places are of records, times are UTC microseconds.
+
+    :ivar opening, closing: the first record of each kind, with its place.
+    :ivar identified, acting, claiming: the last one that identifies the session, that has an actor, a claimed name.
+    :ivar protocol, routing_id, peer: the least of its actions.
+    :ivar boots: of its last opening and closing that are no part of the baseline.
+    """
+
+    __slots__ = (
+        "acting",
+        "boots",
+        "claiming",
+        "closed_at",
+        "closed_mono",
+        "closing",
+        "closings",
+        "duration",
+        "first_change",
+        "first_closing",
+        "first_moment",
+        "first_opening",
+        "flags",
+        "holdings",
+        "identified",
+        "last_change",
+        "last_closing",
+        "last_opening",
+        "latest",
+        "objects_wanted",
+        "opened_at",
+        "opened_mono",
+        "opening",
+        "openings",
+        "peer",
+        "protocol",
+        "provided",
+        "routing_id",
+        "server",
+        "session",
+        "wanted",
+    )  # fmt: skip
+
+    def __init__(self, server: str, session: str | None) -> None:
+        self.server, self.session = server, session
+        self.opening: tuple[Place, Line] | None = None
+        self.closing: tuple[Place, Line] | None = None
+        self.identified: tuple[Place, Line] | None = None
+        self.acting: tuple[Place, Line] | None = None
+        self.claiming: tuple[Place, Line] | None = None
+        self.first_moment: int | None = None
+        self.protocol: str | None = None
+        self.routing_id: str | None = None
+        self.peer: str | None = None
+        self.openings = self.closings = self.flags = 0
+        self.first_opening: int | None = None
+        self.last_opening: int | None = None
+        self.first_closing: int | None = None
+        self.last_closing: int | None = None
+        self.first_change: int | None = None
+        self.last_change: int | None = None
+        self.opened_at: int | None = None
+        self.closed_at: int | None = None
+        self.latest: int | None = None
+        self.opened_mono: int | None = None
+        self.closed_mono: int | None = None
+        self.duration: int | None = None
+        self.boots: dict[str, str] = {}
+        self.provided: set[str] = set()
+        self.wanted: set[str] = set()
+        self.objects_wanted = False
+        self.holdings: dict[tuple[bool, str | None], Holding] = {}
+
+    def take(self, record: Line, at: int, given: bool) -> None:
+        """Take in the next record of the session.
+
+        :param at: its time.
+        :param given: whether it belongs to the baseline.
+        """
+        event = record.event
+        if self.first_moment is None or at < self.first_moment:
+            self.first_moment = at
+        if event == "session.opened":
+            self._open(record, at, given)
+        elif event == "session.closed":
+            self._close(record, at)
+        else:
+            code = CODES.get(event)
+            if code is not None:
+                self._hold(code, record, at, given)
+            elif event in TELLING:
+                self._tell(record, at)
+            if event in CHANGES and not given:
+                self._change(record, at)
+        if event not in TELLING:
+            self._act(record)
+
+    def _open(self, record: Line, at: int, given: bool) -> None:
+        if self.opening is None:
+            self.opening = (record.seq, at, record.mono), record
+        self.openings += 1
+        self.first_opening = record.seq if self.first_opening is None else min(self.first_opening, record.seq)
+        self.last_opening = _most(self.last_opening, record.seq)
+        self.opened_at, self.opened_mono = _most(self.opened_at, at), _most(self.opened_mono, record.mono)
+        self.latest = _most(self.latest, at)
+        if given:
+            self.flags |= GIVEN
+        else:
+            self.boots["opened"] = record.boot
+        if record.persistent:
+            self.flags |= PERSISTENT
+        if record.home is not None:
+            self.flags |= FAR
+
+    def _close(self, record: Line, at: int) -> None:
+        if self.closing is None:
+            self.closing = (record.seq, at, record.mono), record
+        self.closings += 1
+        self.first_closing = record.seq if self.first_closing is None else min(self.first_closing, record.seq)
+        self.last_closing = _most(self.last_closing, record.seq)
+        self.closed_at, self.closed_mono = _most(self.closed_at, at), _most(self.closed_mono, record.mono)
+        self.latest = _most(self.latest, at)
+        self.duration = _most(self.duration, record.duration or 0)
+        self.boots["closed"] = record.boot
+        self.flags |= _flags_of(record)
+
+    def _tell(self, record: Line, at: int) -> None:
+        here = (record.seq, at, record.mono), record
+        if record.event == "session.identified":
+            self.identified = here
+            if record.claimed is not None:
+                self.claiming = here
+        if record.actor is not None:
+            self.acting = here
+
+    def _change(self, record: Line, at: int) -> None:
+        seq = record.seq
+        self.first_change = seq if self.first_change is None else min(self.first_change, seq)
+        self.last_change, self.latest = _most(self.last_change, seq), _most(self.latest, at)
+
+    def _hold(self, code: int, record: Line, at: int, given: bool) -> None:
+        service, is_subscription = record.service, code > 2
+        key = is_subscription, service
+        holding = self.holdings.get(key)
+        if holding is None:
+            holding = self.holdings[key] = Holding(is_deferred=not self.openings)
+        place = record.seq, at, record.mono
+        address = None if record.reason is None else address_of(record.peer)
+        holding.take(Step(code, place, record.protocol, record.routing_id, address, record.reason, given, 1, at))
+        if code in BEGINS:
+            if service is None:
+                self.objects_wanted = self.objects_wanted or is_subscription
+            else:
+                (self.wanted if is_subscription else self.provided).add(service)
+
+    def _act(self, record: Line) -> None:
+        if record.protocol != self.protocol:
+            self.protocol = _least(self.protocol, record.protocol)
+        if record.routing_id != self.routing_id:
+            self.routing_id = _least(self.routing_id, record.routing_id)
+        if record.peer != self.peer:
+            self.peer = _least(self.peer, record.peer)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it was opened and closed in this stripe, once each."""
+        return self.openings == self.closings == 1
+
+    def follow(self, later: Life) -> None:
+        """Take in the same session of the next stripe, in which it was not opened."""
+        for name in _LEAST:
+            setattr(self, name, _least(getattr(self, name), getattr(later, name)))
+        for name in _MOST:
+            setattr(self, name, _most(getattr(self, name), getattr(later, name)))
+        for name in _FIRST:
+            setattr(self, name, getattr(self, name) or getattr(later, name))
+        for name in _LAST:
+            setattr(self, name, getattr(later, name) or getattr(self, name))
+        self.openings += later.openings
+        self.closings += later.closings
+        self.flags |= later.flags
+        self.boots |= later.boots
+        self.provided |= later.provided
+        self.wanted |= later.wanted
+        self.objects_wanted = self.objects_wanted or later.objects_wanted
+        for key, holding in later.holdings.items():
+            known = self.holdings.get(key)
+            if known is None:
+                # Until now there was no record of it, but maybe in a stripe before.
+                known = self.holdings[key] = Holding(is_deferred=not self.openings)
+            known.follow(holding)
+
+    def spans(self) -> Iterator[tuple[bool, str, Span]]:
+        """When each service was provided or wanted. After the session was closed, it provides and wants nothing."""
+        closing = None if self.closing is None else self.closing[0]
+        for (is_subscription, service), holding in self.holdings.items():
+            if service is None:
+                continue
+            settled = holding.settled()
+            for span in (*settled.spans, *([] if settled.open is None else [settled.open])):
+                if closing is None or span.begin <= closing:
+                    end = closing if span.end is None else span.end if closing is None else min(span.end, closing)
+                    yield not is_subscription, service, span._replace(end=end)
+
+
+def _flags_of(record: Line) -> int:
+    objects_in, objects_out, bytes_in, bytes_out = (getattr(record, name) or 0 for name in COUNTERS)
+    flags = 0
+    if min(objects_in, objects_out, bytes_in, bytes_out, record.duration or 0) < 0:
+        flags |= NEGATIVE
+    # A client may send less than a whole object. The server never does.
+    if (objects_out > 0) != (bytes_out > 0) or (objects_in > 0 and bytes_in == 0):
+        flags |= UNEVEN
+    if max(objects_in, objects_out, bytes_in, bytes_out) > 0:
+        flags |= CARRIED
+    return flags
+
+
+def _least(one: Any, other: Any) -> Any:
+    return other if one is None else one if other is None else min(one, other)
+
+
+def _most(one: Any, other: Any) -> Any:
+    return other if one is None else one if other is None else max(one, other)

@@ -1,0 +1,331 @@
+"""The fold of one stripe: a state machine that takes in records in the order of their server."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from bussrv.audit.fold.baseline import baseline
+from bussrv.audit.fold.boots import Boot, Stamp, add, backwards, by_journal, new_boot, run_of, tell
+from bussrv.audit.fold.facts import Tables, as_tables, finish, no_rows
+from bussrv.audit.fold.holdings import CODES
+from bussrv.audit.fold.life import Life, address_of
+from bussrv.audit.fold.lines import Line, Numbers, Read
+
+REFUSALS = frozenset({"service.refused", "subscription.refused", "auth.failed", "access.denied", "limit.reached"})
+"""The events of refusals, failures and limits."""
+
+_OF_SERVICES = frozenset({"service.registered", "service.unregistered", "subscription.added", "subscription.removed"})
+
+_SERVER_ROLE = "server"
+_MINUTE = 60_000_000
+_DAY = 24 * 60 * _MINUTE
+
+
+class Period(Struct, frozen=True):
+    """The period of an audit: from ``since`` on, and before ``until``. UTC microseconds; ``None``: no bound."""
+
+    since: int | None = None
+    until: int | None = None
+
+    def holds(self, at: int) -> bool:
+        """Whether a moment is not before it. Later records are left out of the fold."""
+        return self.since is None or at >= self.since
+
+    def is_over(self, at: int) -> bool:
+        """Whether a moment is after it."""
+        return self.until is not None and at >= self.until
+
+
+class Folded:
+    """The facts of a stripe.
+
+    :ivar tables: of what needs no other stripe.
+    :ivar border: the sessions that may go on in another stripe, by server and id.
+    :ivar whole: the ids of all other sessions.
+    :ivar extents: the first and the last place of the records of each server.
+    :ivar ends: the stamps of the first and the last record of each segment, by server; and whether it is the first.
+    """
+
+    def __init__(self) -> None:
+        self.tables: Tables = {}
+        self.border: dict[tuple[str, str | None], Life] = {}
+        self.whole: set[str] = set()
+        self.boots: dict[tuple[str, str], Boot] = {}
+        self.events: Counter[tuple[Any, ...]] = Counter()
+        self.suppressed: Counter[tuple[Any, ...]] = Counter()
+        self.refusals: dict[tuple[Any, ...], list[int]] = {}
+        self.openings: dict[tuple[Any, ...], list[int]] = {}
+        self.mentions: dict[tuple[str, str], list[Any]] = {}
+        self.extents: dict[str, tuple[tuple[int, int, int], tuple[int, int, int]]] = {}
+        self.ends: dict[str, list[tuple[Stamp, bool]]] = {}
+
+
+class Stretch(Struct):
+    """Records of one server, in order.
+
+    :ivar segments: the number of the segment of each.
+    """
+
+    records: list[Line]
+    moments: Numbers
+    segments: Numbers
+
+
+def fold_stripe(segments: Sequence[tuple[int, Read]], first: Mapping[int, str], period: Period) -> Folded:
+    """The facts of successive segments.
+
+    :param segments: the number of each, and what was read of it.
+    :param first: the servers whose first segment is among these, by the place in ``segments``.
+    :param period: later records are left out. Sessions, services and links need the earlier ones.
+    """
+    folding = _Folding(period)
+    for place, server in first.items():
+        number, read = segments[place]
+        folding.take_baseline(server, baseline(read.parts, server, number))
+    for server, stretch in _stretches(segments, period):
+        folding.take(server, stretch)
+    return folding.end()
+
+
+def _stretches(segments: Sequence[tuple[int, Read]], period: Period) -> Iterator[tuple[str, Stretch]]:
+    """The records of each server, in the order of their places."""
+    found: dict[str, list[Stretch]] = {}
+    for number, read in segments:
+        for server, records, moments in _by_server(read):
+            if period.until is not None and moments.size and moments.max() >= period.until:
+                kept = np.flatnonzero(moments < period.until)
+                records, moments = [records[each] for each in kept.tolist()], moments[kept]
+            if records:
+                stretch = Stretch(records, moments, np.full(len(records), number, dtype=np.int64))
+                found.setdefault(server, []).append(stretch)
+    for server, some in found.items():
+        yield server, _in_order(some)
+
+
+def _by_server(read: Read) -> Iterator[tuple[str, list[Line], Numbers]]:
+    if read.is_sound:
+        if read.header is not None:
+            yield read.header.server, read.records, read.moments
+        return
+    places: dict[str, list[int]] = {}
+    for place, record in enumerate(read.records):
+        places.setdefault(record.server, []).append(place)
+    for server, some in places.items():
+        yield server, [read.records[each] for each in some], read.moments[some]
+
+
+def _in_order(some: Sequence[Stretch]) -> Stretch:
+    records = [record for stretch in some for record in stretch.records]
+    moments = np.concatenate([stretch.moments for stretch in some])
+    segments = np.concatenate([stretch.segments for stretch in some])
+    seqs = np.array([record.seq for record in records], dtype=np.int64)
+    if not (np.diff(seqs) > 0).all():
+        monos = np.array([record.mono for record in records], dtype=np.int64)
+        order = np.lexsort((monos, moments, seqs))
+        records, moments, segments = [records[each] for each in order.tolist()], moments[order], segments[order]
+    return Stretch(records, moments, segments)
+
+
+class _Folding:
+    def __init__(self, period: Period) -> None:
+        self._period = period
+        self._found = Folded()
+        self._rows = no_rows()
+        self._lives: dict[tuple[str, str | None], Life] = {}
+
+    def take_baseline(self, server: str, records: Sequence[tuple[Line, int]]) -> None:
+        links: dict[str, Line] = {}
+        opened: dict[str, tuple[Line, int]] = {}
+        for record, at in records:
+            if self._period.is_over(at):
+                continue
+            self._live(server, record.session).take(record, at, True)
+            session = record.session or ""
+            if record.event == "session.opened":
+                opened[session] = record, at
+            elif record.event == "session.identified" and record.role == _SERVER_ROLE and record.routing_id is not None:
+                links[session] = record
+        for session, record in links.items():
+            opening, at = opened[session]
+            if opening.home is None:
+                # The boot in which the link came up. The records may begin in a later one.
+                boot = session.partition(".")[0]
+                row = (server, record.routing_id, record.seq, at, 0, boot, None, True, True)
+                self._rows["links"].append(row)
+
+    def take(self, server: str, stretch: Stretch) -> None:
+        records, moments = stretch.records, stretch.moments
+        first, last = records[0], records[-1]
+        self._found.extents[server] = (
+            (first.seq, int(moments[0]), first.mono),
+            (last.seq, int(moments[-1]), last.mono),
+        )
+        self._take_boots(server, records, moments)
+        self._take_clocks(server, stretch)
+        self._count(server, records, moments)
+        self._take_sessions(server, records, moments)
+
+    def _take_boots(self, server: str, records: Sequence[Line], moments: Numbers) -> None:
+        boots = self._found.boots
+        names = [record.boot for record in records]
+        begin, size = 0, len(records)
+        while begin < size:
+            end = _run(names, begin)
+            run = run_of(records[begin:end], int(moments[begin:end].min()), int(moments[begin:end].max()))
+            add(boots.setdefault((server, names[begin]), new_boot()), run)
+            begin = end
+
+    def _take_clocks(self, server: str, stretch: Stretch) -> None:
+        """Records whose time runs backwards: inside each segment. Its ends are held against other segments later."""
+        records = stretch.records
+        places = np.array([at for at, each in enumerate(records) if not by_journal(each.event)], dtype=np.int64)
+        if not places.size:
+            return
+        order = places[np.argsort(stretch.segments[places], kind="stable")]
+        segments, moments = stretch.segments[order], stretch.moments[order]
+        placed = order.tolist()
+        monos = np.array([records[each].mono for each in placed], dtype=np.int64)
+        begins = np.flatnonzero(np.diff(segments, prepend=-1))
+        ends = np.append(begins[1:], order.size) - 1
+
+        def stamp(at: int) -> Stamp:
+            record = records[placed[at]]
+            return record.seq, int(moments[at]), record.mono, record.boot
+
+        odd = np.flatnonzero((np.diff(moments) < 0) | (np.diff(monos) < 0)) + 1
+        for at in np.setdiff1d(odd, begins).tolist():
+            self._rows["clocks"] += backwards(server, stamp(at - 1), stamp(at))
+        known = self._found.ends.setdefault(server, [])
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+            known.append((stamp(begin), True))
+            if end != begin:
+                known.append((stamp(end), False))
+
+    def _count(self, server: str, records: Sequence[Line], moments: Numbers) -> None:
+        since = self._period.since
+        if since is not None:
+            kept = np.flatnonzero(moments >= since)
+            records, moments = [records[each] for each in kept.tolist()], moments[kept]
+        days = (moments // _DAY).tolist()
+        begin, size = 0, len(records)
+        while begin < size:
+            end = _run(days, begin)
+            counts = Counter([(each.event, each.outcome, each.protocol) for each in records[begin:end]])
+            for about, number in counts.items():
+                counted: tuple[Any, ...] = (server, *about, days[begin])
+                self._found.events[counted] += number
+            begin = end
+        for at, record in enumerate(records):
+            if record.suppressed is not None:
+                key = (server, record.event, record.outcome, record.protocol, days[at])
+                self._found.suppressed[key] += record.suppressed
+
+    def _take_sessions(self, server: str, records: Sequence[Line], moments: Numbers) -> None:
+        lives, others = self._lives, _OTHERS
+        for record, at in zip(records, moments.tolist(), strict=True):
+            event, session = record.event, record.session
+            if session is not None or event in CODES:
+                life = lives.get((server, session))
+                if life is None:
+                    life = self._live(server, session)
+                life.take(record, at, False)
+            if event in others:
+                others[event](self, server, record, at)
+
+    def _live(self, server: str, session: str | None) -> Life:
+        return self._lives.setdefault((server, session), Life(server, session))
+
+    def _open(self, server: str, record: Line, at: int) -> None:
+        if record.home is None and record.peer is not None and self._period.holds(at):
+            key = (server, record.protocol, address_of(record.peer), at // _MINUTE)
+            _add(self._found.openings, key, [1 + (record.suppressed or 0)], at)
+
+    def _close(self, server: str, record: Line, at: int) -> None:
+        if record.reason == "server-crashed":
+            self._found.boots[server, record.boot]["closed"] += 1
+
+    def _link(self, server: str, record: Line, at: int) -> None:
+        is_up = record.event == "link.up"
+        about = (record.routing_id, record.seq, at, record.mono, record.boot, record.reason)
+        self._rows["links"].append((server, *about, is_up, False))
+
+    def _disk(self, server: str, record: Line, at: int) -> None:
+        self._rows["disk"].append((server, record.event, record.seq, at, record.mono))
+
+    def _tell(self, server: str, record: Line, at: int) -> None:
+        tell(self._found.boots[server, record.boot], record)
+        if record.event == "server.started":
+            self._disk(server, record, at)
+
+    def _refuse(self, server: str, record: Line, at: int) -> None:
+        if not self._period.holds(at):
+            return
+        about = (record.event, record.reason, record.limit, record.actor, record.claimed, address_of(record.peer))
+        key = (server, *about, record.protocol, at // _DAY)
+        _add(self._found.refusals, key, [1, record.suppressed or 0], at)
+
+    def _mention(self, server: str, record: Line, at: int) -> None:
+        if record.service is None or not self._period.holds(at):
+            return
+        key = (server, record.service)
+        known = self._found.mentions.setdefault(key, [0, None, None, 0, at])
+        if record.event == "service.registered":
+            known[0] += 1
+            known[1] = at if known[1] is None else min(known[1], at)
+            known[2] = at if known[2] is None else max(known[2], at)
+        elif record.event == "subscription.added":
+            known[3] += 1
+        known[4] = min(known[4], at)
+
+    def end(self) -> Folded:
+        """No more records follow."""
+        found = self._found
+        several = Counter(session for _, session in self._lives)
+        for (server, session), life in self._lives.items():
+            if session is not None and life.is_whole and several[session] == 1:
+                found.whole.add(session)
+                finish([life], self._rows)
+            else:
+                found.border[server, session] = life
+        found.tables = as_tables(self._rows)
+        return found
+
+
+_OTHERS: dict[str, Callable[[_Folding, str, Line, int], None]] = {
+    "session.opened": _Folding._open,
+    "session.closed": _Folding._close,
+    **dict.fromkeys(_OF_SERVICES, _Folding._mention),
+    **dict.fromkeys(REFUSALS, _Folding._refuse),
+    **dict.fromkeys(("link.up", "link.down"), _Folding._link),
+    **dict.fromkeys(("journal.degraded", "journal.restored"), _Folding._disk),
+    **dict.fromkeys(("server.started", "server.stopped", "server.recovered", "journal.salvaged"), _Folding._tell),
+}
+"""What else a record of an event tells, beside what it tells of its session."""
+
+
+def _add(table: dict[tuple[Any, ...], list[int]], key: tuple[Any, ...], numbers: list[int], at: int) -> None:
+    """Add numbers to a row, and move its first and last moment."""
+    known = table.get(key)
+    if known is None:
+        table[key] = [*numbers, at, at]
+        return
+    for place, number in enumerate(numbers):
+        known[place] += number
+    known[-2], known[-1] = min(known[-2], at), max(known[-1], at)
+
+
+def _run(values: Sequence[Any], begin: int) -> int:
+    """The end of the run of equal values that begins there."""
+    value, size = values[begin], len(values)
+    # Most runs go to the end.
+    if values[-1] == value and values.count(value) == size:
+        return size
+    end = begin + 1
+    while end < size and values[end] == value:
+        end += 1
+    return end

@@ -1,0 +1,1 @@
+"""The tables of an audit as SQL, made from facts. DuckDB and Spark run the same text."""

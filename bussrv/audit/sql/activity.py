@@ -1,0 +1,165 @@
+"""The tables of servers, sessions, traffic, refusals, leases and links.
+
+All times are UTC microseconds since 1970, days are days since 1970. ``:since`` and ``:until`` are the period.
+``names_of(x)`` is the sorted list of the distinct values of ``x``. Columns whose names are words of SQL have others
+here, see ``NAMES``.
+"""
+
+from __future__ import annotations
+
+NAMES = {"until": "end", "limit_name": "limit", "overlapping": "overlaps"}
+"""The names of columns, by those that they have in SQL."""
+
+STORM = 10
+"""The sessions in one minute from one address that make a reconnect storm."""
+
+BOOTS = """
+SELECT server, boot, records, first_seq, last_seq, first_moment, last_moment, started, stopped,
+    stopped OR later IS NOT NULL AS ended,
+    later IS NOT NULL AND NOT stopped AS crashed,
+    greatest(first_moment - ended_before, CASE WHEN ended_before IS NULL THEN NULL ELSE 0 END) / 1000000
+        AS down_seconds,
+    version
+FROM (
+    SELECT *,
+        lead(boot) OVER (PARTITION BY server ORDER BY first_seq, first_moment, boot) AS later,
+        lag(last_moment) OVER (PARTITION BY server ORDER BY first_seq, first_moment, boot) AS ended_before
+    FROM fact_boots
+) AS each_boot
+"""
+
+SERVERS = """
+SELECT server, CAST(sum(records) AS BIGINT) AS records, min(first_seq) AS first_seq, max(last_seq) AS last_seq,
+    min(first_moment) AS first_moment, max(last_moment) AS last_moment, count(*) AS boots,
+    CAST(count_if(crashed) AS BIGINT) AS crashes
+FROM boots GROUP BY server
+"""
+
+WATCHED = """
+SELECT server, greatest(first_moment, :since) AS watch_begin, least(last_moment, :until) AS watch_end FROM servers
+"""
+
+EVENTS = """
+SELECT server, event, outcome, records, suppressed, CAST(day AS INT) AS date, protocol FROM fact_events
+"""
+
+REFUSALS = """
+SELECT server, event, reason, limit_name, actor, claimed, address, records, suppressed, first_moment, last_moment,
+    CAST(day AS INT) AS date, protocol
+FROM fact_refusals
+"""
+
+SESSIONS = """
+SELECT session, server, protocol, routing_id, actor, claimed, name, role, peer, address, state, opened, closed,
+    duration / 1000000 AS duration_seconds, reason, objects_in, objects_out, bytes_in, bytes_out, persistent, home,
+    provided, wanted, objects_wanted, CAST(floor(coalesce(opened, first_moment) / 86400000000) AS INT) AS date
+FROM fact_sessions WHERE closed IS NULL OR closed >= :since
+"""
+
+STORMS = f"""
+SELECT server, protocol, address, min(first_moment) AS begin, max(last_moment) AS until,
+    CAST(sum(openings) AS BIGINT) AS openings, max(openings) AS peak
+FROM (
+    SELECT *, minute - row_number() OVER (PARTITION BY server, protocol, address ORDER BY minute) AS storm
+    FROM fact_openings WHERE openings >= {STORM}
+) AS busy
+GROUP BY server, protocol, address, storm
+"""
+
+LEASES = """
+SELECT server, session, kind, routing_id, address, service, added, renewed, expired, renewals, reason
+FROM fact_leases WHERE expired >= :since
+"""
+
+CONCURRENCY = """
+SELECT server, protocol, moment, CAST(sum(step) OVER (
+        PARTITION BY server, protocol ORDER BY moment ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+    ) AS BIGINT) AS sessions, CAST(floor(moment / 86400000000) AS INT) AS date
+FROM (
+    SELECT server, protocol, moment, sum(step) AS step
+    FROM (
+        SELECT server, protocol, opening AS moment, 1 AS step FROM extents
+        UNION ALL
+        SELECT server, protocol, closing AS moment, -1 AS step FROM extents WHERE closing IS NOT NULL
+    ) AS steps
+    GROUP BY server, protocol, moment
+) AS changes
+WHERE step <> 0
+"""
+
+EXTENTS = """
+SELECT server, protocol, opening,
+    CASE WHEN closed IS NOT NULL THEN greatest(closed, opening) END AS closing
+FROM (
+    SELECT s.server, s.protocol, s.closed, greatest(
+            coalesce(s.opened, s.closed - s.duration), w.watch_begin
+        ) AS opening
+    FROM fact_sessions AS s JOIN watched AS w ON s.server = w.server
+    WHERE s.home IS NULL AND coalesce(s.opened, s.closed - s.duration) IS NOT NULL
+        AND (s.closed IS NULL OR s.closed >= :since)
+) AS begun
+"""
+
+TALKERS = """
+SELECT server, protocol, routing_id, actor, claimed, address, count(*) AS sessions,
+    CAST(coalesce(sum(duration), 0) AS BIGINT) / 1000000 AS connected_seconds,
+    CAST(coalesce(sum(objects_in), 0) AS BIGINT) AS objects_in,
+    CAST(coalesce(sum(objects_out), 0) AS BIGINT) AS objects_out,
+    CAST(coalesce(sum(bytes_in), 0) AS BIGINT) AS bytes_in,
+    CAST(coalesce(sum(bytes_out), 0) AS BIGINT) AS bytes_out
+FROM fact_sessions WHERE home IS NULL AND (closed IS NULL OR closed >= :since)
+GROUP BY server, protocol, routing_id, actor, claimed, address
+"""
+
+IDENTITIES = """
+SELECT server, routing_id, count(*) AS sessions, names_of(address) AS addresses, names_of(actor) AS actors,
+    min(opened) AS first_moment, max(greatest(opened, closed)) AS last_moment,
+    CAST(count_if(is_over) AS BIGINT) AS overlapping, names_of(claimed) AS claimed
+FROM (
+    SELECT *, coalesce(CASE WHEN state_before = 'open' THEN opened IS NOT NULL ELSE closed_before > opened END, false)
+        AS is_over
+    FROM (
+        SELECT *,
+            lag(state) OVER (PARTITION BY server, routing_id ORDER BY opened NULLS FIRST, session) AS state_before,
+            lag(closed) OVER (PARTITION BY server, routing_id ORDER BY opened NULLS FIRST, session) AS closed_before
+        FROM sessions WHERE home IS NULL AND routing_id IS NOT NULL
+    ) AS in_order
+) AS own
+GROUP BY server, routing_id HAVING count_if(is_over) > 0
+"""
+
+LINKS = """
+SELECT server, neighbour, ups, downs, up_micros / 1000000 AS up_seconds, observed_micros / 1000000 AS observed_seconds,
+    least(up_micros, observed_micros) / nullif(observed_micros, 0) AS availability,
+    up_micros / 1000000 / nullif(downs, 0) AS mtbf_seconds, last_reason, up
+FROM (
+    SELECT server, neighbour,
+        CAST(count_if(counted AND is_up) AS BIGINT) AS ups, CAST(count_if(counted AND NOT is_up) AS BIGINT) AS downs,
+        CAST(sum(CASE WHEN is_up THEN greatest(0, until - since) ELSE 0 END) AS BIGINT) AS up_micros,
+        greatest(0, least(max(ends), :until) - min(since)) AS observed_micros,
+        max(CASE WHEN lost_at = place THEN reason END) AS last_reason,
+        bool_or(latest = place AND stands) AS up
+    FROM (
+        SELECT *, max(place) OVER (PARTITION BY server, neighbour) AS latest,
+            max(CASE WHEN counted AND NOT is_up THEN place END) OVER (PARTITION BY server, neighbour) AS lost_at
+        FROM link_steps
+    ) AS placed
+    GROUP BY server, neighbour
+) AS each_link
+"""
+
+LINK_STEPS = """
+SELECT l.server, l.neighbour, l.is_up, l.reason, l.place, NOT l.given AND l.moment >= :since AS counted,
+    greatest(l.moment, s.first_moment, :since) AS since,
+    least(coalesce(l.following, b.last_moment, l.moment), :until) AS until,
+    s.last_moment AS ends, l.is_up AND NOT coalesce(b.ended, true) AS stands
+FROM (
+    SELECT *,
+        CASE WHEN lead(boot) OVER in_order = boot THEN lead(moment) OVER in_order END AS following,
+        row_number() OVER in_order AS place
+    FROM fact_links
+    WINDOW in_order AS (PARTITION BY server, neighbour ORDER BY seq, moment, mono, is_up)
+) AS l
+LEFT JOIN boots AS b ON l.server = b.server AND l.boot = b.boot
+JOIN servers AS s ON l.server = s.server
+"""

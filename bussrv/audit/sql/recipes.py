@@ -1,0 +1,48 @@
+"""All tables of an audit, in an order in which each is made from those before it and from facts."""
+
+from __future__ import annotations
+
+from bussrv.audit.sql import activity, findings, services
+
+ALWAYS = 2**62
+"""Microseconds. The period without a bound begins at ``-ALWAYS`` and ends at ``ALWAYS``."""
+
+RECIPES: dict[str, str] = {
+    "boots": activity.BOOTS,
+    "servers": activity.SERVERS,
+    "watched": activity.WATCHED,
+    "events": activity.EVENTS,
+    "refusals": activity.REFUSALS,
+    "storms": activity.STORMS,
+    "leases": activity.LEASES,
+    "sessions": activity.SESSIONS,
+    "extents": activity.EXTENTS,
+    "concurrency": activity.CONCURRENCY,
+    "talkers": activity.TALKERS,
+    "identities": activity.IDENTITIES,
+    "link_steps": activity.LINK_STEPS,
+    "links": activity.LINKS,
+    "spans": services.SPANS,
+    "uptimes": services.UPTIMES,
+    "known_times": services.KNOWN_TIMES,
+    "up": services.UP,
+    "known": services.KNOWN,
+    "held": services.HELD,
+    "services": services.SERVICES,
+    "orphans": services.ORPHANS,
+    "disk_failures": findings.DISK_FAILURES,
+    "boots_over": findings.OVER,
+    "suspected": findings.SUSPECTED,
+    "boot_order": findings.BOOT_ORDER,
+    "boot_findings": findings.BOOT_FINDINGS,
+    "findings": findings.FINDINGS,
+}
+
+
+def recipe(name: str, since: int | None, until: int | None) -> str:
+    """The query of a table.
+
+    :param since, until: the period, UTC microseconds.
+    """
+    begin, end = (-ALWAYS if since is None else since), (ALWAYS if until is None else until)
+    return RECIPES[name].replace(":since", str(begin)).replace(":until", str(end))

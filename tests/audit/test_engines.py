@@ -1,0 +1,121 @@
+"""Spark and the embedded engine make the same tables, the same summary and the same report."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from bussrv.audit import job
+from bussrv.audit.embedded.engine import examine
+from bussrv.audit.fold.stripe import Period
+from bussrv.audit.job import audit
+from bussrv.audit.tables.kinds import PUBLISHED
+from tests.audit.commands import BUSSRV, run
+from tests.audit.conftest import Collection, Rows, Whole, without_patience, without_report
+from tests.audit.journals import STEP, day, write_journal
+from tests.audit.test_docs import TEXT
+from tests.audit.unruly import stormy, wild_journal
+from tests.audit.wild_records import MOMENT
+
+pytestmark = pytest.mark.timeout(600)
+
+ReadTable = Callable[[Path, str], Rows]
+
+
+@pytest.fixture(autouse=True)
+def impatient() -> Iterator[None]:
+    with without_patience():
+        yield
+
+
+def plain(rows: Rows) -> Counter[str]:
+    """Rows, so that they can be compared; sums of fractions differ in the last digit."""
+
+    def value(one: Any) -> Any:
+        return float(f"{one:.12g}") if isinstance(one, float) else one
+
+    return Counter(json.dumps({name: value(row[name]) for name in sorted(row)}, default=str) for row in rows)
+
+
+def assert_same(read_table: ReadTable, out: Path, other: Path) -> None:
+    for name in PUBLISHED:
+        expected, found = plain(read_table(out, name)), plain(read_table(other, name))
+        assert (name, [*(expected - found)][:5], [*(found - expected)][:5]) == (name, [], [])
+
+
+def test_of_every_journal_of_the_collection(collection: Collection, read_table: ReadTable, tmp_path: Path) -> None:
+    """The cases, those that were drawn, those that were tampered with, and those in which nothing is wrong."""
+    others = [each.directory for each in collection.mutants.values()]
+    clean = [*collection.untouched.values(), *collection.clean.values()]
+    journals = [str(each) for each in (*collection.journals, *others, *clean)]
+    totals, _ = examine(journals, Period(), None, tmp_path / "out")
+    assert {**totals, "audited": None} == {**collection.verdict.summary, "audited": None}
+    assert_same(read_table, collection.verdict.path.parent, tmp_path / "out")
+
+
+@pytest.mark.parametrize("period", [Period(), Period(MOMENT - 60 * STEP, MOMENT + 20 * STEP)])
+def test_of_journals_in_which_nothing_fits(
+    spark: SparkSession, read_table: ReadTable, tmp_path: Path, period: Period
+) -> None:
+    journals = [wild_journal(tmp_path / f"wild{seed}", seed) for seed in range(4)]
+    journals = [each for each in journals if period == Period() or each.name not in ("wild2",)]
+    journals += [stormy(tmp_path / "stormy")] if period == Period() else []
+    with without_report():
+        audit(spark, journals, tmp_path / "spark", since=period.since, until=period.until)
+    examine([str(each) for each in journals], period, None, tmp_path / "embedded")
+    assert_same(read_table, tmp_path / "spark", tmp_path / "embedded")
+    if period == Period():
+        assert all(read_table(tmp_path / "spark", name) for name in PUBLISHED if name != "orphans")
+
+
+def _report(path: Path) -> str:
+    return re.sub(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?", "", path.read_text("utf-8"))
+
+
+def test_the_command_says_the_same(whole: Whole, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    journals = [str(whole.hall), str(whole.barn)]
+    assert job.main([*journals, "--engine", "embedded", "--out", str(out)]) == whole.ended.returncode == job.FINDINGS
+    said = capsys.readouterr().out.splitlines()
+    assert said[:-1] == whole.ended.stdout.splitlines()[:-1]
+    assert Path(said[-1]) == out / "summary.json"
+    assert _report(out / "report.html") == _report(whole.out / "report.html")
+    assert {each.name for each in out.iterdir()} == {each.name for each in whole.out.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["hall", "--checkpoint", "kept"], "--checkpoint is not allowed with --engine embedded"),
+        (["hall", "--master", "local"], "--master is not allowed with --engine embedded"),
+        (["hall", "--remote", "sc://x"], "--remote is not allowed with --engine embedded"),
+        (["s3a://store/hall"], "--engine embedded reads directories on this machine only"),
+        (["nothing"], "holds no journal records"),
+    ],
+)
+def test_what_it_cannot_do_is_said(
+    arguments: list[str], complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "nothing").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        write_journal(tmp_path / "hall", day().records)
+        assert job.main([*arguments, "--engine", "embedded"]) == job.NOT_JUDGED
+    assert complaint in capsys.readouterr().err
+    assert {each.name for each in tmp_path.iterdir()} <= {"hall", "nothing", "bussrv-audit"}
+
+
+@pytest.mark.processes
+def test_it_needs_no_java(tmp_path: Path) -> None:
+    """The command as the documentation has it."""
+    (command,) = re.findall(r"^\$ bussrv (audit .*--engine embedded.*)$", TEXT, re.MULTILINE)
+    write_journal(tmp_path / "bussrv-journal", day().records)
+    ended = run(tmp_path, BUSSRV, *command.split(), JAVA_HOME=str(tmp_path), PATH="")
+    assert (ended.returncode, ended.stderr) == (job.CLEAN, "")
