@@ -55,15 +55,15 @@ async def history(call: Call) -> HistoryPage:
     session = call.server.bus.registry.state.sessions.get(call.path["session"])
     pace = Pace(call.server.bus.settings.admin_read_timeout)
     since = None if session is None else session.opened
-    wanted = _Wanted(call.path["session"], call.query["after"], call.query["limit"], since)
+    wanted = Wanted(call.path["session"], call.query["after"], call.query["limit"], since)
     try:
-        items, more = await call.shared.reading.do(_history, place.directory, wanted, pace)
+        items, more = await call.shared.reading.do(read_history, place.directory, wanted, pace)
     except JournalError as error:
         raise Problem("journal-unreadable", str(error)) from error
     return HistoryPage(call.shared.seq, items, more)
 
 
-class _Wanted(Struct, frozen=True):
+class Wanted(Struct, frozen=True):
     """The records that are wanted.
 
     :ivar since: when the session was opened, UTC microseconds; ``None``: nobody knows.
@@ -75,9 +75,9 @@ class _Wanted(Struct, frozen=True):
     since: int | None
 
 
-def _history(directory: Path, wanted: _Wanted, pace: Pace) -> tuple[list[Raw], int | None]:
+def read_history(directory: Path, wanted: Wanted, pace: Pace) -> tuple[list[Raw], int | None]:
     """The records, and the one to go on after."""
-    scan = _Scan(b'"session":' + msgspec.json.encode(wanted.session), pace)
+    scan = _Scan(b'"session":' + msgspec.json.encode(wanted.session), wanted.after, pace)
     found: list[Raw] = []
     size = 0
     try:
@@ -92,11 +92,11 @@ def _history(directory: Path, wanted: _Wanted, pace: Pace) -> tuple[list[Raw], i
             if len(found) >= wanted.limit or size >= MOST_BYTES:
                 return found, each.seq
     except TooLong:
-        return found, max(scan.seq, wanted.after)
+        return found, scan.seq
     return found, None
 
 
-def _segments(directory: Path, wanted: _Wanted) -> list[Path]:
+def _segments(directory: Path, wanted: Wanted) -> list[Path]:
     """The segments that may have records that are wanted."""
     paths = list_segments(directory)
     begin = bisect_right(paths, wanted.after + 1, key=first_seq) - 1
@@ -110,11 +110,13 @@ def _segments(directory: Path, wanted: _Wanted) -> list[Path]:
 class _Scan:
     """Finds lines by a text in them: a hundred times as fast as to decode each.
 
+    :param after: the time begins when it has passed this record.
     :ivar seq: the last record that was passed.
     """
 
-    def __init__(self, text: bytes, pace: Pace) -> None:
+    def __init__(self, text: bytes, after: int, pace: Pace) -> None:
         self.seq = 0
+        self._after = after
         self._text = text
         self._pace = pace
 
@@ -133,7 +135,9 @@ class _Scan:
         header = file.readline(MAX_LINE)
         parts = msgspec.json.decode(header, type=_Parts).parts
         for number, text in enumerate(iter(partial(file.readline, MAX_LINE), b"")):
-            self._pace.step()
+            is_over = self._pace.step()
+            if is_over and self.seq > self._after:
+                raise TooLong
             if number < parts:
                 continue
             if not text.endswith(b"\n"):
@@ -141,6 +145,9 @@ class _Scan:
             if self._text in text:
                 yield text
             self.seq = first + number - parts
+            if self.seq == self._after:
+                # The way there does not count: it could take all of the time, again and again.
+                self._pace.restart()
 
 
 @contextmanager
@@ -150,7 +157,7 @@ def _naming(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise
-    except (OSError, *CORRUPT) as error:
+    except (OSError, msgspec.DecodeError, *CORRUPT) as error:
         raise JournalError(f"cannot read {path}: {error}") from error
 
 
@@ -180,4 +187,8 @@ async def registry(call: Call) -> Answer:
 
 
 def _registry(directory: Path, moment: Moment, pace: Pace) -> bytes:
-    return encode(snapshots(directory, [moment], pace.step)[0])
+    def step() -> None:
+        if pace.step():
+            raise TooLong
+
+    return encode(snapshots(directory, [moment], step)[0])

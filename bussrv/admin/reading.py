@@ -51,23 +51,25 @@ class Pace:
         self._begun = 0.0
         self._stopped = threading.Event()
 
-    def step(self) -> None:
+    def step(self) -> bool:
         """To be called between any two small pieces of work, in the thread.
 
-        :raises TooLong: the time is over.
+        :returns: whether the time is over.
         :raises Stopped: nobody waits any more.
         """
         now = time.monotonic()
         if self._end is None:
             self._begun, self._end = now, now + self._seconds
         worked = now - self._begun
-        if worked < WORK:
-            return
-        if now >= self._end:
-            raise TooLong
-        if self._stopped.wait(worked):
-            raise Stopped
-        self._begun = time.monotonic()
+        if worked >= WORK:
+            if self._stopped.wait(worked):
+                raise Stopped
+            self._begun = time.monotonic()
+        return now >= self._end
+
+    def restart(self) -> None:
+        """The time begins anew."""
+        self._end = None
 
     def stop(self) -> None:
         """Nobody waits for the result any more."""

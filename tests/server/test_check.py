@@ -126,3 +126,17 @@ def test_another_key_than_that_of_the_journal(checked: Checked, tmp_path: Path) 
     assert len(faults) == 1
     assert faults[0].startswith("bus.toml:2: journal-key: ")
     assert "cannot go on with the key" in faults[0]
+
+
+def test_the_admin_interface_is_checked_and_no_token_is_made(checked: Checked, tmp_path: Path) -> None:
+    (fault,) = checked('admin = "tcp:seven:interface=127.0.0.1"\n')[2]
+    assert fault.startswith("bus.toml:1: admin: 'tcp:seven:interface=127.0.0.1' is not a stream endpoint")
+    token = tmp_path / "token"
+    token.write_text("two words\n")
+    token.chmod(0o600)
+    (fault,) = checked('admin-token-file = "token"\n')[2]
+    assert fault.startswith(f"bus.toml:1: admin-token-file: {token}: holds no token")
+    faults = checked('admin = "tcp:7280:interface=0.0.0.0"\n')[2]
+    assert faults[0].startswith("bus.toml:1: admin: everybody who reaches this machine could use it")
+    assert checked("")[0] == 0
+    assert not [path for path in tmp_path.iterdir() if path.name.endswith(".admin-token")]
