@@ -139,6 +139,10 @@ def test_it_says_that_the_server_is_gone_and_goes_on_when_it_is_back(page: Page,
         go(page, "Events")
         for event in ("Server recovered after a crash", "Server started", "Connected"):
             page.get_by_role("grid", name="Events").get_by_text(event).first.wait_for()
+        # An address that somebody was sent, of a record that the page itself has not seen.
+        page.goto(address(server, "events?record=1"))
+        page.reload()
+        page.get_by_role("complementary", name="Details").get_by_text("server.started").wait_for()
 
 
 def test_a_tap_shows_objects_and_stops(dashboard: Page, clients: dict[str, ObjectsClient]) -> None:

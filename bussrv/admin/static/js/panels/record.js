@@ -2,7 +2,8 @@
  * One record of the journal, with every field that it has.
  */
 
-import { h } from "../dom.js";
+import { fill, h } from "../dom.js";
+import { EventStream } from "../event_stream.js";
 import { name } from "../names.js";
 import { badge, facts, nothing } from "../parts.js";
 import { gravity, title } from "../words.js";
@@ -12,25 +13,48 @@ const FIRST = ["seq", "time", "event", "outcome", "reason", "protocol", "session
 
 export function recordPanel(app, seq) {
   const number = Number(seq);
-  const record = app.records.find(number) ?? app.denied.find(number) ?? app.closed.find(number);
-  if (!record) {
-    const text = "The page keeps only the latest records. The journal has all of them.";
-    return { title: `Record ${number}`, element: nothing("Not here any more", text) };
+  const element = h("div");
+  let stream = null;
+
+  function show(record) {
+    stop();
+    const gone = nothing("Not here any more", "The journal keeps its records only for a while.");
+    fill(element, record ? content(app, record) : gone);
   }
+
+  function stop() {
+    stream?.stop();
+    stream = null;
+  }
+
+  /** Only the page's own records are at hand; an older one is the first of a stream that begins before it. */
+  function start() {
+    const record = app.records.find(number);
+    if (record || !Number.isSafeInteger(number) || number < 1) {
+      show(record);
+      return;
+    }
+    const parameters = { after: number - 1 };
+    const onEvents = ([{ id, event, data }]) => show(id === seq && event !== "skipped" ? JSON.parse(data) : null);
+    stream = new EventStream(app.api, "events", { parameters, onEvents });
+  }
+
+  return { title: ["Record ", badge(name(seq, 20))], element, start, stop };
+}
+
+function content(app, record) {
   const meaning = app.reasons.meaning(record.reason);
   const fields = [...FIRST.filter((field) => field in record), ...Object.keys(record).filter((field) => !FIRST.includes(field))];
   const history = record.session
     ? h("a", { class: "button", href: app.router.address(app.router.view, { session: record.session }) }, "History of the session")
     : null;
-  const element = h(
-    "div",
-    {},
-    h("div", { class: `verdict ${gravity(record) || "calm"}` }, h("p", {}, h("b", {}, title(record))), meaning ? h("p", {}, meaning) : null, history),
-    facts(fields.map((field) => [h("code", {}, field), value(field, record[field])])),
-  );
-  return { title: [`Record `, badge(String(number))], element };
+  const what = h("p", {}, h("b", {}, title(record)));
+  return [
+    h("div", { class: `verdict ${gravity(record) || "calm"}` }, what, meaning ? h("p", {}, meaning) : null, history),
+    facts(fields.map((field) => [h("code", {}, field), value(record[field])])),
+  ];
 }
 
-function value(field, content) {
+function value(content) {
   return h("code", {}, name(typeof content === "object" && content !== null ? JSON.stringify(content) : content, 400));
 }

@@ -78,7 +78,7 @@ function details(journal) {
     ["Free disk", bytes(journal.free_bytes)],
     ["Sync", journal.sync],
     ["Oldest wait", journal.oldest_wait === undefined ? null : duration(journal.oldest_wait)],
-    ["Segment", head ? count(head.segment) : null],
+    ["Written to segment", head ? count(head.segment) : null],
     ["Hash of the last record", head?.hash ? h("code", { class: "hash" }, head.hash) : null],
     ["Hash of the last seal", seal?.hash ? h("code", { class: "hash" }, seal.hash) : null],
   ]);
