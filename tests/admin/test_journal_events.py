@@ -21,7 +21,8 @@ from bussrv.journal import lines as lines_module
 from bussrv.journal.batch import Rotation
 from bussrv.journal.record import Record, decode
 from bussrv.journal.segment import list_segments
-from tests.journal.support import fact, writer
+from tests.journal.support import Disk, fact, writer
+from tests.size import sized
 from tests.tables import each_row
 
 
@@ -78,7 +79,7 @@ class EventsMachine(RuleBasedStateMachine):
     def begin(self, page: int) -> None:
         self.page, lines_module.PAGE = lines_module.PAGE, page
         self.place = tempfile.TemporaryDirectory()
-        self.batches = writer(Path(self.place.name), rotation=Rotation(bytes=1500))
+        self.batches = writer(Path(self.place.name), rotation=Rotation(bytes=1500), files=Disk())
         self.untold: deque[list[Record]] = deque()
         self.written: list[bytes] = []
         self.reads: deque[tuple[Callable[[int], Any], int, Deferred[Any]]] = deque()
@@ -186,7 +187,7 @@ class EventsMachine(RuleBasedStateMachine):
 
 
 TestEvents = EventsMachine.TestCase
-TestEvents.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestEvents.settings = settings(max_examples=sized(360), stateful_step_count=30, deadline=None)
 
 
 # Ends.

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from bussrv.bus.totals import Totals
 from bussrv.values import Traffic
+from tests.size import sized
 
 COUNTS = ("objects_in", "objects_out", "bytes_in", "bytes_out")
 NUMBERS = st.integers(0, 1 << 40)
@@ -61,7 +62,7 @@ class TotalsMachine(RuleBasedStateMachine):
 
 
 TestTotals = TotalsMachine.TestCase
-TestTotals.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+TestTotals.settings = settings(max_examples=sized(60), stateful_step_count=30, deadline=None)
 
 
 def test_states_that_a_slow_client_skips_make_no_total_less() -> None:

@@ -110,16 +110,6 @@ def test_promtool_finds_nothing_wrong(tmp_path: Path) -> None:
     promtool("check rules board.yml", tmp_path)
 
 
-@pytest.mark.processes
-@needs_promtool
-def test_promtool_finds_nothing_wrong_with_a_scrape(tmp_path: Path) -> None:
-    with RunningServer(tmp_path / "journal") as server:
-        (address,) = [f"http://{host}:{port}/metrics" for host, port in [server.addresses["admin"]]]
-        subprocess.run(
-            ["sh", "-c", f"curl -sf {address} | promtool check metrics"], check=True, timeout=30, capture_output=True
-        )
-
-
 def promtool(command: str, place: Path) -> None:
     ran = subprocess.run(["promtool", *command.split()], cwd=place, capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -128,7 +118,7 @@ def promtool(command: str, place: Path) -> None:
 @pytest.mark.processes
 @needs_promtool
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
-def test_the_commands_of_the_page(tmp_path: Path) -> None:
+def test_the_commands_of_the_page_and_a_scrape(tmp_path: Path) -> None:
     with RunningServer(tmp_path / "journal", ["--log-format", "json"]) as server:
         port = server.addresses["admin"][1]
         asked = [each for block in blocks(PAGE, "console") for each in commands(block)]
@@ -138,6 +128,8 @@ def test_the_commands_of_the_page(tmp_path: Path) -> None:
         for command, wanted in asked:
             said = run(command.replace(":7280", f":{port}"))
             assert says(said.rstrip("\n"), wanted.rstrip("\n")), command
+        scrape = f"curl -sf http://127.0.0.1:{port}/metrics | promtool check metrics"
+        subprocess.run(["sh", "-c", scrape], check=True, timeout=30, capture_output=True)
         (script,) = blocks(PAGE, "sh")
         log = tmp_path / "log"
         log.write_text("".join(f"{line}\n" for line in server.lines))

@@ -20,6 +20,7 @@ from bussrv.journal.record import decode
 from bussrv.journal.recovery import Recovered
 from bussrv.journal.segment import list_segments
 from tests.journal.support import Disk, fact, writer
+from tests.size import sized
 
 
 def read_all(lines: LinesAfter, until: int) -> list[Any]:
@@ -66,6 +67,24 @@ def test_a_journal_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b'"seq":1', b'"seq":x'))
     with pytest.raises(JournalError, match="the records after 0 cannot be read"):
         LinesAfter(tmp_path, 0).page(1)
+
+
+def test_what_is_not_durable_is_read_again_later(tmp_path: Path) -> None:
+    batches = writer(tmp_path)
+    batches.commit([fact(f"{number}") for number in range(6)])
+    (path,) = list_segments(tmp_path)
+    whole = path.read_bytes()
+    lines = LinesAfter(tmp_path, 0)
+    assert [each.seq for each in lines.page(4)] == [1, 2, 3, 4]
+    # Records 5 and 6 are cut off, others get their numbers, and the last of these is not complete yet.
+    kept, fifth, sixth, _ = whole.rsplit(b"\n", 3)
+    anew = b"\n".join([kept, fifth.replace(b'"actor":"4"', b'"actor":"another"'), b""])
+    path.write_bytes(anew + b'{"v":3,"prev":"x')
+    assert [decode(each.text).event.actor for each in lines.page(6)] == ["another"]
+    assert lines.page(6) == []
+    # It is cut off, too.
+    path.write_bytes(anew + sixth + b"\n")
+    assert [each.text for each in lines.page(6)] == [sixth]
 
 
 class SlowDisk(Disk):
@@ -155,4 +174,4 @@ class LinesMachine(RuleBasedStateMachine):
 
 
 TestLines = LinesMachine.TestCase
-TestLines.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
+TestLines.settings = settings(max_examples=sized(360), stateful_step_count=25, deadline=None)

@@ -8,6 +8,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,12 @@ def test_not_many_lines_are_remembered() -> None:
 # Names.
 
 
-def log_calls() -> Iterator[tuple[str, ast.Call]]:
+@cache
+def log_calls() -> tuple[tuple[str, ast.Call], ...]:
+    return tuple(found_calls())
+
+
+def found_calls() -> Iterator[tuple[str, ast.Call]]:
     """The calls that log something, with the names of their modules."""
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
