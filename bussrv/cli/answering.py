@@ -87,16 +87,12 @@ class Service:
             self._send_replies()
 
     def _take_requests(self, count: int | None) -> None:
-        while (asked := self._member.taken(self._is_for_us)) is not None:
+        while (asked := self._member.asked()) is not None:
             if self._open >= self._limits.concurrency + self._limits.waiting:
                 self._answer(asked, Outcome(b"", "too-busy", "too many requests wait for this service", 0.0))
             elif count is None or self._answered + self._open < count:
                 self._open += 1
                 self._pool.submit(self._run, asked)
-
-    def _is_for_us(self, each: Object) -> bool:
-        fields = each.metadata
-        return fields.get("event") == "services/request" and fields.get("name", fields.get("service")) == self._name
 
     def _run(self, asked: Object) -> None:
         """In a thread of the pool."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -74,6 +75,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         from click.shell_completion import shell_complete
 
         return shell_complete(BUSSRV, {}, "bussrv", COMPLETE, os.environ[COMPLETE])
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal that cannot show a character is no reason to fail.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return _run(sys.argv[1:] if argv is None else list(argv))
     except KeyboardInterrupt:

@@ -79,6 +79,13 @@ class Member:
             fields["to"] = route[0]
         self.client.send(fields)
 
+    def asked(self) -> Object | None:
+        """The next request for a service of this client; ``None``: none has come. Everything before it is dropped."""
+        try:
+            return next(self.client.requests(0))
+        except TimeoutError:
+            return None
+
     def taken(self, predicate: Any) -> Object | None:
         """The first object that has come already and is wanted; ``None``: none has."""
         try:
@@ -124,6 +131,14 @@ class Patience:
     def left(self, most: float = 3600.0) -> float:
         """Seconds to wait next; not for ever, so that callers can do something now and then."""
         return most if self._end is None else min(most, max(0.0, self._end - time.monotonic()))
+
+    def check(self) -> None:
+        """Do not go on for ever while events come that nobody waits for.
+
+        :raises TimeoutError: it is over.
+        """
+        if self.is_over:
+            raise TimeoutError("nothing came in time")
 
     @property
     def is_over(self) -> bool:

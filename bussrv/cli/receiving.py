@@ -89,7 +89,12 @@ class _Objects:
         self._member, self._names = member, names
 
     def receive(self, timeout: float) -> Publication:
-        found = self._member.client.wait_for(lambda each: self._is_wanted(each.metadata), timeout)
+        from bussrv.cli.members import Patience
+
+        patience = Patience(timeout)
+        # What is not wanted is dropped: kept, it would be looked at again for each publication.
+        while not self._is_wanted((found := self._member.client.receive(patience.left())).metadata):
+            patience.check()
         fields = found.metadata
         route, app_type = fields.get("route"), fields.get("app-type")
         return Publication(
@@ -121,6 +126,7 @@ class _Spp:
 
         patience = Patience(timeout)
         while True:
+            patience.check()
             event = self._client.next_event(patience.left())
             if isinstance(event, Offer) and matches(event.service, self._names):
                 self._client.subscribe(event.service)

@@ -14,7 +14,7 @@ from bussrv.cli.asking import who
 from bussrv.cli.figures import Look, amount, duration
 from bussrv.cli.output import cell, rich_table
 
-BARS = " ▁▂▃▄▅▆▇█"
+BARS, PLAIN_BARS = " ▁▂▃▄▅▆▇█", " .:-=+*%#"
 KEPT = 200
 """The seconds that the curves remember."""
 
@@ -84,7 +84,8 @@ class Screen:
         if self._look is None:
             yield Text(self.note or "Waiting for the first figures…", style="dim")
             return
-        yield from self._figures(self._look, options.max_width)
+        bars = BARS if options.encoding.startswith("utf") else PLAIN_BARS
+        yield from self._figures(self._look, options.max_width, bars)
         left = height - 9
         shown = [each for each in LISTS if self.lists.get(each[1])]
         for index, (title, name, columns) in enumerate(shown):
@@ -104,8 +105,8 @@ class Screen:
         title.truncate(width, overflow="ellipsis")
         return title
 
-    def _figures(self, look: Look, width: int) -> RenderResult:
-        figures, rates = look.figures, look.rates or {}
+    def _figures(self, look: Look, width: int, bars: str) -> RenderResult:
+        figures, rates = look.figures, look.rates
         sessions = figures.get("sessions") or {}
         grid = Table.grid(padding=(0, 2, 0, 0))
         grid.add_column(style="dim", no_wrap=True)
@@ -116,22 +117,25 @@ class Screen:
         grid.add_row("registry", "   ".join(counts))
         room = max(10, width - 38)
         for name, title in (("objects_in", "in"), ("objects_out", "out")):
-            size = rates.get(name.replace("objects", "bytes"), 0.0)
-            text = f"{amount(rates.get(name, 0.0)):>7} objects/s {amount(size, 'B'):>8}/s  "
-            grid.add_row(title, Text(text).append(curve(self._curves[name], room), style="cyan"))
+            if rates is None:
+                grid.add_row(title, "-")
+                continue
+            size = rates[name.replace("objects", "bytes")]
+            text = f"{amount(rates[name]):>7} objects/s {amount(size, 'B'):>8}/s  "
+            grid.add_row(title, Text(text).append(curve(self._curves[name], room, bars), style="cyan"))
         times = (("delivery", "delivery_seconds"), ("journal sync", "journal_sync_seconds"))
         grid.add_row("time", "   ".join(f"{title} {_percentiles(figures.get(key) or {})}" for title, key in times))
         grid.add_row("waiting", amount(figures.get("waiting_bytes", 0), "B"))
         yield grid
 
 
-def curve(values: Sequence[float], width: int) -> str:
+def curve(values: Sequence[float], width: int, bars: str = BARS) -> str:
     """The last values as bars, the highest of them a whole one."""
     shown = list(values)[-width:]
     highest = max(shown, default=0.0)
     if not highest:
         return ""
-    return "".join(BARS[round(each / highest * (len(BARS) - 1))] for each in shown)
+    return "".join(bars[round(each / highest * (len(bars) - 1))] for each in shown)
 
 
 def _counted(count: int, what: str) -> str:

@@ -63,11 +63,11 @@ def command(
     with receiving(connection, wire_format, services) as receiver:
         patience, left = Patience(seconds), count
         while left is None or left > 0:
+            if patience.is_over:
+                return 0 if left is None else LATE
             try:
                 found = receiver.receive(patience.left())
             except TimeoutError:
-                if patience.is_over:
-                    return 0 if left is None else LATE
                 continue
             _show(found, raw=raw, as_json=as_json)
             left = None if left is None else left - 1

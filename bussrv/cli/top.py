@@ -90,6 +90,6 @@ def _list(client: AdminClient, screen: Screen) -> None:
     from bussrv.client.admin import AdminError
 
     for _, name, _ in LISTS:
-        with suppress(AdminError):
-            # A list that this user may not see, or that this server does not have, stays empty.
+        with suppress(AdminError, ConnectionError, TimeoutError):
+            # A list that this user may not see stays empty. If the server is gone, the stream of figures says so.
             screen.lists[name] = list(client.items(f"/{name}", ROWS))

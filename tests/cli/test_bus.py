@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -82,7 +83,29 @@ def test_a_payload_that_is_long_or_no_text() -> None:
 
 def test_sub_ends_after_its_time(place: Place) -> None:
     assert run("sub", "silent", "--for", "0.1") == (0, "", "")
+    assert run("sub", "bus/*", "--format", "spp", "--for", "0.1")[0] == 0
     assert run("sub", "silent", "--for", "0.1", "--count", "1") == (5, "", "")
+
+
+@pytest.mark.parametrize("wanted", ["other", "flood"])
+def test_sub_ends_after_its_time_also_while_objects_come(place: Place, wanted: str) -> None:
+    ended = threading.Event()
+
+    def flood() -> None:
+        with ObjectsClient(port=place.server.port("objects")) as client:
+            client.subscribe(subscriptions=["!*"])
+            client.register("flood")
+            while not ended.is_set():
+                client.send({"type": "text/plain", "sender": "flood"}, b"x")
+
+    thread = threading.Thread(target=flood)
+    thread.start()
+    try:
+        status, said, _ = run("sub", wanted, "--for", "0.3")
+    finally:
+        ended.set()
+        thread.join(10)
+    assert (status, "flood" in said) == (0, wanted == "flood")
 
 
 def test_lines_of_the_standard_input_are_published_one_by_one(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

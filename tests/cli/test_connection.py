@@ -24,6 +24,10 @@ admin = "https://[fd00::7]:8443"
 objects = "cellar.example:7000"
 token = "t0ken"
 
+[cellar-lan]
+server = "192.168.7.2"
+token = "t0ken"
+
 [here]
 server = "127.0.0.1:7281"
 token = "t0ken"
@@ -86,6 +90,7 @@ def test_what_is_no_address(text: str) -> None:
         ({}, {"BUSSRV_SERVER": "10.0.0.9:99"}, "spp", "10.0.0.9:3002", None),
         ({"profile": "here"}, {"BUSSRV_SERVER": "10.0.0.9"}, "admin", "127.0.0.1:7281", "t0ken"),
         ({"profile": "cellar"}, {}, "admin", "[fd00::7]:8443", "t0ken"),
+        ({"profile": "cellar-lan"}, {}, "inbus", "192.168.7.2:7222", None),
         ({}, {"BUSSRV_PROFILE": "here"}, "objects", "127.0.0.1:7890", "t0ken"),
         ({"server": "127.0.0.1:5"}, {"BUSSRV_PROFILE": "here"}, "objects", "127.0.0.1:5", None),
     ],
@@ -165,7 +170,7 @@ def test_files_of_secrets(home: Path, content: str, mode: int, said: str) -> Non
     ("words", "said"),
     [
         (("--server", "hall", "--profile", "here"), "--profile is not allowed with --server"),
-        (("--profile", "attic"), "has no profile 'attic'; there are default, cellar, here"),
+        (("--profile", "attic"), "has no profile 'attic'; there are default, cellar, cellar-lan, here"),
         (("--secret-file", "x"), "--secret-file needs --user"),
     ],
 )
