@@ -123,7 +123,9 @@ class Copy:
         """An entry behind the others, numbered and chained as it should be."""
         number, last = len(self.manifest) + 1, line_hash(self.manifest[-1]) if self.manifest else START
         time = "2027-01-15T09:00:00.000000Z"
-        said = {"v": 2, "prev": last, "entry": number, "time": time, "server": self.server, **members}
+        if "server" not in members:
+            members["server"] = self.server
+        said = {"v": 2, "prev": last, "entry": number, "time": time, **members}
         self.manifest.append(entry_line(said, key))
 
     def seal_of(self, number: int) -> dict[str, object]:

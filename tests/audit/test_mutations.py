@@ -13,6 +13,7 @@ from bussrv.journal import verify as verify_module
 from bussrv.journal.evidence.findings import Finding
 from bussrv.journal.recovery import Damaged, recover
 from bussrv.journal.verify import verify
+from bussrv.registry.fold import RegistryFold
 from tests.audit.conftest import CLEAN, Collection, Rows, Whole
 from tests.audit.mutants import INTEGRITY, SHAPES, Mutant, Mutation, Named
 from tests.audit.mutations import MUTATIONS, TRIED
@@ -105,7 +106,7 @@ def test_verify_finds_the_same(found_in: dict[str, Rows], mutants: dict[str, Mut
         for each in found_in.get(name, [])
         if each["kind"] in INTEGRITY and each["severity"] != "notice"
     }
-    faults = verify(mutants[mutation.name].directory).faults
+    faults = verify(mutants[mutation.name].directory, registry=RegistryFold).faults
     assert {about(each.code, each.segment, each.seq, each.last_seq) for each in faults} == audited
     assert bool(faults) == bool(mutants[mutation.name].outcome.named)
 
@@ -117,7 +118,7 @@ def about(code: str, segment: int | None, *records: int | None) -> tuple[object,
 @pytest.mark.parametrize("mutation", TRIED, ids=lambda each: each.name)
 def test_recovery_stops_at_one_of_these(mutants: dict[str, Mutant], mutation: Mutation, tmp_path: Path) -> None:
     copy = shutil.copytree(mutants[mutation.name].directory, tmp_path / "journal")
-    faults = {(each.code, each.segment) for each in verify(copy).faults}
+    faults = {(each.code, each.segment) for each in verify(copy, registry=RegistryFold).faults}
     stopped_at = first_finding(copy)
     assert stopped_at is None or (stopped_at.code, stopped_at.segment) in faults
 

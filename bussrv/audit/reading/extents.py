@@ -56,7 +56,7 @@ class Block(Struct, frozen=True):
 
 
 class Extent(Counts, frozen=True, kw_only=True):
-    """The sound records of a segment: how many, the lowest and the highest number, the earliest and the latest moment.
+    """The sound records of a segment: how many, the first and the last number, the earliest and the latest moment.
 
     :ivar is_sound: whether all lines are sound, the chain holds, and nothing is missing, repeated or out of order.
     """
@@ -74,6 +74,7 @@ def blocks_of(lines: DataFrame) -> dict[str, list[Block]]:
     is_sound = F.col("is_sound")
     is_record, is_header, is_part = (is_sound & (F.col("kind") == kind) for kind in (RECORD, HEADER, PART))
     seq, position = F.when(is_record, F.col("seq")), F.col("position")
+    record_position = F.when(is_record, position)
     server, moment = F.when(is_record | is_header, F.xxhash64("server")), F.when(is_record, F.unix_micros("moment"))
     offset, part_offset = seq - position, F.when(is_header, 0).when(is_part, F.col("part")) - position
     rows = (
@@ -85,8 +86,8 @@ def blocks_of(lines: DataFrame) -> dict[str, list[Block]]:
             F.count_if(is_header).alias("headers"),
             F.count_if(is_part).alias("parts"),
             F.max(F.when(is_header, F.col("parts"))).alias("announced"),
-            F.min(seq).alias("first_seq"),
-            F.max(seq).alias("last_seq"),
+            F.min_by(seq, record_position).alias("first_seq"),
+            F.max_by(seq, record_position).alias("last_seq"),
             F.min(moment).alias("first_moment"),
             F.max(moment).alias("last_moment"),
             F.min(server).alias("one"),
@@ -123,8 +124,8 @@ def _extent(number: int, blocks: Sequence[Block]) -> Extent:
     return Extent(
         is_sound=_is_sound(number, blocks),
         records=sum(block.records for block in blocks),
-        first_seq=_least(block.first_seq for block in blocks),
-        last_seq=_greatest(block.last_seq for block in blocks),
+        first_seq=next((block.first_seq for block in blocks if block.records), None),
+        last_seq=next((block.last_seq for block in reversed(blocks) if block.records), None),
         first_moment=_least(block.first_moment for block in blocks),
         last_moment=_greatest(block.last_moment for block in blocks),
     )

@@ -98,7 +98,14 @@ def judged(lines: DataFrame) -> DataFrame:
     """
     parsed = lines.withColumn("fields", F.from_json("raw", LINE_SCHEMA, _JSON_OPTIONS))
     values = F.json_array_length(F.concat(F.lit("["), F.col("raw"), F.lit("]")))
-    fields = parsed.select(*lines.columns, "fields.*", F.is_valid_utf8("raw").alias("is_utf8"))
+    # Spark takes the last one of several events, and the judge none that follows another.
+    says_event_once = F.octet_length(F.substring_index("raw", '"event"', 2)) == F.octet_length("raw")
+    fields = parsed.select(
+        *lines.columns,
+        "fields.*",
+        F.is_valid_utf8("raw").alias("is_utf8"),
+        says_event_once.alias("says_event_once"),
+    )
     # If its only closing brace ends the line, the object is the whole line. Most lines are so, and checking that is
     # cheaper than parsing them again.
     ends_once = F.octet_length(F.substring_index("raw", "}", 1)) + 1 == F.octet_length("raw")
@@ -109,7 +116,7 @@ def judged(lines: DataFrame) -> DataFrame:
         .withColumns(persons(F.col("event") != "auth.failed"))
         .withColumn("kind", _kind())
         .withColumn("is_sound", F.when(_is_plain(), F.lit(True)).otherwise(_apart(~_is_bad())))
-        .drop("is_utf8", "is_one_value")
+        .drop("is_utf8", "is_one_value", "says_event_once")
     )
 
 
@@ -144,6 +151,7 @@ def _is_bad() -> Column:
         F.trim("raw") == "",
         ~F.col("is_utf8"),
         ~F.col("is_one_value"),
+        ~F.col("says_event_once") & (F.get_json_object("raw", "$.event") != F.col("event")),
         ~F.col("v").isin(*READ_VERSIONS),
         # Not a JSON object, or a field of it has the wrong type.
         F.col(CORRUPT).isNotNull(),
@@ -172,6 +180,7 @@ def _is_plain() -> Column:
         (F.col("kind") == RECORD)
         & F.col("is_utf8")
         & F.col("is_one_value")
+        & F.col("says_event_once")
         & F.col(CORRUPT).isNull()
         & F.col("v").isin(*READ_VERSIONS)
         & (F.col("seq") >= 1)

@@ -1,0 +1,67 @@
+"""The audit and ``verify`` give the same answer about every cell of the matrix of tamperings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from bussrv.audit.job import audit
+from bussrv.journal.keys import PublicKey
+from tests.audit.conftest import Collection, Rows, without_patience, without_report
+from tests.audit.mutants import INTEGRITY
+from tests.inspection.journals import KEY
+from tests.tamperings.matrix import CELLS, Cell, judged, write_cells
+from tests.tamperings.of_segments import SUPERSEDED
+
+Found = set[tuple[Any, ...]]
+
+
+def audited(findings: Rows, cells: Iterable[Path]) -> dict[str, Found]:
+    """What the audit found in each journal, by its name, which is that of its server."""
+    found: dict[str, Found] = {each.name: set() for each in cells}
+    for each in findings:
+        file, server = each["file"], (each["server"] or "").removesuffix("-elsewhere")
+        name = server if file is None else Path(file).parent.name
+        if name in found and each["kind"] in INTEGRITY and each["severity"] != "notice":
+            found[name].add(about(each["kind"], each["segment"], each["first_seq"], each["last_seq"]))
+    return found
+
+
+def about(code: str, segment: int | None, *records: int | None) -> tuple[Any, ...]:
+    """Which of several seals is the first that does not fit may differ: the audit leaves out superseded ones."""
+    return (code, segment) if code == "broken-seal" else (code, segment, *records)
+
+
+def differences(
+    findings: Rows, cells: Mapping[Path, Cell], trusted: PublicKey | None = None
+) -> Iterator[tuple[Cell, Found]]:
+    in_audit = audited(findings, cells)
+    for directory, cell in cells.items():
+        faults = judged(directory, trusted).faults
+        found = {about(each.code, each.segment, each.seq, each.last_seq) for each in faults}
+        # The audit checks superseded seals in the last two segments only.
+        if found != in_audit[directory.name] and cell.kind.name != SUPERSEDED:
+            yield cell, found ^ in_audit[directory.name]
+
+
+def test_the_audit_and_verify_agree_in_some_cells(collection: Collection) -> None:
+    assert len(collection.cells) > 5
+    assert list(differences(collection.findings, collection.cells)) == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("trusted", [None, KEY.public], ids=["no key", "the key"])
+def test_the_audit_and_verify_agree_in_every_cell(
+    spark: SparkSession, read_table: Callable[[Path, str], Rows], tmp_path: Path, trusted: PublicKey | None
+) -> None:
+    """Spark is asked once for all of them; with the key, for those that have signed seals."""
+    wanted = [each for each in CELLS if trusted is None or each.shape in ("signed", "running")]
+    cells = write_cells(tmp_path / "cells", wanted)
+    with without_report(), without_patience():
+        audit(spark, [*cells], tmp_path / "out", trusted=trusted)
+    assert list(differences(read_table(tmp_path / "out", "findings"), cells, trusted)) == []
