@@ -40,11 +40,12 @@ class Bundle:
     :ivar at_once: whether a session that has room is sent it in one go; otherwise in pieces, in turn with others.
     """
 
+    _other: tuple[Form, Bundle] | None = None
+
     def __init__(self, frames: Sequence[bytes]) -> None:
         self.frames = frames
         self.size = size = sum(map(len, frames))
         self.at_once = size <= AT_ONCE
-        self._other: tuple[Form, Bundle] | None = None
 
     def __len__(self) -> int:
         """How many frames there are."""

@@ -150,6 +150,22 @@ def test_a_tap_that_is_not_read_loses_objects_and_delays_nobody(tmp_path: Path) 
     assert actions(tmp_path / "journal")[-1][1] == f"shown={shown} skipped={skipped}"
 
 
+def test_without_a_journal_that_takes_it_there_is_no_tap(tmp_path: Path) -> None:
+    with ForkedServer(tmp_path / "journal", ["--journal-min-free", str(1 << 60)]) as server:
+        address = server.addresses["admin"]
+        connection = http.client.HTTPConnection(*address, timeout=20)
+        connection.request("GET", "/api/v1/tap")
+        said = connection.getresponse().read().decode()
+        connection.close()
+    assert said.startswith(':\n\nevent: refused\ndata: {"reason":"journal-unavailable"')
+
+
+def test_the_end_of_the_server_ends_a_tap(tmp_path: Path) -> None:
+    with ForkedServer(tmp_path / "journal") as server, Stream(server):
+        assert server.stop() == 0
+    assert [action for action, _, _ in actions(tmp_path / "journal")] == ["tap", "tap-ended"]
+
+
 POLICY = """
 [[rule]]
 users = "*"
