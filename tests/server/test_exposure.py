@@ -55,6 +55,8 @@ def faults(**values: Any) -> list[str]:
         ("business", "tcp6:1", [], True),
         ("spp", r"tcp:1:interface=\:\:", [], True),
         ("spp", "haproxy:tcp:1", [], True),
+        ("websocket", "tcp:1", [], True),
+        ("websocket", "ssl:1:privateKey=k", [USERS], False),
         ("spp", "ssl:1:privateKey=k", [], True),
         ("spp", ASKING, [], True),
         ("spp", "tcp:1", [USERS], False),
