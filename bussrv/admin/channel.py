@@ -101,6 +101,7 @@ class AdminChannel(http.HTTPChannel):
     """One connection.
 
     :ivar peer: the address of the client; ``key``: what it is counted by.
+    :ivar is_logging_in: whether the caller of its request is being checked.
     :ivar is_refused: whether its last answer was a problem of the connection itself: what comes is dropped.
     """
 
@@ -111,7 +112,7 @@ class AdminChannel(http.HTTPChannel):
         super().__init__()
         self.site = self.factory = site
         self.callLater: Any = site.server.reactor.callLater
-        self.is_refused = False
+        self.is_refused = self.is_logging_in = False
         self.peer = self.key = ""
         self._settings = site.server.bus.settings
         self._received: list[bytes] = []
@@ -131,8 +132,11 @@ class AdminChannel(http.HTTPChannel):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is being served."""
-        return not self._handlingRequest
+        """Whether it may be closed for another one: no request is being served, except that a login is checked.
+
+        Checks are slow, and strangers decide how many there are.
+        """
+        return not self._handlingRequest or self.is_logging_in
 
     # Input.
 
@@ -157,7 +161,7 @@ class AdminChannel(http.HTTPChannel):
         data = memoryview(b"".join(self._received))
         self._received = []
         while data and not (self.is_refused or self._waitingForTransport):
-            if self.is_idle and not self._is_receiving:
+            if not (self._handlingRequest or self._is_receiving):
                 # From the first byte of a request on: a client that sends it slowly gets no more time for each byte.
                 self._is_receiving = True
                 self.setTimeout(self._settings.admin_request_timeout)
@@ -203,7 +207,7 @@ class AdminChannel(http.HTTPChannel):
     def readConnectionLost(self) -> None:
         """The client sends no more. It may wait for an answer."""
         self.persistent = 0
-        if self.is_idle and not self._received:
+        if not (self._handlingRequest or self._received):
             self.transport.loseConnection()
 
     def writeConnectionLost(self) -> None:
@@ -261,7 +265,7 @@ class AdminChannel(http.HTTPChannel):
             self.setTimeout(LINGER)
         elif self._is_receiving and not self.is_refused:
             self.refuse("request-timeout", "the request did not arrive in time (--admin-request-timeout)")
-        elif self.is_refused or not self.is_idle:
+        elif self.is_refused or self._handlingRequest:
             self.abort()
         else:
             self.end()

@@ -199,9 +199,11 @@ class AdminSite(Factory):
         route, found = self._routes.find(method, path)
         if route.method != "GET":
             check_content_type(headers.get("content-type"))
-        caller = await self._caller(request, headers, peer)
-        if route.permission is not None and not (route.unless_local and is_local(peer)):
-            self._login.check(caller, route.permission)
+        caller = Caller(None, peer, frozenset())
+        if route.permission is not None:
+            caller = await self._caller(request, headers, peer)
+            if not (route.unless_local and is_local(peer)):
+                self._login.check(caller, route.permission)
         call = self._call(request, route, caller, found, headers)
         if route.is_stream:
             await self._stream(request, call)
@@ -219,7 +221,13 @@ class AdminSite(Factory):
     async def _caller(self, request: AdminRequest, headers: dict[str, str], peer: str) -> Caller:
         transport = request.channel.transport
         tls = transport.tls if isinstance(transport, TlsConnection) else None
-        return await self._login.caller(headers.get("authorization"), tls.getpeercert() if tls else None, peer)
+        certificate = tls.getpeercert() if tls else None
+        channel = request.channel
+        channel.is_logging_in = True
+        try:
+            return await self._login.caller(headers.get("authorization"), certificate, peer)
+        finally:
+            channel.is_logging_in = False
 
     def _call(
         self, request: AdminRequest, route: Route, caller: Caller, path: dict[str, str], headers: dict[str, str]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from bussrv.admin.login import PROTOCOL
 from bussrv.bus.interfaces import IBus
 from bussrv.interfaces import IWireFormat
 from bussrv.policy.file import parse_policy, read_policy, read_text
@@ -20,7 +21,7 @@ class PolicyInEffect:
 
     def __init__(self, bus: IBus, formats: Iterable[IWireFormat]) -> None:
         self._bus = bus
-        self._formats = [each.name for each in formats]
+        self._formats = [*(each.name for each in formats), PROTOCOL]
         self._parsed: tuple[Path, str, Rules] | None = None
 
     def prepare(self, config: Config) -> Callable[[], None]:
@@ -53,4 +54,5 @@ def read(config: Config, formats: Iterable[str]) -> Rules | None:
     :param formats: the names of the wire formats that are installed.
     :raises ConfigError: has a sentence for each fault.
     """
-    return None if config.policy is None else read_policy(config.policy, config.place("policy"), frozenset(formats))
+    names = frozenset([*formats, PROTOCOL])
+    return None if config.policy is None else read_policy(config.policy, config.place("policy"), names)

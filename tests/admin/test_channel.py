@@ -13,6 +13,7 @@ from bussrv.admin.call import Call
 from bussrv.admin.routes import Parameter, Route
 from bussrv.admin.sending import EventStream
 from tests.admin.scene import Admin, Answer
+from tests.logins import Held
 
 GET = b"GET /api/v1/server HTTP/1.1\r\nHost: localhost\r\n"
 PUT = b"PUT /api/v1/log-level HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -114,6 +115,27 @@ def test_connections_that_are_served_stay() -> None:
     assert [each.ask("/stream").status for each in streams] == [200, 200]
     assert scene.client().is_closed
     assert not any(each.is_closed for each in streams)
+
+
+def test_a_login_that_is_checked_for_long_keeps_nobody_out() -> None:
+    scene = Admin(admin_max_connections=3)
+    held = scene.bus.identity = Held()  # type: ignore[misc, assignment]
+    waiting = [scene.client() for _ in range(3)]
+    for each in waiting:
+        each.send(GET + b"Authorization: Basic YW5uOmE=\r\n\r\n")
+    assert len(held.asked) == 3
+    assert scene.client().ask("/api/v1/server").status == 200
+    assert [each.is_closed for each in waiting] == [True, False, False]
+    assert held.answers[0].called
+    held.answer(1, right=False)
+    assert Answer(waiting[1].said()).code == "bad-credentials"
+
+
+def test_what_everybody_may_see_needs_no_login() -> None:
+    scene = Admin()
+    scene.bus.identity = Held()  # type: ignore[misc, assignment]
+    for path in ("/", "/healthz"):
+        assert scene.client().ask(path, Authorization="Basic YW5uOmE=").status == 200
 
 
 def test_requests_beyond_the_rate_of_an_address_are_refused() -> None:

@@ -136,7 +136,7 @@ def guesses(server: RunningServer, stack: ExitStack) -> Iterator[None]:
             with suppress(OSError):
                 each.recv(1 << 20)
             with suppress(OSError):
-                each.send(b"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %d\r\n\r\n" % number)
+                each.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %d\r\n\r\n" % number)
         yield
 
 
