@@ -117,7 +117,8 @@ export class EventStream {
     const headers = { Accept: "text/event-stream", ...(resumed ? { "Last-Event-ID": this.lastId } : {}) };
     try {
       const { parameters } = this;
-      const answer = await this.api.ask("GET", this.path, { parameters, headers, signal: this.#abort.signal });
+      const { signal } = this.#abort;
+      const answer = await this.#inTime(this.api.ask("GET", this.path, { parameters, headers, signal }));
       onOpen();
       this.onState({ state: "live", resumed });
       await this.#read(answer.body.pipeThrough(new TextDecoderStream()).getReader());

@@ -2,6 +2,7 @@
  * The figures of each second, as far back as the page has been open, and the rates between them.
  */
 
+import { setServerTime } from "./format.js";
 import { Topic } from "./frame.js";
 
 /** An hour. */
@@ -24,6 +25,7 @@ export class Figures {
   }
 
   add(figures) {
+    setServerTime(figures.time);
     const entry = this.#entry(figures);
     const before = this.history.at(-1);
     if (before && entry.time - before.time > GAP * 1000) {

@@ -77,9 +77,17 @@ export function duration(number) {
     .join(" ");
 }
 
-/** How long ago a time of the journal was. */
-export function ago(time, now = Date.now()) {
-  const since = (now - Date.parse(time)) / 1000;
+/** Milliseconds that the clock of the server is ahead of the browser's. */
+let ahead = 0;
+
+/** The server has told its time. */
+export function setServerTime(time) {
+  ahead = Date.parse(time) - Date.now();
+}
+
+/** How long ago a time of the journal was, by the clock of the server. */
+export function ago(time) {
+  const since = (Date.now() + ahead - Date.parse(time)) / 1000;
   return Number.isFinite(since) ? duration(Math.max(0, since < 10 ? Math.round(since) : since)) : "–";
 }
 

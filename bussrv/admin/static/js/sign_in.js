@@ -88,7 +88,7 @@ export class SignIn {
     button.disabled = true;
     fault.textContent = "";
     try {
-      await this.api.ask("GET", "server", { authorization: header });
+      await this.api.try(header);
       this.api.credentials.header = header;
       this.element.close();
     } catch (error) {
