@@ -220,8 +220,8 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="bussrv_delivery_seconds",
         kind="histogram",
-        help="Time from the arrival of input until what came of it was sent, or queued for slow clients; one for each "
-        "time that the server sends.",
+        help="Time from the arrival of input until what came of it was sent, or queued for slow clients, without what "
+        "its sender waits for the journal; one for each time that the server sends.",
         samples=lambda moment: moment.server.bus.delivery,
     ),
     Metric(

@@ -285,7 +285,7 @@ class StreamProtocol(TwistedProtocol):
 
     def _work_done(self, _: object) -> None:
         if self.is_busy:
-            self.is_busy = False
+            self.is_busy, self._read_at = False, self.reactor.seconds()  # the client waited for the journal until now
             self._serve_soon()
 
     def overflow(self, limit: int) -> None:
