@@ -7,6 +7,7 @@ the memory of the system before each measurement: a disk that is read for the fi
 - ``audit, new events``: nothing is known of the journals.
 - ``audit, new events, kept``: the same with a checkpoint, which keeps what was read.
 - ``audit, known events``: once more with that checkpoint, so that what is to be read is in Parquet already.
+- ``audit without Spark``: the same tables, findings and report by ``--engine embedded``.
 - ``Python``: a plain pass over the lines, with a fast JSON decoder; it checks the chain as well.
 - ``DuckDB`` and ``Polars``, if they are installed (``pip install duckdb polars``): from JSON, and DuckDB from Parquet.
 
@@ -35,7 +36,7 @@ from typing import Any
 
 import audit_spark
 from audit_answers import Answers, differences, missing
-from audit_child import AUDIT, DUCKDB, POLARS, PYTHON
+from audit_child import AUDIT, DUCKDB, EMBEDDED, POLARS, PYTHON
 from audit_journals import Made, cool, make_journals, warm
 from audit_meter import Phase
 from bar import Bar, print_bars
@@ -227,7 +228,7 @@ def print_table(results: Results) -> None:
             print(f"    {name.partition(PART)[2]:<54}{row.seconds:>9.1f}{row.cpu:>9.1f}{_memory(row)}")
             continue
         rate = "" if name == START else f"{results.rate((events, name)):,.0f}"
-        is_other = name.startswith((PYTHON, DUCKDB, POLARS))
+        is_other = name.startswith((EMBEDDED, PYTHON, DUCKDB, POLARS))
         faster = f"{row.seconds / ours.seconds:.2f} x" if is_other else ""
         print(f"{f'{events:,}, {name}':<46}{rate:>12}{row.seconds:>9.1f}{row.cpu:>9.1f}{_memory(row)}{faster:>10}")
 
@@ -262,7 +263,7 @@ def read_command_line() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help=f"{QUICK[0]} events, one round")
     parser.add_argument("--cold", action="store_true", help="also audit journals that have to be read from the disk")
     parser.add_argument("--new", action="store_true", help="without a checkpoint, so new events only")
-    parser.add_argument("--alone", action="store_true", help="the audit only, and nothing to compare it with")
+    parser.add_argument("--alone", action="store_true", help="the audit only, by both engines")
     parser.add_argument(
         "--work", type=Path, help="where journals are kept; takes 450 bytes an event, and as much again"
     )
@@ -280,7 +281,7 @@ def main() -> int:
         machine = facts(work)
         for name, value in machine.items():
             print(f"{name}: {value}")
-        others = [] if options.alone else [PYTHON, *(name for name in installed if installed[name])]
+        others = [EMBEDDED] if options.alone else [EMBEDDED, PYTHON, *(name for name in installed if installed[name])]
         run = Run(work, others, cold=options.cold, with_checkpoint=not options.new)
         for name in installed:
             if not installed[name]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from audit_meter import Meter
 
-AUDIT, PYTHON, DUCKDB, POLARS = "audit", "Python", "DuckDB", "Polars"
+AUDIT, EMBEDDED, PYTHON, DUCKDB, POLARS = "audit", "audit without Spark", "Python", "DuckDB", "Polars"
 
 
 def main() -> None:
@@ -26,6 +26,10 @@ def main() -> None:
 
         checkpoint = task.get("checkpoint")
         answers = audit_spark.run(journals, work / "out", checkpoint and Path(checkpoint), meter)
+    elif task["what"] == EMBEDDED:
+        import audit_embedded
+
+        answers = audit_embedded.run(journals, work / "out", meter)
     elif task["what"] == DUCKDB:
         import audit_duckdb
 

@@ -51,12 +51,12 @@ class Database:
         :param since, until: the period, UTC microseconds.
         """
         for name in RECIPES:
-            self._connection.execute(f"CREATE TABLE {name} AS {recipe(name, since, until)}")
+            self._connection.execute(f"CREATE TABLE {name} AS {_plain(recipe(name, since, until))}")
 
     def collect(self, queries: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
         """The rows of each query, in which ``@name`` is a table."""
         for query in queries:
-            yield self._connection.sql(query.replace("@", "")).to_arrow_table().to_pylist()
+            yield self._connection.sql(_plain(query)).to_arrow_table().to_pylist()
 
     def write(self, name: str, place: Path) -> None:
         """Write a table as Parquet, into a directory of its name."""
@@ -65,6 +65,11 @@ class Database:
     def close(self) -> None:
         """Forget everything."""
         self._connection.close()
+
+
+def _plain(query: str) -> str:
+    """A query in which tables have their plain names."""
+    return query.replace("@", "")
 
 
 def as_published(table: pa.Table) -> pa.Table:

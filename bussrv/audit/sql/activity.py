@@ -1,6 +1,7 @@
 """The tables of servers, sessions, traffic, refusals, leases and links.
 
-All times are UTC microseconds since 1970, days are days since 1970. ``:since`` and ``:until`` are the period.
+``@name`` is a table. All times are UTC microseconds since 1970, days are days since 1970. ``:since`` and ``:until`` are
+the period.
 ``names_of(x)`` is the sorted list of the distinct values of ``x``. Columns whose names are words of SQL have others
 here, see ``NAMES``.
 """
@@ -24,7 +25,7 @@ FROM (
     SELECT *,
         lead(boot) OVER (PARTITION BY server ORDER BY first_seq, first_moment, boot) AS later,
         lag(last_moment) OVER (PARTITION BY server ORDER BY first_seq, first_moment, boot) AS ended_before
-    FROM fact_boots
+    FROM @fact_boots
 ) AS each_boot
 """
 
@@ -32,28 +33,28 @@ SERVERS = """
 SELECT server, CAST(sum(records) AS BIGINT) AS records, min(first_seq) AS first_seq, max(last_seq) AS last_seq,
     min(first_moment) AS first_moment, max(last_moment) AS last_moment, count(*) AS boots,
     CAST(count_if(crashed) AS BIGINT) AS crashes
-FROM boots GROUP BY server
+FROM @boots GROUP BY server
 """
 
 WATCHED = """
-SELECT server, greatest(first_moment, :since) AS watch_begin, least(last_moment, :until) AS watch_end FROM servers
+SELECT server, greatest(first_moment, :since) AS watch_begin, least(last_moment, :until) AS watch_end FROM @servers
 """
 
 EVENTS = """
-SELECT server, event, outcome, records, suppressed, CAST(day AS INT) AS date, protocol FROM fact_events
+SELECT server, event, outcome, records, suppressed, CAST(day AS INT) AS date, protocol FROM @fact_events
 """
 
 REFUSALS = """
 SELECT server, event, reason, limit_name, actor, claimed, address, records, suppressed, first_moment, last_moment,
     CAST(day AS INT) AS date, protocol
-FROM fact_refusals
+FROM @fact_refusals
 """
 
 SESSIONS = """
 SELECT session, server, protocol, routing_id, actor, claimed, name, role, peer, address, state, opened, closed,
     duration / 1000000 AS duration_seconds, reason, objects_in, objects_out, bytes_in, bytes_out, persistent, home,
     provided, wanted, objects_wanted, CAST(floor(coalesce(opened, first_moment) / 86400000000) AS INT) AS date
-FROM fact_sessions WHERE closed IS NULL OR closed >= :since
+FROM @fact_sessions WHERE closed IS NULL OR closed >= :since
 """
 
 STORMS = f"""
@@ -61,14 +62,14 @@ SELECT server, protocol, address, min(first_moment) AS begin, max(last_moment) A
     CAST(sum(openings) AS BIGINT) AS openings, max(openings) AS peak
 FROM (
     SELECT *, minute - row_number() OVER (PARTITION BY server, protocol, address ORDER BY minute) AS storm
-    FROM fact_openings WHERE openings >= {STORM}
+    FROM @fact_openings WHERE openings >= {STORM}
 ) AS busy
 GROUP BY server, protocol, address, storm
 """
 
 LEASES = """
 SELECT server, session, kind, routing_id, address, service, added, renewed, expired, renewals, reason
-FROM fact_leases WHERE expired >= :since
+FROM @fact_leases WHERE expired >= :since
 """
 
 CONCURRENCY = """
@@ -78,9 +79,9 @@ SELECT server, protocol, moment, CAST(sum(step) OVER (
 FROM (
     SELECT server, protocol, moment, sum(step) AS step
     FROM (
-        SELECT server, protocol, opening AS moment, 1 AS step FROM extents
+        SELECT server, protocol, opening AS moment, 1 AS step FROM @extents
         UNION ALL
-        SELECT server, protocol, closing AS moment, -1 AS step FROM extents WHERE closing IS NOT NULL
+        SELECT server, protocol, closing AS moment, -1 AS step FROM @extents WHERE closing IS NOT NULL
     ) AS steps
     GROUP BY server, protocol, moment
 ) AS changes
@@ -94,7 +95,7 @@ FROM (
     SELECT s.server, s.protocol, s.closed, greatest(
             coalesce(s.opened, s.closed - s.duration), w.watch_begin
         ) AS opening
-    FROM fact_sessions AS s JOIN watched AS w ON s.server = w.server
+    FROM @fact_sessions AS s JOIN @watched AS w ON s.server = w.server
     WHERE s.home IS NULL AND coalesce(s.opened, s.closed - s.duration) IS NOT NULL
         AND (s.closed IS NULL OR s.closed >= :since)
 ) AS begun
@@ -107,7 +108,7 @@ SELECT server, protocol, routing_id, actor, claimed, address, count(*) AS sessio
     CAST(coalesce(sum(objects_out), 0) AS BIGINT) AS objects_out,
     CAST(coalesce(sum(bytes_in), 0) AS BIGINT) AS bytes_in,
     CAST(coalesce(sum(bytes_out), 0) AS BIGINT) AS bytes_out
-FROM fact_sessions WHERE home IS NULL AND (closed IS NULL OR closed >= :since)
+FROM @fact_sessions WHERE home IS NULL AND (closed IS NULL OR closed >= :since)
 GROUP BY server, protocol, routing_id, actor, claimed, address
 """
 
@@ -122,7 +123,7 @@ FROM (
         SELECT *,
             lag(state) OVER (PARTITION BY server, routing_id ORDER BY opened NULLS FIRST, session) AS state_before,
             lag(closed) OVER (PARTITION BY server, routing_id ORDER BY opened NULLS FIRST, session) AS closed_before
-        FROM sessions WHERE home IS NULL AND routing_id IS NOT NULL
+        FROM @sessions WHERE home IS NULL AND routing_id IS NOT NULL
     ) AS in_order
 ) AS own
 GROUP BY server, routing_id HAVING count_if(is_over) > 0
@@ -142,7 +143,7 @@ FROM (
     FROM (
         SELECT *, max(place) OVER (PARTITION BY server, neighbour) AS latest,
             max(CASE WHEN counted AND NOT is_up THEN place END) OVER (PARTITION BY server, neighbour) AS lost_at
-        FROM link_steps
+        FROM @link_steps
     ) AS placed
     GROUP BY server, neighbour
 ) AS each_link
@@ -157,9 +158,9 @@ FROM (
     SELECT *,
         CASE WHEN lead(boot) OVER in_order = boot THEN lead(moment) OVER in_order END AS following,
         row_number() OVER in_order AS place
-    FROM fact_links
+    FROM @fact_links
     WINDOW in_order AS (PARTITION BY server, neighbour ORDER BY seq, moment, mono, is_up)
 ) AS l
-LEFT JOIN boots AS b ON l.server = b.server AND l.boot = b.boot
-JOIN servers AS s ON l.server = s.server
+LEFT JOIN @boots AS b ON l.server = b.server AND l.boot = b.boot
+JOIN @servers AS s ON l.server = s.server
 """

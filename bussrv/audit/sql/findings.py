@@ -15,15 +15,15 @@ DISK_FAILURES = f"""
 SELECT server, seq AS after_seq, next_seq, CASE WHEN event = 'journal.restored' THEN mono + {LAG_OF_NEWS} END
     AS until_mono
 FROM (
-    SELECT *, lead(seq) OVER (PARTITION BY server ORDER BY seq, moment, mono) AS next_seq FROM fact_disk
+    SELECT *, lead(seq) OVER (PARTITION BY server ORDER BY seq, moment, mono) AS next_seq FROM @fact_disk
 ) AS in_order
 WHERE event <> 'server.started'
 """
 
 OVER = """
 SELECT b.server, b.boot, b.last_moment
-FROM boots AS b
-LEFT JOIN (SELECT server, max(last_settled) AS settled FROM fact_boots GROUP BY server) AS s ON b.server = s.server
+FROM @boots AS b
+LEFT JOIN (SELECT server, max(last_settled) AS settled FROM @fact_boots GROUP BY server) AS s ON b.server = s.server
 WHERE b.stopped OR (b.ended AND s.settled > b.last_seq)
 """
 """The boots that were stopped, and those whose successor has closed all that they left open."""
@@ -32,18 +32,18 @@ SUSPECTED = """
 SELECT s.kind, s.server, s.boot, s.session, s.service, s.first_seq, s.last_seq,
     concat('session ', s.session, ' ', s.what) AS message
 FROM (
-    SELECT * FROM fact_suspicions WHERE kind <> 'session-never-closed'
+    SELECT * FROM @fact_suspicions WHERE kind <> 'session-never-closed'
     UNION ALL
     SELECT f.server, f.session, f.boot, f.kind, f.service, f.first_seq, f.last_seq, o.last_moment, f.what, f.if_known,
         f.seq, f.mono, f.is_loss
-    FROM fact_suspicions AS f JOIN boots_over AS o ON f.server = o.server AND f.boot = o.boot
+    FROM @fact_suspicions AS f JOIN @boots_over AS o ON f.server = o.server AND f.boot = o.boot
     WHERE f.kind = 'session-never-closed'
 ) AS s
-LEFT JOIN (SELECT DISTINCT boot FROM boots WHERE started) AS begun ON s.boot = begun.boot
-LEFT JOIN (SELECT DISTINCT server FROM boots WHERE first_seq = 1) AS complete ON s.server = complete.server
+LEFT JOIN (SELECT DISTINCT boot FROM @boots WHERE started) AS begun ON s.boot = begun.boot
+LEFT JOIN (SELECT DISTINCT server FROM @boots WHERE first_seq = 1) AS complete ON s.server = complete.server
 WHERE s.moment >= :since AND (NOT s.if_known OR begun.boot IS NOT NULL OR complete.server IS NOT NULL)
     AND NOT EXISTS (
-        SELECT 1 FROM disk_failures AS d
+        SELECT 1 FROM @disk_failures AS d
         WHERE d.server = s.server AND s.seq > d.after_seq AND (d.next_seq IS NULL OR s.seq < d.next_seq)
             AND (d.until_mono IS NULL OR (s.is_loss AND s.mono <= d.until_mono))
     )
@@ -53,7 +53,7 @@ BOOT_ORDER = """
 SELECT f.*, lag(stopped_last) OVER in_order AS after_stop, max(last_seq) OVER (
         PARTITION BY server ORDER BY first_seq, first_moment, boot ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     ) AS latest
-FROM (SELECT *, coalesce(last_stop = last_seq, false) AS stopped_last FROM fact_boots) AS f
+FROM (SELECT *, coalesce(last_stop = last_seq, false) AS stopped_last FROM @fact_boots) AS f
 WINDOW in_order AS (PARTITION BY server ORDER BY first_seq, first_moment, boot)
 """
 
@@ -102,7 +102,7 @@ _BOOT_CHECKS = (
 
 BOOT_FINDINGS = "\nUNION ALL\n".join(
     f"SELECT '{kind}' AS kind, server, boot, {first} AS first_seq, {last} AS last_seq, "
-    f"concat('boot ', boot, ' ', {what}) AS message FROM boot_order WHERE ({condition}) AND {at} >= :since"
+    f"concat('boot ', boot, ' ', {what}) AS message FROM @boot_order WHERE ({condition}) AND {at} >= :since"
     for condition, kind, first, last, at, what in _BOOT_CHECKS
 )
 
@@ -113,12 +113,12 @@ SELECT CASE kind {_SEVERITY} END AS severity, kind, server, boot, segment, first
     line, message
 FROM (
     SELECT kind, server, boot, segment, first_seq, last_seq, NULL AS session, NULL AS service, file, line, message
-    FROM fact_findings
+    FROM @fact_findings
     UNION ALL
-    SELECT kind, server, boot, NULL, first_seq, last_seq, session, service, NULL, NULL, message FROM suspected
+    SELECT kind, server, boot, NULL, first_seq, last_seq, session, service, NULL, NULL, message FROM @suspected
     UNION ALL
-    SELECT kind, server, boot, NULL, first_seq, last_seq, NULL, NULL, NULL, NULL, message FROM boot_findings
+    SELECT kind, server, boot, NULL, first_seq, last_seq, NULL, NULL, NULL, NULL, message FROM @boot_findings
     UNION ALL
-    SELECT kind, server, boot, NULL, seq, seq, NULL, NULL, NULL, NULL, what FROM fact_clocks WHERE moment >= :since
+    SELECT kind, server, boot, NULL, seq, seq, NULL, NULL, NULL, NULL, what FROM @fact_clocks WHERE moment >= :since
 ) AS every
 """

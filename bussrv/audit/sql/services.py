@@ -12,7 +12,7 @@ FROM (
     SELECT f.server, f.session, f.service, f.is_provided, f.protocol, f.routing_id, f.begin_at, w.watch_begin,
         greatest(f.begin_at, w.watch_begin) AS begun, f.end_at IS NOT NULL AS ended,
         CASE WHEN f.end_at IS NOT NULL THEN greatest(f.begin_at, f.end_at) ELSE w.watch_end END AS until
-    FROM fact_spans AS f JOIN watched AS w ON f.server = w.server
+    FROM @fact_spans AS f JOIN @watched AS w ON f.server = w.server
 ) AS each_span
 WHERE until > watch_begin OR begin_at >= watch_begin
 """
@@ -37,8 +37,8 @@ GROUP BY server, service, number
 """
 
 
-UPTIMES = _union("(SELECT * FROM spans WHERE is_provided) AS provided")
-KNOWN_TIMES = _union("spans")
+UPTIMES = _union("(SELECT * FROM @spans WHERE is_provided) AS provided")
+KNOWN_TIMES = _union("@spans")
 
 
 def _lengths(intervals: str) -> str:
@@ -54,8 +54,8 @@ GROUP BY server, service
 """
 
 
-UP = _lengths("uptimes")
-KNOWN = _lengths("known_times")
+UP = _lengths("@uptimes")
+KNOWN = _lengths("@known_times")
 
 HELD = """
 SELECT server, service, CAST(count_if(is_provided) AS BIGINT) AS providers,
@@ -63,7 +63,7 @@ SELECT server, service, CAST(count_if(is_provided) AS BIGINT) AS providers,
     bool_or(is_provided AND lasts) AS provided
 FROM (
     SELECT server, service, session, is_provided, min(begin) AS begin, bool_or(NOT ended) AS lasts
-    FROM spans GROUP BY server, service, session, is_provided
+    FROM @spans GROUP BY server, service, session, is_provided
 ) AS by_session
 GROUP BY server, service
 """
@@ -87,12 +87,12 @@ FROM (
         u.longest_gap, u.mean_gap, u.last_end, w.watch_end,
         coalesce(h.subscribers, 0) AS subscribers, coalesce(m.subscriptions, 0) AS subscriptions,
         coalesce(k.covered, 0.0) AS covered
-    FROM (SELECT server, service FROM fact_mentions UNION SELECT server, service FROM held) AS n
-    LEFT JOIN fact_mentions AS m ON n.server = m.server AND n.service = m.service
-    LEFT JOIN held AS h ON n.server = h.server AND n.service = h.service
-    LEFT JOIN up AS u ON n.server = u.server AND n.service = u.service
-    LEFT JOIN known AS k ON n.server = k.server AND n.service = k.service
-    JOIN watched AS w ON n.server = w.server
+    FROM (SELECT server, service FROM @fact_mentions UNION SELECT server, service FROM @held) AS n
+    LEFT JOIN @fact_mentions AS m ON n.server = m.server AND n.service = m.service
+    LEFT JOIN @held AS h ON n.server = h.server AND n.service = h.service
+    LEFT JOIN @up AS u ON n.server = u.server AND n.service = u.service
+    LEFT JOIN @known AS k ON n.server = k.server AND n.service = k.service
+    JOIN @watched AS w ON n.server = w.server
 ) AS merged
 """
 
@@ -105,14 +105,14 @@ FROM (
     ) AS back
     FROM (
         SELECT server, session, service, protocol, routing_id, begin, until, ended, 1 AS is_wanted, NULL AS known_back
-        FROM spans WHERE NOT is_provided
+        FROM @spans WHERE NOT is_provided
         UNION ALL
         SELECT server, NULL, service, NULL, NULL, until, NULL, NULL, 0, coalesce(
             lead(begin) OVER (PARTITION BY server, service ORDER BY begin), {2**62})
-        FROM uptimes
+        FROM @uptimes
         UNION ALL
         SELECT server, NULL, service, NULL, NULL, {-(2**62)}, NULL, NULL, 0, min(begin)
-        FROM uptimes GROUP BY server, service
+        FROM @uptimes GROUP BY server, service
     ) AS all_times
 ) AS placed
 WHERE is_wanted = 1 AND (back IS NULL OR (until <= back AND begin < back))
