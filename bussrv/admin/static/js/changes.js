@@ -54,7 +54,11 @@ export class Changes {
   reload() {
     return this.#ask({
       title: "Reload the configuration?",
-      text: h("p", {}, "The server reads its configuration, users and policy again. If they are wrong it keeps those it has."),
+      text: h(
+        "p",
+        {},
+        "The server reads its configuration, users and policy again. If they are wrong it keeps those it has.",
+      ),
       action: "Reload",
       change: () => this.app.api.change("POST", "reload"),
       done: reloaded,

@@ -109,7 +109,10 @@ export class Chart {
     const from = this.#end - this.#span * 1000;
     const entries = this.#history.filter((entry) => entry.time >= from);
     const { lines } = this.options;
-    const highest = Math.max(this.options.least, ...entries.flatMap((each) => lines.map((line) => line.value(each) || 0)));
+    const highest = Math.max(
+      this.options.least,
+      ...entries.flatMap((each) => lines.map((line) => line.value(each) || 0)),
+    );
     const top = ceiling(highest, this.options.base);
     const y = (value) => this.margin.top + (this.#height - this.margin.top - this.margin.bottom) * (1 - value / top);
     this.mark.setAttribute("y1", this.margin.top);
@@ -193,7 +196,10 @@ export class Chart {
       this.mark.setAttribute("x1", x);
       this.mark.setAttribute("x2", x);
       this.when.setAttribute("x", x);
-      this.when.setAttribute("text-anchor", x > this.#width - 40 ? "end" : x < this.margin.left + 40 ? "start" : "middle");
+      this.when.setAttribute(
+        "text-anchor",
+        x > this.#width - 40 ? "end" : x < this.margin.left + 40 ? "start" : "middle",
+      );
     }
   }
 
@@ -201,7 +207,9 @@ export class Chart {
     const { title, lines, write } = this.options;
     const parts = lines.map((line) => {
       const values = entries.map(line.value).filter(Number.isFinite);
-      return values.length ? `${line.label} ${write(values.at(-1))}, at most ${write(Math.max(...values))}` : `${line.label}: none`;
+      return values.length
+        ? `${line.label} ${write(values.at(-1))}, at most ${write(Math.max(...values))}`
+        : `${line.label}: none`;
     });
     return `${title}, last ${Math.round(this.#span / 60)} minutes: ${parts.join("; ")}`;
   }

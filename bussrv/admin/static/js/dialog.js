@@ -47,10 +47,13 @@ export class Notices {
     this.element.className = `notice ${kind}`;
     this.element.textContent = text;
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => {
-      this.element.textContent = "";
-      this.element.className = "notice";
-    }, kind === "done" ? 6000 : 12000);
+    this.#timer = setTimeout(
+      () => {
+        this.element.textContent = "";
+        this.element.className = "notice";
+      },
+      kind === "done" ? 6000 : 12000,
+    );
   }
 
   /** Do something and tell how it went: `done` says so of the answer. */

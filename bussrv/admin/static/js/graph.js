@@ -40,7 +40,9 @@ export class Graph {
     shown.forEach((link, index) => {
       edges.push(edge(centre, places[index], link.state));
       const name = link.routing_id ?? link.address;
-      nodes.push(server(places[index], name, `node ${link.state}`, { open: () => open(link), sessions: link.sessions, centre }));
+      nodes.push(
+        server(places[index], name, `node ${link.state}`, { open: () => open(link), sessions: link.sessions, centre }),
+      );
     });
     edges.push(...between(shown, places));
     this.#drawOuter(outer, { places, shown, centre, room, edges, nodes });

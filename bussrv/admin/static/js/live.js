@@ -119,7 +119,9 @@ export class Live {
     const { events, figures } = this.streams;
     this.#hidden.forEach(clearTimeout);
     if (document.hidden) {
-      this.#hidden = Object.entries(HIDDEN).map(([name, length]) => setTimeout(() => this.streams[name].pause(), length));
+      this.#hidden = Object.entries(HIDDEN).map(([name, length]) =>
+        setTimeout(() => this.streams[name].pause(), length),
+      );
       return;
     }
     if ((this.figures.latest?.seq ?? 0) - this.seq > FAR) {

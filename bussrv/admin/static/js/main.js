@@ -93,7 +93,10 @@ class App {
 
   /** What the server kept of what this page did not see. */
   async #readEarlier() {
-    for (const [path, records] of [["closed", this.closed], ["denied", this.denied]]) {
+    for (const [path, records] of [
+      ["closed", this.closed],
+      ["denied", this.denied],
+    ]) {
       try {
         const { items } = await this.api.all(path, { most: OTHERS });
         records.merge(items.map((item) => (path === "closed" ? { event: "session.closed", ...item } : item)));
@@ -114,7 +117,8 @@ class App {
     if (identity || policy) {
       return this.signIn.ask("Sign in as a user who may do more here.");
     }
-    const why = "Everybody may look. To change something, sign in with the token in the admin token file of the server.";
+    const why =
+      "Everybody may look. To change something, sign in with the token in the admin token file of the server.";
     return this.signIn.ask(why, "token");
   }
 

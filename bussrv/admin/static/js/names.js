@@ -30,7 +30,13 @@ export function short(text, most = MOST) {
   }
   const whole = String(text);
   // Cut before it is looked at: a megabyte of a name costs no more than its first characters.
-  return whole.length > most ? `${visible(Array.from(whole.slice(0, most)).slice(0, most - 1).join(""))}…` : visible(whole);
+  return whole.length > most
+    ? `${visible(
+        Array.from(whole.slice(0, most))
+          .slice(0, most - 1)
+          .join(""),
+      )}…`
+    : visible(whole);
 }
 
 /** An element with a name, isolated; a long one has a button that shows all of it. */
@@ -40,11 +46,19 @@ export function name(text, most = MOST) {
   if (whole.length <= most) {
     return shown;
   }
-  const button = h("button", { type: "button", class: "quiet", onclick: showAll }, `Show all ${whole.length} characters`);
+  const button = h(
+    "button",
+    { type: "button", class: "quiet", onclick: showAll },
+    `Show all ${whole.length} characters`,
+  );
   const both = h("span", { class: "long-name" }, shown, " ", button);
 
   function showAll() {
-    const all = h("span", { class: "whole-name", tabindex: "0", role: "textbox", "aria-readonly": "true" }, visible(whole));
+    const all = h(
+      "span",
+      { class: "whole-name", tabindex: "0", role: "textbox", "aria-readonly": "true" },
+      visible(whole),
+    );
     all.setAttribute("aria-label", "The whole name");
     both.replaceChildren(all);
     all.focus();

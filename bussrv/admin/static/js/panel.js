@@ -19,10 +19,19 @@ export class Panel {
     this.kinds = kinds;
     this.heading = h("h2", { tabindex: "-1" });
     this.content = h("div", { class: "panel-content" });
-    const close = h("button", { type: "button", class: "icon", "aria-label": "Close", onclick: () => this.close() }, "✕");
+    const close = h(
+      "button",
+      { type: "button", class: "icon", "aria-label": "Close", onclick: () => this.close() },
+      "✕",
+    );
     this.element = h(
       "aside",
-      { class: "panel", "aria-label": "Details", hidden: true, onkeydown: (event) => event.key === "Escape" && this.close() },
+      {
+        class: "panel",
+        "aria-label": "Details",
+        hidden: true,
+        onkeydown: (event) => event.key === "Escape" && this.close(),
+      },
       h("header", {}, this.heading, close),
       this.content,
     );

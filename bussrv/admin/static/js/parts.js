@@ -7,7 +7,11 @@ import { h } from "./dom.js";
 /** A list of facts: label and content; those without content are left out. */
 export function facts(rows) {
   const there = rows.filter(([, content]) => content !== null && content !== undefined && content !== "");
-  return h("dl", { class: "facts" }, there.map(([label, content]) => h("div", {}, h("dt", {}, label), h("dd", {}, content))));
+  return h(
+    "dl",
+    { class: "facts" },
+    there.map(([label, content]) => h("div", {}, h("dt", {}, label), h("dd", {}, content))),
+  );
 }
 
 /** A heading with a count beside it, and what is below. */
@@ -38,7 +42,13 @@ export function button(text, onclick, kind = "") {
 
 /** An input that filters, and is found by the key `/`. */
 export function filterInput(label, oninput) {
-  const input = h("input", { type: "search", class: "filter", "aria-label": label, placeholder: label, spellcheck: "false" });
+  const input = h("input", {
+    type: "search",
+    class: "filter",
+    "aria-label": label,
+    placeholder: label,
+    spellcheck: "false",
+  });
   input.addEventListener("input", () => oninput(input.value));
   return input;
 }

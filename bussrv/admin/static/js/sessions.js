@@ -31,10 +31,6 @@ export class Sessions {
     this.left = 0;
   }
 
-  get size() {
-    return this.#byId.size;
-  }
-
   get(id) {
     return this.#byId.get(id);
   }

@@ -11,17 +11,53 @@ import { button } from "./parts.js";
 
 /** The views, in groups. */
 export const GROUPS = [
-  ["Now", [["overview", "Overview"], ["sessions", "Sessions"], ["services", "Services"], ["links", "Links"], ["tap", "Tap"]]],
-  ["Trouble", [["slow", "Slow"], ["closed", "Closed"], ["denied", "Denied"]]],
-  ["Record", [["events", "Events"], ["journal", "Journal"]]],
-  ["Server", [["limits", "Limits"], ["server", "Server"]]],
+  [
+    "Now",
+    [
+      ["overview", "Overview"],
+      ["sessions", "Sessions"],
+      ["services", "Services"],
+      ["links", "Links"],
+      ["tap", "Tap"],
+    ],
+  ],
+  [
+    "Trouble",
+    [
+      ["slow", "Slow"],
+      ["closed", "Closed"],
+      ["denied", "Denied"],
+    ],
+  ],
+  [
+    "Record",
+    [
+      ["events", "Events"],
+      ["journal", "Journal"],
+    ],
+  ],
+  [
+    "Server",
+    [
+      ["limits", "Limits"],
+      ["server", "Server"],
+    ],
+  ],
 ];
 
 const STATES = { ok: ["All is well", "good"], degraded: ["Degraded", "odd"], down: ["Not ready", "bad"] };
 
 /** What a stream of events does, from the worst. */
 const STATES_OF_STREAMS = ["denied", "refused", "waiting", "connecting", "paused", "stopped", "live"];
-const CONNECTION = { live: "Live", connecting: "Connecting…", denied: "Signed out", refused: "No events", paused: "Paused", waiting: "No connection", stopped: "Stopped" };
+const CONNECTION = {
+  live: "Live",
+  connecting: "Connecting…",
+  denied: "Signed out",
+  refused: "No events",
+  paused: "Paused",
+  waiting: "No connection",
+  stopped: "Stopped",
+};
 
 export class Shell {
   constructor(app) {
@@ -29,7 +65,16 @@ export class Shell {
     this.draw = eachFrame(() => this.#draw(), 250);
     this.main = h("main", { id: "main", tabindex: "-1" });
     this.#build();
-    for (const each of [app.figures, app.sessions, app.closed, app.denied, app.health, app.server, app.links, app.live]) {
+    for (const each of [
+      app.figures,
+      app.sessions,
+      app.closed,
+      app.denied,
+      app.health,
+      app.server,
+      app.links,
+      app.live,
+    ]) {
       each.changed.listen(this.draw);
     }
     setInterval(this.draw, 1000);
@@ -38,10 +83,23 @@ export class Shell {
   #build() {
     this.links = new Map();
     const groups = GROUPS.map(([title, views]) =>
-      h("div", { class: "group" }, h("h2", {}, title), h("ul", {}, views.map(([view, label]) => h("li", {}, this.#link(view, label))))),
+      h(
+        "div",
+        { class: "group" },
+        h("h2", {}, title),
+        h(
+          "ul",
+          {},
+          views.map(([view, label]) => h("li", {}, this.#link(view, label))),
+        ),
+      ),
     );
     this.nav = h("nav", { id: "views", "aria-label": "Views" }, groups);
-    this.menu = h("button", { type: "button", class: "menu icon", "aria-controls": "views", "aria-expanded": "false", "aria-label": "Views" }, "☰");
+    this.menu = h(
+      "button",
+      { type: "button", class: "menu icon", "aria-controls": "views", "aria-expanded": "false", "aria-label": "Views" },
+      "☰",
+    );
     this.menu.addEventListener("click", () => this.#toggle(!this.nav.classList.contains("open")));
     this.nav.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && this.nav.classList.contains("open")) {
@@ -59,8 +117,24 @@ export class Shell {
     this.next = h("span");
     this.said = "";
     this.sign = button("Sign in", () => this.#sign(), "quiet");
-    const brand = h("a", { class: "brand", href: "#/overview" }, h("span", { class: "logo", "aria-hidden": "true" }), "bussrv");
-    this.header = h("header", { class: "top" }, this.menu, brand, this.serverName, this.health, h("span", { class: "gap" }), this.connection, this.who, this.sign);
+    const brand = h(
+      "a",
+      { class: "brand", href: "#/overview" },
+      h("span", { class: "logo", "aria-hidden": "true" }),
+      "bussrv",
+    );
+    this.header = h(
+      "header",
+      { class: "top" },
+      this.menu,
+      brand,
+      this.serverName,
+      this.health,
+      h("span", { class: "gap" }),
+      this.connection,
+      this.who,
+      this.sign,
+    );
   }
 
   #link(view, label) {
@@ -120,7 +194,9 @@ export class Shell {
   #drawConnection() {
     const { live } = this.app;
     const { figures, events } = live.states;
-    const worst = [events, figures].sort((one, other) => STATES_OF_STREAMS.indexOf(one.state) - STATES_OF_STREAMS.indexOf(other.state))[0];
+    const worst = [events, figures].sort(
+      (one, other) => STATES_OF_STREAMS.indexOf(one.state) - STATES_OF_STREAMS.indexOf(other.state),
+    )[0];
     const gone = live.goneSince !== null;
     setText(this.connection, gone ? "No connection" : CONNECTION[worst.state]);
     this.connection.className = `pill ${gone ? "bad" : worst.state === "live" ? "good" : "odd"}`;
@@ -166,7 +242,11 @@ export class Shell {
 
   #links(items) {
     const up = items.filter((link) => link.state === "up").length;
-    this.#write("links", items.length === 0 ? "" : up < items.length ? `${up} of ${items.length} up` : brief(up), up < items.length);
+    this.#write(
+      "links",
+      items.length === 0 ? "" : up < items.length ? `${up} of ${items.length} up` : brief(up),
+      up < items.length,
+    );
   }
 
   #amount(view, number, odd = false) {

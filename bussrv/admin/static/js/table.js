@@ -175,7 +175,11 @@ export class Table {
 
   #makeRows(number) {
     while (this.#elements.length < number) {
-      const element = h("tr", {}, this.columns.map((column) => h("td", { class: cellClass(column) })));
+      const element = h(
+        "tr",
+        {},
+        this.columns.map((column) => h("td", { class: cellClass(column) })),
+      );
       this.#elements.push(element);
       this.below.before(element);
     }

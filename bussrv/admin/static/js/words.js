@@ -37,7 +37,14 @@ const EVENTS = {
 };
 
 /** Ends of sessions that are nobody's trouble. */
-const CALM = new Set(["client-closed", "unsubscribed", "server-stopped", "closed-by-operator", "lease-expired", "unreachable"]);
+const CALM = new Set([
+  "client-closed",
+  "unsubscribed",
+  "server-stopped",
+  "closed-by-operator",
+  "lease-expired",
+  "unreachable",
+]);
 
 /** What members of the object network receive, by the mode that they asked for. */
 const RECEIVED = { all: "everything", none: "nothing", no_echo: "everything of others", events_only: "events" };
@@ -102,7 +109,9 @@ export function interest(wanted) {
     return `rules ${JSON.stringify(wanted.rules)}`;
   }
   const types = Array.isArray(wanted.types) ? wanted.types.join(", ") : wanted.types;
-  return [RECEIVED[wanted.receive] ?? wanted.receive, types && types !== "all" ? `types ${types}` : null].filter(Boolean).join(", ");
+  return [RECEIVED[wanted.receive] ?? wanted.receive, types && types !== "all" ? `types ${types}` : null]
+    .filter(Boolean)
+    .join(", ");
 }
 
 /** The traffic of a session. */

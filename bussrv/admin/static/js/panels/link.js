@@ -27,10 +27,16 @@ export function linkPanel(app, id) {
 
 function content(app, id) {
   const link = app.links.items.find((each) => (each.routing_id ?? each.address) === id);
-  const lately = app.records.list.filter((record) => record.event.startsWith("link.") && record.routing_id === id).slice(-50);
+  const lately = app.records.list
+    .filter((record) => record.event.startsWith("link.") && record.routing_id === id)
+    .slice(-50);
   return [
     link ? about(link) : nothing("No such link now"),
-    section("Lately", lately.length, lately.length ? history(lately) : h("p", { class: "soft" }, "Nothing since this page was opened.")),
+    section(
+      "Lately",
+      lately.length,
+      lately.length ? history(lately) : h("p", { class: "soft" }, "Nothing since this page was opened."),
+    ),
   ];
 }
 
@@ -50,7 +56,12 @@ function history(records) {
     "ol",
     { class: "timeline" },
     records.map((record) =>
-      h("li", { class: gravity(record) }, time(timeOfDay(record.time, true), record.time), h("div", {}, line(record), h("div", { class: "soft" }, remark(record)))),
+      h(
+        "li",
+        { class: gravity(record) },
+        time(timeOfDay(record.time, true), record.time),
+        h("div", {}, line(record), h("div", { class: "soft" }, remark(record))),
+      ),
     ),
   );
 }

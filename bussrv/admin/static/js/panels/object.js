@@ -21,7 +21,16 @@ export function objectPanel(app, number) {
     {},
     facts([
       ["Time", time(timeOfDay(found.time, true), found.time)],
-      ["From", from.session ? h("a", { href: app.router.address("tap", { session: from.session }) }, name(from.routing_id ?? from.session)) : null],
+      [
+        "From",
+        from.session
+          ? h(
+              "a",
+              { href: app.router.address("tap", { session: from.session }) },
+              name(from.routing_id ?? from.session),
+            )
+          : null,
+      ],
       ["Format", from.protocol],
       ["Service", found.service ? name(found.service) : null],
       ["Event", found.event ? name(found.event) : null],

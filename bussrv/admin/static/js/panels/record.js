@@ -9,7 +9,20 @@ import { badge, facts, nothing } from "../parts.js";
 import { gravity, title } from "../words.js";
 
 /** Fields that come first; the others follow as they stand in the journal. */
-const FIRST = ["seq", "time", "event", "outcome", "reason", "protocol", "session", "routing_id", "actor", "claimed", "peer", "service"];
+const FIRST = [
+  "seq",
+  "time",
+  "event",
+  "outcome",
+  "reason",
+  "protocol",
+  "session",
+  "routing_id",
+  "actor",
+  "claimed",
+  "peer",
+  "service",
+];
 
 export function recordPanel(app, seq) {
   const number = Number(seq);
@@ -44,9 +57,16 @@ export function recordPanel(app, seq) {
 
 function content(app, record) {
   const meaning = app.reasons.meaning(record.reason);
-  const fields = [...FIRST.filter((field) => field in record), ...Object.keys(record).filter((field) => !FIRST.includes(field))];
+  const fields = [
+    ...FIRST.filter((field) => field in record),
+    ...Object.keys(record).filter((field) => !FIRST.includes(field)),
+  ];
   const history = record.session
-    ? h("a", { class: "button", href: app.router.address(app.router.view, { session: record.session }) }, "History of the session")
+    ? h(
+        "a",
+        { class: "button", href: app.router.address(app.router.view, { session: record.session }) },
+        "History of the session",
+      )
     : null;
   const what = h("p", {}, h("b", {}, title(record)));
   return [

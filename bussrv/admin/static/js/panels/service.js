@@ -29,7 +29,13 @@ export function servicePanel(app, service) {
   function fail(error) {
     const gone = error.status === 404;
     etag = null;
-    fill(element, nothing(gone ? "Nobody provides it" : "Not to be seen", gone ? "and nobody is subscribed to it any more." : error.message));
+    fill(
+      element,
+      nothing(
+        gone ? "Nobody provides it" : "Not to be seen",
+        gone ? "and nobody is subscribed to it any more." : error.message,
+      ),
+    );
   }
 
   const poll = new Poll(ask, PAUSE, fail);
@@ -39,9 +45,17 @@ export function servicePanel(app, service) {
 function sides(app, found) {
   const drop = (each) => dropping(app, found.service, each);
   return [
-    section("Provided by", found.providers_count, byFormat(app, found.providers, () => null) ?? none("Nobody provides it.")),
+    section(
+      "Provided by",
+      found.providers_count,
+      byFormat(app, found.providers, () => null) ?? none("Nobody provides it."),
+    ),
     left(found.providers_count, found.providers),
-    section("Subscribed", found.subscribers_count, byFormat(app, found.subscribers, drop) ?? none("Nobody is subscribed to it.")),
+    section(
+      "Subscribed",
+      found.subscribers_count,
+      byFormat(app, found.subscribers, drop) ?? none("Nobody is subscribed to it."),
+    ),
     left(found.subscribers_count, found.subscribers),
   ];
 }
@@ -62,20 +76,32 @@ function byFormat(app, sessions, further) {
   }
   const lists = [...groups].map(([protocol, members]) => [
     h("h4", {}, badge(protocol), h("span", { class: "soft" }, members.length)),
-    h("ul", { class: "links" }, members.map((each) => row(app, each, further(each)))),
+    h(
+      "ul",
+      { class: "links" },
+      members.map((each) => row(app, each, further(each))),
+    ),
   ]);
   return lists.length ? lists : null;
 }
 
 function row(app, each, further) {
-  const details = [each.home ? `of ${each.home}` : null, interest(each.interest), each.since ? `for ${ago(each.since)}` : null];
+  const details = [
+    each.home ? `of ${each.home}` : null,
+    interest(each.interest),
+    each.since ? `for ${ago(each.since)}` : null,
+  ];
   return h(
     "li",
     {},
     h(
       "span",
       {},
-      h("a", { href: app.router.address(app.router.view, { session: each.session }) }, name(each.routing_id || each.session, 60)),
+      h(
+        "a",
+        { href: app.router.address(app.router.view, { session: each.session }) },
+        name(each.routing_id || each.session, 60),
+      ),
       " ",
       h("span", { class: "soft" }, name(details.filter(Boolean).join(" · "))),
     ),
@@ -84,5 +110,7 @@ function row(app, each, further) {
 }
 
 function dropping(app, service, each) {
-  return app.may("write") && each.home === null ? button("Drop…", () => new Changes(app).dropLease({ ...each, service }), "quiet") : null;
+  return app.may("write") && each.home === null
+    ? button("Drop…", () => new Changes(app).dropLease({ ...each, service }), "quiet")
+    : null;
 }

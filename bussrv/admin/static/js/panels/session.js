@@ -40,7 +40,14 @@ class SessionPanel {
     this.held = h("div");
     this.history = h("ol", { class: "timeline" });
     this.more = h("div");
-    this.element = h("div", {}, this.state, this.about, this.held, h("section", {}, h("h3", {}, "History"), this.history, this.more));
+    this.element = h(
+      "div",
+      {},
+      this.state,
+      this.about,
+      this.held,
+      h("section", {}, h("h3", {}, "History"), this.history, this.more),
+    );
     this.poll = new Poll(() => this.#ask(), PAUSE);
   }
 
@@ -123,13 +130,19 @@ class SessionPanel {
     this.state.className = `verdict ${present ? "good" : closed ? gravity(closed) || "calm" : "calm"}`;
     fill(this.about, this.#facts(last, closed));
     fill(this.held, present ? this.#holdings() : null);
-    fill(this.history, this.#records.map((record) => this.#item(record)));
+    fill(
+      this.history,
+      this.#records.map((record) => this.#item(record)),
+    );
     fill(this.more, this.#rest());
   }
 
   #presence() {
     const { app } = this;
-    const close = app.may("write") && this.#isHere ? button("Close session…", () => new Changes(app).closeSession(this.#session), "grave") : null;
+    const close =
+      app.may("write") && this.#isHere
+        ? button("Close session…", () => new Changes(app).closeSession(this.#session), "grave")
+        : null;
     return [h("p", {}, h("b", {}, "Present"), ` for ${ago(this.#session.opened)}`), close];
   }
 
@@ -140,13 +153,20 @@ class SessionPanel {
 
   #end(closed) {
     if (!closed) {
-      return this.#records.length || this.#problem ? h("p", {}, h("b", {}, "Not present")) : h("p", { class: "soft" }, "Looking it up…");
+      return this.#records.length || this.#problem
+        ? h("p", {}, h("b", {}, "Not present"))
+        : h("p", { class: "soft" }, "Looking it up…");
     }
     const meaning = this.app.reasons.meaning(closed.reason);
     return [
       h("p", {}, h("b", {}, "Gone: "), h("code", {}, closed.reason ?? "")),
       meaning ? h("p", {}, sentence(meaning)) : null,
-      h("p", { class: "soft" }, time(`${moment(closed.time)}`, closed.time), `, after ${duration(closed.duration / 1e6)}`),
+      h(
+        "p",
+        { class: "soft" },
+        time(`${moment(closed.time)}`, closed.time),
+        `, after ${duration(closed.duration / 1e6)}`,
+      ),
     ];
   }
 
@@ -180,9 +200,27 @@ class SessionPanel {
     const wanted = Array.isArray(subscriptions) ? subscriptions : [];
     return [
       provided.length
-        ? section("Provides", provided.length, h("ul", { class: "links" }, provided.map((each) => h("li", {}, this.#service(each.service ?? each)))))
+        ? section(
+            "Provides",
+            provided.length,
+            h(
+              "ul",
+              { class: "links" },
+              provided.map((each) => h("li", {}, this.#service(each.service ?? each))),
+            ),
+          )
         : null,
-      wanted.length ? section("Subscribed", wanted.length, h("ul", { class: "links" }, wanted.map((each) => this.#subscription(each)))) : null,
+      wanted.length
+        ? section(
+            "Subscribed",
+            wanted.length,
+            h(
+              "ul",
+              { class: "links" },
+              wanted.map((each) => this.#subscription(each)),
+            ),
+          )
+        : null,
     ];
   }
 
@@ -208,7 +246,13 @@ class SessionPanel {
       "li",
       { class: gravity(record) },
       time(timeOfDay(record.time, true), record.time),
-      h("div", {}, line(record), further ? h("div", { class: "soft" }, further) : null, meaning ? h("div", { class: "soft" }, sentence(meaning)) : null),
+      h(
+        "div",
+        {},
+        line(record),
+        further ? h("div", { class: "soft" }, further) : null,
+        meaning ? h("div", { class: "soft" }, sentence(meaning)) : null,
+      ),
     );
   }
 

@@ -20,10 +20,18 @@ export function closedView(app) {
     text = value;
     draw();
   });
-  const which = choice("Which ones", [["", "All"], ["odd", "Only unusual ends"]], "", (value) => {
-    odd = value;
-    draw();
-  });
+  const which = choice(
+    "Which ones",
+    [
+      ["", "All"],
+      ["odd", "Only unusual ends"],
+    ],
+    "",
+    (value) => {
+      odd = value;
+      draw();
+    },
+  );
   const table = new Table({
     caption: "Closed sessions",
     key: (row) => row.seq,
@@ -50,7 +58,9 @@ export function closedView(app) {
     const match = matching(text, FIELDS);
     const all = app.closed.list;
     const rows = all.filter((row) => (!odd || gravity(row)) && (!match || match(row))).reverse();
-    view.amount(rows.length < all.length ? `${count(rows.length)} of the last ${count(all.length)}` : count(rows.length));
+    view.amount(
+      rows.length < all.length ? `${count(rows.length)} of the last ${count(all.length)}` : count(rows.length),
+    );
     table.empty = all.length ? nothing("Nothing matches") : nothing("No session closed lately");
     table.rows = rows;
   }

@@ -44,7 +44,9 @@ export function deniedView(app) {
     const all = app.denied.list;
     const rows = (match ? all.filter(match) : [...all]).reverse();
     view.amount(rows.length ? count(rows.length) : "");
-    table.empty = all.length ? nothing("Nothing matches") : nothing("Nothing was denied lately", "Denials of the policy and failed log-ins show up here.");
+    table.empty = all.length
+      ? nothing("Nothing matches")
+      : nothing("Nothing was denied lately", "Denials of the policy and failed log-ins show up here.");
     table.rows = rows;
   }
 

@@ -13,7 +13,19 @@ import { frame, matching } from "./frame.js";
 
 const FIELDS = ["event", "routing_id", "actor", "claimed", "peer", "session", "service", "reason", "target"];
 const CALM = 250;
-const KINDS = ["session", "service", "subscription", "auth", "access", "limit", "link", "config", "journal", "server", "admin"];
+const KINDS = [
+  "session",
+  "service",
+  "subscription",
+  "auth",
+  "access",
+  "limit",
+  "link",
+  "config",
+  "journal",
+  "server",
+  "admin",
+];
 
 export function eventsView(app) {
   let text = "";
@@ -23,15 +35,24 @@ export function eventsView(app) {
     text = value;
     draw();
   });
-  const kinds = choice("Kind of event", [["", "All events"], ...KINDS.map((each) => [each, `${each}.…`])], "", (value) => {
-    kind = value;
-    draw();
-  });
+  const kinds = choice(
+    "Kind of event",
+    [["", "All events"], ...KINDS.map((each) => [each, `${each}.…`])],
+    "",
+    (value) => {
+      kind = value;
+      draw();
+    },
+  );
   const pause = button("Pause", () => hold(held ? null : app.records.list.slice()));
-  const fresh = button("", () => {
-    table.toTop();
-    hold(null);
-  }, "fresh");
+  const fresh = button(
+    "",
+    () => {
+      table.toTop();
+      hold(null);
+    },
+    "fresh",
+  );
   fresh.hidden = true;
   const table = new Table({
     caption: "Events",
@@ -73,12 +94,15 @@ export function eventsView(app) {
     const all = held ?? app.records.list;
     const match = matching(text, FIELDS);
     const wanted = kind ? `${kind}.` : "";
-    const rows = match || wanted ? all.filter((row) => row.event.startsWith(wanted) && (!match || match(row))) : all.slice();
+    const rows =
+      match || wanted ? all.filter((row) => row.event.startsWith(wanted) && (!match || match(row))) : all.slice();
     const since = held ? (app.records.list.at(-1)?.seq ?? 0) - (held.at(-1)?.seq ?? 0) : 0;
     fresh.hidden = since <= 0;
     setText(fresh, `↑ ${count(since)} newer`);
     view.amount(rows.length ? `the last ${count(rows.length)}` : "");
-    table.empty = all.length ? nothing("Nothing matches", "None of the latest events has that.") : nothing("No events yet", "Events of the registry show up here as they are written.");
+    table.empty = all.length
+      ? nothing("Nothing matches", "None of the latest events has that.")
+      : nothing("No events yet", "Events of the registry show up here as they are written.");
     table.rows = rows.reverse();
   }
 

@@ -7,7 +7,14 @@ import { h, setText } from "../dom.js";
 /** Whether a text of a row has what was typed: letter case does not matter. */
 export function matching(wanted, fields) {
   const text = wanted.trim().toLowerCase();
-  return text === "" ? null : (row) => fields.some((field) => String(row[field] ?? "").toLowerCase().includes(text));
+  return text === ""
+    ? null
+    : (row) =>
+        fields.some((field) =>
+          String(row[field] ?? "")
+            .toLowerCase()
+            .includes(text),
+        );
 }
 
 /**

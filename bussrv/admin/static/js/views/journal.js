@@ -27,7 +27,12 @@ export function journalView(app) {
     cursor: app.cursor,
   });
   const seal = button("Seal now…", () => new Changes(app).seal());
-  const content = h("div", { class: "scroll" }, verdict, h("div", { class: "cards" }, about, h("div", { class: "card" }, chart.element)));
+  const content = h(
+    "div",
+    { class: "scroll" },
+    verdict,
+    h("div", { class: "cards" }, about, h("div", { class: "card" }, chart.element)),
+  );
   const view = frame({ title: "Journal", tools: [seal], content, fixed: true });
   const poll = new Poll(
     async () => {
@@ -58,11 +63,17 @@ export function journalView(app) {
 
 function words(journal) {
   if (journal.degraded) {
-    const text = typeof journal.degraded === "string" ? journal.degraded : "Changes are refused until it can be written again.";
+    const text =
+      typeof journal.degraded === "string" ? journal.degraded : "Changes are refused until it can be written again.";
     return h("p", {}, h("b", {}, "The journal cannot be written. "), name(text, 400));
   }
   const wait = journal.oldest_wait ? ` The oldest write has waited ${seconds(journal.oldest_wait)}.` : "";
-  return h("p", {}, h("b", {}, "The journal is written. "), `Its last record is ${count(journal.head?.seq ?? journal.seq)}.${wait}`);
+  return h(
+    "p",
+    {},
+    h("b", {}, "The journal is written. "),
+    `Its last record is ${count(journal.head?.seq ?? journal.seq)}.${wait}`,
+  );
 }
 
 function details(journal) {
@@ -71,7 +82,12 @@ function details(journal) {
   return facts([
     ["Directory", h("code", {}, name(journal.directory))],
     ["Last record", count(head?.seq ?? journal.seq)],
-    ["Last seal", seal ? [time(moment(seal.time), seal.time), h("span", { class: "soft" }, `, ${ago(seal.time)} ago`)] : badge("none yet", "odd")],
+    [
+      "Last seal",
+      seal
+        ? [time(moment(seal.time), seal.time), h("span", { class: "soft" }, `, ${ago(seal.time)} ago`)]
+        : badge("none yet", "odd"),
+    ],
     ["Not sealed yet", unsealed === null ? null : `${count(unsealed)} records`],
     ["Segments", count(journal.segments)],
     ["Size", bytes(journal.bytes)],

@@ -28,9 +28,22 @@ export function limitsView(app) {
     columns: [
       { label: "Limit", mono: true, text: (row) => row.name, sort: (row) => row.name },
       { label: "Meaning", rank: 2, text: (row) => row.help ?? "", kind: () => "soft" },
-      { label: "Value", width: 8, end: true, text: (row) => written(row.value), kind: (row) => (row.value === row.default ? "" : "accent") },
+      {
+        label: "Value",
+        width: 8,
+        end: true,
+        text: (row) => written(row.value),
+        kind: (row) => (row.value === row.default ? "" : "accent"),
+      },
       { label: "Default", width: 8, rank: 1, end: true, text: (row) => written(row.default), kind: () => "soft" },
-      { label: "Reached", width: 7, end: true, text: (row) => count(row.count ?? 0), sort: (row) => row.count ?? 0, kind: (row) => (row.count ? "odd" : "soft") },
+      {
+        label: "Reached",
+        width: 7,
+        end: true,
+        text: (row) => count(row.count ?? 0),
+        sort: (row) => row.count ?? 0,
+        kind: (row) => (row.count ? "odd" : "soft"),
+      },
     ],
   });
   const counted = new Table({

@@ -22,22 +22,58 @@ export function linksView(app) {
     empty: nothing("No links", "This server stands alone. The option --link connects it with others."),
     columns: [
       { label: "Server", text: (row) => short(row.routing_id) || "not known yet", sort: (row) => row.routing_id ?? "" },
-      { label: "State", width: 5.5, text: (row) => row.state, sort: (row) => row.state, kind: (row) => STATES[row.state] },
-      { label: "Address", width: 14, rank: 1, mono: true, text: (row) => short(row.address), sort: (row) => row.address },
+      {
+        label: "State",
+        width: 5.5,
+        text: (row) => row.state,
+        sort: (row) => row.state,
+        kind: (row) => STATES[row.state],
+      },
+      {
+        label: "Address",
+        width: 14,
+        rank: 1,
+        mono: true,
+        text: (row) => short(row.address),
+        sort: (row) => row.address,
+      },
       { label: "Dialed by", width: 9, rank: 2, text: (row) => (row.dialed ? "this server" : "the other") },
-      { label: "For", width: 7, end: true, text: (row) => (row.since ? ago(row.since) : "–"), sort: (row) => -Date.parse(row.since) },
-      { label: "Sessions", width: 6.5, rank: 1, end: true, text: (row) => count(row.sessions), sort: (row) => row.sessions },
-      { label: "Its neighbours", rank: 3, text: (row) => (row.neighbors ?? []).map((each) => short(each, 40)).join(", ") },
+      {
+        label: "For",
+        width: 7,
+        end: true,
+        text: (row) => (row.since ? ago(row.since) : "–"),
+        sort: (row) => -Date.parse(row.since),
+      },
+      {
+        label: "Sessions",
+        width: 6.5,
+        rank: 1,
+        end: true,
+        text: (row) => count(row.sessions),
+        sort: (row) => row.sessions,
+      },
+      {
+        label: "Its neighbours",
+        rank: 3,
+        text: (row) => (row.neighbors ?? []).map((each) => short(each, 40)).join(", "),
+      },
     ],
   });
   const picture = h("div", { class: "picture" }, graph.element);
-  const view = frame({ title: "Links", content: h("div", { class: "graph-and-table" }, picture, table.element), fixed: true });
+  const view = frame({
+    title: "Links",
+    content: h("div", { class: "graph-and-table" }, picture, table.element),
+    fixed: true,
+  });
   const draw = eachFrame(show);
 
   function show() {
     const { items, problem } = app.links;
     picture.hidden = items.length === 0;
-    view.amount(items.length ? `${items.filter((each) => each.state === "up").length} of ${count(items.length)} up` : "");
+    view.amount(
+      items.length ? `${items.filter((each) => each.state === "up").length} of ${count(items.length)} up` : "",
+    );
     graph.show(app.server.latest?.server ?? "this server", items, (link) => app.router.open(opened(link)));
     if (problem) {
       table.empty = nothing("Links cannot be shown", problem.message);

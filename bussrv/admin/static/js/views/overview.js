@@ -24,19 +24,41 @@ const SPANS = [
 export function overviewView(app) {
   const tiles = tilesOf(app);
   const charts = chartsOf(app.cursor);
-  const span = choice("Time shown", SPANS.map(([length, text]) => [String(length), text]), String(app.span), (value) => {
-    app.span = Number(value);
-    drawFigures();
-  });
+  const span = choice(
+    "Time shown",
+    SPANS.map(([length, text]) => [String(length), text]),
+    String(app.span),
+    (value) => {
+      app.span = Number(value);
+      drawFigures();
+    },
+  );
   const lists = listsOf(app);
   const content = h(
     "div",
     { class: "scroll" },
-    h("div", { class: "tiles" }, tiles.map((tile) => tile.element)),
-    h("div", { class: "charts" }, charts.map((chart) => chart.element)),
-    h("div", { class: "lists" }, lists.map((list) => list.element)),
+    h(
+      "div",
+      { class: "tiles" },
+      tiles.map((tile) => tile.element),
+    ),
+    h(
+      "div",
+      { class: "charts" },
+      charts.map((chart) => chart.element),
+    ),
+    h(
+      "div",
+      { class: "lists" },
+      lists.map((list) => list.element),
+    ),
   );
-  const view = frame({ title: "Overview", tools: [h("label", { class: "inline" }, "Last ", span)], content, fixed: true });
+  const view = frame({
+    title: "Overview",
+    tools: [h("label", { class: "inline" }, "Last ", span)],
+    content,
+    fixed: true,
+  });
 
   const drawFigures = eachFrame(() => {
     if (view.element.isConnected) {
@@ -63,14 +85,54 @@ function tilesOf(app) {
   const now = () => app.figures.now;
   const lately = (name) => app.figures.lately(name);
   return [
-    tile("Sessions", "sessions", () => count(now().sessions ?? NaN), () => split(latest().sessions)),
-    tile("Services", "services", () => count(latest().services), () => `${count(latest().subscriptions)} subscriptions`),
-    tile("Links", "links", () => count(latest().links), () => linksOf(app.links.items)),
-    tile("Objects in", "sessions", () => perSecond(now().objects_in), () => `${bytesPerSecond(now().bytes_in)}`),
-    tile("Objects out", "sessions", () => perSecond(now().objects_out), () => `${bytesPerSecond(now().bytes_out)}`),
-    tile("Delivery, p99", "slow", () => seconds(lately("delivery99")), () => `p50 ${seconds(lately("delivery50"))}`),
-    tile("Journal sync, p99", "journal", () => seconds(lately("sync99")), () => `p50 ${seconds(lately("sync50"))}`),
-    tile("Waiting", "slow", () => bytes(latest().waiting_bytes), () => "for slow readers"),
+    tile(
+      "Sessions",
+      "sessions",
+      () => count(now().sessions ?? NaN),
+      () => split(latest().sessions),
+    ),
+    tile(
+      "Services",
+      "services",
+      () => count(latest().services),
+      () => `${count(latest().subscriptions)} subscriptions`,
+    ),
+    tile(
+      "Links",
+      "links",
+      () => count(latest().links),
+      () => linksOf(app.links.items),
+    ),
+    tile(
+      "Objects in",
+      "sessions",
+      () => perSecond(now().objects_in),
+      () => `${bytesPerSecond(now().bytes_in)}`,
+    ),
+    tile(
+      "Objects out",
+      "sessions",
+      () => perSecond(now().objects_out),
+      () => `${bytesPerSecond(now().bytes_out)}`,
+    ),
+    tile(
+      "Delivery, p99",
+      "slow",
+      () => seconds(lately("delivery99")),
+      () => `p50 ${seconds(lately("delivery50"))}`,
+    ),
+    tile(
+      "Journal sync, p99",
+      "journal",
+      () => seconds(lately("sync99")),
+      () => `p50 ${seconds(lately("sync50"))}`,
+    ),
+    tile(
+      "Waiting",
+      "slow",
+      () => bytes(latest().waiting_bytes),
+      () => "for slow readers",
+    ),
   ];
 }
 
@@ -113,7 +175,10 @@ function chartsOf(cursor) {
   const times = (from) =>
     two({ label: "p99", value: (entry) => entry[`${from}99`] }, { label: "p50", value: (entry) => entry[`${from}50`] });
   const ways = (from) =>
-    two({ label: "out", value: (entry) => entry[`${from}_out`] }, { label: "in", value: (entry) => entry[`${from}_in`] });
+    two(
+      { label: "out", value: (entry) => entry[`${from}_out`] },
+      { label: "in", value: (entry) => entry[`${from}_in`] },
+    );
   const one = (label, value) => [{ label, value, kind: "main" }];
   return [
     { title: "Objects / s", lines: ways("objects"), write: brief, least: 10 },
@@ -126,7 +191,8 @@ function chartsOf(cursor) {
 }
 
 function listsOf(app) {
-  const session = (record) => app.router.address("overview", record.session ? { session: record.session } : { record: record.seq });
+  const session = (record) =>
+    app.router.address("overview", record.session ? { session: record.session } : { record: record.seq });
   return [
     list({
       title: "Unusual ends",
@@ -174,7 +240,11 @@ function listsOf(app) {
 function list({ title: heading, view, rows, none, line }) {
   const lines = Array.from({ length: LINES }, () => newLine());
   const empty = h("p", { class: "soft" }, none);
-  const all = h("ul", {}, lines.map((each) => each.element));
+  const all = h(
+    "ul",
+    {},
+    lines.map((each) => each.element),
+  );
   const element = h("section", { class: "list" }, h("h2", {}, h("a", { href: `#/${view}` }, heading)), all, empty);
 
   function draw() {

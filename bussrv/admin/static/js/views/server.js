@@ -44,7 +44,10 @@ function details(server) {
   return facts([
     ["Name", name(server.server)],
     ["Version", server.version],
-    ["Started", [time(moment(server.started), server.started), h("span", { class: "soft" }, `, ${ago(server.started)} ago`)]],
+    [
+      "Started",
+      [time(moment(server.started), server.started), h("span", { class: "soft" }, `, ${ago(server.started)} ago`)],
+    ],
     ["Formats", formats.map(([format, address]) => h("div", {}, badge(format), " ", h("code", {}, name(address))))],
     ["Identity", server.identity ? badge("on", "good") : badge("off", "odd")],
     ["Policy", server.policy ? badge("on", "good") : badge("off", "odd")],
@@ -71,18 +74,49 @@ function line({ name: check, status, message }) {
 function controls(app, server) {
   if (!app.may("write")) {
     return [
-      h("p", { class: "soft" }, "You may look, and change nothing. Whoever may is offered to reload, seal, drain, and set the log level here."),
+      h(
+        "p",
+        { class: "soft" },
+        "You may look, and change nothing. Whoever may is offered to reload, seal, drain, and set the log level here.",
+      ),
       button("Sign in…", () => app.signInForMore()),
     ];
   }
   const changes = new Changes(app);
-  const level = choice("Log level", LEVELS.map((each) => [each, each]), server.log_level.split(",")[0], () => {});
+  const level = choice(
+    "Log level",
+    LEVELS.map((each) => [each, each]),
+    server.log_level.split(",")[0],
+    () => {},
+  );
   const part = h("input", { "aria-label": "Part", placeholder: "all parts", autocomplete: "off", spellcheck: "false" });
   return [
-    action("Reload", "Read configuration, users and policy again.", button("Reload…", () => changes.reload())),
-    action("Seal", "Seal everything that is written so far.", button("Seal now…", () => changes.seal())),
-    action("Log level", `Now ${server.log_level}.`, h("span", { class: "set" }, level, part, button("Set…", () => changes.logLevel(level.value, part.value)))),
-    action("Drain", server.draining ? "It is draining." : "Take no new clients, then stop.", button("Drain…", () => changes.drain(), "grave")),
+    action(
+      "Reload",
+      "Read configuration, users and policy again.",
+      button("Reload…", () => changes.reload()),
+    ),
+    action(
+      "Seal",
+      "Seal everything that is written so far.",
+      button("Seal now…", () => changes.seal()),
+    ),
+    action(
+      "Log level",
+      `Now ${server.log_level}.`,
+      h(
+        "span",
+        { class: "set" },
+        level,
+        part,
+        button("Set…", () => changes.logLevel(level.value, part.value)),
+      ),
+    ),
+    action(
+      "Drain",
+      server.draining ? "It is draining." : "Take no new clients, then stop.",
+      button("Drain…", () => changes.drain(), "grave"),
+    ),
   ];
 }
 

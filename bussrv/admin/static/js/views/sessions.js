@@ -38,10 +38,36 @@ export function sessionsView(app) {
       { label: "Format", width: 6, text: (row) => row.protocol, sort: (row) => row.protocol },
       { label: "User", width: 11, rank: 2, text: who, sort: who, kind: (row) => (row.actor ? "" : "soft") },
       { label: "Address", width: 12.5, rank: 1, mono: true, text: (row) => short(row.peer), sort: (row) => row.peer },
-      { label: "Services", width: 6, rank: 2, end: true, text: (row) => some(row.services), sort: (row) => row.services },
-      { label: "Subscribed", width: 7, rank: 2, end: true, text: (row) => some(row.subscriptions), sort: (row) => row.subscriptions },
-      { label: "Open for", width: 7, end: true, text: (row) => ago(row.opened), sort: (row) => -Date.parse(row.opened) },
-      { label: "Server", width: 9, rank: 4, text: (row) => short(row.home) || "this one", kind: (row) => (row.home ? "" : "soft") },
+      {
+        label: "Services",
+        width: 6,
+        rank: 2,
+        end: true,
+        text: (row) => some(row.services),
+        sort: (row) => row.services,
+      },
+      {
+        label: "Subscribed",
+        width: 7,
+        rank: 2,
+        end: true,
+        text: (row) => some(row.subscriptions),
+        sort: (row) => row.subscriptions,
+      },
+      {
+        label: "Open for",
+        width: 7,
+        end: true,
+        text: (row) => ago(row.opened),
+        sort: (row) => -Date.parse(row.opened),
+      },
+      {
+        label: "Server",
+        width: 9,
+        rank: 4,
+        text: (row) => short(row.home) || "this one",
+        kind: (row) => (row.home ? "" : "soft"),
+      },
       { label: "Session", width: 12, rank: 3, mono: true, text: (row) => row.session, kind: () => "soft" },
     ],
   });
@@ -86,5 +112,7 @@ function emptiness(app, all) {
   if (!app.sessions.loaded) {
     return nothing("Loading…");
   }
-  return all.length ? nothing("Nothing matches", "No session has that text.") : nothing("No sessions", "Clients show up here as they connect.");
+  return all.length
+    ? nothing("Nothing matches", "No session has that text.")
+    : nothing("No sessions", "Clients show up here as they connect.");
 }

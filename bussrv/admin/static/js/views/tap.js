@@ -49,7 +49,10 @@ class TapView {
       caption: "Tapped objects",
       key: (row) => row.number,
       open: (row) => this.app.router.open({ object: row.number }),
-      empty: nothing("Nothing tapped yet", "Start it, and the objects that pass show up here. The journal notes who taps."),
+      empty: nothing(
+        "Nothing tapped yet",
+        "Start it, and the objects that pass show up here. The journal notes who taps.",
+      ),
       columns: [
         { label: "Time", width: 7.75, text: (row) => timeOfDay(row.time, true), kind: () => "soft" },
         { label: "From", text: (row) => called(row.from ?? {}) },
@@ -65,7 +68,12 @@ class TapView {
 
   #form(clear) {
     const input = (label, name, attributes = {}) =>
-      h("label", { class: "field" }, h("span", {}, label), h("input", { name, type: "text", autocomplete: "off", spellcheck: "false", ...attributes }));
+      h(
+        "label",
+        { class: "field" },
+        h("span", {}, label),
+        h("input", { name, type: "text", autocomplete: "off", spellcheck: "false", ...attributes }),
+      );
     const formats = FORMATS.map((each) => h("option", { value: each }, each || "all"));
     return h(
       "form",
@@ -112,7 +120,11 @@ class TapView {
   }
 
   #tell({ state, problem }) {
-    const words = { connecting: "Starting…", live: "Objects that pass are shown.", waiting: "The server does not answer; it is tried again." };
+    const words = {
+      connecting: "Starting…",
+      live: "Objects that pass are shown.",
+      waiting: "The server does not answer; it is tried again.",
+    };
     if (state === "refused" || (problem && problem.status >= 400 && problem.status < 500)) {
       this.#stop();
       this.app.notices.tell(problem.message, "failed");
