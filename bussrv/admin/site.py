@@ -247,9 +247,7 @@ class AdminSite(Factory):
         value = await call.route.function(call)
         if isinstance(value, Answer):
             return value
-        # A page that shows the registry has to be asked for again; a browser may keep it for that.
-        headers = {} if tag is None else {"ETag": tag, "Cache-Control": "no-cache"}
-        return Answer(encode(value), headers=headers)
+        return Answer(encode(value), headers={} if tag is None else {"ETag": tag})
 
     async def _stream(self, request: AdminRequest, call: Call) -> None:
         settings = self.bus.settings
