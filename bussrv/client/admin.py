@@ -151,13 +151,14 @@ class AdminClient:
         :raises ConnectionError: it could not be continued within the time-out of this client.
         """
         lost: float | None = None
+        has_begun = False
         while True:
             try:
                 for event in self.stream(path, last_id, **query):
-                    lost, last_id = None, event.id or last_id
+                    lost, has_begun, last_id = None, True, event.id or last_id
                     yield event
             except (ConnectionError, TimeoutError):
-                if lost is None and not last_id:
+                if not has_begun:
                     raise
                 lost = lost or time.monotonic()
                 if time.monotonic() - lost > self._timeout:
