@@ -256,7 +256,7 @@ def test_what_is_dropped_is_logged_with_the_reason_at_a_limited_rate() -> None:
         network.udp.receive(b"[]", "10.0.0.9")
         network.reactor.advance(5)
         network.udp.receive(message(1, version=7))
-    assert [(event["host"], event["message"]) for event in logged] == [
+    assert [(event["peer"], event["message"]) for event in logged] == [
         *[(SOURCE, "opcode 9 is reserved")] * 5,
         ("10.0.0.9", "the datagram is an array, not a JSON object"),
         (SOURCE, "version is 7, not 1 or 2"),

@@ -403,7 +403,7 @@ def test_what_is_malformed_is_logged_journaled_and_closed(packet: bytes, reason:
     assert (watcher.received(), watcher.connection.is_open) == ([Info("tv", b"")], False)
     (closed,) = network.events(ev.SessionClosed)
     assert (closed.reason, closed.session) == (reason, watcher.connection.protocol.session_id)
-    assert [(each["name"], each["error"].reason) for each in logged if "error" in each] == [("spp", reason)]
+    assert [(each["protocol"], each["error"].reason) for each in logged if "error" in each] == [("spp", reason)]
     member.send({"type": "a/b"}, b"x")
     assert other.received() == [Info("tv", b"x")]
 
