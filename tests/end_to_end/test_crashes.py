@@ -32,6 +32,7 @@ from tests.end_to_end.doomed import SEGMENT_BYTES, Load, Told, choose_doom
 from tests.end_to_end.journals import records
 from tests.end_to_end.linked import assert_journal_is_closed, tracebacks
 from tests.forked import ForkedServer
+from tests.journal.without_seals import faults_without_seals
 from tests.size import sized
 
 SIDE_BY_SIDE = 2
@@ -114,6 +115,7 @@ class Crashes:
                 assert server.stop() == 0
         report = self._verify()
         assert (report.faults, report.is_trusted, report.sealed_seq) == ([], True, report.last_seq)
+        assert faults_without_seals(self._journal) == []
         events = [record.event for record in records(self._journal)]
         opened = Counter(event.session for event in events if isinstance(event, ev.SessionOpened))
         closed = Counter(event.session for event in events if isinstance(event, ev.SessionClosed))

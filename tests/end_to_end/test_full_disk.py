@@ -15,6 +15,7 @@ from bussrv.testing.server import RunningServer
 from tests.end_to_end.journals import records
 from tests.end_to_end.linked import assert_journal_is_closed, tracebacks
 from tests.forked import ForkedServer
+from tests.journal.without_seals import faults_without_seals
 from tests.small_disk import fill, small_disk
 
 SIZE = "256k"
@@ -96,3 +97,4 @@ def test_changes_are_refused_objects_flow_and_it_heals_by_itself(
     assert_journal_is_closed(events)
     report = verify(journal, public)
     assert (report.faults, report.is_trusted, report.sealed_seq) == ([], True, report.last_seq)
+    assert faults_without_seals(journal) == []

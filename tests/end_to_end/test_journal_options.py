@@ -21,6 +21,7 @@ from bussrv.testing.server import RunningServer
 from tests.end_to_end.conftest import Start
 from tests.end_to_end.journals import events_of
 from tests.forked import refused_start
+from tests.journal.without_seals import faults_without_seals
 from tests.size import further
 
 ways = pytest.mark.parametrize("way", further(["command line", "file"]))
@@ -69,6 +70,7 @@ def test_size_key_and_compression(start: Start, journal: Path, tmp_path: Path, w
     assert any(map(is_compressed, list_segments(journal)))
     report = verify(journal, public)
     assert (report.faults, report.sealed_seq, report.is_trusted) == ([], report.last_seq, True)
+    assert faults_without_seals(journal) == []
 
 
 @ways
@@ -101,6 +103,7 @@ def test_retention(start: Start, journal: Path, tmp_path: Path, way: str, limit:
     assert {event.reason for event in told} == reasons
     report = verify(journal)
     assert (report.faults, report.sealed_seq) == ([], report.last_seq)
+    assert faults_without_seals(journal) == []
 
 
 @ways
@@ -108,6 +111,7 @@ def test_pseudonyms(start: Start, journal: Path, tmp_path: Path, way: str) -> No
     server = start(*given(way, tmp_path, {"journal-pseudonyms": str(tmp_path / "names")}))
     keep_busy(server, 1)
     assert server.stop() == 0
+    assert faults_without_seals(journal) == []
     written = b"".join(path.read_bytes() for path in list_segments(journal))
     assert b'"ann"' not in written
     (identified,) = events_of(journal, ev.SessionIdentified)

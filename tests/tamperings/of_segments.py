@@ -9,6 +9,7 @@ from tests.tampering import Copy
 from tests.tamperings.kinds import Kind, elsewhere, in_header, in_snapshot
 from tests.tamperings.of_lines import TRUE
 
+REMOVED = "a segment removed"
 SUPERSEDED = "a seal edited that the closing seal supersedes"
 
 
@@ -170,7 +171,7 @@ HEADERS = [
 ]  # fmt: skip
 
 SEGMENTS = [
-    Kind("a segment removed", _without, "The end of a journal may always be missing: note seals elsewhere."),
+    Kind(REMOVED, _without, "The end of a journal may always be missing: note seals elsewhere."),
     Kind("a segment replaced by another one", _replace),
     Kind("a segment cut at a line", _cut_at_a_line, "In the last segment the rest might not have been written."),
     Kind("a segment cut in a line", _cut_in_a_line, "In the last segment a crash leaves the same."),

@@ -181,8 +181,8 @@ def _sound(content: bytes, begin: int, header: Header, *, is_chained: bool) -> t
         moments = _moments(records)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None
-    # Blank lines are no records.
-    if len(records) != text.count(b"\n") or not content.endswith(b"\n"):
+    # Blank lines are no records. Of two events in a line, this decoder takes the last one, and the judge none.
+    if len(records) != text.count(b"\n") or len(records) < text.count(b'"event"') or not content.endswith(b"\n"):
         return None
     seqs = [record.seq for record in records]
     if seqs != list(range(header.segment, header.segment + len(records))):
