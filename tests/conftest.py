@@ -73,7 +73,7 @@ def no_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 WITH_SPARK = "tests/audit/"
 """Where all tests are that use the one Spark session."""
 
-WITHOUT_IT = ("tests/audit/test_html.py", "tests/audit/test_workers.py")
+WITHOUT_IT = ("tests/audit/test_fold.py", "tests/audit/test_html.py", "tests/audit/test_workers.py")
 """The modules there that take a while and do not."""
 
 

@@ -66,6 +66,7 @@ def test_of_every_journal_of_the_collection(collection: Collection, read_table: 
     assert_same(read_table, collection.verdict.path.parent, tmp_path / "out")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("period", [Period(), Period(MOMENT - 60 * STEP, MOMENT + 20 * STEP)])
 def test_of_journals_in_which_nothing_fits(
     spark: SparkSession, read_table: ReadTable, tmp_path: Path, period: Period
@@ -81,6 +82,7 @@ def test_of_journals_in_which_nothing_fits(
         assert all(read_table(tmp_path / "spark", name) for name in PUBLISHED if name != "orphans")
 
 
+@pytest.mark.long
 def test_spark_runs_the_same_sql(spark: SparkSession, tmp_path: Path) -> None:
     """Every table of the embedded engine, made by Spark of the same facts."""
     journals = [str(wild_journal(tmp_path / f"wild{seed}", seed)) for seed in range(3)]
