@@ -32,6 +32,8 @@ from tests.audit.wild_records import MOMENT
 
 pytestmark = pytest.mark.timeout(600)
 
+VECTORS = Path(__file__).parents[1] / "vectors" / "journals"
+
 ReadTable = Callable[[Path, str], Rows]
 
 
@@ -114,6 +116,16 @@ def test_the_command_says_the_same(whole: Whole, tmp_path: Path, capsys: pytest.
     assert Path(said[-1]) == out / "summary.json"
     assert _report(out / "report.html") == _report(whole.out / "report.html")
     assert {each.name for each in out.iterdir()} == {each.name for each in whole.out.iterdir()}
+
+
+@pytest.mark.parametrize(
+    "journal", sorted(each.parent for each in VECTORS.rglob("*1.jsonl*")), ids=lambda each: each.name
+)
+def test_of_journals_of_every_version_there_is_a_report(journal: Path, tmp_path: Path) -> None:
+    """They are small: of some tables nothing is there."""
+    totals, path = examine([str(journal)], Period(), None, tmp_path / "out")
+    assert totals["records"]
+    assert "</html>" in path.with_name("report.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize(

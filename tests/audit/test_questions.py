@@ -13,7 +13,18 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bussrv.audit.embedded.tables import Database
-from bussrv.audit.report.questions import Question, Tables, all_rows, ask, known, only_row, rows, together
+from bussrv.audit.report.questions import (
+    Question,
+    Tables,
+    all_rows,
+    ask,
+    count_if,
+    known,
+    only_row,
+    rows,
+    together,
+    total,
+)
 from bussrv.audit.spark import queries as spark_queries
 from bussrv.audit.spark.queries import queries
 
@@ -55,6 +66,7 @@ def test_each_has_its_answer(table: Tables, monkeypatch: pytest.MonkeyPatch, mos
             "numbers": numbers,
             "none": all_rows("SELECT * FROM @things WHERE id > 3"),
             "nobody": nobody,
+            "nothing": only_row(f"SELECT {count_if('id > 1')} AS many, {total('id')} FROM @things WHERE id > 3"),
             "names": only_row("SELECT names_of(name) AS names FROM @things WHERE id <> 2"),
             "known": known("known"),
             "both": together(known(1), numbers).then(lambda answers: answers[0] + answers[1]["number"]),
@@ -66,6 +78,7 @@ def test_each_has_its_answer(table: Tables, monkeypatch: pytest.MonkeyPatch, mos
         "numbers": {"number": 3, "end": 3, "none": 'with "quotes"'},
         "none": [],
         "nobody": {"most": None},
+        "nothing": {"many": 0, "id": 0},
         "names": {"names": ['with "quotes"']},
         "known": "known",
         "both": 4,

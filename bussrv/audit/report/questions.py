@@ -152,8 +152,8 @@ def total(column: str) -> str:
 
 
 def count_if(condition: str) -> str:
-    """The number of rows for which a condition holds."""
-    return f"CAST(count_if({condition}) AS BIGINT)"
+    """The number of rows for which a condition holds. Of no rows, DuckDB would say NULL."""
+    return f"CAST(coalesce(count_if({condition}), 0) AS BIGINT)"
 
 
 def cut(text: str) -> str:
