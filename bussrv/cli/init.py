@@ -117,7 +117,7 @@ def _report(directory: Path, names: Sequence[str], issued: dict[str, str], is_ro
         f"Made in {directory}:",
         f"  {texts.CONFIGURATION:14} the configuration: Object System and SPP, over TLS",
         f"  {texts.USERS:14} the users, each with a hash of its secret",
-        f"  {texts.POLICY:14} what the users may do",
+        f"  {texts.POLICY:14} what the users may do; {texts.OPERATOR} sees and steers the server",
         f"  {texts.AUTHORITY:14} the certificate of the authority: copy it to every client",
         f"  {texts.AUTHORITY_KEY:14} its private key. The server does not need it: keep it on another machine",
         f"  {texts.SERVER:14} the certificate of the server, for {', '.join(names)}",

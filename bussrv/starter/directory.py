@@ -28,7 +28,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     """The choices for a server to start with.
 
     :ivar names: the host names and addresses that its certificate is for.
-    :ivar users: the names of its users; at least one.
+    :ivar users: the names of its users; at least one. The operator is another one.
     :ivar interface: the address that it listens on; empty: every one of IPv4.
     :ivar programs: the directory of ``twistd``.
     :ivar system_user: the user of the system that it runs as.
@@ -50,7 +50,7 @@ def make(directory: Path, wanted: Wanted, now: datetime) -> dict[str, str]:
     """
     if not str(directory).isprintable():
         raise ConfigError(f"{str(directory)!r} has characters that cannot be printed: choose another directory")
-    issued = {user: secrets.token_hex(SECRET_BYTES) for user in wanted.users}
+    issued = {user: secrets.token_hex(SECRET_BYTES) for user in (*wanted.users, texts.OPERATOR)}
     try:
         files = _files(directory, wanted, issued, now)
     except ValueError as error:

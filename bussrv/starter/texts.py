@@ -20,6 +20,9 @@ JOURNAL = "journal"
 JOURNAL_KEY = "journal.key"
 UNIT = "bussrv.service"
 
+OPERATOR = "operator"
+"""The user who may see and steer the server."""
+
 PORTS = {"objects": 7890, "spp": 3002}
 """The ports of the wire formats that are on."""
 
@@ -56,6 +59,7 @@ _POLICY = Template("""\
 
 [groups]
 people = [$users]
+operators = ["$operator"]
 
 # People may do everything, except see in bus/registry who else is connected: "*" does not match names like bus/clock.
 [[rule]]
@@ -67,6 +71,12 @@ request = ["*", "bus/clock", "bus/statistics"]
 send = ["*"]
 observe = ["*"]
 address = ["*"]
+
+# Operators see everything that the admin interface shows, and may change what it can change. It listens on this
+# machine only, unless the option admin says otherwise.
+[[rule]]
+groups = ["operators"]
+admin = "write"
 """)
 
 _UNIT = Template("""\
@@ -133,10 +143,10 @@ def configuration(directory: Path, interface: str) -> str:
 
 
 def policy(directory: Path, users: Iterable[str]) -> str:
-    """The policy file: every user may do everything, except see who is connected."""
+    """The policy file: every user may do everything, except see who is connected. That is for the operator."""
     users = list(users)
     names = ", ".join(map(toml_value, users))
-    return _POLICY.substitute(here=directory / POLICY, user=users[0], users=names)
+    return _POLICY.substitute(here=directory / POLICY, user=users[0], users=names, operator=OPERATOR)
 
 
 def unit(directory: Path, programs: Path, user: str) -> str:

@@ -66,7 +66,7 @@ def test_two_users_talk_within_a_minute(made: tuple[Path, str]) -> None:
     place, said = made
     assert says(said, MADE), said
     assert says(run(CHECK, place), CHECKED)
-    secrets = dict(re.findall(r"^  (ann|ben) (\w+)$", said, re.MULTILINE))
+    secrets = dict(re.findall(r"^  (ann|ben) +(\w+)$", said, re.MULTILINE))
     (script,) = blocks(PAGE, "python")
     server = Started(place)
     try:

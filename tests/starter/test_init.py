@@ -59,8 +59,8 @@ def test_every_file_has_the_mode_that_it_needs_whatever_the_mask(tmp_path: Path)
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "hall").iterdir()}
     assert modes == {**dict.fromkeys(PRIVATE, 0o600), **dict.fromkeys(PUBLIC, 0o644)}
     assert stat.S_IMODE((tmp_path / "hall").stat().st_mode) == 0o755
-    assert issued.keys() == {"ann", "ben"}
-    assert len(set(issued.values())) == 2
+    assert issued.keys() == {"ann", "ben", "operator"}
+    assert len(set(issued.values())) == 3
     for path in (tmp_path / "hall").iterdir():
         assert not any(secret in path.read_text() for secret in issued.values()), path
 
