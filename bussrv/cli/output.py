@@ -18,6 +18,8 @@ NOTHING = "-"
 GAP = "  "
 MOST_OF_FIRST = 40
 """The first column of a table is not narrower than its content, up to so many characters."""
+MOST_OF_OTHERS = 24
+"""Cells of the other columns are cut at so many characters if the table does not fit. A routing id fits."""
 
 
 def line(text: str) -> None:
@@ -98,6 +100,11 @@ def _on_terminal(
     from rich.text import Text
 
     found = console()
+    if _width(headings, cells) > found.width:
+        # The long name of one client does not push out the columns of all.
+        cells = [
+            [_cut(text, MOST_OF_OTHERS if index else MOST_OF_FIRST) for index, text in enumerate(row)] for row in cells
+        ]
     left_out: list[str] = []
     for heading in (*_empty(headings, cells), *reversed(less)):
         if _width(headings, cells) <= found.width:
@@ -108,6 +115,10 @@ def _on_terminal(
     found.print(rich_table(headings, cells, right))
     if left_out:
         found.print(Text(f"Not shown: {', '.join(left_out)}. A wider terminal and --json have all.", style="dim"))
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _width(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> int:

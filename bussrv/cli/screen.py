@@ -109,7 +109,7 @@ class Screen:
         figures, rates = look.figures, look.rates
         sessions = figures.get("sessions") or {}
         grid = Table.grid(padding=(0, 2, 0, 0))
-        grid.add_column(style="dim", no_wrap=True)
+        grid.add_column(style="dim", no_wrap=True, min_width=len("registry"))
         grid.add_column(no_wrap=True, overflow="ellipsis")
         by_format = ", ".join(f"{cell(name)} {count}" for name, count in sorted(sessions.items()))
         grid.add_row("sessions", f"{sum(sessions.values())}  ({by_format})")

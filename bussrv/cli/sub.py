@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """
 Show what is published on services, one line each: the service and the payload. A SERVICE may have * and ?, except over
-Inbus; quote them. Over SPP, the last state of each service comes first. Text that would steer the terminal is escaped,
-and a long payload is cut; --json and --raw have all of it.
+Inbus; quote them. Over SPP, the last state of each service comes first. The services of the server itself, bus/…, have
+updates over SPP and Inbus only. Text that would steer the terminal is escaped, and a long payload is cut; --json and
+--raw have all of it.
 """
 
 FORMATS = ("objects", "business", "inbus", "spp")
+MEMBERS = ("objects", "business")
+"""Formats of the object network. Its members get no updates of the services of the server itself."""
 MOST_SHOWN = 1000
 """The most characters of a payload in a line."""
 
@@ -58,6 +61,8 @@ def command(
     from bussrv.cli.receiving import receiving
 
     exclude(raw=raw, json=as_json)
+    if wire_format in MEMBERS:
+        _check_updates(services)
     if raw and sys.stdout.isatty():
         raise click.UsageError("--raw would let payloads steer the terminal: send the output to a file or a program")
     with receiving(connection, wire_format, services) as receiver:
@@ -72,6 +77,19 @@ def command(
             _show(found, raw=raw, as_json=as_json)
             left = None if left is None else left - 1
     return 0
+
+
+def _check_updates(services: Sequence[str]) -> None:
+    """Refuse to wait for updates that never come.
+
+    :raises click.UsageError: one of the services is of the server itself.
+    """
+    from bussrv.cli.receiving import has_wildcard
+    from bussrv.values import is_reserved
+
+    for name in filter(is_reserved, services):
+        ask = "" if has_wildcard(name) else f", or ask for its present state: bussrv request {name}"
+        raise click.UsageError(f"{name!r} has no updates over objects and business: use --format spp{ask}")
 
 
 def _show(found: Publication, *, raw: bool, as_json: bool) -> None:

@@ -87,6 +87,16 @@ def test_sub_ends_after_its_time(place: Place) -> None:
     assert run("sub", "silent", "--for", "0.1", "--count", "1") == (5, "", "")
 
 
+@pytest.mark.parametrize("wire_format", ["objects", "business"])
+def test_sub_does_not_wait_for_updates_that_never_come(place: Place, wire_format: str) -> None:
+    status, said, complained = run("sub", "tv", "bus/clock", "--format", wire_format)
+    assert (status, said, complained.count("\n")) == (2, "", 1)
+    assert "use --format spp, or ask for its present state: bussrv request bus/clock" in complained
+    assert run("sub", "BUS/*", "--format", wire_format)[2].endswith("use --format spp (see bussrv sub --help)\n")
+    assert run("sub", "bus/clock", "--format", "spp", "--count", "1")[0] == 0
+    assert run("request", "bus/clock")[0] == 0
+
+
 @pytest.mark.parametrize("wanted", ["other", "flood"])
 def test_sub_ends_after_its_time_also_while_objects_come(place: Place, wanted: str) -> None:
     ended = threading.Event()

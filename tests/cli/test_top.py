@@ -57,6 +57,12 @@ def test_it_fits_the_terminal_and_cannot_be_steered(width: int, height: int) -> 
         assert [each for each in ("Most bytes waiting", "Lately closed", "Lately denied") if each not in said] == []
 
 
+def test_many_formats_do_not_shorten_the_titles() -> None:
+    sessions = dict.fromkeys(("bus", "business", "inbus", "objects", "spp", "websocket"), 1000)
+    lines = picture(80, 24, sessions=sessions)
+    assert [line.split()[0] for line in lines[1:7]] == ["sessions", "registry", "in", "out", "time", "waiting"]
+
+
 def test_what_is_degraded_is_in_the_first_line() -> None:
     assert "DEGRADED: disk, certificates" in picture(200, 50, degraded=["disk", "certificates"], server="hall")[0]
 
