@@ -194,6 +194,11 @@ def test_hostile_names_are_text(dashboard: Page) -> None:
     # The server keeps 255 characters of what a client says it is.
     dashboard.get_by_role("button", name="Show all 255 characters").click()
     assert dashboard.get_by_label("The whole name").inner_text() == LONG[:255]
+    # Nor is it closed when the page asks for the session again, every two seconds.
+    with dashboard.expect_response("**/api/v1/sessions/*"):
+        pass
+    dashboard.wait_for_timeout(100)
+    assert dashboard.get_by_label("The whole name").is_visible()
     assert dashboard.locator("aside img").count() == 0
 
 

@@ -20,6 +20,15 @@ export function fill(element, ...children) {
   return element;
 }
 
+/** Fill an element only if `facts` are others than the last time: what somebody has opened, or focused, stays. */
+export function refill(element, facts, make) {
+  const key = JSON.stringify(facts);
+  if (element.filledFor !== key) {
+    element.filledFor = key;
+    fill(element, make() ?? []);
+  }
+}
+
 /** Set the text of an element if it is another one: most cells of a table stay as they are from frame to frame. */
 export function setText(element, text) {
   if (element.shownText !== text) {

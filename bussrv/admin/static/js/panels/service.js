@@ -3,8 +3,8 @@
  */
 
 import { Changes } from "../changes.js";
-import { fill, h } from "../dom.js";
-import { ago, count } from "../format.js";
+import { h, refill } from "../dom.js";
+import { count, moment } from "../format.js";
 import { name } from "../names.js";
 import { badge, button, nothing, section } from "../parts.js";
 import { Poll } from "../poll.js";
@@ -22,20 +22,15 @@ export function servicePanel(app, service) {
     const found = await app.api.get(`services/${encodeURIComponent(service)}`, { etag });
     if (found) {
       etag = found.etag;
-      fill(element, sides(app, found));
+      refill(element, [found, app.may("write")], () => sides(app, found));
     }
   }
 
   function fail(error) {
     const gone = error.status === 404;
     etag = null;
-    fill(
-      element,
-      nothing(
-        gone ? "Nobody provides it" : "Not to be seen",
-        gone ? "and nobody is subscribed to it any more." : error.message,
-      ),
-    );
+    const text = gone ? "and nobody is subscribed to it any more." : error.message;
+    refill(element, text, () => nothing(gone ? "Nobody provides it" : "Not to be seen", text));
   }
 
   const poll = new Poll(ask, PAUSE, fail);
@@ -89,7 +84,7 @@ function row(app, each, further) {
   const details = [
     each.home ? `of ${each.home}` : null,
     interest(each.interest),
-    each.since ? `for ${ago(each.since)}` : null,
+    each.since ? `since ${moment(each.since)}` : null,
   ];
   return h(
     "li",

@@ -3,7 +3,7 @@
  */
 
 import { Changes } from "../changes.js";
-import { fill, h } from "../dom.js";
+import { fill, h, refill, setText } from "../dom.js";
 import { eachFrame } from "../frame.js";
 import { ago, bytes, duration, moment, timeOfDay } from "../format.js";
 import { name } from "../names.js";
@@ -13,6 +13,8 @@ import { called, gravity, interest, line, remark, traffic } from "../words.js";
 
 /** The format of the sessions that the server itself has. */
 const OWN = "bus";
+/** Who it is: what a name that somebody has opened must not be closed for, unless it changes. */
+const IDENTITY = ["protocol", "routing_id", "routing_ids", "actor", "claimed", "peer", "home", "persistent"];
 const PAUSE = 2000;
 const PAGE = 200;
 /** Pages of a history that are read at most to find how it ended. */
@@ -37,6 +39,8 @@ class SessionPanel {
     this.draw = eachFrame(() => this.#draw());
     this.state = h("div", { class: "verdict" });
     this.about = h("div");
+    this.moved = h("div");
+    this.since = h("span");
     this.held = h("div");
     this.history = h("ol", { class: "timeline" });
     this.more = h("div");
@@ -45,6 +49,7 @@ class SessionPanel {
       {},
       this.state,
       this.about,
+      this.moved,
       this.held,
       h("section", {}, h("h3", {}, "History"), this.history, this.more),
     );
@@ -126,15 +131,25 @@ class SessionPanel {
     if (last) {
       this.title.textContent = called(last);
     }
-    fill(this.state, present ? this.#presence() : this.#end(closed));
+    const may = this.app.may("write");
+    const problem = this.#problem?.message;
+    const looked = this.#records.length > 0 || Boolean(problem);
+    refill(this.state, [present, closed, may, looked], () => (present ? this.#presence() : this.#end(closed)));
+    if (present) {
+      setText(this.since, ` for ${ago(this.#session.opened)}`);
+    }
     this.state.className = `verdict ${present ? "good" : closed ? gravity(closed) || "calm" : "calm"}`;
-    fill(this.about, this.#facts(last, closed));
-    fill(this.held, present ? this.#holdings() : null);
-    fill(
-      this.history,
-      this.#records.map((record) => this.#item(record)),
+    refill(
+      this.about,
+      last ? [IDENTITY.map((field) => last[field]), this.#opened] : null,
+      () => last && this.#who(last),
     );
-    fill(this.more, this.#rest());
+    fill(this.moved, last && this.#traffic(closed));
+    const { services = [], subscriptions = [] } = this.#session ?? {};
+    refill(this.held, [present, services, subscriptions, may], () => (present ? this.#holdings() : []));
+    const { length } = this.#records;
+    refill(this.history, length, () => this.#records.map((record) => this.#item(record)));
+    refill(this.more, [length, this.#next, problem], () => this.#rest());
   }
 
   #presence() {
@@ -143,7 +158,7 @@ class SessionPanel {
       app.may("write") && this.#isHere
         ? button("Close session…", () => new Changes(app).closeSession(this.#session), "grave")
         : null;
-    return [h("p", {}, h("b", {}, "Present"), ` for ${ago(this.#session.opened)}`), close];
+    return [h("p", {}, h("b", {}, "Present"), this.since), close];
   }
 
   /** Sessions of other servers, and of this server itself, are not closed here. */
@@ -170,13 +185,13 @@ class SessionPanel {
     ];
   }
 
-  #facts(last, closed) {
-    if (!last) {
-      return null;
-    }
-    const counted = closed ?? (Number.isFinite(this.#session?.objects_in) ? this.#session : null);
-    const opened = this.#session?.opened ?? this.#records.find((record) => record.event === "session.opened")?.time;
-    const moved = counted ? traffic(counted) : {};
+  /** When it was opened, as far as that is known. */
+  get #opened() {
+    return this.#session?.opened ?? this.#records.find((record) => record.event === "session.opened")?.time;
+  }
+
+  #who(last) {
+    const opened = this.#opened;
     return facts([
       ["Format", last.protocol],
       ["Routing id", last.routing_id ? name(last.routing_id) : null],
@@ -186,11 +201,19 @@ class SessionPanel {
       ["Address", last.peer ? name(last.peer) : null],
       ["Server", last.home ? name(last.home) : null],
       ["Opened", opened ? time(moment(opened), opened) : null],
-      ["Received", moved.received],
-      ["Sent", moved.sent],
-      ["Waiting", !closed && this.#session?.waiting_bytes ? badge(bytes(this.#session.waiting_bytes), "odd") : null],
       ["Persistent", last.persistent ? "outlives a restart" : null],
       ["Session", h("code", {}, this.id)],
+    ]);
+  }
+
+  #traffic(closed) {
+    const counted = closed ?? (Number.isFinite(this.#session?.objects_in) ? this.#session : null);
+    const { received, sent } = counted ? traffic(counted) : {};
+    const waiting = closed ? 0 : this.#session?.waiting_bytes;
+    return facts([
+      ["Received", received],
+      ["Sent", sent],
+      ["Waiting", waiting ? badge(bytes(waiting), "odd") : null],
     ]);
   }
 
