@@ -13,6 +13,7 @@ import pytest
 from cryptography import x509
 
 from bussrv import events as ev
+from bussrv.client.admin import AdminClient
 from bussrv.journal.reading import read_journal
 from bussrv.testing.server import PATIENCE
 from tests.docs.commands import says
@@ -41,7 +42,7 @@ class Started:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self.said += line
-            listening = re.search(r"(\w+) on ssl 0\.0\.0\.0:(\d+)$", line)
+            listening = re.search(r"(\w+) on (?:ssl|tcp) [0-9.]+:(\d+)$", line)
             if listening:
                 self.ports[listening[1]] = listening[2]
             if "bussrv is ready" in line:
@@ -58,7 +59,7 @@ def made(tmp_path: Path) -> tuple[Path, str]:
     """The place of the files, and what was said."""
     said = run(INIT, tmp_path)
     file = tmp_path / "hall" / "bussrv.toml"
-    file.write_text(re.sub(r"ssl:\d+", "ssl:0", file.read_text()))
+    file.write_text(re.sub(r"ssl:\d+", "ssl:0", file.read_text()) + "admin = 0\n")
     return tmp_path, said
 
 
@@ -66,21 +67,24 @@ def test_two_users_talk_within_a_minute(made: tuple[Path, str]) -> None:
     place, said = made
     assert says(said, MADE), said
     assert says(run(CHECK, place), CHECKED)
-    secrets = dict(re.findall(r"^  (ann|ben) +(\w+)$", said, re.MULTILINE))
+    secrets = dict(re.findall(r"^  (ann|ben|operator) +(\w+)$", said, re.MULTILINE))
     (script,) = blocks(PAGE, "python")
     server = Started(place)
     try:
         # The port first: four digits may stand in a secret, too.
         script = script.replace("7890", server.ports["objects"])
-        for secret in secrets.values():
+        for secret in (secrets["ann"], secrets["ben"]):
             script = script.replace('"…"', f'"{secret}"', 1)
         ran = subprocess.run(
             [sys.executable, "-c", script], cwd=place, env=ENVIRONMENT, capture_output=True, text=True, timeout=60,
             check=False,
         )  # fmt: skip
+        operator = AdminClient(port=int(server.ports["admin"]), user="operator", secret=secrets["operator"])
+        permitted = operator.get("/server")["permissions"]
     finally:
         server.stop()
     assert (ran.stdout, ran.stderr) == ("door\nb'open, please'\nb'open'\n", ""), server.said
+    assert permitted == {"read": True, "write": True}
     assert "WARNING" not in server.said
     records = list(read_journal(place / "hall" / "journal"))
     assert {each.event.actor for each in records if isinstance(each.event, ev.AuthSucceeded)} == {"ann", "ben"}
