@@ -32,7 +32,6 @@ from tests.audit.mutations import TRIED
 from tests.audit.plans import Plan, draw, write
 from tests.audit.segment_cases import SEGMENT_CASES
 from tests.size import sized
-from tests.tamperings.matrix import CELLS, Cell, write_cells
 
 Rows = list[dict[str, Any]]
 
@@ -86,7 +85,6 @@ class Collection:
     :ivar mutants: those that were tampered with, by name, each named like its server, too.
     :ivar untouched: by name.
     :ivar clean: by name, each of another shape.
-    :ivar cells: some of the matrix of tamperings.
     :ivar jobs: how many jobs of Spark it took.
     """
 
@@ -96,7 +94,6 @@ class Collection:
     mutants: dict[str, Mutant]
     untouched: dict[str, Path]
     clean: dict[str, Path]
-    cells: dict[Path, Cell]
     verdict: Verdict
     findings: Rows
     jobs: int
@@ -105,7 +102,6 @@ class Collection:
         """The findings about ``journals``, which are those about none of the others."""
         places = (*{f"{each.parent}/" for each in (*self.untouched.values(), *self.clean.values())},)
         names = {name for each in self.mutants for name in (each, f"{each}-stranger")} | {*self.clean}
-        names |= {name for each in self.cells for name in (each.name, f"{each.name}-elsewhere")}
         return [
             each
             for each in self.findings
@@ -127,15 +123,14 @@ def collection(
         f"untouched-{shape}": make(other / f"untouched-{shape}", shape, f"untouched-{shape}") for shape in SHAPES
     }
     clean = {f"clean-{seed}": write_clean(other / "clean" / f"clean-{seed}", seed) for seed in range(CLEAN)}
-    cells = write_cells(other / "cells", CELLS[3::190])
     out = root / "out [1]"
     before = last_job(spark)
     with without_report(), without_patience():
         tampered = [each.directory for each in mutants.values()]
-        verdict = audit(spark, [*journals, *tampered, *untouched.values(), *clean.values(), *cells], out)
+        verdict = audit(spark, [*journals, *tampered, *untouched.values(), *clean.values()], out)
     jobs = last_job(spark) - before
     findings = read_table(out, "findings")
-    return Collection(root, journals, plans, mutants, untouched, clean, cells, verdict, findings, jobs)
+    return Collection(root, journals, plans, mutants, untouched, clean, verdict, findings, jobs)
 
 
 @contextmanager

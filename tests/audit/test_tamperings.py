@@ -15,7 +15,7 @@ from bussrv.audit.embedded.engine import examine
 from bussrv.audit.fold.stripe import Period
 from bussrv.audit.job import audit
 from bussrv.journal.keys import PublicKey
-from tests.audit.conftest import Collection, Rows, without_patience, without_report
+from tests.audit.conftest import Rows, without_patience, without_report
 from tests.audit.mutants import INTEGRITY
 from tests.inspection.journals import KEY
 from tests.tamperings.matrix import CELLS, Cell, judged, write_cells
@@ -86,11 +86,6 @@ def embedded(cells: Iterable[Path], trusted: PublicKey | None, out: Path) -> Row
     with closing(duckdb.connect()) as connection:
         found = connection.read_parquet(f"{out}/tables/findings/**/*.parquet")
         return [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
-
-
-def test_the_audit_and_verify_agree_in_some_cells(collection: Collection) -> None:
-    assert len(collection.cells) > 5
-    assert list(differences(collection.findings, collection.cells)) == []
 
 
 @pytest.mark.long
