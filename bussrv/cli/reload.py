@@ -39,5 +39,6 @@ def command(connection: Connection, as_json: bool) -> int:
     if as_json:
         output.json_line(found)
     else:
-        output.facts({"changed": found.get("changed"), "only at a restart": found.get("restart")})
+        changed, restart = (found.get(name) or "nothing" for name in ("changed", "restart"))
+        output.facts({"changed": changed, "only at a restart": restart})
     return 0

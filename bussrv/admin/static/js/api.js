@@ -90,7 +90,7 @@ export class Api {
   }
 
   /**
-   * One request. Wrong credentials are tried once and not by every part of the page: the server counts failed log-ins.
+   * One request. Wrong credentials are tried once and not by every part of the page: the server counts failed logins.
    *
    * @throws {Problem} if the answer is an error.
    * @throws {Unreachable} if there is none.

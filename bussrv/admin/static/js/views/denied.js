@@ -1,5 +1,5 @@
 /**
- * What was denied lately: actions that no rule allows, and failed log-ins.
+ * What was denied lately: actions that no rule allows, and failed logins.
  */
 
 import { eachFrame } from "../frame.js";
@@ -46,7 +46,7 @@ export function deniedView(app) {
     view.amount(rows.length ? count(rows.length) : "");
     table.empty = all.length
       ? nothing("Nothing matches")
-      : nothing("Nothing was denied lately", "Denials of the policy and failed log-ins show up here.");
+      : nothing("Nothing was denied lately", "Denials of the policy and failed logins show up here.");
     table.rows = rows;
   }
 

@@ -41,7 +41,7 @@ export function servicesView(app) {
         kind: (row) => (row.provided ? "" : "odd"),
       },
       {
-        label: "provided over",
+        label: "Provided over",
         width: 12,
         rank: 2,
         text: (row) => row.from,
@@ -50,7 +50,7 @@ export function servicesView(app) {
       },
       { label: "Subscribers", width: 7.5, end: true, text: (row) => count(row.wanted), sort: (row) => row.wanted },
       {
-        label: "subscribed over",
+        label: "Subscribed over",
         width: 14,
         rank: 2,
         text: (row) => row.to,
