@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import struct
 import subprocess
@@ -129,7 +130,7 @@ def test_nobody_forges_a_line_of_the_log_nor_fills_it(server: Server) -> None:
     unfit = {each for each in text.replace("\n", "") if unicodedata.category(each) in {"Cc", "Zl", "Zp", "Cf"}}
     assert unfit == set()
     assert all(line.startswith("2") for line in lines if line)
-    said = [line for line in lines if "link to attic: it says" in line]
+    said = [line for line in lines if re.search(r"link to attic at \S+, session \S+: it says: ", line)]
     assert 1 <= len(said) <= 10
     assert "\\x1b[2J\\r\\n2026-11-21T14:02:03" in said[0]
     assert "\\u202e\\u2028\\x9b" in said[0]

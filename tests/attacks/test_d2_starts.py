@@ -62,7 +62,7 @@ def test_bad_plugins_are_left_out_and_named_and_the_others_are_served(tmp_path: 
             client.register("tv")
             assert {each["name"] for each in client.discover()} == {"tv", "bus/clock", "bus/registry", "bus/statistics"}
         assert server.stop() == 0
-    assert sorted(server.addresses) == ["business", "inbus", "objects", "spp"]
+    assert sorted(server.addresses) == ["admin", "business", "inbus", "objects", "spp"]
     errors = [line for line in server.lines if "#error]" in line]
     for said in (
         r"a plugin is left out: RuntimeError: it is broken \(.*bad_module_plugin.py, line 1\)",

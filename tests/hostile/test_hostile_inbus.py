@@ -95,7 +95,7 @@ def expect_short_log(row: Row) -> None:
     assert scene.network.bus.counters - scene.counted == {row.reason: FLOOD}
     assert len(logged) == LOG_BURST
     for event in logged:
-        assert event["host"] == row.source
+        assert event["peer"] == row.source
         assert len(event["message"]) <= 200
         assert event["message"].isprintable()
     assert len(scene.network.journal.records) - scene.written <= STRANGER_BURST
