@@ -39,6 +39,7 @@ members = st.builds(
     protocol=protocols,
     tells_all=st.booleans(),
     services=services,
+    session=st.sampled_from([None, "5f1c2ab94e07.3"]),
 )
 # One that is no member is known for what it provides, and for that alone.
 providers = st.builds(

@@ -67,6 +67,14 @@ def test_a_turn_sends_so_many_pieces_and_no_more() -> None:
     assert len(sent) - before <= 2 * A_TURN // LEAST
 
 
+def test_a_round_of_nobody_ends_with_the_turn() -> None:
+    reactor = Turns()
+    ended = Outflow(reactor).round()
+    assert not ended.called
+    reactor.turn()
+    assert ended.called
+
+
 def test_a_round_ends_when_all_who_waited_had_their_turn() -> None:
     reactor, sent = Turns(), list[str]()
     outflow = Outflow(reactor)
