@@ -14,6 +14,7 @@ import pytest
 from bussrv import events as ev
 from bussrv.client.objects import ObjectsClient
 from bussrv.journal.reading import read_journal
+from bussrv.journal.segment import list_segments
 from bussrv.testing.server import FREE_PORTS, PATIENCE, TWISTD
 
 IN_TERMINAL = """
@@ -55,9 +56,8 @@ class Server:
 
     def is_stopped(self) -> bool:
         self.process.poll()
-        # A busy disk may have no segment yet, or one without records.
-        has_segments = any(self.journal.glob("*.jsonl*"))
-        records = list(read_journal(self.journal)) if has_segments else []
+        # A busy disk may have no segment yet, or one that has not its name yet, or one without records.
+        records = list(read_journal(self.journal)) if list_segments(self.journal) else []
         return bool(records) and isinstance(records[-1].event, ev.ServerStopped)
 
 
