@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 from zope.interface import Attribute, Interface
@@ -235,15 +236,17 @@ class ILinks(Interface):
     paths: Paths = Attribute("The :class:`bussrv.bus.paths.Paths`: the sessions that other servers advertised.")
     token: Callable[[], str] | None = Attribute("Returns what this server shows those that dial it; ``None``: nothing.")
 
-    async def admit(server_id: str, peer: str, dialed: bool) -> None:
-        """Make the routing id of a server at ``peer`` that wants to link free for it: an older link to it ends.
+    def admitted(session_id: str, server_id: str, *, dialed: bool) -> AbstractAsyncContextManager[None]:
+        """Make the routing id of a server that wants to link free for it: an older link to it ends.
 
-        If both servers dialed, both keep the link that was dialed by the one with the lesser routing id.
-        :raises bussrv.errors.Refused: ``duplicate-link``, ``routing-id-taken`` or ``too-many-links``.
+        If both servers dialed, both keep the link that was dialed by the one with the lesser routing id. The link is
+        made inside of the context, one at a time to each server. :class:`bussrv.errors.Refused` there says that it
+        failed: remote sessions may have the routing id again.
+
+        :param session_id: of the connection that the link is to use.
+        :raises bussrv.errors.Refused: ``duplicate-link``, ``routing-id-taken``, ``too-many-links`` or
+            ``session-closed``.
         """
-
-    def unbar(server_id: str) -> None:
-        """A link that was admitted failed: remote sessions may have its routing id again."""
 
     def up(session_id: str, link: ISessionLink, interest: Interest, *, tells_all: bool, dialed: bool) -> None:
         """A link is up. It is down when its session closes.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import field
 
 from bussrv.bus.delivery import Group
+from bussrv.bus.interest import Kind
 from bussrv.bus.link_facts import LinkFacts
 from bussrv.bus.paths import RemoteSession
 from bussrv.policy.permissions import Action
@@ -28,3 +31,11 @@ class Link(LinkFacts, eq=False):
     advertised: dict[str, RemoteSession] = field(default_factory=dict)
     denied: set[tuple[Action, str]] = field(default_factory=set)
     is_full: bool = False
+
+    def takes(self, kind: Kind, route: Iterable[str]) -> bool:
+        """Whether the other server wants an object that is for everybody."""
+        return self.server_id not in route and self.group.wants(kind)
+
+    def accepts(self, kind: Kind, route: Iterable[str]) -> bool:
+        """Whether the other server wants an object that is for its sessions alone."""
+        return self.server_id not in route and self.group.accepts(kind)

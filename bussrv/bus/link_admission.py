@@ -1,6 +1,10 @@
-"""Admission of links: whether a server with some routing id may link with this one. Pure."""
+"""Admission of links: whether a server with some routing id may link with this one."""
 
 from __future__ import annotations
+
+from weakref import WeakValueDictionary
+
+from twisted.internet.defer import DeferredLock
 
 from bussrv.addresses import is_same_host
 from bussrv.bus.link import Link
@@ -8,6 +12,7 @@ from bussrv.bus.paths import Paths
 from bussrv.bus.remote_sessions import RemoteSessions
 from bussrv.errors import OverLimit, Refused
 from bussrv.registry.registry import Registry
+from bussrv.registry.rules import open_session
 from bussrv.registry.session import SERVER_ROLE
 from bussrv.settings import Settings
 
@@ -23,16 +28,25 @@ class LinkAdmission:
         self._server_id = server_id
         self._paths = paths
         self._remote = remote
+        self._locks: WeakValueDictionary[str, DeferredLock] = WeakValueDictionary()
 
-    def check(self, server_id: str, older: Link | None, peer: str, dialed: bool) -> None:
+    def one_at_a_time(self, server_id: str) -> DeferredLock:
+        """Held while a link to a server is made: others to the same server wait until it stands or is refused.
+
+        Otherwise each server may refuse the link that the other one keeps, because its own is not durable yet.
+        """
+        return self._locks.setdefault(server_id, DeferredLock())
+
+    def check(self, session_id: str, server_id: str, older: Link | None, dialed: bool) -> None:
         """Check that a server may link with this one.
 
+        :param session_id: of the connection that the link is to use.
         :param server_id: the routing id that it states.
         :param older: the link to a server of that routing id.
-        :param peer: its address.
         :param dialed: whether this server dialed it.
-        :raises Refused: ``duplicate-link``, ``routing-id-taken`` or ``too-many-links``.
+        :raises Refused: ``duplicate-link``, ``routing-id-taken``, ``too-many-links`` or ``session-closed``.
         """
+        peer = open_session(self._registry.state, session_id).peer
         if older is not None:
             self._may_replace(older, peer, dialed)
         else:

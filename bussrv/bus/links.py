@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
@@ -103,14 +104,22 @@ class Links:
 
     # Links come and go.
 
-    async def admit(self, server_id: str, peer: str, dialed: bool) -> None:
+    @asynccontextmanager
+    async def admitted(self, session_id: str, server_id: str, *, dialed: bool) -> AsyncIterator[None]:
         """Make the routing id of a server that wants to link free for it; see :class:`ILinks`."""
-        self._admission.check(server_id, self._to_server(server_id), peer, dialed)
-        await self._remote.bar(server_id)
-        older = self._to_server(server_id)
-        way = self._reach(older.session_id) if older is not None else None
-        if way is not None:
-            way.close("replaced")
+        async with self._admission.one_at_a_time(server_id):
+            older = self._to_server(server_id)
+            self._admission.check(session_id, server_id, older, dialed)
+            await self._remote.bar(server_id)
+            older = self._to_server(server_id)
+            way = self._reach(older.session_id) if older is not None else None
+            if way is not None:
+                way.close("replaced")
+            try:
+                yield
+            except Refused:
+                self._remote.unbar(server_id)
+                raise
 
     def _to_server(self, server_id: str) -> Link | None:
         return next((link for link in self._links.values() if link.server_id == server_id), None)
@@ -211,10 +220,6 @@ class Links:
     def neighbors(self) -> list[str]:
         """The routing ids of the servers that this one is linked with."""
         return sorted(link.server_id for link in self._links.values())
-
-    def unbar(self, server_id: str) -> None:
-        """The link did not come about."""
-        self._remote.unbar(server_id)
 
     # Advertisements of other servers.
 
@@ -323,7 +328,7 @@ class Links:
 
     def _flood(self, kind: Kind, route: Sequence[str]) -> Flood:
         links = self._links.values()
-        return flood([link for link in links if _takes(link, kind, route)], links, self.paths, route, self._server_id)
+        return flood([link for link in links if link.takes(kind, route)], links, self.paths, route, self._server_id)
 
     def taking(self, kind: Kind, route: Sequence[str]) -> list[Given]:
         """The links over which :meth:`flood` gives objects of that kind and route, and the marks added to the route."""
@@ -339,14 +344,14 @@ class Links:
 
     def give(self, links: Iterable[Link], delivery: Delivery, kind: Kind, route: Sequence[str]) -> int:
         """Give an addressed object to some servers, save those that it passed. :returns: how many were given it."""
-        able = [link for link in links if _accepts(link, kind, route)]
+        able = [link for link in links if link.accepts(kind, route)]
         self._give(directed(able, able), delivery, route)
         return len(able)
 
     def give_alone(self, link: Link, delivery: Delivery, kind: Kind, route: Sequence[str]) -> bool:
         """The same, for an object without an address that is for one server, and not to be passed on to others."""
         others = [each for each in self._links.values() if each.server_id not in route]
-        is_able = _accepts(link, kind, route)
+        is_able = link.accepts(kind, route)
         self._give(directed([link] if is_able else [], others), delivery, route)
         return is_able
 
@@ -388,13 +393,3 @@ class Links:
         """Wait until remote sessions that ended have left the registry, too."""
         await (self._jobs.done() or succeed(None))
         await (self._remote.settled() or succeed(None))
-
-
-def _takes(link: Link, kind: Kind, route: Iterable[str]) -> bool:
-    """Whether a server wants an object that is for everybody."""
-    return link.server_id not in route and link.group.wants(kind)
-
-
-def _accepts(link: Link, kind: Kind, route: Iterable[str]) -> bool:
-    """Whether a server wants an object that is for its sessions alone."""
-    return link.server_id not in route and link.group.accepts(kind)

@@ -38,7 +38,7 @@ MAX_PORT = 0xFFFF
 
 _PORT = re.compile(r"tcp:(?:[^:\\]|\\.)*:(?:port=)?0*(\d+)(?::|$)")
 
-_SAID = ("link-refused", "duplicate-link", "not-encrypted", REASON)
+_SAID = ("link-refused", "duplicate-link", "replaced", "not-encrypted", REASON)
 """The ends of a link that was not there yet of which the log has something already, or need have nothing."""
 
 log = Logger()

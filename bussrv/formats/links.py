@@ -108,18 +108,14 @@ class ServerLink:
         tells_all = fields.get("directory") is True
         peer = self._bus.registry.state.sessions[self._protocol.session_id].peer
         self._may_link(server_id, peer)
-        await self._bus.links.admit(server_id, peer, self._dialed)
-        try:
+        async with self._bus.links.admitted(self._protocol.session_id, server_id, dialed=self._dialed):
             await self._bus.registry.identify(claims, interest)
-        except Refused:
-            self._bus.links.unbar(server_id)
-            raise
-        self._protocol.answer(obj, {"event": "routing/subscribe/reply", "routing-id": server_id, "routing-ids": []})
-        if not self._dialed:
-            self.subscribe(self._own_token(peer))
-        self._bus.links.up(
-            self._protocol.session_id, self._protocol.link, interest, tells_all=tells_all, dialed=self._dialed
-        )
+            self._protocol.answer(obj, {"event": "routing/subscribe/reply", "routing-id": server_id, "routing-ids": []})
+            if not self._dialed:
+                self.subscribe(self._own_token(peer))
+            self._bus.links.up(
+                self._protocol.session_id, self._protocol.link, interest, tells_all=tells_all, dialed=self._dialed
+            )
 
     def _own_token(self, peer: str) -> Callable[[], str] | None:
         """The token for a server that has dialed this one, if it has proved who it is, and nobody else can read it."""

@@ -80,7 +80,9 @@ class ObjectsProtocol(FramedProtocol):
             self.refuse(obj.head.id, refusal.reason, refusal.message, **{"routing-id": self.bus.server_id})
             if refusal.reason != "bad-subscription":
                 self.end(refusal.reason)
-        else:
+            return
+        # Another link may have replaced it at once.
+        if not self.has_ended:
             self.joined()
             self.expect_server(SERVED)
             self._server = server

@@ -5,8 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-import pytest
-
 from bussrv import events as ev
 from bussrv.client.objects import Object, ObjectsClient
 from bussrv.testing.server import RunningServer
@@ -48,8 +46,7 @@ def contents(client: ObjectsClient, sender: ObjectsClient) -> list[bytes]:
             return [each.payload for each in heard if each.payload]
 
 
-@pytest.mark.parametrize("attempt", range(3))
-def test_of_two_links_between_servers_that_dial_each_other_one_stays(tmp_path: Path, attempt: int) -> None:
+def test_of_two_links_between_servers_that_dial_each_other_one_stays(tmp_path: Path) -> None:
     with two_servers_that_dial_each_other(tmp_path) as (a, b):
         with ObjectsClient(port=a.port("objects")) as here, ObjectsClient(port=b.port("objects")) as there:
             here.subscribe(routing_id="here")
