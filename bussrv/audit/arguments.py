@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,7 @@ FILE = click.Path(path_type=Path)
 INSTANT = Converted("TIME", _instant)
 
 PARAMETERS: tuple[click.Parameter, ...] = (
-    click.Argument(["journals"], nargs=-1, required=True, metavar="JOURNAL..."),
+    click.Argument(["journals"], nargs=-1, metavar="JOURNAL..."),
     click.Option(
         ["--out"],
         type=FILE,
@@ -101,6 +102,31 @@ PARAMETERS: tuple[click.Parameter, ...] = (
         metavar="URL",
         help="A Spark Connect server, such as sc://spark.example:15002.",
     ),
+    click.Option(["--csv"], is_flag=True, help="Write the tables as CSV, too."),
     click.Option(["--json", "as_json"], is_flag=True, help="Print the content of summary.json."),
 )
 """The fields of :class:`bussrv.audit.job.Asked`."""
+
+
+def command_line(given: Mapping[str, Any]) -> str:
+    """The command line of ``bussrv audit`` with these values, for a shell. Values that are the default are left out.
+
+    :param given: the values of ``PARAMETERS``, by their names.
+    """
+    return shlex.join(["bussrv", "audit", *given["journals"], *_options(given)])
+
+
+def _options(given: Mapping[str, Any]) -> Iterator[str]:
+    for each in PARAMETERS:
+        value = given[each.name or ""]
+        if not isinstance(each, click.Option) or value in (None, False, each.default):
+            continue
+        yield each.opts[0]
+        if not each.is_flag:
+            yield _time(value) if each.type is INSTANT else str(value)
+
+
+def _time(micros: int) -> str:
+    from bussrv.journal.record import format_time
+
+    return format_time(micros)

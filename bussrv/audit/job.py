@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from bussrv.audit.arguments import DEFAULT_MASTER, EMBEDDED, SPARK
-from bussrv.audit.output import REPORT, check_output, publish, writing
+import click
+
+from bussrv.audit.arguments import DEFAULT_MASTER, EMBEDDED, SPARK, command_line
+from bussrv.audit.output import check_output, publish, writing
 from bussrv.audit.spark.failure import INSTALL, as_failure
 from bussrv.audit.tables.kinds import PUBLISHED, SEVERITIES
 from bussrv.errors import BussrvError
@@ -44,6 +46,8 @@ class Request:
     :ivar trusted: the key that the seals must be traceable to.
     :ivar checkpoint: a directory that keeps what was read, so that the next audit reads only new records.
     :ivar shared: if Spark runs on several machines, a directory that all of them see.
+    :ivar command: the command line that asks for it, for the report.
+    :ivar csv: whether the tables are written as CSV, too.
     """
 
     journals: Sequence[str]
@@ -52,6 +56,8 @@ class Request:
     trusted: PublicKey | None = None
     checkpoint: Path | None = None
     shared: Path | None = None
+    command: str | None = None
+    csv: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,8 +117,9 @@ def _examine(spark: SparkSession, request: Request, out: Path, progress: Progres
     from bussrv.audit.reading.checkpoint import opened
     from bussrv.audit.reading.ingest import ingest
     from bussrv.audit.reading.sources import take_snapshot
-    from bussrv.audit.report import page, summary
-    from bussrv.audit.report.facts import facts
+    from bussrv.audit.report.evidence import evidence
+    from bussrv.audit.report.finish import finish
+    from bussrv.audit.report.summary import in_words
     from bussrv.audit.spark.progress import Progress as Silent
     from bussrv.audit.spark.queries import queries
     from bussrv.audit.spark.store import Store
@@ -135,14 +142,13 @@ def _examine(spark: SparkSession, request: Request, out: Path, progress: Progres
             index_of=None if checkpoint is None else checkpoint.index_of,
         ) as snapshot:
             read = ingest(spark, snapshot, store, progress, checkpoint)
-            keys = [journal.manifest.in_force for journal in snapshot.journals]
+            made = evidence(snapshot.journals, request.trusted, request.command)
             with progress.phase("tables"):
                 tables = make_tables(read, period, store)
         with progress.phase("report"), queries(spark, {name: tables[name] for name in PUBLISHED}) as asked:
-            totals = summary.summarize(asked, keys, request.trusted)
-            page.write(place / REPORT, facts(asked, totals, period))
+            totals = finish(asked, place, period, made, csv=request.csv)
         path = publish(out, place, PUBLISHED, totals)
-    return Verdict(totals, path, summary.in_words(totals))
+    return Verdict(totals, path, in_words(totals))
 
 
 @dataclass(frozen=True)
@@ -155,6 +161,7 @@ class Asked:
     :ivar master: where Spark runs; ``None``: here.
     :ivar remote: a Spark Connect server.
     :ivar as_json: whether the outcome is printed as JSON.
+    :ivar csv: whether the tables are written as CSV, too.
     :ivar engine: what computes the tables, one of :data:`bussrv.audit.arguments.ENGINES`.
     """
 
@@ -169,13 +176,17 @@ class Asked:
     remote: str | None
     as_json: bool = False
     engine: str = SPARK
+    csv: bool = False
 
 
 def run(asked: Asked) -> int:
     """Audit in a Spark session of its own, or without Spark, and print the outcome.
 
     :returns: the exit status: ``CLEAN``, ``FINDINGS`` or ``NOT_JUDGED``.
+    :raises click.UsageError: if no journal is named.
     """
+    if not asked.journals:
+        raise click.UsageError("Missing argument 'JOURNAL...'.")
     try:
         verdict = _audit_alone(asked)
     except BussrvError as error:
@@ -223,6 +234,8 @@ def _audit_alone(asked: Asked) -> Verdict:
         trusted,
         asked.checkpoint and asked.checkpoint.resolve(),
         out.parent if several else None,
+        command_line(vars(asked)),
+        asked.csv,
     )
     opened = spark_session(master, quick_start=quick_start) if asked.remote is None else remote_session(asked.remote)
     with opened as spark, as_failure(AuditFailed):
@@ -241,7 +254,8 @@ def _embedded(asked: Asked, trusted: PublicKey | None, out: Path) -> Verdict:
         raise AuditFailed(f"the embedded engine needs DuckDB, NumPy and PyArrow ({error}): {INSTALL}") from error
     from bussrv.audit.report import summary
 
-    totals, path = examine(asked.journals, Period(asked.since, asked.until), trusted, out)
+    period = Period(asked.since, asked.until)
+    totals, path = examine(asked.journals, period, trusted, out, command=command_line(vars(asked)), csv=asked.csv)
     return Verdict(totals, path, summary.in_words(totals))
 
 
@@ -253,8 +267,6 @@ def _progress(spark: SparkSession) -> Progress | None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """``python -m bussrv.audit.job JOURNAL... [--out DIR]``, the same as ``bussrv audit``."""
-    import click
-
     from bussrv.audit.arguments import PARAMETERS
 
     command = click.Command(

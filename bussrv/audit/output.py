@@ -7,6 +7,7 @@
         .writing/         unfinished files
         summary.json
         report.html
+        csv/findings.csv  if wanted
         tables/findings/  tables/sessions/  …
 """
 
@@ -27,6 +28,7 @@ MARKER = ".bussrv-audit"
 SUMMARY = "summary.json"
 REPORT = "report.html"
 TABLES = "tables"
+CSV = "csv"
 
 _WRITING = ".writing"
 
@@ -116,7 +118,8 @@ def publish(out: Path, place: Path, tables: Sequence[str], summary: Mapping[str,
 
     A summary is never beside tables of another audit.
 
-    :param place: the directory of :func:`writing`, with a directory for each of ``tables``, and the report.
+    :param place: the directory of :func:`writing`, with a directory for each of ``tables``, the report, and maybe
+        ``CSV``.
     :returns: the path of the summary.
     """
     path = out / SUMMARY
@@ -128,6 +131,10 @@ def publish(out: Path, place: Path, tables: Sequence[str], summary: Mapping[str,
             table.rename(place / f"old-{name}")
         (place / name).rename(table)
     (place / REPORT).rename(out / REPORT)
+    # Those of an earlier audit would contradict the tables.
+    shutil.rmtree(out / CSV, ignore_errors=True)
+    if (place / CSV).exists():
+        (place / CSV).rename(out / CSV)
     finished = place / SUMMARY
     finished.write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     finished.rename(path)

@@ -7,7 +7,8 @@ from random import Random
 
 from bussrv.audit.report import model
 from bussrv.audit.report.axis import DAY, HOUR, MINUTE, SECOND, axis_between
-from bussrv.audit.report.model import Facts, Listing
+from bussrv.audit.report.model import Facts
+from bussrv.audit.report.questions import Listing
 
 BEGIN = 1_794_981_600 * SECOND
 """18 November 2026, 06:00 UTC."""

@@ -34,9 +34,10 @@ from bussrv.audit.report.axis import (
     axis_between,
     fitting,
 )
-from bussrv.audit.report.model import Facts, Listing
+from bussrv.audit.report.model import Facts
 from bussrv.audit.report.names import plain
 from bussrv.audit.report.page import TEMPLATES, environment, render, write
+from bussrv.audit.report.questions import Listing
 from bussrv.audit.tables.kinds import KINDS
 from bussrv.events import EVENT_CLASSES, event_name
 from tests.audit import report_facts

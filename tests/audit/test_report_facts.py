@@ -28,7 +28,7 @@ from tests.audit.report_facts import BEGIN
 
 SCHEMAS = {
     "findings": "severity string, kind string, server string, boot string, segment bigint, first_seq bigint, "
-    "last_seq bigint, session string, service string, file string, line bigint, message string",
+    "last_seq bigint, moment timestamp, session string, service string, file string, line bigint, message string",
     "segments": "journal string, segment bigint, file string, server string, records bigint, first_seq bigint, "
     "last_seq bigint, first_moment timestamp, last_moment timestamp, bytes bigint, sealed string, vouched boolean",
     "boots": "server string, boot string, records bigint, first_seq bigint, last_seq bigint, first_moment timestamp, "
@@ -51,7 +51,8 @@ SCHEMAS = {
     "end timestamp, ended boolean, waited_seconds double",
     "events": "server string, event string, outcome string, protocol string, records bigint, suppressed bigint",
     "refusals": "server string, event string, reason string, limit string, actor string, claimed string, "
-    "address string, records bigint, suppressed bigint, first_moment timestamp, last_moment timestamp, protocol string",
+    "address string, records bigint, suppressed bigint, first_seq bigint, first_moment timestamp, "
+    "last_moment timestamp, protocol string",
     "links": "server string, neighbour string, ups bigint, downs bigint, up_seconds double, observed_seconds double, "
     "availability double, mtbf_seconds double, last_reason string, up boolean",
     "leases": "server string, session string, routing_id string, address string, service string, added timestamp, "
@@ -62,8 +63,8 @@ SCHEMAS = {
     "identities": "server string, routing_id string, sessions bigint, addresses array<string>, "
     "actors array<string>, first_moment timestamp, last_moment timestamp, overlaps bigint, "
     "claimed array<string>",
-    "storms": "server string, protocol string, address string, begin timestamp, end timestamp, openings bigint, "
-    "peak bigint",
+    "storms": "server string, protocol string, address string, first_seq bigint, begin timestamp, "
+    "end timestamp, openings bigint, peak bigint",
 }
 
 Row = Mapping[str, Any]

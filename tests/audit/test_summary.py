@@ -58,10 +58,12 @@ def test_the_summary_tells_totals(audited: Audited) -> None:
     assert summary == {
         "format": 2,
         "version": VERSION,
+        "command": "bussrv audit hall barn",
         "verdict": "clean",
         "severities": {"error": 0, "warning": 0, "notice": 1},
         "kinds": {"torn-tail": 1},
         "seals": {"sealed": 0, "vouched": 0, "keys": [], "trusted": None},
+        "last_seals": [],
         "segments": 3,
         "records": 27,
         "boots": 3,

@@ -83,6 +83,7 @@ def test_refusals_say_to_whom_from_where_and_why(spark: SparkSession, tmp_path: 
                 "suppressed": 4,
                 "date": "2027-01-15",
                 "protocol": "spp",
+                "first_seq": 1001,
                 "first_moment": START + SECOND,
                 "last_moment": START + 2 * SECOND,
             },
@@ -95,6 +96,7 @@ def test_refusals_say_to_whom_from_where_and_why(spark: SparkSession, tmp_path: 
                 "address": "192.0.2.1",
                 "records": 1,
                 "suppressed": 0,
+                "first_seq": 3001,
                 "first_moment": START + 3 * SECOND,
                 "last_moment": START + 3 * SECOND,
                 "date": "2027-01-15",
@@ -104,7 +106,8 @@ def test_refusals_say_to_whom_from_where_and_why(spark: SparkSession, tmp_path: 
 
 
 def storm(begin: float, end: float, openings: int, peak: int) -> dict[str, object]:
-    about = {"server": "hall", "protocol": "spp", "address": "192.0.2.1"}
+    first_seq = 1 + int(begin * 1000)
+    about = {"server": "hall", "protocol": "spp", "address": "192.0.2.1", "first_seq": first_seq}
     moments = {"begin": START + int(begin * SECOND), "end": START + int(end * SECOND)}
     return {**about, **moments, "openings": openings, "peak": peak}
 

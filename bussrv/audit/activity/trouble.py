@@ -46,7 +46,12 @@ def refusals(records: DataFrame, period: Period) -> DataFrame:
         _within(records.where(F.col("event").isin(*REFUSALS)), period)
         .withColumn("address", address_of(F.col("peer")))
         .groupBy("server", "event", "reason", "limit", "actor", "claimed", "address", "protocol", _date().alias("date"))
-        .agg(*_counts(), F.min("moment").alias("first_moment"), F.max("moment").alias("last_moment"))
+        .agg(
+            *_counts(),
+            F.min("seq").alias("first_seq"),
+            F.min("moment").alias("first_moment"),
+            F.max("moment").alias("last_moment"),
+        )
         .select(
             "server",
             "event",
@@ -57,6 +62,7 @@ def refusals(records: DataFrame, period: Period) -> DataFrame:
             "address",
             "records",
             "suppressed",
+            "first_seq",
             "first_moment",
             "last_moment",
             "date",
@@ -80,12 +86,13 @@ def storms(records: DataFrame, period: Period) -> DataFrame:
         .withColumn("storm", storm)
         .groupBy("server", "protocol", "address", "storm")
         .agg(
+            F.min("first_seq").alias("first_seq"),
             F.min("first_moment").alias("begin"),
             F.max("last_moment").alias("end"),
             F.sum("openings").alias("openings"),
             F.max("openings").alias("peak"),
         )
-        .select("server", "protocol", "address", "begin", "end", "openings", "peak")
+        .select("server", "protocol", "address", "first_seq", "begin", "end", "openings", "peak")
     )
 
 
@@ -97,6 +104,7 @@ def _busy_minutes(records: DataFrame, period: Period) -> DataFrame:
         .groupBy("server", "protocol", "address", F.floor(F.unix_micros("moment") / _MINUTE).alias("minute"))
         .agg(
             (F.count("*") + _left_out()).alias("openings"),
+            F.min("seq").alias("first_seq"),
             F.min("moment").alias("first_moment"),
             F.max("moment").alias("last_moment"),
         )

@@ -30,6 +30,7 @@ def findings(records: DataFrame, boots: DataFrame, period: Period) -> DataFrame:
             "boot",
             "first_seq",
             "last_seq",
+            F.col("at").alias("moment"),
             words("boot ", F.col("boot"), " ", F.col("what")).alias("message"),
         )
     )

@@ -43,6 +43,7 @@ def _confirmed(suspicions: DataFrame, boots: DataFrame, period: Period) -> DataF
         with_servers(confirmed, boots).select(
             *("kind", "server", "session", "service", "first_seq", "last_seq"),
             boot_of_session().alias("boot"),
+            F.col("at").alias("moment"),
             words("session ", F.col("session"), " ", F.col("what")).alias("message"),
         )
     )

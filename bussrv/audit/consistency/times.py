@@ -82,6 +82,7 @@ def _as_findings(found: DataFrame, boots: DataFrame, period: Period) -> DataFram
             "boot",
             F.col("seq").alias("first_seq"),
             F.col("seq").alias("last_seq"),
+            F.timestamp_micros("at").alias("moment"),
             F.concat(message, F.lit(", by the "), clock).alias("message"),
         )
     )

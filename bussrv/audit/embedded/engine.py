@@ -12,10 +12,10 @@ import duckdb
 from bussrv.audit.embedded.reading import read
 from bussrv.audit.embedded.tables import Database
 from bussrv.audit.fold.stripe import Period
-from bussrv.audit.output import REPORT, publish, writing
+from bussrv.audit.output import publish, writing
 from bussrv.audit.reading.sources import is_url, take_snapshot
-from bussrv.audit.report import page, summary
-from bussrv.audit.report.facts import facts
+from bussrv.audit.report.evidence import evidence
+from bussrv.audit.report.finish import finish
 from bussrv.audit.tables.kinds import PUBLISHED
 from bussrv.errors import BussrvError
 from bussrv.journal.keys import PublicKey
@@ -26,13 +26,21 @@ class EngineFailed(BussrvError):
 
 
 def examine(
-    journals: Sequence[str], period: Period, trusted: PublicKey | None, out: Path
+    journals: Sequence[str],
+    period: Period,
+    trusted: PublicKey | None,
+    out: Path,
+    *,
+    command: str | None = None,
+    csv: bool = False,
 ) -> tuple[dict[str, Any], Path]:
     """Audit journals.
 
     :param journals: directories on this machine, also of running servers.
     :param period: what the tables are about.
     :param trusted: the key that the seals must be traceable to.
+    :param command: the command line that asks for it, for the report.
+    :param csv: whether the tables are written as CSV, too.
     :returns: the content of ``summary.json``, and the path of it.
     :raises EngineFailed: if a journal is at a URL, or DuckDB fails.
     :raises bussrv.errors.JournalError: if one of ``journals`` is not a journal or holds no record, or if a segment
@@ -47,7 +55,7 @@ def examine(
         spark: Any = None  # asked only for journals at URLs
         with take_snapshot(spark, journals, trusted=trusted, since=period.since, until=period.until) as snapshot:
             tables = read(snapshot, period)
-        keys = [journal.manifest.in_force for journal in snapshot.journals]
+        made = evidence(snapshot.journals, trusted, command)
         scratch = place / "scratch"
         scratch.mkdir()
         with closing(Database(scratch)) as database:
@@ -56,8 +64,7 @@ def examine(
             database.make(period.since, period.until)
             for name in PUBLISHED:
                 database.write(name, place)
-            totals = summary.summarize(database, keys, trusted)
-            page.write(place / REPORT, facts(database, totals, period))
+            totals = finish(database, place, period, made, csv=csv)
         return totals, publish(out, place, PUBLISHED, totals)
 
 

@@ -50,9 +50,11 @@ FACTS: dict[str, pa.Schema] = {
     "events": _schema("server event outcome protocol day:number records:number suppressed:number"),
     "refusals": _schema(
         "server event reason limit_name actor claimed address protocol day:number records:number suppressed:number "
-        "first_moment:number last_moment:number"
+        "first_seq:number first_moment:number last_moment:number"
     ),
-    "openings": _schema("server protocol address minute:number openings:number first_moment:number last_moment:number"),
+    "openings": _schema(
+        "server protocol address minute:number openings:number first_seq:number first_moment:number last_moment:number"
+    ),
     "mentions": _schema(
         "server service registrations:number first_registered:number last_registered:number subscriptions:number "
         "first_moment:number"

@@ -160,9 +160,9 @@ def _added(tables: Sequence[dict[Any, list[Any]]], combine: Callable[[list[Any],
 
 
 def _add_numbers(known: list[Any], other: list[Any]) -> None:
-    for place in range(len(known) - 2):
+    for place in range(len(known) - 3):
         known[place] += other[place]
-    known[-2], known[-1] = min(known[-2], other[-2]), max(known[-1], other[-1])
+    known[-3:] = min(known[-3], other[-3]), min(known[-2], other[-2]), max(known[-1], other[-1])
 
 
 def _add_mentions(known: list[Any], other: list[Any]) -> None:

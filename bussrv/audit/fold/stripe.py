@@ -243,7 +243,7 @@ class _Folding:
     def _open(self, server: str, record: Line, at: int) -> None:
         if record.home is None and record.peer is not None and self._period.holds(at):
             key = (server, record.protocol, address_of(record.peer), at // _MINUTE)
-            _add(self._found.openings, key, [1 + (record.suppressed or 0)], at)
+            _add(self._found.openings, key, [1 + (record.suppressed or 0)], record.seq, at)
 
     def _close(self, server: str, record: Line, at: int) -> None:
         if record.reason == "server-crashed":
@@ -267,7 +267,7 @@ class _Folding:
             return
         about = (record.event, record.reason, record.limit, record.actor, record.claimed, address_of(record.peer))
         key = (server, *about, record.protocol, at // _DAY)
-        _add(self._found.refusals, key, [1, record.suppressed or 0], at)
+        _add(self._found.refusals, key, [1, record.suppressed or 0], record.seq, at)
 
     def _mention(self, server: str, record: Line, at: int) -> None:
         if record.service is None or not self._period.holds(at):
@@ -308,15 +308,15 @@ _OTHERS: dict[str, Callable[[_Folding, str, Line, int], None]] = {
 """What else a record of an event tells, beside what it tells of its session."""
 
 
-def _add(table: dict[tuple[Any, ...], list[int]], key: tuple[Any, ...], numbers: list[int], at: int) -> None:
-    """Add numbers to a row, and move its first and last moment."""
+def _add(table: dict[tuple[Any, ...], list[int]], key: tuple[Any, ...], numbers: list[int], seq: int, at: int) -> None:
+    """Add numbers to a row, and move its first record, and its first and last moment."""
     known = table.get(key)
     if known is None:
-        table[key] = [*numbers, at, at]
+        table[key] = [*numbers, seq, at, at]
         return
     for place, number in enumerate(numbers):
         known[place] += number
-    known[-2], known[-1] = min(known[-2], at), max(known[-1], at)
+    known[-3:] = min(known[-3], seq), min(known[-2], at), max(known[-1], at)
 
 
 def _run(values: Sequence[Any], begin: int) -> int:

@@ -18,8 +18,8 @@ def facts(tables: Tables, summary: Mapping[str, Any], period: journal_facts.Boun
     """The facts of a report.
 
     :param tables: all tables of the audit.
-    :param summary: the content of ``summary.json``. Only ``version``, ``seals`` and ``audited`` (a time in UTC, which
-        may be missing) are read.
+    :param summary: the content of ``summary.json``. Only ``version``, ``command``, ``seals``, ``last_seals`` and
+        ``audited`` (a time in UTC) are read. Each may be missing.
     :param period: the time that the audit is about.
     """
     scope = ask(tables, {"scope": journal_facts.scope(period)})["scope"]
@@ -65,5 +65,7 @@ def facts(tables: Tables, summary: Mapping[str, Any], period: journal_facts.Boun
         crashes=scope.crashes,
         keys=keys,
         trusted=trusted,
+        command=summary.get("command"),
+        last_seals=journal_facts.last_seals(summary),
         **ask(tables, questions),
     )

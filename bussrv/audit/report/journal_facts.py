@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Protocol
 
+import msgspec
 from msgspec.structs import replace
 
 from bussrv.audit.report import steps
 from bussrv.audit.report.axis import Axis, axis_between
-from bussrv.audit.report.model import Boot, Finding, Kind, Listing, Sealing, Segment, Server
+from bussrv.audit.report.evidence import LastSeal
+from bussrv.audit.report.model import Boot, Finding, Kind, Sealing, Segment, Server
 from bussrv.audit.report.questions import (
+    Listing,
     Question,
     all_rows,
     count_if,
@@ -26,6 +29,7 @@ from bussrv.audit.report.questions import (
     total,
 )
 from bussrv.audit.tables.kinds import SEVERITIES
+from bussrv.journal.record import parse_time
 
 MOST_FINDINGS = 200
 """Of each severity."""
@@ -34,6 +38,7 @@ MOST_KINDS = 100
 MOST_SERVERS = 12
 MOST_UNVERIFIED = 50
 MOST_KEYS = 12
+MOST_SEALS = 24
 
 _PLACE = ("server", "segment", "first_seq", "file", "line", "session", "service", "boot", "message", "last_seq")
 
@@ -176,3 +181,9 @@ def keys(summary: Mapping[str, Any]) -> tuple[tuple[str, ...] | None, str | None
     seals = summary.get("seals", {})
     known = seals.get("keys")
     return None if known is None else tuple(known[:MOST_KEYS]), seals.get("trusted")
+
+
+def last_seals(summary: Mapping[str, Any]) -> tuple[LastSeal, ...]:
+    """The last seal of each journal, of the first ``MOST_SEALS`` that have one."""
+    found = summary.get("last_seals", [])[:MOST_SEALS]
+    return tuple(msgspec.convert({**each, "time": parse_time(each["time"])}, LastSeal) for each in found)

@@ -7,23 +7,15 @@ not known. Names of servers, services, users and clients are any text: strangers
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import Generic, TypeVar
 
 from msgspec import Struct
 
 from bussrv.audit.report.axis import Axis
-
-T = TypeVar("T")
+from bussrv.audit.report.evidence import LastSeal
+from bussrv.audit.report.questions import Listing
 
 BANDS = (1, 10, 60, 600, 3600, 6 * 3600, 86400)
 """Upper bounds of the durations by which sessions are counted, in seconds. Longer ones are counted as well."""
-
-
-class Listing(Struct, Generic[T], frozen=True):
-    """The first rows of a table, and how many it has."""
-
-    rows: tuple[T, ...] = ()
-    total: int = 0
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -353,6 +345,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     :ivar keys: the fingerprints of the keys that signed the seals; ``None`` if signatures were not checked.
     :ivar trusted: the fingerprint of the key that was given to the audit.
     :ivar audited: the time of the audit, as text.
+    :ivar command: the command line that made it; ``None``: a program did.
     :ivar remote_sessions: not counted anywhere else.
     :ivar traffic_bytes: those of all clients.
     """
@@ -375,6 +368,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     unverified: Listing[Segment] = Listing()
     keys: tuple[str, ...] | None = None
     trusted: str | None = None
+    command: str | None = None
+    last_seals: tuple[LastSeal, ...] = ()
 
     protocols: Listing[Protocol] = Listing()
     remote_sessions: int = 0

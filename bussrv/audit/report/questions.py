@@ -13,7 +13,6 @@ from typing import Any, Generic, Protocol, TypeVar, get_origin, get_type_hints
 
 import msgspec
 
-from bussrv.audit.report.model import Listing
 from bussrv.audit.sql.activity import NAMES
 
 T = TypeVar("T")
@@ -31,6 +30,13 @@ MOST_ITEMS = 8
 Row = dict[str, Any]
 
 _ABSENT: dict[Any, Any] = {int: 0, float: 0.0, bool: False, str: ""}
+
+
+class Listing(msgspec.Struct, Generic[T], frozen=True):
+    """The first rows of a table, and how many it has."""
+
+    rows: tuple[T, ...] = ()
+    total: int = 0
 
 
 class Tables(Protocol):

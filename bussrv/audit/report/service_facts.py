@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from bussrv.audit.report import steps
 from bussrv.audit.report.axis import SECOND, Axis
-from bussrv.audit.report.model import Listing, Orphan, Service, ServiceTotals
+from bussrv.audit.report.model import Orphan, Service, ServiceTotals
 from bussrv.audit.report.questions import (
+    Listing,
     Question,
     all_rows,
     count_if,

@@ -6,8 +6,9 @@ from msgspec.structs import replace
 
 from bussrv.audit.report import steps
 from bussrv.audit.report.axis import Axis
-from bussrv.audit.report.model import BANDS, Churn, Listing, Named, Protocol, Traffic
+from bussrv.audit.report.model import BANDS, Churn, Named, Protocol, Traffic
 from bussrv.audit.report.questions import (
+    Listing,
     Question,
     all_rows,
     count_if,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from operator import itemgetter
 from typing import Any
 
+import msgspec
+
 from bussrv.audit.output import SUMMARY
+from bussrv.audit.report.evidence import Evidence
 from bussrv.audit.report.questions import Question, Tables, all_rows, ask, count_if, only_row
 from bussrv.audit.tables.kinds import KINDS, SEVERITIES
-from bussrv.journal.keys import PublicKey
 from bussrv.journal.record import format_time
 from bussrv.version import VERSION
 
@@ -40,11 +42,10 @@ _ORDER = f"CASE severity {_SEVERITY} END, " + ", ".join(f"{column} ASC NULLS FIR
 _SEALS = f"""{count_if("sealed <> 'none'")} AS sealed, {count_if("vouched")} AS vouched"""
 
 
-def summarize(tables: Tables, keys: Sequence[PublicKey | None], trusted: PublicKey | None) -> dict[str, Any]:
+def summarize(tables: Tables, made: Evidence) -> dict[str, Any]:
     """The content of ``summary.json``, which the documentation describes.
 
-    :param keys: the key in force of each journal.
-    :param trusted: the key that the seals had to be signed with, or with its successors.
+    :param made: how the audit was made.
     """
     found = ask(tables, _questions())
     kinds, servers, segments = found["kinds"], found["servers"], found["segments"]
@@ -53,10 +54,12 @@ def summarize(tables: Tables, keys: Sequence[PublicKey | None], trusted: PublicK
         "format": FORMAT,
         "version": VERSION,
         "audited": format_time(time.time_ns() // 1000),
+        "command": made.command,
         "verdict": "findings" if severities["error"] or severities["warning"] else "clean",
         "severities": severities,
         "kinds": {kind: kinds[kind] for kind in KINDS if kind in kinds},
-        "seals": _seals(segments, keys, trusted),
+        "seals": _seals(segments, made),
+        "last_seals": [{**msgspec.to_builtins(each), "time": format_time(each.time)} for each in made.seals],
         "segments": segments["segments"],
         "records": sum(server["records"] for server in servers),
         "boots": sum(server["boots"] for server in servers),
@@ -78,8 +81,12 @@ def _questions() -> dict[str, Question[Any]]:
         "sessions": all_rows(_SESSIONS),
         "services": only_row(f"SELECT count(*) AS known, {count_if('provided')} AS provided FROM @services"),
         "events": _number_by("@events", "event", "CAST(sum(records) AS BIGINT)"),
-        "findings": all_rows(f"SELECT * FROM @findings ORDER BY {_ORDER} LIMIT {MOST_LISTED}"),
+        "findings": all_rows(f"SELECT * FROM @findings ORDER BY {_ORDER} LIMIT {MOST_LISTED}").then(_with_times),
     }
+
+
+def _with_times(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**each, "moment": each["moment"] and format_time(each["moment"])} for each in findings]
 
 
 def _told(server: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,12 +94,12 @@ def _told(server: Mapping[str, Any]) -> dict[str, Any]:
     return {**server, **{name: format_time(server[name]) for name in _MOMENTS}}
 
 
-def _seals(segments: Mapping[str, int], keys: Sequence[PublicKey | None], trusted: PublicKey | None) -> dict[str, Any]:
+def _seals(segments: Mapping[str, int], made: Evidence) -> dict[str, Any]:
     return {
         "sealed": segments["sealed"],
         "vouched": segments["vouched"],
-        "keys": sorted({key.fingerprint for key in keys if key is not None}),
-        "trusted": None if trusted is None else trusted.fingerprint,
+        "keys": list(made.keys),
+        "trusted": made.trusted,
     }
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bussrv.audit.report.model import Attacked, Identity, Lease, Link, Listing, Recorded, Refusal, Refused, Storm
-from bussrv.audit.report.questions import Question, first, listing, most_of, total
+from bussrv.audit.report.model import Attacked, Identity, Lease, Link, Recorded, Refusal, Refused, Storm
+from bussrv.audit.report.questions import Listing, Question, first, listing, most_of, total
 
 MOST_EVENTS = 40
 

@@ -45,8 +45,8 @@ SELECT server, event, outcome, records, suppressed, CAST(day AS INT) AS date, pr
 """
 
 REFUSALS = """
-SELECT server, event, reason, limit_name, actor, claimed, address, records, suppressed, first_moment, last_moment,
-    CAST(day AS INT) AS date, protocol
+SELECT server, event, reason, limit_name, actor, claimed, address, records, suppressed, first_seq, first_moment,
+    last_moment, CAST(day AS INT) AS date, protocol
 FROM @fact_refusals
 """
 
@@ -58,7 +58,7 @@ FROM @fact_sessions WHERE closed IS NULL OR closed >= :since
 """
 
 STORMS = f"""
-SELECT server, protocol, address, min(first_moment) AS begin, max(last_moment) AS until,
+SELECT server, protocol, address, min(first_seq) AS first_seq, min(first_moment) AS begin, max(last_moment) AS until,
     CAST(sum(openings) AS BIGINT) AS openings, max(openings) AS peak
 FROM (
     SELECT *, minute - row_number() OVER (PARTITION BY server, protocol, address ORDER BY minute) AS storm

@@ -29,7 +29,7 @@ WHERE b.stopped OR (b.ended AND s.settled > b.last_seq)
 """The boots that were stopped, and those whose successor has closed all that they left open."""
 
 SUSPECTED = """
-SELECT s.kind, s.server, s.boot, s.session, s.service, s.first_seq, s.last_seq,
+SELECT s.kind, s.server, s.boot, s.session, s.service, s.first_seq, s.last_seq, s.moment,
     concat('session ', s.session, ' ', s.what) AS message
 FROM (
     SELECT * FROM @fact_suspicions WHERE kind <> 'session-never-closed'
@@ -102,23 +102,26 @@ _BOOT_CHECKS = (
 
 BOOT_FINDINGS = "\nUNION ALL\n".join(
     f"SELECT '{kind}' AS kind, server, boot, {first} AS first_seq, {last} AS last_seq, "
-    f"concat('boot ', boot, ' ', {what}) AS message FROM @boot_order WHERE ({condition}) AND {at} >= :since"
+    f"{at} AS moment, concat('boot ', boot, ' ', {what}) AS message FROM @boot_order "
+    f"WHERE ({condition}) AND {at} >= :since"
     for condition, kind, first, last, at, what in _BOOT_CHECKS
 )
 
 _SEVERITY = " ".join(f"WHEN '{kind}' THEN '{severity}'" for kind, severity in KINDS.items())
 
 FINDINGS = f"""
-SELECT CASE kind {_SEVERITY} END AS severity, kind, server, boot, segment, first_seq, last_seq, session, service, file,
-    line, message
+SELECT CASE kind {_SEVERITY} END AS severity, kind, server, boot, segment, first_seq, last_seq, moment, session,
+    service, file, line, message
 FROM (
-    SELECT kind, server, boot, segment, first_seq, last_seq, NULL AS session, NULL AS service, file, line, message
+    SELECT kind, server, boot, segment, first_seq, last_seq, CAST(NULL AS BIGINT) AS moment, NULL AS session,
+        NULL AS service, file, line, message
     FROM @fact_findings
     UNION ALL
-    SELECT kind, server, boot, NULL, first_seq, last_seq, session, service, NULL, NULL, message FROM @suspected
+    SELECT kind, server, boot, NULL, first_seq, last_seq, moment, session, service, NULL, NULL, message FROM @suspected
     UNION ALL
-    SELECT kind, server, boot, NULL, first_seq, last_seq, NULL, NULL, NULL, NULL, message FROM @boot_findings
+    SELECT kind, server, boot, NULL, first_seq, last_seq, moment, NULL, NULL, NULL, NULL, message FROM @boot_findings
     UNION ALL
-    SELECT kind, server, boot, NULL, seq, seq, NULL, NULL, NULL, NULL, what FROM @fact_clocks WHERE moment >= :since
+    SELECT kind, server, boot, NULL, seq, seq, moment, NULL, NULL, NULL, NULL, what FROM @fact_clocks
+    WHERE moment >= :since
 ) AS every
 """

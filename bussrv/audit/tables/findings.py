@@ -20,6 +20,7 @@ FINDING: dict[str, str] = {
     "segment": "bigint",
     "first_seq": "bigint",
     "last_seq": "bigint",
+    "moment": "timestamp",
     "session": "string",
     "service": "string",
     "file": "string",

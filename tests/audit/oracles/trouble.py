@@ -71,6 +71,7 @@ def refusals(records: list[Record], since: int | None = None, until: int | None 
         {
             **about,
             **counts(some),
+            "first_seq": min(each.seq for each in some),
             "first_moment": min(each.time for each in some),
             "last_moment": max(each.time for each in some),
         }
@@ -79,13 +80,13 @@ def refusals(records: list[Record], since: int | None = None, until: int | None 
 
 
 def storms(records: list[Record], since: int | None = None, until: int | None = None) -> Rows:
-    by_minute: dict[Any, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    by_minute: dict[Any, dict[int, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
     for each in records:
         event = each.event
         is_own = isinstance(event, ev.SessionOpened) and event.home is None and event.peer is not None
         if is_own and is_within(each.time, since, until):
             where = (each.server, event.protocol, address_of(event.peer))
-            by_minute[where][each.time // 60_000_000] += [each.time] * (1 + (event.suppressed or 0))
+            by_minute[where][each.time // 60_000_000] += [(each.time, each.seq)] * (1 + (event.suppressed or 0))
     found = []
     for (server, protocol, address), minutes in by_minute.items():
         busy = {minute for minute, times in minutes.items() if len(times) >= 10}
@@ -99,8 +100,9 @@ def storms(records: list[Record], since: int | None = None, until: int | None = 
                     "server": server,
                     "protocol": protocol,
                     "address": address,
-                    "begin": min(map(min, storm)),
-                    "end": max(map(max, storm)),
+                    "first_seq": min(seq for minute in storm for _, seq in minute),
+                    "begin": min(map(min, storm))[0],
+                    "end": max(map(max, storm))[0],
                     "openings": sum(map(len, storm)),
                     "peak": max(map(len, storm)),
                 }

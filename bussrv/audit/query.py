@@ -1,0 +1,172 @@
+"""Questions of a reader to the tables of a finished audit: SQL that DuckDB answers, and the tables as CSV.
+
+A question can read these tables, and nothing else. DuckDB may not open files, reach the network, attach databases or
+load extensions, and the question cannot allow it that again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, BinaryIO
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.dataset as ds
+
+from bussrv.audit.output import SUMMARY, TABLES
+from bussrv.audit.tables.kinds import PARTITIONED, PUBLISHED
+from bussrv.errors import BussrvError
+
+AT_ONCE = 100_000
+"""Rows of an answer that are in memory at the same time."""
+
+_LOCKED = {
+    "enable_external_access": "false",
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "python_enable_replacements": "false",
+}
+_KINDS = {"": pa.string(), "n": pa.int64(), "f": pa.float64(), "b": pa.bool_(), "names": pa.list_(pa.string())}
+_KINDS |= {"time": pa.timestamp("us", tz="UTC"), "date": pa.date32()}
+
+
+def _schema(text: str) -> pa.Schema:
+    return pa.schema([(name, _KINDS[kind]) for name, _, kind in (each.partition(":") for each in text.split())])
+
+
+NOTHING = {
+    "sessions": _schema(
+        "session server routing_id actor claimed name role peer address state opened:time closed:time "
+        "duration_seconds:f reason objects_in:n objects_out:n bytes_in:n bytes_out:n persistent:b home provided:names "
+        "wanted:names objects_wanted:b date:date protocol"
+    ),
+    "concurrency": _schema("server moment:time sessions:n date:date protocol"),
+    "events": _schema("server event outcome records:n suppressed:n date:date protocol"),
+    "refusals": _schema(
+        "server event reason limit actor claimed address records:n suppressed:n first_seq:n first_moment:time "
+        "last_moment:time date:date protocol"
+    ),
+}
+"""The columns of the tables that have partitions."""
+
+_PARQUET = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
+_PARTITIONS = ds.HivePartitioning(pa.schema(list(zip(PARTITIONED, (pa.date32(), pa.string()), strict=True))))
+
+# Letters that a spreadsheet takes for the beginning of a formula, also if they are of full width or after blanks.
+_FORMULA = r"^\s*[=+\-@\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}]"
+# Line ends, other controls, and characters that turn the direction of text or cannot be seen.
+_UNSEEN = r"[\x00-\x1f\x7f-\x9f\x{200b}\x{200e}\x{200f}\x{2028}-\x{202e}\x{2060}\x{2066}-\x{2069}\x{feff}]"
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+class QueryFailed(BussrvError):
+    """There is no answer. The message says why, and names the tables that there are."""
+
+
+@contextmanager
+def answered(directory: Path, query: str) -> Iterator[pa.RecordBatchReader]:
+    """The answer to a query of the tables of a finished audit. Nothing is written.
+
+    :param directory: that of the audit.
+    :param query: one ``SELECT``. Tables and columns have the names of the documentation.
+    :raises QueryFailed: if there is no audit, or the query cannot be answered.
+    """
+    if not (directory / SUMMARY).exists():
+        raise QueryFailed(f"{directory} holds no finished audit: run bussrv audit JOURNAL --out {directory} first")
+    with _opened(directory / TABLES) as database, _as_failure(database):
+        statements = database.extract_statements(query)
+        kinds = [each.type.name for each in statements]
+        if kinds != ["SELECT"]:
+            raise QueryFailed(f"--sql takes one SELECT, not {' and '.join(kinds) or 'nothing'}")
+        yield database.sql(statements[0].query).to_arrow_reader(AT_ONCE)
+
+
+@contextmanager
+def _opened(tables: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The tables, in a database that can reach nothing else."""
+    with TemporaryDirectory(prefix="bussrv-audit-") as scratch:
+        config: dict[str, Any] = {**_LOCKED, "temp_directory": scratch}
+        with closing(duckdb.connect(config=config)) as database:
+            for path in (tables / name for name in PUBLISHED):
+                database.register(path.name, _table(path))
+            database.execute("SET TimeZone = 'UTC'")
+            database.execute("SET lock_configuration = true")
+            yield database
+
+
+def _table(path: Path) -> ds.Dataset | pa.Table:
+    parts = _PARTITIONS if any(path.glob(f"{PARTITIONED[0]}=*")) else None
+    found = ds.dataset(path, format=_PARQUET, partitioning=parts)
+    # Of a table that has partitions but no rows, Spark writes nothing. The times that it writes name no zone.
+    fields = [each.with_type(_KINDS["time"]) if pa.types.is_timestamp(each.type) else each for each in found.schema]
+    schema = pa.schema(fields)
+    return ds.dataset(path, schema, _PARQUET, partitioning=parts) if fields else NOTHING[path.name].empty_table()
+
+
+@contextmanager
+def _as_failure(database: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    try:
+        yield
+    except duckdb.CatalogException as error:
+        views = database.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal ORDER BY ALL").fetchall()
+        raise QueryFailed(f"{_said(error)}; the tables are {', '.join(name for (name,) in views)}") from error
+    except duckdb.Error as error:
+        raise QueryFailed(_said(error)) from error
+
+
+def _said(error: duckdb.Error) -> str:
+    """The first line. What follows shows the place in the query, or guesses at names of DuckDB's own tables."""
+    return str(error).partition("\n")[0].rstrip(".!")
+
+
+def write_csv(tables: Path, directory: Path) -> None:
+    """Write the tables of an audit as CSV, a file for each. Rows are in the order of their values, so that equal tables
+    are equal files.
+
+    :param tables: holds a directory with the Parquet files of each table.
+    :raises OSError: if it cannot be written.
+    """
+    directory.mkdir()
+    with _opened(tables) as database:
+        for name in PUBLISHED:
+            with (directory / f"{name}.csv").open("wb") as file:
+                print_csv(database.sql(f"SELECT * FROM {name} ORDER BY ALL").to_arrow_reader(AT_ONCE), file)
+
+
+def print_csv(rows: pa.RecordBatchReader, file: BinaryIO) -> None:
+    """Write rows as CSV in UTF-8: one line a row, the names of the columns first.
+
+    A text that a spreadsheet would take for a formula has an apostrophe before it. Line ends and characters that cannot
+    be seen are written as U+FFFD, a list as JSON, a time as in a journal.
+    """
+    schema = pa.schema([pa.field(each.name, _plain_type(each.type)) for each in rows.schema])
+    with pyarrow.csv.CSVWriter(file, schema) as writer:
+        for batch in rows:
+            columns = [_plain(column).cast(each.type) for column, each in zip(batch.columns, schema, strict=True)]
+            writer.write_batch(pa.record_batch(columns, schema=schema))
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    return kind if is_number else pa.string()
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    if _plain_type(column.type) == column.type != pa.string():
+        return column
+    if pa.types.is_timestamp(column.type):
+        return pc.strftime(column.cast(_KINDS["time"], safe=False), "%Y-%m-%dT%H:%M:%SZ")
+    text = column.cast(pa.string()) if not pa.types.is_nested(column.type) else _as_json(column)
+    seen = pc.replace_substring_regex(text, _UNSEEN, _REPLACEMENT)
+    return pc.if_else(pc.match_substring_regex(text, _FORMULA), pc.binary_join_element_wise("'", seen, ""), seen)
+
+
+def _as_json(column: pa.Array) -> pa.Array:
+    values = column.to_pylist()
+    return pa.array([None if each is None else json.dumps(each, ensure_ascii=False, default=str) for each in values])
