@@ -141,6 +141,9 @@ class RedisJournal(Protocol):
     def follow(self, follower: Callable[[list[Record]], None]) -> None:
         """Nobody is told."""
 
+    def tell_between(self, begin: Callable[[], object], end: Callable[[], object]) -> None:
+        """Nothing is sent by those who are told."""
+
     def close(self) -> Deferred[None]:
         self.transport.loseConnection()
         return self._closed

@@ -90,6 +90,9 @@ class SqliteJournal:
     def follow(self, follower: Callable[[list[Record]], None]) -> None:
         """Nobody is told."""
 
+    def tell_between(self, begin: Callable[[], object], end: Callable[[], object]) -> None:
+        """Nothing is sent by those who are told."""
+
     def close(self) -> Deferred[None]:
         self._inbox.put(None)
         return self._closed

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from zope.interface import implementer
 
@@ -16,6 +16,7 @@ from bussrv.addresses import address_key, is_exempt
 from bussrv.errors import OverLimit
 from bussrv.journal.record import Stamped
 from bussrv.registry.interfaces import IRegistry, IRegistryObserver
+from bussrv.registry.observers import Kinds
 from bussrv.registry.throttle import Throttle
 from bussrv.settings import Settings
 
@@ -97,6 +98,8 @@ class Admission:
 
     :param seconds: a clock, in seconds.
     """
+
+    KINDS: ClassVar[Kinds] = frozenset({ev.SessionOpened, ev.SessionClosed})
 
     def __init__(
         self, registry: IRegistry, settings: Settings, counters: Counter[str], seconds: Callable[[], float]

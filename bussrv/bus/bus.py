@@ -121,13 +121,13 @@ class Bus:
         self._directory = Directory(registry)
         self._admission = Admission(registry, settings, self.counters, reactor.seconds)
         registry.spending.enforce(reactor.callLater, self.counters)
-        registry.observe(self._directory)
-        registry.observe(self._admission)
-        registry.observe(follower)
+        registry.observe(self._directory, Directory.KINDS)
+        registry.observe(self._admission, Admission.KINDS)
+        registry.observe(follower, Follower.KINDS)
         registry.observe(self.links)
         reach = self._receivers.link
         self._withdrawal = Withdrawal(registry, self.access, reach, changed, self.slices, reactor.seconds)
-        registry.observe(self._withdrawal)
+        registry.observe(self._withdrawal, Withdrawal.KINDS)
 
     def _copy_limits(self) -> None:
         settings = self.settings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from typing import ClassVar
 
 from zope.interface import implementer
 
@@ -11,6 +12,7 @@ from bussrv import events as ev
 from bussrv.journal.record import Stamped
 from bussrv.policy.permissions import EVERYTHING, Permissions
 from bussrv.registry.interfaces import IRegistry, IRegistryObserver
+from bussrv.registry.observers import Kinds
 
 STEP = 100
 """How many names are looked at in one step."""
@@ -22,6 +24,8 @@ MOST_KEPT = 16
 @implementer(IRegistryObserver)
 class Directory:
     """Every name that a session provides, sorted."""
+
+    KINDS: ClassVar[Kinds] = frozenset({ev.ServiceRegistered, ev.ServiceUnregistered})
 
     def __init__(self, registry: IRegistry) -> None:
         self._services = registry.state.services

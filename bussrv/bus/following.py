@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from zope.interface import implementer
 
@@ -16,6 +17,7 @@ from bussrv.bus.sources import Sources
 from bussrv.journal.record import Stamped
 from bussrv.policy.access import Access
 from bussrv.registry.interfaces import IRegistryObserver
+from bussrv.registry.observers import Kinds
 from bussrv.registry.registry import Registry
 
 
@@ -25,6 +27,18 @@ class Follower:
 
     :param permissions_changed: called with the id of a session that has proved who it is.
     """
+
+    KINDS: ClassVar[Kinds] = frozenset(
+        {
+            ev.SubscriptionAdded,
+            ev.SubscriptionRenewed,
+            ev.SubscriptionRemoved,
+            ev.SessionIdentified,
+            ev.AuthSucceeded,
+            ev.ServiceUnregistered,
+            ev.SessionClosed,
+        }
+    )
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from zope.interface import implementer
 
@@ -11,6 +11,7 @@ from bussrv.bus.interfaces import IBus
 from bussrv.journal.record import Stamped
 from bussrv.policy.permissions import Permissions
 from bussrv.registry.interfaces import IRegistryObserver
+from bussrv.registry.observers import Kinds
 from bussrv.registry.session import ISession
 
 _JOINED = {"objects": "routing/subscribe/notify", "rules": "routing/subscribe/notification"}
@@ -25,6 +26,8 @@ class MembershipAnnouncer:
 
     Linked servers get advertisements from :mod:`bussrv.bus.links`.
     """
+
+    KINDS: ClassVar[Kinds] = frozenset({ev.SubscriptionAdded, ev.SessionClosed})
 
     def __init__(self, bus: IBus) -> None:
         self._bus = bus

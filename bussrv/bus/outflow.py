@@ -1,7 +1,10 @@
-"""Sending in pieces, so that a large object to many sessions does not delay other clients.
+"""Sending in pieces, so that a large object to many sessions does not delay other clients; and sending together.
 
 Sessions whose transports have room send a piece each, in round robin. A reactor turn sends a limited number of pieces;
 between reactor turns other clients are read from and written to.
+
+What many sessions are sent in one go is *held* until its end, and sent then, session by session. Sent one by one, every
+answer would wake up another client, and take the system five times as long.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
 
+from bussrv.bus.outgoing import Bundle
 from bussrv.reactor_turn import EndOfReactorTurn
 
 PIECE = 128 << 10
@@ -35,16 +39,26 @@ class Sender(Protocol):
         """Send at most ``PIECE`` bytes. :returns: how many."""
 
 
+class Giving(Protocol):
+    """Gives one session what it is sent."""
+
+    def give(self, bundle: Bundle) -> None:
+        """Send frames after everything given before."""
+
+
 class Outflow:
     """Lets sessions send their backlogs, piece by piece in round robin.
 
     :param reactor: calls at the end of the reactor turn.
+    :ivar is_held: whether sessions call :meth:`keep` with what they are sent.
     """
 
     def __init__(self, reactor: Any) -> None:
         self._waiting: deque[Sender | Deferred[None]] = deque()
         self._left = A_TURN
         self._turn = EndOfReactorTurn(self._next_turn, reactor)
+        self._kept: dict[Giving, list[Bundle]] = {}
+        self.is_held = False
 
     @property
     def is_busy(self) -> bool:
@@ -57,6 +71,25 @@ class Outflow:
             return
         self._waiting.append(sender)
         self._turn.wait()
+
+    def hold(self) -> None:
+        """From now on what sessions are sent is kept until :meth:`release`, for a few milliseconds."""
+        self.is_held = True
+
+    def keep(self, session: Giving, bundle: Bundle) -> None:
+        """Keep what a session is sent while all is held."""
+        self._kept.setdefault(session, []).append(bundle)
+
+    def give_kept(self, session: Giving) -> None:
+        """Give one session what is kept for it."""
+        for bundle in self._kept.pop(session, ()):
+            session.give(bundle)
+
+    def release(self) -> None:
+        """Give all sessions what is kept for them."""
+        self.is_held = False
+        while self._kept:
+            self.give_kept(next(iter(self._kept)))
 
     def round(self) -> Deferred[None]:
         """:returns: fires when every session that waits now has sent a piece."""

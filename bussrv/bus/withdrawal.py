@@ -10,6 +10,7 @@ A member, or a link, that may not be one any more is closed. Sessions of other s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import ClassVar
 
 from zope.interface import implementer
 
@@ -19,6 +20,7 @@ from bussrv.journal.record import Stamped
 from bussrv.policy.access import OWN_PROTOCOL, Access
 from bussrv.policy.permissions import EVERYTHING, NOTHING, Action, Permissions
 from bussrv.registry.interfaces import IRegistryObserver
+from bussrv.registry.observers import Kinds
 from bussrv.registry.registry import Registry
 from bussrv.registry.session import Session
 from bussrv.slices import Slices, by_steps
@@ -44,6 +46,8 @@ class Withdrawal:
     :param permissions_changed: called with the id of each session after a change of the policy.
     :param seconds: the clock of the reactor.
     """
+
+    KINDS: ClassVar[Kinds] = frozenset({ev.AuthSucceeded, ev.ServiceRegistered, ev.SubscriptionAdded})
 
     def __init__(
         self,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Coroutine, Iterator
+from functools import partial
 from operator import length_hint
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
 from bussrv.bus.delivery import OBJECT_FRAMES
 from bussrv.bus.event_names import SERVERS_ONLY
@@ -109,6 +111,10 @@ class FramedProtocol(StreamProtocol):
             if obj is not None or self.link.is_closing or self.slice_is_over():
                 return obj
         return self._objects.next_event()
+
+    def has_input(self) -> bool:
+        """Whether something that the client sent may be left."""
+        return not self._objects.is_empty
 
     def sends_batches(self) -> bool:
         """Whether objects are routed in batches: those of members are."""
@@ -295,7 +301,7 @@ class FramedProtocol(StreamProtocol):
         """``services/register``: the session provides a service from now on."""
         name = obj.fields().get("name")
         if self._may(obj, "provide", name):
-            self.busy_with(self._change(obj, name, self.bus.registry.register_service(self.session_id, name)))
+            self._answer_after(self.bus.registry.register_service(self.session_id, name), obj, {"name": name})
 
     def unregister(self, obj: BusObject) -> None:
         """``services/unregister``: the session stops providing a service; without a name, all of its services."""
@@ -303,9 +309,9 @@ class FramedProtocol(StreamProtocol):
         fields = obj.fields()
         if "name" in fields:
             name = fields["name"]
-            self.busy_with(self._change(obj, name, registry.unregister_service(self.session_id, name)))
+            self._answer_after(registry.unregister_service(self.session_id, name), obj, {"name": name})
         else:
-            self.busy_with(self._change(obj, None, registry.unregister_services(self.session_id)))
+            self._answer_after(registry.unregister_services(self.session_id), obj, {})
 
     def request(self, obj: BusObject) -> None:
         """``services/request``: routed. If nobody can take it, the requester is told at once.
@@ -328,14 +334,18 @@ class FramedProtocol(StreamProtocol):
         about = {"name": name, "to": self.session().routing_id, "type": content_type}
         yield self.frame_of(obj, {"event": "services/reply", **about}, self.bus.last(name, self.permissions()))
 
-    async def _change(self, obj: BusObject, name: Any, change: Deferred[None]) -> None:
-        try:
-            await change
-        except Refused as refusal:
-            self.refuse(obj.head.id, refusal.reason, refusal.message)
-        else:
-            about = {} if name is None else {"name": name}
-            self.answer(obj, {"event": f"{obj.head.event}/reply", **about})
+    def _answer_after(self, change: Deferred[None], obj: BusObject, about: dict[str, Any]) -> None:
+        """Answer a command of a member when its change of the registry was made, or refused."""
+        self.busy_until(change.addCallbacks(partial(self._changed, obj, about), partial(self._not_changed, obj)))
+
+    def _changed(self, obj: BusObject, about: dict[str, Any], _: object) -> None:
+        self.answer(obj, {"event": f"{obj.head.event}/reply", **about})
+
+    def _not_changed(self, obj: BusObject, failure: Failure) -> None:
+        refusal = failure.value
+        if not isinstance(refusal, Refused):
+            failure.raiseException()
+        self.refuse(obj.head.id, refusal.reason, refusal.message)
 
     def permissions(self) -> Permissions:
         """The permissions of the session, as they are now."""

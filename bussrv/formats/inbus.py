@@ -91,7 +91,7 @@ class InbusServer(DatagramProtocol):
         self._subscribers = Subscribers(bus, reactor, self._outlet, self._drops)
         self._publishers = Publishers(bus, reactor, self._outlet, self._drops)
         bus.report("inbus", self._report)
-        bus.registry.observe(self)
+        bus.registry.observe(self, (ev.SubscriptionRemoved, ev.ServiceUnregistered))
         bus.identity.changed.append(self._judge)
         self._collected = 0
         self._read_at = NEVER  # of the first datagram that is collected, in seconds of the reactor

@@ -246,7 +246,7 @@ class SppFactory(StreamFactory):
         self.by_session: dict[str, SppProtocol] = {}
         bus.permission_observers.append(self._permissions_changed)
         self._services = bus.registry.state.services
-        bus.registry.observe(self)
+        bus.registry.observe(self, (ev.ServiceRegistered, ev.ServiceUnregistered))
 
     def _permissions_changed(self, session_id: str) -> None:
         protocol = self.by_session.get(session_id)

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar, Protocol
@@ -35,6 +35,7 @@ from bussrv.formats.identification import Identification
 from bussrv.formats.long_answer import LongAnswer
 from bussrv.formats.stream_link import StreamLink
 from bussrv.formats.unread import Reader, Unread
+from bussrv.formats.work import WaitsForWork
 from bussrv.policy.credentials import Proof
 from bussrv.values import Traffic
 
@@ -51,7 +52,7 @@ class Siblings(Protocol):
 
 
 @implementer(IHalfCloseableProtocol)
-class StreamProtocol(TwistedProtocol):
+class StreamProtocol(WaitsForWork, TwistedProtocol):
     """One connection of a stream format.
 
     Subclasses implement :meth:`make_reader`, :meth:`encoding` and :meth:`received`. They may override
@@ -61,7 +62,6 @@ class StreamProtocol(TwistedProtocol):
     :ivar dialed: whether this server connected to the other side; otherwise the other side connected.
     :ivar is_admitted: whether the bus has admitted the client already.
     :ivar is_link: whether the other side is a linked server. ``has_ended``: whether the session has ended.
-    :ivar is_busy: whether something that the client asked for is under way. The client's later input waits.
     :ivar identification: who the client has proved to be.
     """
 
@@ -82,7 +82,7 @@ class StreamProtocol(TwistedProtocol):
         self._unflushed = 0  # bytes read since frames were last sent
         self._waits_for_slice = False
         self._address = ""
-        self.is_busy = self._is_taking_events = self._is_paused = self._input_ended = self.has_ended = False
+        self._is_taking_events = self._is_paused = self._input_ended = self.has_ended = False
         self._abort_call: Any = None
         self._gone: Deferred[None] = Deferred()
 
@@ -143,7 +143,7 @@ class StreamProtocol(TwistedProtocol):
             else:
                 self.busy_with(self._open_as(proof))
         except Exception:
-            self._serving_failed(Failure())
+            self.serving_failed(Failure())
 
     async def _open_as(self, proof: Proof) -> None:
         """The client has proved who it is by its certificate."""
@@ -168,7 +168,7 @@ class StreamProtocol(TwistedProtocol):
         try:
             self._reader.feed(data)
         except Exception:
-            self._serving_failed(Failure())
+            self.serving_failed(Failure())
             return
         self._unflushed += len(data)
         if self._read_at is NEVER:
@@ -226,7 +226,7 @@ class StreamProtocol(TwistedProtocol):
         except RemoteProtocolError as error:
             self._refuse_input(error)
         except Exception:
-            self._serving_failed(Failure())
+            self.serving_failed(Failure())
         finally:
             self._is_taking_events = False
             self._flush()
@@ -246,11 +246,8 @@ class StreamProtocol(TwistedProtocol):
         if not self.has_ended:
             self._unread.count()
         if size >= LARGE_INPUT and self.bus.streams.outflow.is_busy and not self.is_busy and not self.has_ended:
-            self.busy_with(self._let_others_receive())
-
-    async def _let_others_receive(self) -> None:
-        """Without this, a fast sender of large objects would fill the backlogs of clients that read fast enough."""
-        await self.bus.streams.outflow.round()
+            # Or a fast sender of large objects would fill the backlogs of clients that read fast enough.
+            self.busy_until(self.bus.streams.outflow.round())
 
     def _refuse_input(self, error: RemoteProtocolError) -> None:
         self.bus.counters[error.reason] += 1
@@ -258,15 +255,12 @@ class StreamProtocol(TwistedProtocol):
         try:
             self.malformed(error)
         except Exception:
-            self._serving_failed(Failure())
+            self.serving_failed(Failure())
         self.end(error.reason)
 
-    def busy_with(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do ``work``. The client's later input waits until it is done."""
-        working = Deferred.fromCoroutine(work)
-        if not working.called:
-            self.is_busy = True
-        working.addErrback(self._serving_failed).addBoth(self._work_done)
+    def has_input(self) -> bool:
+        """Whether something that the client sent may be left."""
+        return True
 
     def is_unserved(self) -> bool:
         """Whether input of the client waits to be served, so that the server and not the client is late."""
@@ -277,16 +271,20 @@ class StreamProtocol(TwistedProtocol):
         send = partial(self.bus.send, self.session_id)
         await LongAnswer(frames, send, self.link, self.bus.slices, self._address).sent
 
-    def _serving_failed(self, failure: Failure) -> None:
-        """Serving the client failed. That is a fault of the server or of a plugin, not of the client."""
+    def serving_failed(self, failure: Failure) -> None:
+        """Serving the client failed; see :meth:`WaitsForWork.serving_failed`."""
         self.bus.counters["internal-error"] += 1
         self.factory.complaints.broken(self.session_id, peer_text(self.transport.getPeer()), failure)
         self.end("internal-error")
 
-    def _work_done(self, _: object) -> None:
-        if self.is_busy:
-            self.is_busy, self._read_at = False, self.reactor.seconds()  # the client waited for the journal until now
+    def work_is_done(self) -> None:
+        """See :meth:`WaitsForWork.work_is_done`."""
+        self._read_at = self.reactor.seconds()  # the client waited for the journal until now
+        if self._is_paused or self._input_ended or self.has_input():
             self._serve_soon()
+        else:
+            self._flush()
+            self._read_at = NEVER
 
     def overflow(self, limit: int) -> None:
         """The client reads too slowly: end its session, after the present frames were sent to the others."""
@@ -357,7 +355,7 @@ class StreamProtocol(TwistedProtocol):
             self.closed(reason)
         except Exception:
             # The session is closed already; the connection still has to be.
-            self._serving_failed(Failure())
+            self.serving_failed(Failure())
 
     def closed(self, reason: str) -> None:
         """Called when the session is closed."""

@@ -82,6 +82,15 @@ class StreamLink:
         traffic = self.traffic
         traffic.objects_out += len(bundle)
         traffic.bytes_out += bundle.size
+        if self._outflow.is_held:
+            self._outflow.keep(self, bundle)
+        else:
+            self.give(bundle)
+
+    def give(self, bundle: Bundle) -> None:
+        """Send frames that are counted; see :class:`bussrv.bus.outflow.Giving`."""
+        if self.is_closing:
+            return
         if self._is_clear:
             sent = self._send_now(bundle.joined) if bundle.at_once else 0
             if sent == bundle.size:
@@ -164,6 +173,7 @@ class StreamLink:
 
     def finish(self) -> None:
         """Send what is queued, then close the connection."""
+        self._outflow.give_kept(self)
         self.is_closing = True
         if not self._backlog:
             self._transport.unregisterProducer()

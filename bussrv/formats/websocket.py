@@ -41,6 +41,10 @@ class WebSocketProtocol(ObjectsProtocol):
         """The link: it sends messages to the client."""
         return WebSocketLink(self, self.encoding(), self.bus.settings.max_outbound, backlog, self.bus.streams.outflow)
 
+    def has_input(self) -> bool:
+        """Frames of WebSocket may be left."""
+        return True
+
     def next_event(self) -> BusObject | BadObject | None:
         """The next object to be served. What is no object is served here."""
         while True:

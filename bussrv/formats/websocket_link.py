@@ -39,6 +39,7 @@ class WebSocketLink(StreamLink):
 
     def finish(self) -> None:
         """Send what is queued, then close the connection, once the client has closed its side."""
+        self._outflow.give_kept(self)
         self.is_closing = True
         if not self.waits_for_close:
             super().finish()

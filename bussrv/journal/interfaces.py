@@ -37,5 +37,11 @@ class IJournal(Interface):
     def follow(follower: Callable[[list[Record]], None]) -> None:
         """Call ``follower`` with what is durable from now on: in order, once, before anybody who waits is told."""
 
+    def tell_between(begin: Callable[[], object], end: Callable[[], object]) -> None:
+        """Call ``begin`` before some of those who wait are told one after the other, and ``end`` after them.
+
+        What all of them answer can be sent together then.
+        """
+
     def close() -> Deferred[None]:
         """Write what is queued and close. :returns: a Deferred that fires when that is done."""

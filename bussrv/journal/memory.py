@@ -30,6 +30,8 @@ class MemoryJournal:
         self._held: deque[tuple[Sequence[Stamped], Deferred[list[Record]] | None]] | None = None
         self._failing: str | None = None
         self._followers: list[Callable[[list[Record]], None]] = []
+        self._begin_telling: Callable[[], object] = lambda: None
+        self._end_telling: Callable[[], object] = lambda: None
 
     def append(self, stamped: Sequence[Stamped]) -> Deferred[list[Record]]:
         """Number events; durable at once, unless :meth:`hold` was called."""
@@ -62,6 +64,10 @@ class MemoryJournal:
         """Call ``follower`` with what is numbered from now on."""
         self._followers.append(follower)
 
+    def tell_between(self, begin: Callable[[], object], end: Callable[[], object]) -> None:
+        """Call ``begin`` before some of those who wait are told one after the other, and ``end`` after them."""
+        self._begin_telling, self._end_telling = begin, end
+
     def close(self) -> Deferred[None]:
         """Nothing is left to do."""
         return succeed(None)
@@ -78,12 +84,14 @@ class MemoryJournal:
     def release(self, count: int | None = None) -> None:
         """Make the first ``count`` held entries durable; without a count all of them, and hold no more."""
         held = self._held or deque()
+        self._begin_telling()
         while held and count != 0:
             stamped, done = held.popleft()
             records = self._number(stamped)
             if done is not None:
                 done.callback(records)
             count = None if count is None else count - 1
+        self._end_telling()
         if count is None:
             self._held = None
 

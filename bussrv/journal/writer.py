@@ -83,6 +83,8 @@ class FileJournal:
         self._turned_away = 0
         self._turned_away_before = 0
         self._followers: list[Callable[[list[Record]], None]] = []
+        self._begin_telling: Callable[[], object] = lambda: None
+        self._end_telling: Callable[[], object] = lambda: None
         self._thread = threading.Thread(target=self._run, name="bussrv-journal", daemon=True)
         self._thread.start()
 
@@ -131,6 +133,10 @@ class FileJournal:
     def follow(self, follower: Callable[[list[Record]], None]) -> None:
         """Call ``follower`` with what is durable from now on, in order, before anybody who waits for it is told."""
         self._followers.append(follower)
+
+    def tell_between(self, begin: Callable[[], object], end: Callable[[], object]) -> None:
+        """Call ``begin`` before some of those who wait are told one after the other, and ``end`` after them."""
+        self._begin_telling, self._end_telling = begin, end
 
     def close(self) -> Deferred[None]:
         """Write everything that is queued, then stop.
@@ -267,10 +273,14 @@ class FileJournal:
 
     def _tell_slice(self, until: float) -> bool:
         """Tell for a while: one batch may have been waited for by thousands."""
-        while self._untold:
-            self._untold.popleft()()
-            if self._slices.is_over(until):
-                break
+        self._begin_telling()
+        try:
+            while self._untold:
+                self._untold.popleft()()
+                if self._slices.is_over(until):
+                    break
+        finally:
+            self._end_telling()
         self._is_telling = bool(self._untold)
         return self._is_telling
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from zope.interface import Attribute, Interface
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from twisted.internet.defer import Deferred
 
     from bussrv.events import Event
@@ -98,5 +100,8 @@ class IRegistry(Interface):
         :param times: how often it happened.
         """
 
-    def observe(observer: IRegistryObserver) -> None:
-        """Tell ``observer``, an :class:`IRegistryObserver`, of every change from now on."""
+    def observe(observer: IRegistryObserver, kinds: Container[type[Event]] | None = None) -> None:
+        """Tell ``observer``, an :class:`IRegistryObserver`, of every change from now on.
+
+        :param kinds: only of changes whose events are of these classes; each observer costs every change it is told of.
+        """

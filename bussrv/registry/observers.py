@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from twisted.logger import Logger
 
+from bussrv.events import Event
 from bussrv.journal.record import Stamped
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.throttle import LOG_BURST, LOG_RATE, Throttle
 
 log = Logger()
+
+Kinds = Container[type[Event]]
+"""Kinds of events."""
 
 
 class Observers:
@@ -22,13 +26,16 @@ class Observers:
 
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._complaints = Throttle(LOG_RATE, LOG_BURST, seconds)
-        self._observers: list[IRegistryObserver] = []
+        self._observers: list[tuple[IRegistryObserver, Kinds | None]] = []
+        # The observers of each kind of event; made when one happens.
+        self._of_kind: dict[type[Event], list[IRegistryObserver]] = {}
         self._untold: deque[Stamped] = deque()
         self._telling = False
 
-    def add(self, observer: IRegistryObserver) -> None:
-        """Tell ``observer`` of every change from now on."""
-        self._observers.append(observer)
+    def add(self, observer: IRegistryObserver, kinds: Kinds | None = None) -> None:
+        """Tell ``observer`` of every change from now on, or of those whose events are of these ``kinds``."""
+        self._observers.append((observer, kinds))
+        self._of_kind.clear()
 
     def tell(self, stamped: Sequence[Stamped]) -> None:
         """Tell all observers of changes."""
@@ -38,20 +45,28 @@ class Observers:
         self._telling = True
         while self._untold:
             each = self._untold.popleft()
-            for observer in self._observers:
-                self._tell_one(observer, each)
+            kind = type(each.event)
+            for observer in self._of_kind.get(kind) or self._of(kind):
+                try:
+                    observer.registry_changed(each)
+                except Exception:  # noqa: PERF203 - a call for each observer costs more
+                    self._complain(observer, each)
         self._telling = False
 
-    def _tell_one(self, observer: IRegistryObserver, stamped: Stamped) -> None:
-        try:
-            observer.registry_changed(stamped)
-        except Exception:
-            suppressed = self._complaints.admit(type(observer))
-            if suppressed is not None:
-                log.failure(
-                    "registry: {observer} failed on {change} ({suppressed} more not logged)",
-                    event="registry.observer-failed",
-                    observer=observer,
-                    change=stamped.event,
-                    suppressed=suppressed,
-                )
+    def _of(self, kind: type[Event]) -> list[IRegistryObserver]:
+        """Those that are told of events of a kind, in the order in which they were added."""
+        told = [observer for observer, kinds in self._observers if kinds is None or kind in kinds]
+        self._of_kind[kind] = told
+        return told
+
+    def _complain(self, observer: IRegistryObserver, stamped: Stamped) -> None:
+        """Log the exception that an observer raised."""
+        suppressed = self._complaints.admit(type(observer))
+        if suppressed is not None:
+            log.failure(
+                "registry: {observer} failed on {change} ({suppressed} more not logged)",
+                event="registry.observer-failed",
+                observer=observer,
+                change=stamped.event,
+                suppressed=suppressed,
+            )

@@ -26,7 +26,7 @@ from bussrv.registry.deferred_openings import DeferredOpenings
 from bussrv.registry.holds import HeldIds
 from bussrv.registry.interfaces import IRegistry, IRegistryObserver
 from bussrv.registry.lifetimes import Lifetimes
-from bussrv.registry.observers import Observers
+from bussrv.registry.observers import Kinds, Observers
 from bussrv.registry.pending import Pending, supersede_service, supersede_subscription
 from bussrv.registry.planned import PlannedState
 from bussrv.registry.session import SERVER_ROLE, Session
@@ -79,9 +79,9 @@ class Registry:
         self._lifetimes = Lifetimes(clock)
         self.spending = Spending(self._settings, self._seconds)
 
-    def observe(self, observer: IRegistryObserver) -> None:
-        """Tell ``observer`` of every change from now on."""
-        self._observers.add(observer)
+    def observe(self, observer: IRegistryObserver, kinds: Kinds | None = None) -> None:
+        """Tell ``observer`` of every change from now on, or of those whose events are of these ``kinds``."""
+        self._observers.add(observer, kinds)
 
     def note(self, event: ev.Event) -> None:
         """Journal an event. Only a successful authentication changes the registry."""

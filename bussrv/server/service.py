@@ -144,7 +144,8 @@ class BusService(Service):
         if self._config.journal is not None:
             self.bus.report("journal", lambda: self._place.outlook().report())
         self.bus.streams.most_connections = self._fits.most_connections
-        self.registry.observe(MembershipAnnouncer(self.bus))
+        self.registry.observe(MembershipAnnouncer(self.bus), MembershipAnnouncer.KINDS)
+        journal.tell_between(self.bus.streams.outflow.hold, self.bus.streams.outflow.release)
         self._hosted = HostedServices(self._services, self.bus, journal, self._reactor)
         self._policy = PolicyInEffect(self.bus, self._installed)
         self._links = DialedLinks(self.bus, self._reactor)

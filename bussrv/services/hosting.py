@@ -24,10 +24,13 @@ from bussrv.journal.record import Stamped
 from bussrv.policy.access import OWN_PROTOCOL
 from bussrv.policy.permissions import Permissions
 from bussrv.registry.interfaces import IRegistryObserver
+from bussrv.registry.observers import Kinds
 from bussrv.registry.throttle import LOG_BURST, LOG_RATE, Throttle
 from bussrv.values import Traffic
 
 log = Logger()
+
+_KINDS: Kinds = frozenset({ev.SubscriptionAdded, ev.SubscriptionRemoved, ev.SessionClosed})
 
 
 @implementer(ISessionLink)
@@ -104,7 +107,7 @@ class HostedServices:
                 continue
             self._services[plugin.name] = service
             bus.host(plugin.name, _hosted(plugin, service))
-        bus.registry.observe(self)
+        bus.registry.observe(self, _KINDS)
 
     def start(self) -> None:
         """Register the services."""

@@ -95,6 +95,9 @@ class _Journal:
     def follow(self, follower: Callable[[list[Record]], None]) -> None:
         """Nobody follows."""
 
+    def tell_between(self, begin: Callable[[], object], end: Callable[[], object]) -> None:
+        """Nothing is sent by those who are told."""
+
     def close(self) -> Deferred[None]:
         return succeed(None)
 

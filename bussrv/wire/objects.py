@@ -166,6 +166,12 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
             return obj
         return self._singles.popleft() if self._singles else super().next_event()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is left: neither bytes, nor objects that were read already, nor an error."""
+        is_whole = self._waiting is None and self._error is None and not self._singles
+        return is_whole and not (len(self._buffer) or length_hint(self._ahead))
+
     def batch(self) -> Iterator[BusObject]:
         """Some of the next objects, all whole and sound. An object that is taken from here is not returned again.
 

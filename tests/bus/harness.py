@@ -80,7 +80,7 @@ class BusHarness:
         self.bus = Bus(
             self.registry, Settings(announce=announce, **settings), SERVER, self.new_id, self.clock, self.reactor
         )
-        self.registry.observe(MembershipAnnouncer(self.bus))
+        self.registry.observe(MembershipAnnouncer(self.bus), MembershipAnnouncer.KINDS)
         counters = self.bus.counters
         drops = Drops(self.bus, self.reactor.seconds)
         inbus = {version: InbusPublish(version, self.bus, drops) for version in (1, 2)}

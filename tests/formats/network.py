@@ -85,7 +85,8 @@ class Network:
             self.journal, clock, self._new_id, server_id=server_id, boot=self._boot, state=state, settings=limits
         )
         self.bus = Bus(self.registry, limits, server_id, self._new_id, clock, self.reactor)
-        self.registry.observe(MembershipAnnouncer(self.bus))
+        self.registry.observe(MembershipAnnouncer(self.bus), MembershipAnnouncer.KINDS)
+        self.journal.tell_between(self.bus.streams.outflow.hold, self.bus.streams.outflow.release)
         self.proving: dict[str, str] = {}
         self._factories = {
             "objects": StreamFactory(ObjectsProtocol, self.bus, self.reactor),

@@ -2,6 +2,9 @@
 
 The model is a queue of commands for each client, and one queue of changes that are on their way to the disk. A client
 whose change is on its way does nothing else until it is there. What each watcher is sent is compared packet by packet.
+
+Most rules take a turn of the reactor each. In :meth:`SppMachine.turn` several clients speak, and the journal goes on,
+within one: what was published before a subscription is durable does not reach its watcher, and all that follows does.
 """
 
 from __future__ import annotations
@@ -32,6 +35,16 @@ _said = st.lists(
     st.tuples(st.sampled_from(["publish", "publish", "register", "register", "unregister"]), _service),
     min_size=1,
     max_size=4,
+)
+_step = st.sampled_from(["one", "one", "all", "all", "fail"])
+_steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("ask"), st.sampled_from(WATCHERS), _asked),
+        st.tuples(st.just("say"), st.sampled_from(PROVIDERS), _said),
+        st.tuples(st.just("journal"), _step),
+    ),
+    min_size=2,
+    max_size=8,
 )
 Command = tuple[str, str, bytes]
 
@@ -165,8 +178,10 @@ class SppMachine(RuleBasedStateMachine):
         self.paused: set[int] = set()
         self.absent: set[int] = set()
 
-    @initialize()
-    def connect(self) -> None:
+    @initialize(in_turns=st.booleans())
+    def connect(self, in_turns: bool) -> None:
+        for name in ("objects", "spp"):
+            self.network.factory(name).in_turns = in_turns
         self.providers = [self.new_provider() for _ in PROVIDERS]
         self.watchers = [self.new_watcher() for _ in WATCHERS]
         self.say(0, [("register", name) for name in SERVICES])
@@ -198,7 +213,7 @@ class SppMachine(RuleBasedStateMachine):
         provider.connection.send_bytes(b"".join(as_object(*each) for each in commands))
         self.model.hear(client, commands)
 
-    @rule(step=st.sampled_from(["one", "one", "all", "all", "fail"]))
+    @rule(step=_step)
     def journal(self, step: str) -> None:
         """The journal stands still; or, when it does, goes on in one of three ways."""
         journal, model = self.network.journal, self.model
@@ -218,6 +233,12 @@ class SppMachine(RuleBasedStateMachine):
                 model.arrive()
             model.held = False
         self.replace_absent()
+
+    @rule(steps=_steps)
+    def turn(self, steps: list[tuple[Any, ...]]) -> None:
+        """All this happens in one turn of the reactor, save that a member that joins ends it."""
+        for what, *about in steps:
+            getattr(self, what)(*about)
 
     def release_one(self) -> None:
         """Up to the first change of a session that is there; notes, for which nobody waits, are no changes."""

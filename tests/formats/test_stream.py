@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from typing import Any
 
 import pytest
 from twisted.internet.error import ConnectionLost
@@ -112,6 +113,37 @@ def test_a_connection_that_ended_leaves_nothing_to_wait_for(slow: bool) -> None:
     assert not member.connection.is_open
     network.reactor.advance(0)
     assert len(network.reactor.getDelayedCalls()) == waiting
+
+
+def test_answers_to_changes_are_sent_when_all_changes_of_their_batch_are_applied() -> None:
+    network = Network(announce="off")
+    members = {name: network.member() for name in ("a", "b", "c")}
+    applied: list[list[str]] = []
+    for member in members.values():
+        write = member.connection.transport.write
+        member.connection.transport.write = lambda data, write=write: (
+            applied.append(sorted(network.registry.state.services)),
+            write(data),
+        )
+    network.journal.hold()
+    for name, member in members.items():
+        member.send({"event": "services/register", "id": name, "name": name})
+    network.journal.release(2)
+    assert applied == [["a", "b"]] * 2
+    network.journal.release()
+    assert applied == [["a", "b"]] * 2 + [["a", "b", "c"]]
+    assert [member.only_reply()["in-reply-to"] for member in members.values()] == ["a", "b", "c"]
+
+
+def test_a_session_that_ends_among_others_that_are_answered_is_sent_everything_in_order() -> None:
+    network = Network(announce="off")
+    member = network.member()
+    network.journal.hold()
+    asked: list[dict[str, Any]] = [{"event": "services/register", "name": "tv"}, {"event": "ping"}]
+    member.connection.send_bytes(b"".join(map(encode, asked)) + b"no JSON\0")
+    network.journal.release()
+    assert member.names() == ["services/register/reply", "pong", "error"]
+    assert not member.connection.is_open
 
 
 def test_a_closing_connection_is_given_what_is_queued() -> None:
