@@ -11,7 +11,7 @@ import click
 
 from bussrv.cli import synth
 from bussrv.cli.command import Group
-from bussrv.cli.parameters import COUNT, EVENTS, MOMENT, exclude, need_one
+from bussrv.cli.parameters import COUNT, EVENTS, MOMENT, PLACE, exclude, need_one
 from bussrv.errors import JournalError
 
 DESCRIPTION = """
@@ -21,7 +21,8 @@ seal it, make keys for that, forget people, make a journal up. A server may be w
 
 TAIL = """
 Show the last records of a journal, one on a line: when, its number, what happened, to whom. The filters go first: -n
-counts what they leave. Colours only on a terminal.
+counts what they leave. Colours only on a terminal. With --around, nothing is checked: lines that are no records are
+shown, too.
 """
 
 STATE = """
@@ -98,12 +99,19 @@ command = JournalGroup(name="journal", help=DESCRIPTION)
     name="tail",
     help=TAIL,
     short_help="the last records",
-    examples=("bussrv journal tail bussrv-journal", "bussrv journal tail bussrv-journal --service doorbell -n 3"),
+    examples=(
+        "bussrv journal tail bussrv-journal",
+        "bussrv journal tail bussrv-journal --service doorbell -n 3",
+        "bussrv journal tail bussrv-journal --around 28",
+    ),
     statuses={0: "done", **CANNOT},
 )
 @_directory
 @click.option("-f", "--follow", is_flag=True, help="Continue with later records, until Ctrl-C.")
 @click.option("-n", "count", metavar="N", type=COUNT, default=10, show_default=True, help="How many.")
+@click.option(
+    "--around", metavar="SEQ|FILE:LINE", type=PLACE, help="Those around a record or a line, also if it is damaged."
+)
 @click.option("--session", metavar="ID", help="Only those about this session.")
 @click.option("--service", metavar="NAME", help="Only those about this service.")
 @click.option("--event", "events", metavar="NAME[,NAME]", type=EVENTS, help="Only these events.")
@@ -115,6 +123,8 @@ def tail(**given: Any) -> int:
     from bussrv.inspection.commands import Tail, tail
 
     exclude(json=given["as_json"], pseudonyms=given["pseudonyms"])
+    for name in ("follow", "session", "service", "event", "protocol"):
+        exclude(around=given["around"], **{name: given["events" if name == "event" else name]})
     tail(Tail(**given))
     return 0
 

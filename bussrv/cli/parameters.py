@@ -79,6 +79,12 @@ def _moment(text: str) -> Any:
     return parse_moment(text)
 
 
+def _place(text: str) -> Any:
+    from bussrv.inspection.surroundings import parse_place
+
+    return parse_place(text)
+
+
 def _events(text: str) -> frozenset[str]:
     from bussrv.events import EVENTS_BY_NAME
 
@@ -92,6 +98,8 @@ def _events(text: str) -> frozenset[str]:
 COUNT = Converted("N", _count)
 MOMENT = Converted("TIME|SEQ", _moment)
 """A :class:`bussrv.journal.moments.Moment`."""
+PLACE = Converted("SEQ|FILE:LINE", _place)
+"""A :class:`bussrv.inspection.surroundings.Place`."""
 EVENTS = Converted("NAME[,NAME]", _events)
 """A set of names of events."""
 

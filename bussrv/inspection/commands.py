@@ -15,18 +15,22 @@ from msgspec.structs import replace
 from bussrv.events import event_name
 from bussrv.inspection.difference import Difference, difference, lines
 from bussrv.inspection.names import Names
+from bussrv.inspection.surroundings import Found, Place, around
 from bussrv.inspection.words import record_line, wants_colours, write
 from bussrv.journal.moments import END, Moment
 from bussrv.journal.reading import Keep, Line, follow, read_end
 from bussrv.journal.record import Record
 from bussrv.registry.history import snapshots_by_server
 from bussrv.registry.snapshot import Snapshot
-from bussrv.terminal import word
+from bussrv.terminal import cleaned, word
 
 POLL_SECONDS = 0.2
 """How long a journal that is followed is left alone when nothing more was in it."""
 
 DIFFERENT = 1
+
+MOST_QUOTED = 160
+"""Characters of a line that is no record."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Tail:
     :ivar count: the most of them, of those that the filters leave.
     :ivar follow: whether later ones are shown, too.
     :ivar session, service, protocol, events: filters; ``None``: any.
+    :ivar around: the place around which records are shown, in place of the last ones.
     :ivar as_json: whether they are shown as they stand in the journal.
     :ivar pseudonyms: a file of keys.
     """
@@ -49,6 +54,7 @@ class Tail:
     events: frozenset[str] | None
     as_json: bool
     pseudonyms: Path | None
+    around: Place | None = None
 
     def keep(self) -> Keep:
         """The filters."""
@@ -79,6 +85,14 @@ def tail(wanted: Tail) -> None:
         shown = record if names is None else replace(record, event=names.reveal(record.event))
         return record_line(shown, in_colours)
 
+    if wanted.around is not None:
+        for each in around(wanted.directory, wanted.around, wanted.count):
+            if wanted.as_json:
+                write(each.text)
+            else:
+                what = _no_record(each) if each.record is None else in_words(each.record)
+                write(f"{what}\n".encode("utf-8", "backslashreplace"))
+        return
     keep = wanted.keep()
     found, reader = read_end(wanted.directory, wanted.count, keep)
     try:
@@ -87,6 +101,12 @@ def tail(wanted: Tail) -> None:
             show(follow(wanted.directory, reader, _pause))
     finally:
         reader.close()
+
+
+def _no_record(found: Found) -> str:
+    text = found.text.decode("utf-8", "backslashreplace").rstrip("\n")
+    cut = text if len(text) <= MOST_QUOTED else f"{text[:MOST_QUOTED]}…"
+    return f"{found.file}, line {found.line}: not a record: {cleaned(cut)}"
 
 
 def _pause() -> None:

@@ -153,6 +153,32 @@ def test_damage_is_one_sentence(shell: Shell, journal: Path, arguments: tuple[st
     assert complained.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("place", "shown"),
+    [
+        ("23", ["22", f"{segment_name(21)},", "23", "24"]),
+        ("22", ["20", "21", "22", f"{segment_name(21)},"]),
+        ("1", ["1", "2", "3", "4"]),
+        ("99", ["32", "33"]),
+        (f"{segment_name(21)}:5", ["21", "22", f"{segment_name(21)},", "23"]),
+        (f"{segment_name(21)}.gz:4", ["21", "22", f"{segment_name(21)},", "23"]),
+    ],
+)
+def test_what_is_around_a_place_is_shown_also_where_it_is_damaged(
+    shell: Shell, journal: Path, place: str, shown: list[str]
+) -> None:
+    path = journal / segment_name(21)
+    found = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*found[:4], b"junk \xff\x1b[31m" + b"x" * 999 + b"\n", *found[4:]]))
+    status, said, complained = shell.run("tail", journal, "--around", place, "-n", "4")
+    lines = said.splitlines()
+    assert (status, complained) == (0, "")
+    assert [line.split()[0 if line.startswith("0") else 1] for line in lines] == shown
+    quoted = [line for line in lines if line.startswith("0")]
+    assert [len(line) < 250 for line in quoted] == [True] * len(quoted)
+    assert said.replace("\n", "").isprintable()
+
+
 @pytest.mark.parametrize("arguments", [("tail",), ("tail", "-f"), ("state",), ("diff", "1", "2")])
 def test_no_such_journal(shell: Shell, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     name, *rest = arguments

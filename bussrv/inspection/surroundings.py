@@ -1,0 +1,117 @@
+"""The lines of a journal around a place, also where it is damaged."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from bussrv.errors import JournalError
+from bussrv.journal.reading import MAX_LINE, segments
+from bussrv.journal.record import Record, decode
+from bussrv.journal.segment import COMPRESSED_SUFFIX, CORRUPT, SUFFIX, first_seq, open_segment
+
+
+class Place(NamedTuple):
+    """A record by its number, or a line of a segment.
+
+    :ivar file: the name of the segment.
+    :ivar number: the number of the record, or of the line in ``file``, from 1.
+    """
+
+    file: str | None
+    number: int
+
+
+class Found(NamedTuple):
+    """A line.
+
+    :ivar record: ``None`` if it is not one.
+    """
+
+    file: str
+    line: int
+    text: bytes
+    record: Record | None
+
+
+def parse_place(text: str) -> Place:
+    """The place that ``SEQ`` or ``FILE:LINE`` means.
+
+    :raises ValueError: it is neither.
+    """
+    file, _, number = text.rpartition(":")
+    if not (number.isascii() and number.isdecimal() and len(number) < 20):
+        raise ValueError(f"{text!r} is neither the number of a record nor FILE:LINE")
+    return Place(file or None, int(number))
+
+
+def around(directory: Path, place: Place, count: int) -> list[Found]:
+    """The lines around a place: about as many before it as after it. Headers and snapshots are left out.
+
+    Nothing is held against anything: lines that are no records are among them.
+
+    :param count: how many.
+    :raises JournalError: if the directory cannot be read, holds no journal, or no such segment.
+    """
+    lines = chain.from_iterable(map(_lines, _paths(directory, place, count)))
+    before: deque[Found] = deque(maxlen=max(1, count // 2))
+    for each in lines:
+        if _is_there(each, place):
+            return [*before, each, *islice(lines, count - len(before) - 1)]
+        before.append(each)
+    return [*before]
+
+
+def _paths(directory: Path, place: Place, count: int) -> Sequence[Path]:
+    """The segment of the place, the next one, and the one before it if it is needed."""
+    paths = segments(directory)
+    if place.file is None:
+        at = max((at for at, path in enumerate(paths) if first_seq(path) <= place.number), default=0)
+        return paths[max(0, at - 1) if place.number - first_seq(paths[at]) < count else at : at + 2]
+    for at, path in enumerate(paths):
+        if _plain(path.name) == _plain(place.file):
+            return paths[at : at + 2]
+    raise JournalError(f"{directory} has no segment {place.file}")
+
+
+def _plain(name: str) -> str:
+    """The name of a segment before it is compressed."""
+    return name.removesuffix(COMPRESSED_SUFFIX).removesuffix(SUFFIX)
+
+
+def _is_there(found: Found, place: Place) -> bool:
+    if place.file is None:
+        return found.record is not None and found.record.seq >= place.number
+    return _plain(found.file) == _plain(place.file) and found.line >= place.number
+
+
+def _lines(path: Path) -> Iterator[Found]:
+    try:
+        with open_segment(path) as file:
+            for number, text in enumerate(iter(lambda: file.readline(MAX_LINE), b""), 1):
+                record = _record(text)
+                if record is not None or not _is_head(text):
+                    yield Found(path.name, number, text, record)
+    except (OSError, *CORRUPT) as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
+def _record(text: bytes) -> Record | None:
+    try:
+        return decode(text)
+    except JournalError:
+        return None
+
+
+def _is_head(text: bytes) -> bool:
+    """Whether it is a header, or a part of a snapshot: they have no number."""
+    try:
+        members = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return isinstance(members, dict) and {"segment", "snapshot"} & members.keys() != set() and "seq" not in members
