@@ -18,6 +18,12 @@ DOCS := $(VENV)/.installed-docs
 DEV := $(VENV)/.installed-dev
 FUZZ := $(VENV)/.installed-fuzz
 
+# What an installation follows from. The compiled module is left out if there is no C compiler.
+BUILT_FROM := setup.py pyproject.toml bussrv/_speedups.c
+
+# The suites that make test-full runs once more without the compiled module.
+BOTH_WAYS := tests/wire tests/bus tests/formats tests/links tests/equality tests/hostile tests/conformance
+
 # A virtual environment holds its own place in its scripts, so it is made again when the directory was moved or copied; also
 # when its interpreter is gone, or is not the version of the PYTHON that is asked for.
 VERSION_OF := -c 'import sys; print(sys.version_info[:2])' 2>/dev/null
@@ -56,9 +62,10 @@ test: java $(DEV) ## run every test, the dearest at a third of their size (needs
 	$(BIN)/python -m pytest $(ARGS)
 
 # TEST_SIZE: see tests/size.py.
-test-full: java $(DEV) $(FUZZ) ## the same at full size with other drawn examples each time, and the tests of bench
+test-full: java $(DEV) $(FUZZ) ## the same at full size with other drawn examples each time, the tests of bench, and much once more without the compiled module
 	TEST_SIZE=full HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-random} \
 		$(BIN)/python -m pytest -m '' -o testpaths='tests bench' $(ARGS)
+	BUSSRV_PURE=1 HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-random} $(BIN)/python -m pytest $(BOTH_WAYS)
 
 fuzz: $(FUZZ) ## fuzz every parser for ten minutes, a whole server for an hour, and keep what is new
 	$(BIN)/python -m tests.fuzz $(or $(ARGS),all --seconds 600 --server-seconds 3600 --keep)
@@ -84,7 +91,7 @@ docs: $(DOCS) ## build the documentation into docs/_build
 
 clean: ## remove what make, tests and builds left here, but never a journal
 	rm -rf $(VENV) .tox build dist docs/_build *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	rm -f twisted/plugins/dropin.cache
+	rm -f twisted/plugins/dropin.cache bussrv/_speedups*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 java:
@@ -123,17 +130,17 @@ define install
 	@touch $(2)
 endef
 
-$(RUN): $(MADE) setup.py pyproject.toml
+$(RUN): $(MADE) $(BUILT_FROM)
 	$(call install,,$(RUN))
 
-$(AUDIT): $(MADE) setup.py pyproject.toml
+$(AUDIT): $(MADE) $(BUILT_FROM)
 	$(call install,[audit],$(RUN) $(AUDIT))
 
-$(DOCS): $(MADE) setup.py pyproject.toml
+$(DOCS): $(MADE) $(BUILT_FROM)
 	$(call install,[docs],$(RUN) $(DOCS))
 
-$(DEV): $(MADE) setup.py pyproject.toml
+$(DEV): $(MADE) $(BUILT_FROM)
 	$(call install,[dev],$(RUN) $(AUDIT) $(DOCS) $(DEV))
 
-$(FUZZ): $(MADE) setup.py pyproject.toml
+$(FUZZ): $(MADE) $(BUILT_FROM)
 	$(call install,[fuzz],$(RUN) $(FUZZ))

@@ -1,17 +1,30 @@
-"""Packaging that ``pyproject.toml`` cannot say: where the ``twistd`` plugin file goes.
+"""Packaging that ``pyproject.toml`` cannot say: where the ``twistd`` plugin file goes, and the compiled module.
 
 ``package_dir`` makes an editable install put this directory itself on the path, so that ``twistd`` sees
 ``twisted/plugins``. That directory has no ``__init__.py`` on purpose: in a wheel it would overwrite Twisted's own.
+
+The compiled module is optional: without a C compiler the installation succeeds, and the server does the same, slower.
+One build serves every supported version of Python.
 """
 
-from setuptools import find_packages, setup
+from setuptools import Extension, find_packages, setup
 
 setup(
     package_dir={"": "."},
     packages=[*find_packages(include=["bussrv", "bussrv.*"]), "twisted.plugins"],
     package_data={
-        "bussrv": ["py.typed"],
+        "bussrv": ["py.typed", "_speedups.pyi"],
         "bussrv.admin": ["static/*", "static/**/*"],
         "bussrv.audit.report": ["templates/*", "templates/chapters/*"],
     },
+    ext_modules=[
+        Extension(
+            "bussrv._speedups",
+            ["bussrv/_speedups.c"],
+            define_macros=[("Py_LIMITED_API", "0x030A0000")],
+            py_limited_api=True,
+            optional=True,
+        )
+    ],
+    options={"bdist_wheel": {"py_limited_api": "cp310"}},
 )

@@ -32,6 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
             f"bussrv.{name}"
             for name in ("clock", "addresses", "histogram", "patterns", "reactor_turn", "slices", "tally")
         ),
+        *("bussrv._speedups", "bussrv.compiled"),
         *("bussrv.terminal", "bussrv.toml_lines"),
     ),
     ("bussrv.options", "bussrv.settings", "bussrv.admin_limits"),

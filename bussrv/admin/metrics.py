@@ -25,6 +25,7 @@ from bussrv.admin.figures import Figures, Look
 from bussrv.admin.health import CHECKS, Readiness, readiness
 from bussrv.admin.interfaces import AdministeredServer
 from bussrv.bus.totals import Total
+from bussrv.compiled import HOT_PATH
 from bussrv.errors import COUNTERS, REASONS
 from bussrv.histogram import SECONDS, Histogram
 from bussrv.version import VERSION
@@ -109,9 +110,9 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="bussrv_build_info",
         kind="gauge",
-        help="Always 1; the labels have the versions.",
-        labels=("version", "python", "twisted"),
-        samples=lambda _: [((VERSION, platform.python_version(), twisted.__version__), 1.0)],
+        help="Always 1; the labels have the versions, and the language of the hot path.",
+        labels=("version", "python", "twisted", "hot_path"),
+        samples=lambda _: [((VERSION, platform.python_version(), twisted.__version__, HOT_PATH), 1.0)],
     ),
     Metric(
         name="bussrv_start_time_seconds",

@@ -7,12 +7,14 @@ such objects share a *route plan*. For each object, its frame is made and put on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
+from itertools import count
+from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from bussrv.bus.bridge import as_publication
-from bussrv.bus.delivery import OBJECT_FRAMES, Fanout
+from bussrv.bus.delivery import OBJECT_FRAMES, Fanout, Group
 from bussrv.bus.event_names import PARTED
 from bussrv.bus.interest import kind_of
 from bussrv.bus.judge import Judge
@@ -22,6 +24,7 @@ from bussrv.bus.receivers import Receivers
 from bussrv.bus.recipients import Origin, no_echo
 from bussrv.bus.taps import Taps
 from bussrv.policy.permissions import Permissions
+from bussrv.values import Publication
 from bussrv.wire.forwarded import PLAIN_ENDING, plain_frame, route_ending, with_marks, with_route
 from bussrv.wire.objects import MAX_METADATA, NUL, BusObject, encode, max_relayed
 
@@ -34,17 +37,34 @@ MOST_GROUPS_ASKED = 64
 have to wait for its next slice."""
 
 
+_numbers = count(1)
+
+
 class Source(Struct, frozen=True):
     """The origin of a batch.
 
     :ivar route: the route of ``origin``, as JSON.
     :ivar cut: how many bytes metadata ends with that make way for that: more than the brace, where each of them
         certainly has a route already.
+    :ivar number: no other source has it.
     """
 
     origin: Origin
     route: bytes
     cut: int = len(PLAIN_ENDING)
+    number: int = field(default_factory=lambda: next(_numbers))
+
+
+class Audience(NamedTuple):
+    """The groups that are given objects of a kind.
+
+    :ivar publication: what the object is that they were found for, if it is one.
+    :ivar marked: marks to add to the route for the groups of some servers.
+    """
+
+    groups: list[Group]
+    publication: Publication | None
+    marked: dict[Group, tuple[str, ...]]
 
 
 class RoutePlan(Struct):
@@ -176,6 +196,24 @@ class Batches:
     def _plan(self, obj: BusObject, source: Source, provided: Set[str]) -> RoutePlan | None:
         """The plan of objects like this one; ``None`` if such objects have to be routed by themselves, or denied."""
         head, origin = obj.head, source.origin
+        audience = self.audience(obj, origin, provided)
+        if audience is None:
+            return None
+        groups, publication, marked = audience
+        if origin.sender and any(map(no_echo, groups)):
+            self._epoch = None  # The plans are this sender's alone.
+        sends = self.open(groups, origin)
+        said = 1 + (head.event is not None) + (head.type is not None) + (head.size > 0) + bool(head.natures)
+        said += source.cut > 1
+        service = None if publication is None else self._publisher.collects(publication)
+        lists = tuple(group.pending.append for group in groups if group not in marked)
+        return RoutePlan(
+            said, lists, sends, service, tuple((marks, group.pending.append) for group, marks in marked.items())
+        )
+
+    def audience(self, obj: BusObject, origin: Origin, provided: Set[str]) -> Audience | None:
+        """The audience of objects like this one; ``None`` if they have to be routed by themselves, or denied."""
+        head = obj.head
         publication = as_publication(obj, provided)
         kind = kind_of(obj, self._judge.service_of(publication))
         if kind.event in PARTED or (head.size and not head.type) or not self._judge.may_send(origin, obj, kind):
@@ -184,17 +222,13 @@ class Batches:
         groups = [*self._receivers.wanting(kind), *(link.group for link, _ in taking)]
         if any(group.encoding is not OBJECT_FRAMES for group in groups):
             return None
-        if origin.sender and any(map(no_echo, groups)):
-            self._epoch = None  # The plans are this sender's alone.
-        sent = [self._fanout.open(group, origin.sender if no_echo(group) else None) for group in groups]
-        said = 1 + (head.event is not None) + (head.type is not None) + (head.size > 0) + bool(head.natures)
-        said += source.cut > 1
-        service = None if publication is None else self._publisher.collects(publication)
-        marked = {link.group: marks for link, marks in taking if marks}
-        lists = tuple(group.pending.append for group in groups if group not in marked)
-        return RoutePlan(
-            said, lists, any(sent), service, tuple((marks, group.pending.append) for group, marks in marked.items())
-        )
+        return Audience(groups, publication, {link.group: marks for link, marks in taking if marks})
+
+    def open(self, groups: Iterable[Group], origin: Origin) -> bool:
+        """Make groups ready for the frames of one sender. :returns: whether something had to be sent for that."""
+        sender = origin.sender
+        sent = [self._fanout.open(group, sender if no_echo(group) else None) for group in groups]
+        return any(sent)
 
     def _publish(self, obj: BusObject, frame: bytes, plan: RoutePlan, provided: Set[str]) -> None:
         if plan.service is not None:

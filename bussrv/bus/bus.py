@@ -36,6 +36,7 @@ from bussrv.bus.requests import OpenRequests
 from bussrv.bus.router import Router
 from bussrv.bus.seen import Seen
 from bussrv.bus.sources import Sources
+from bussrv.bus.splicing import Splicing
 from bussrv.bus.streams import Streams
 from bussrv.bus.taps import Taps
 from bussrv.bus.totals import Totals
@@ -106,7 +107,8 @@ class Bus:
         by_kind = (self._receivers, self.links, self._judge.service_of)
         self.taps = taps = Taps(registry, self.access, *by_kind, clock.utc, reactor)
         giving = (self._receivers, self._fanout, self.links, publisher, self._judge)
-        self._batches = Batches(*giving, new_id, taps, longest)
+        self._batches = batches = Batches(*giving, new_id, taps, longest)
+        self.splicing = Splicing(registry, self._sources, *giving[:3], batches, taps)
         self._seen = seen = Seen(settings.max_seen)
         self._relay = Relay(
             self.links, self._batches, seen, self.counters, self._deliver_relayed, deny, server_id, longest, new_id

@@ -14,7 +14,7 @@ from zope.interface import implementer
 
 from bussrv.bus.interfaces import IEncoding, ISessionLink
 from bussrv.bus.matching import compile_interest, permitted
-from bussrv.bus.outgoing import Bundle, Delivery
+from bussrv.bus.outgoing import Bundle, Delivery, Joined
 from bussrv.policy.permissions import EVERYTHING, Permissions
 from bussrv.values import Interest
 from bussrv.wire import objects as wire
@@ -58,6 +58,7 @@ class Group:
     :ivar vocabulary: the vocabulary of its members.
     :ivar links: the link to each member, by session id.
     :ivar pending: frames collected for its members, except the session ``except_for``.
+    :ivar has_joined: whether some of them are :class:`Joined` ones.
     :ivar overrides: the member overrides, by session id.
     """
 
@@ -65,6 +66,7 @@ class Group:
         "accepts",
         "encoding",
         "except_for",
+        "has_joined",
         "interest",
         "links",
         "overrides",
@@ -88,14 +90,15 @@ class Group:
         self.wants = permitted(self.accepts, permissions)
         self.vocabulary = vocabulary
         self.links: dict[str, ISessionLink] = {}
-        self.pending: list[bytes] = []
+        self.pending: list[bytes | Joined] = []
+        self.has_joined = False
         self.except_for: str | None = None
         self.overrides: dict[str, list[MemberOverride]] = {}
 
-    def share(self, session_id: str) -> list[bytes]:
+    def share(self, session_id: str) -> list[bytes | Joined]:
         """The frames collected for one member."""
         pending = [] if session_id == self.except_for else self.pending
-        frames: list[bytes] = []
+        frames: list[bytes | Joined] = []
         begin = 0
         for until, frame, on in self.overrides.get(session_id, ()):
             frames += pending[begin:until]
@@ -110,23 +113,29 @@ class Fanout:
 
     :param failed: called if the encoding of a group raised an exception, while that is handled. That group does not get
         the object; other groups do.
-    :ivar epoch: changes whenever something may have been sent, and whenever the members of a group change.
+    :ivar epoch: changes whenever something may have been sent, and whenever the audience changes.
+    :ivar audience: changes whenever groups come or go, or their members or permissions change.
     """
 
     def __init__(self, failed: Callable[[Group], None] | None = None) -> None:
-        self.epoch = 0
+        self.epoch = self.audience = 0
         self._dirty: dict[Group, None] = {}
         self._failed = failed
 
+    def audience_changed(self) -> None:
+        """Route plans that were made before are not right any more."""
+        self.epoch += 1
+        self.audience += 1
+
     def join(self, group: Group, session_id: str, link: ISessionLink) -> None:
         """A session is a member of ``group`` from now on. It does not get frames collected before."""
-        self.epoch += 1
+        self.audience_changed()
         group.links[session_id] = link
         self._caught_up(group, session_id)
 
     def leave(self, group: Group, session_id: str) -> None:
         """A session is no member of ``group`` any more. It is sent the frames collected before."""
-        self.epoch += 1
+        self.audience_changed()
         self.send_one(group, session_id)
         group.links.pop(session_id, None)
         group.overrides.pop(session_id, None)
@@ -139,7 +148,7 @@ class Fanout:
         frames = [*group.share(session_id), *further]
         self._caught_up(group, session_id)
         if frames:
-            link.send(Bundle(frames))
+            link.send(Bundle(frames, group.has_joined))
 
     def _caught_up(self, group: Group, session_id: str) -> None:
         group.overrides.pop(session_id, None)
@@ -217,8 +226,8 @@ class Fanout:
         del self._dirty[group]
         for session_id in tuple(group.overrides):
             self.send_one(group, session_id)
-        bundle, except_for, overrides = Bundle(group.pending), group.except_for, group.overrides
-        group.pending, group.overrides = [], {}
+        bundle, except_for, overrides = Bundle(group.pending, group.has_joined), group.except_for, group.overrides
+        group.pending, group.overrides, group.has_joined = [], {}, False
         if bundle:
             bundle.at_once = bundle.at_once and bundle.size * len(group.links) <= ALL_AT_ONCE
             for session_id, link in tuple(group.links.items()):

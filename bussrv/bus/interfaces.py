@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bussrv.bus.link_facts import LinkFacts
     from bussrv.bus.outgoing import Bundle, Delivery
     from bussrv.bus.paths import Paths
+    from bussrv.bus.spliced import Spliced
     from bussrv.bus.streams import Streams
     from bussrv.bus.tap import Tap, TapFilter
     from bussrv.bus.totals import Totals
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from bussrv.settings import Settings
     from bussrv.slices import Slices
     from bussrv.values import Interest, Publication, Traffic
-    from bussrv.wire.objects import BusObject
+    from bussrv.wire.objects import BusObject, ObjectReader
 
 
 Shown = Callable[["Permissions"], "dict[str, Any] | None"]
@@ -293,6 +294,16 @@ class ITaps(Interface):
         """End a tap."""
 
 
+class ISplicing(Interface):
+    """Routes most objects of members without reading them one by one."""
+
+    def route(session_id: str, reader: ObjectReader) -> Spliced | None:
+        """Route objects of a member as :meth:`IRouting.route_batch` does, and skip them in its reader.
+
+        :returns: what came of it; ``None``: nothing was tried.
+        """
+
+
 class IReloadable(Interface):
     """Something that was read from files, and can be read again while the server runs."""
 
@@ -321,6 +332,7 @@ class IBus(ISessions, IRouting, IPermissions, IForwarding, IHosting, ISending):
     links: ILinks = Attribute("The :class:`ILinks`.")
     slices: Slices = Attribute("The :class:`bussrv.slices.Slices`: whatever may take long is done a slice at a time.")
     reloadables: list[IReloadable] = Attribute("``list``: what is read again when the server reads its files again.")
+    splicing: ISplicing = Attribute("The :class:`ISplicing`: routes objects without reading each of them.")
     taps: ITaps = Attribute("The :class:`ITaps`: operators that see what passes.")
     streams: Streams = Attribute("The :class:`bussrv.bus.streams.Streams`: what stream connections share.")
 

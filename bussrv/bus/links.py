@@ -81,7 +81,7 @@ class Links:
         self._access = access
         self._links: dict[str, Link] = {}
         self._servers: frozenset[str] = frozenset()
-        self._all_tell_all = True
+        self.all_tell_all = True
         self._max_metadata = max_relayed(settings.max_metadata)
         self.paths = paths = Paths()
         self._remote = RemoteSessions(registry, paths, slices, reactor)
@@ -149,9 +149,8 @@ class Links:
             group = link.group
             link.group = Group(group.encoding, group.interest, group.vocabulary, permissions)
             link.group.links = group.links
-            self._fanout.epoch += 1
-            way = self._reach(session_id)
-            if way is not None:
+            self._fanout.audience_changed()
+            if (way := self._reach(session_id)) is not None:
                 self._rights.rights_changed(link, way)
             self._advertisements.begin(link)
 
@@ -196,8 +195,9 @@ class Links:
             self._changed(routing_id, "link-lost")
 
     def _links_changed(self) -> None:
+        self._fanout.audience_changed()
         self._servers = frozenset(link.server_id for link in self._links.values())
-        self._all_tell_all = all(link.tells_all for link in self._links.values())
+        self.all_tell_all = all(link.tells_all for link in self._links.values())
 
     def lost(self, server_id: str) -> Deferred[None]:
         """:returns: fires when there is no link to that server."""
@@ -340,7 +340,7 @@ class Links:
         If one of the linked servers is route-only, the home of the sender counts, too.
         """
         passed = self._servers.intersection(route)
-        return passed if self._all_tell_all else passed | {f"home {each}" for each in route[1:2]}
+        return passed if self.all_tell_all else passed | {f"home {each}" for each in route[1:2]}
 
     def give(self, links: Iterable[Link], delivery: Delivery, kind: Kind, route: Sequence[str]) -> int:
         """Give an addressed object to some servers, save those that it passed. :returns: how many were given it."""

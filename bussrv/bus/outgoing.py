@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
+
+import msgspec
+from msgspec import Struct
 
 from bussrv.values import Publication
+from bussrv.wire.objects import NUL
 
 AT_ONCE = 256 << 10
 """The most bytes that a session is sent in one go."""
@@ -33,28 +38,49 @@ class Delivery:
         self.frames: dict[object, bytes | None] = {}
 
 
-class Bundle:
-    """Frames for one or many sessions. ``frames`` is for datagrams, ``joined`` for streams.
+class Joined(Struct, gc=False):
+    """The frames of some objects in one piece.
 
+    :ivar count: how many.
+    """
+
+    frames: bytes
+    count: int
+
+
+class Bundle:
+    """Frames for one or many sessions. ``frames`` is for datagrams and messages, ``joined`` for streams.
+
+    :param has_joined: whether some of the frames are :class:`Joined` ones.
     :ivar size: the bytes of all frames together.
     :ivar at_once: whether a session that has room is sent it in one go; otherwise in pieces, in turn with others.
     """
 
     _other: tuple[Form, Bundle] | None = None
 
-    def __init__(self, frames: Sequence[bytes]) -> None:
-        self.frames = frames
-        self.size = size = sum(map(len, frames))
+    def __init__(self, frames: Sequence[bytes | Joined], has_joined: bool = False) -> None:
+        self._has_joined = has_joined
+        self._count = len(frames)
+        if has_joined:
+            self._count += sum(each.count - 1 for each in frames if isinstance(each, Joined))
+            frames = [each.frames if isinstance(each, Joined) else each for each in frames]
+        self._pieces: Sequence[bytes] = frames  # type: ignore[assignment]  # none is a Joined any more
+        self.size = size = sum(map(len, self._pieces))
         self.at_once = size <= AT_ONCE
 
     def __len__(self) -> int:
         """How many frames there are."""
-        return len(self.frames)
+        return self._count
+
+    @property
+    def frames(self) -> Sequence[bytes]:
+        """The frames, each by itself."""
+        return list(chain.from_iterable(map(_apart, self._pieces))) if self._has_joined else self._pieces
 
     @cached_property
     def joined(self) -> bytes:
         """All frames in one piece; made once for all sessions that get it."""
-        return self.frames[0] if len(self.frames) == 1 else b"".join(self.frames)
+        return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
 
     def in_form(self, form: Form) -> Bundle:
         """The same frames in another form; made once for all sessions that get it."""
@@ -63,3 +89,20 @@ class Bundle:
             other.at_once = other.at_once and self.at_once
             self._other = form, other
         return self._other[1]
+
+
+class _Sized(Struct):
+    size: int = 0
+
+
+_decode_size = msgspec.json.Decoder(_Sized).decode
+
+
+def _apart(frames: bytes) -> Iterator[bytes]:
+    """Each of some objects of this server that stand one after the other."""
+    begin = 0
+    while begin < len(frames):
+        end = frames.index(NUL, begin)
+        after = end + 1 + _decode_size(frames[begin:end]).size
+        yield frames[begin:after]
+        begin = after

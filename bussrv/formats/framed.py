@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
-from operator import length_hint
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
@@ -18,17 +17,14 @@ from bussrv.errors import REASONS, NotAllowed, OverLimit, Refused, RemoteProtoco
 from bussrv.events import limit_reached
 from bussrv.formats.denials import Denials
 from bussrv.formats.object_credentials import Offered
+from bussrv.formats.object_input import ObjectInput
 from bussrv.formats.patience import Patience
-from bussrv.formats.stream import StreamProtocol
 from bussrv.policy.permissions import Action, Permissions
 from bussrv.registry.claims import Claims
 from bussrv.registry.session import Session
 from bussrv.values import MAX_ROUTING_ID, Interest, ModeInterest, check_routing_id, quoted
 from bussrv.wire import objects as wire
-from bussrv.wire.objects import BadObject, BusObject, ObjectReader
-
-UNSUBSCRIBED_PAYLOAD = 64 << 10
-"""The most bytes of a payload that are kept before the session is a member: such objects are dropped anyway."""
+from bussrv.wire.objects import BadObject, BusObject
 
 STRANGERS_METADATA = 8 << 10
 """The most bytes of metadata of a client that has to prove who it is; it may send no payloads."""
@@ -37,36 +33,20 @@ Identify = Callable[[dict[str, Any]], tuple[Claims, Interest]]
 """Reads the claims and the interest of a client from the attributes of an object."""
 
 
-class FramedProtocol(StreamProtocol):
+class FramedProtocol(ObjectInput):
     """One connection of a vocabulary whose messages are objects.
 
     :cvar EVENTS: the methods that serve the events of the vocabulary; every other object is routed.
     :cvar JOINING: the events that make the session a member; until then everything else is dropped.
-    :cvar READER: reads the objects of the client.
     """
 
     EVENTS: ClassVar[dict[str, Callable[[Any, BusObject], None]]]
     JOINING: ClassVar[tuple[str, ...]]
-    READER: ClassVar[type[ObjectReader]] = ObjectReader
 
-    _member = False
     _deaf = False
     _patience: Patience | None = None
     _denials: Denials | None = None
     _offered: Offered | None = None
-
-    def make_reader(self) -> ObjectReader:
-        """Reads objects, within the limits that are set."""
-        settings = self.bus.settings
-        self._objects = self.READER(settings.max_metadata, settings.max_payload, settings.max_nesting)
-        self._objects.gather(UNSUBSCRIBED_PAYLOAD)
-        self._objects.end_batches_at(self.EVENTS)
-        return self._objects
-
-    def expect_server(self, events: Container[str]) -> None:
-        """Read from now on what a server sends: more metadata than a client may, and other ``events`` of its own."""
-        self._objects.expect_server()
-        self._objects.end_batches_at(events)
 
     def encoding(self) -> IEncoding:
         """Objects are framed alike for every member."""
@@ -98,35 +78,6 @@ class FramedProtocol(StreamProtocol):
         if self._patience is not None:
             self._patience.end()
             self._patience = None
-
-    def next_event(self) -> BusObject | BadObject | None:
-        """The next object to be served or routed by itself; objects before it are routed in batches."""
-        while self.sends_batches():
-            batch = self._objects.batch()
-            before = length_hint(batch)
-            if not before:
-                break
-            obj = self.route_batch(batch)
-            self.traffic.objects_in += before - length_hint(batch) - (obj is not None)
-            if obj is not None or self.link.is_closing or self.slice_is_over():
-                return obj
-        return self._objects.next_event()
-
-    def has_input(self) -> bool:
-        """Whether something that the client sent may be left."""
-        return not self._objects.is_empty
-
-    def sends_batches(self) -> bool:
-        """Whether objects are routed in batches: those of members are."""
-        return self._member
-
-    def route_batch(self, batch: Iterator[BusObject]) -> BusObject | None:
-        """Route objects that the vocabulary does not serve, up to one that has to be routed by itself.
-
-        :returns: that object, taken from the batch.
-        """
-        obj: BusObject | None = self.bus.route_batch(self.session_id, batch)
-        return obj
 
     def received(self, event: BusObject | BadObject) -> None:
         """An object came: serve it if it is an event of the vocabulary, route it otherwise."""

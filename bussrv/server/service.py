@@ -19,6 +19,7 @@ from bussrv.admin.interfaces import Reloaded
 from bussrv.bus.bus import Bus
 from bussrv.bus.membership import MembershipAnnouncer
 from bussrv.clock import Clock, SystemClock
+from bussrv.compiled import HOT_PATH
 from bussrv.errors import ConfigError, JournalError
 from bussrv.interfaces import IDrainedListener, IHostedService, IListener, IWireFormat
 from bussrv.journal.recovery import Recovered
@@ -228,12 +229,13 @@ class BusService(Service):
     def _show_banner(self, server_id: str) -> None:
         python = platform.python_version()
         log.info(
-            "bussrv {version}, server id {server_id} (Python {python}, Twisted {twisted})",
+            "bussrv {version}, server id {server_id} (Python {python}, Twisted {twisted}, hot path in {hot_path})",
             event="server.started",
             version=VERSION,
             server_id=server_id,
             python=python,
             twisted=twisted.__version__,
+            hot_path=HOT_PATH,
         )
         ports = {**self.listeners, **({} if self._admin.port is None else {ADMIN: self._admin.port})}
         for name, listener in ports.items():

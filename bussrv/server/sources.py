@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bussrv import toml_lines
+from bussrv.compiled import SWITCH
 from bussrv.errors import ConfigError
 from bussrv.options import VARIABLES, Option
 from bussrv.values import shown
 
-OF_THE_COMMAND = frozenset({f"{VARIABLES}SERVER", f"{VARIABLES}PROFILE"})
-"""Variables of the ``bussrv`` command, which are no options of the server."""
+NO_OPTIONS = frozenset({f"{VARIABLES}SERVER", f"{VARIABLES}PROFILE", SWITCH})
+"""Variables of the ``bussrv`` command, and the switch of the compiled module, which are no options of the server."""
 
 
 class Given(NamedTuple):
@@ -57,7 +58,7 @@ def of_environment(variables: Mapping[str, str], table: Iterable[Option]) -> dic
 
 def unknown_variables(variables: Iterable[str], table: Iterable[Option]) -> list[str]:
     """Variables that look as if they set an option. There are innocent ones, such as those of an orchestrator."""
-    known = OF_THE_COMMAND | {each.variable for each in table}
+    known = NO_OPTIONS | {each.variable for each in table}
     return sorted(each for each in variables if each.startswith(VARIABLES) and each not in known)
 
 

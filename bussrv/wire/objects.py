@@ -19,24 +19,27 @@ through as the bytes it came in.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from operator import length_hint
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import simplejson
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec import Struct
 
 from bussrv.errors import RemoteProtocolError
-from bussrv.wire.faults import VeryLarge, bad_json, brief, check_text, half_of_a_pair, json_kind, parse_int
+from bussrv.wire.faults import brief, check_text, parse_int
+from bussrv.wire.head import MAX_NATURES as MAX_NATURES
+from bussrv.wire.head import MAX_NESTING as MAX_NESTING
+from bussrv.wire.head import BadObject as BadObject
+from bussrv.wire.head import Fault, decode_head
+from bussrv.wire.head import Head as Head
+from bussrv.wire.head import decode_raw as decode_raw
+from bussrv.wire.head import read_head as read_head
 from bussrv.wire.reader import StreamReader
 
 MAX_METADATA = 64 << 10
 MAX_PAYLOAD = 16 << 20
-MAX_NESTING = 64
-
-MAX_NATURES = 64
-"""The most natures of an object: each of them is compared with what every member wants."""
 
 MAX_ADDED = 8 << 10
 """The most bytes of metadata that servers add to a client's: ``route`` and ``id``, or the attributes of an answer.
@@ -52,26 +55,6 @@ FIRST_BATCH = 32
 LONGEST_BATCH = 128
 """The most objects in any batch."""
 
-Id = str | int | float | bool
-
-
-class Head(Struct, gc=False):
-    """The attributes of an object that routing needs.
-
-    :ivar id: unset when the metadata has no such key.
-    :ivar route: its raw JSON; empty when the metadata has no such key.
-    :ivar sender: the empty string when it is there but not a string.
-    """
-
-    event: str | None = None
-    type: str | None = None
-    size: int = 0
-    id: str | int | UnsetType | None = UNSET
-    to: str | list[str] | None = None
-    sender: str | None = None
-    natures: Annotated[list[str], Meta(max_length=MAX_NATURES)] | None = None
-    route: Raw = Raw(b"")
-
 
 class BusObject(Struct, gc=False):
     """An object as it came: metadata as raw bytes (without the NUL), its decoded head, and the payload."""
@@ -85,33 +68,7 @@ class BusObject(Struct, gc=False):
         return decode_fields(self.metadata)
 
 
-class BadObject(Struct, frozen=True):
-    """A well-framed object that has a standard attribute of the wrong kind.
-
-    :ivar id: the object's id, where it has a usable one.
-    :ivar reason: a code of :data:`bussrv.errors.REASONS`.
-    """
-
-    id: Id | None
-    reason: str
-    message: str
-
-
-class _Fault(Exception):
-    """Carries a :class:`BadObject`, and the size of the payload that has to be skipped."""
-
-    def __init__(self, bad: BadObject, size: int) -> None:
-        super().__init__(bad.message)
-        self.bad = bad
-        self.size = size
-
-
-_decode_head = msgspec.json.Decoder(Head).decode
-decode_raw = msgspec.json.Decoder(dict[str, Raw]).decode
-"""Decodes metadata into attributes, each value as its raw JSON."""
 _encode = msgspec.json.Encoder().encode
-# The value of numbers that no double can hold: an id of this value could not be quoted in a reply.
-_BEYOND = (float("inf"), float("-inf"))
 
 
 class ObjectReader(StreamReader[BusObject | BadObject]):
@@ -136,8 +93,10 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
         self._waiting: Head | BadObject | None = None
         self._ahead: Iterator[BusObject] = iter(())
         self._singles: deque[BusObject] = deque()
-        self._ends: Container[str] = ()
+        self.ends: frozenset[str] = frozenset()
         self._longest = FIRST_BATCH
+        self._to_read = 0
+        self._longest_read = 1
 
     def gather(self, most: int | None = None) -> None:
         """From now on gather payloads of up to ``most`` bytes; by default all that are within the limit.
@@ -183,12 +142,29 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
             self._ahead = iter(self._read_ahead())
         return self._ahead
 
-    def end_batches_at(self, events: Container[str]) -> None:
+    def stretch(self) -> tuple[bytes, int, tuple[int, int, int]] | None:
+        """The bytes that wait, if some may be skipped: a piece, their place in it, and the limits of ``__init__``."""
+        if self._to_read or length_hint(self._ahead) or self._singles or self._waiting is not None:
+            return None
+        whole = self._buffer.whole() if self._error is None else None
+        return None if whole is None else (*whole, (self._max_metadata, self._max_payload, self._max_nesting))
+
+    def skip(self, size: int, *, reads_on: bool, in_vain: bool) -> None:
+        """Skip so many bytes of a stretch: whole objects, which were not read here.
+
+        :param reads_on: whether the next object has to be read here. There may be more of that kind: each time that a
+            stretch was asked for ``in_vain``, twice as many objects are read before there is another one.
+        """
+        self._buffer.skip(size)
+        if reads_on:
+            self._to_read = self._longest_read = min(2 * self._longest_read, LONGEST_BATCH) if in_vain else 1
+
+    def end_batches_at(self, events: frozenset[str]) -> None:
         """From now on batches hold no object of these ``events``: :meth:`next_event` returns each one by itself.
 
         So it does with objects that were read already.
         """
-        self._ends = events
+        self.ends = events
         self._singles.extendleft(reversed(list(self._ahead)))
 
     def _read_ahead(self) -> list[BusObject]:
@@ -198,18 +174,19 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
         if whole is None:
             return objs
         data, first = whole
-        most, self._longest = self._longest, min(2 * self._longest, LONGEST_BATCH)
+        most = min(self._longest, self._to_read or LONGEST_BATCH)
+        self._longest = min(2 * self._longest, LONGEST_BATCH)
         find, length, begin = data.find, len(data), first
         max_metadata, max_payload = self._max_metadata, self._max_payload
         max_nesting, short, medium = self._max_nesting, 2 * self._max_nesting, 5 * self._max_nesting - 3
-        ends = self._ends
+        ends = self.ends
         try:
             while begin < length and len(objs) < most:
                 end = find(NUL, begin)
                 if end < 0 or end - begin > max_metadata:
                     break
                 metadata = data[begin:end]
-                head = _decode_head(metadata)
+                head = decode_head(metadata)
                 after = end + 1 + head.size
                 if not end < after <= length or head.size > max_payload:
                     break
@@ -225,6 +202,7 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, RemoteProtocolError):
             pass  # The object is read again by _read_event, which raises the exact error or is more tolerant.
         self._buffer.skip(begin - first)
+        self._to_read -= min(self._to_read, len(objs) + len(self._singles))
         return objs
 
     def _read_event(self) -> BusObject | BadObject | None:
@@ -237,6 +215,7 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
                 self._buffer.skip(len(self._buffer))
             return None
         self._waiting = None
+        self._to_read -= self._to_read > 0
         payload = self._buffer.take(size) if size and self._is_gathered else b""
         self._buffer.skip(size - len(payload))
         return BusObject(self._metadata, waiting, payload) if isinstance(waiting, Head) else waiting
@@ -255,7 +234,7 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
         try:
             head = read_head(metadata, self._max_nesting)
             self._waiting, self._size = head, head.size
-        except _Fault as fault:
+        except Fault as fault:
             self._waiting, self._size = fault.bad, fault.size
         self._is_gathered = isinstance(self._waiting, Head) and self._size <= self._max_gathered
         if self._size > self._max_payload:
@@ -271,87 +250,6 @@ def max_relayed(max_metadata: int) -> int:
     :param max_metadata: the most bytes of metadata that a client may send.
     """
     return max_metadata + MAX_ADDED
-
-
-def read_head(metadata: bytes, max_nesting: int = MAX_NESTING) -> Head:
-    """Decode the attributes that routing needs.
-
-    :raises RemoteProtocolError: the metadata is malformed.
-    """
-    check_text(metadata, max_nesting)
-    try:
-        head = _decode_head(metadata)
-    except (msgspec.DecodeError, RecursionError):
-        return _read_head_tolerantly(metadata)
-    if head.size < 0:
-        raise _bad_size(head.size)
-    return head
-
-
-def _read_head_tolerantly(metadata: bytes) -> Head:
-    """The tolerant reader, for metadata that is not as strict as :class:`Head`. Its errors are exact."""
-    text = metadata.decode()
-    # simplejson would skip a byte order mark, even one that was encoded twice; JSON on a network has none (RFC 8259).
-    if text[:1] in ("\ufeff", "\xef"):
-        raise RemoteProtocolError("bad-json", "metadata is not JSON: a byte order mark at byte 0", 0)
-    try:
-        fields = simplejson.loads(text, parse_int=parse_int, allow_nan=False)
-    except (ValueError, RecursionError) as error:
-        raise bad_json(text, error) from error
-    if not isinstance(fields, dict):
-        raise RemoteProtocolError("not-an-object", f"metadata is {json_kind(fields)}, not a JSON object", 0)
-    try:
-        decode_raw(metadata)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise half_of_a_pair(metadata) or bad_json(text, error) from error
-    return _head_from_fields(fields, metadata)
-
-
-def _bad_size(size: Any) -> RemoteProtocolError:
-    return RemoteProtocolError("bad-size", f"size is {brief(size)}, not a non-negative integer")
-
-
-def _head_from_fields(fields: dict[str, Any], metadata: bytes) -> Head:
-    size = fields.get("size", 0)
-    if isinstance(size, VeryLarge) and size > 0:
-        raise RemoteProtocolError("payload-too-large", "size is a very large number")
-    if type(size) is not int or size < 0:
-        raise _bad_size(size)
-    identifier = fields.get("id", UNSET)
-    if isinstance(identifier, (list, dict)) or identifier in _BEYOND:
-        raise _fault(None, size, "id", "a string or a number", identifier)
-    head = Head(size=size, id=identifier)
-    for key in ("event", "type"):
-        value = fields.get(key)
-        if value is not None and not isinstance(value, str):
-            raise _fault(identifier, size, key, "a string", value)
-        setattr(head, key, value)
-    head.to = _strings(fields, "to", identifier, size)
-    natures = _strings(fields, "natures", identifier, size)
-    if isinstance(natures, list) and len(natures) > MAX_NATURES:
-        known = None if identifier is UNSET else identifier
-        message = f"natures has at most {MAX_NATURES} elements, not {len(natures)}"
-        raise _Fault(BadObject(known, "bad-attribute", message), size)
-    head.natures = [natures] if isinstance(natures, str) else natures
-    sender = fields.get("sender")
-    head.sender = sender if sender is None or isinstance(sender, str) else ""
-    if "route" in fields:
-        head.route = decode_raw(metadata)["route"]
-    return head
-
-
-def _strings(fields: dict[str, Any], key: str, identifier: Any, size: int) -> str | list[str] | None:
-    value = fields.get(key)
-    if value is None or isinstance(value, str):
-        return value
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise _fault(identifier, size, key, "a string or an array of strings", value)
-    return value
-
-
-def _fault(identifier: Any, size: int, key: str, wanted: str, value: Any) -> _Fault:
-    known = None if identifier is UNSET else identifier
-    return _Fault(BadObject(known, "bad-attribute", f"{key} must be {wanted}, not {brief(value)}"), size)
 
 
 def decode_fields(metadata: bytes) -> dict[str, Any]:

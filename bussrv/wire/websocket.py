@@ -145,6 +145,9 @@ class WebSocketReader(ObjectReader):
             return True
         return False
 
+    def stretch(self) -> None:
+        """Messages are not in one piece."""
+
     def feed(self, data: bytes) -> None:
         """Add a chunk."""
         self._raw.feed(data)
@@ -180,7 +183,7 @@ class WebSocketReader(ObjectReader):
                 found = self._read_something()
                 if found is None:
                     return objs
-                if isinstance(found, BusObject) and found.head.event not in self._ends:
+                if isinstance(found, BusObject) and found.head.event not in self.ends:
                     objs.append(found)
                 elif not isinstance(found, _Unfinished):
                     self._stop_at(found)

@@ -6,9 +6,11 @@ Slow for a test (it builds, and installs with all dependencies), but nothing els
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
@@ -17,13 +19,25 @@ import pytest
 
 from tests.size import further
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 pytestmark = pytest.mark.timeout(300)
 
 ROOT = Path(__file__).parents[2]
 # What a source tree is built from; whatever else lies about in the checkout must not matter.
 SOURCES = ("contrib", "MANIFEST.in", "pyproject.toml", "setup.py", "README.md", "bussrv", "twisted")
-JUNK = shutil.ignore_patterns("__pycache__", "*.pyc", "dropin.cache", "*.egg-info", ".*")
+JUNK = shutil.ignore_patterns("__pycache__", "*.pyc", "dropin.cache", "*.egg-info", ".*", "*.so")
 PLUGIN = "twisted/plugins/bussrv_plugins.py"
+C_FILE, MODULE = "bussrv/_speedups.c", "bussrv/_speedups.abi3.so"
+
+NO_COMPILER = {"CC": "/bin/false"}
+CAN_COMPILE = shutil.which("cc") is not None and Path(sysconfig.get_path("include"), "Python.h").exists()
+needs_compiler = pytest.mark.skipif(not CAN_COMPILE, reason="needs a C compiler and the header files of Python")
+
+HOT_PATH = "from bussrv.compiled import HOT_PATH; print(HOT_PATH)"
 
 OPTIONS = (
     "--objects",
@@ -48,21 +62,23 @@ class Installed:
         # Without its own pip, the one that runs the tests does the same: that saves half of the time.
         self._run(sys.executable, "-m", "venv", "--without-pip", directory / "venv")
 
-    def pip(self, *arguments: str | Path) -> None:
+    def pip(self, *arguments: str | Path, **environment: str) -> None:
         """Run pip on this environment."""
-        self._run(sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", self.bin.parent, *arguments)
+        pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", self.bin.parent)
+        self._run(*pip, *arguments, **environment)
 
-    def run(self, program: str, *arguments: str | Path) -> str:
+    def run(self, program: str, *arguments: str | Path, **environment: str) -> str:
         """What a program of the environment prints, both streams; it must succeed."""
-        return self._run(self.bin / program, *arguments)
+        return self._run(self.bin / program, *arguments, **environment)
 
-    def _run(self, *command: str | Path) -> str:
+    def _run(self, *command: str | Path, **environment: str) -> str:
         # Nothing of the environment that the tests run in may help.
-        inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
+        unwanted = ("PYTHON", "VIRTUAL_ENV", "BUSSRV_")
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith(unwanted)}
         done = subprocess.run(
             command,
             cwd=self.empty,
-            env=inherited,
+            env={**inherited, **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -121,7 +137,7 @@ def files(source: Path) -> set[str]:
 
 
 def test_the_wheel_carries_every_file_of_the_package(wheel: Path, files: set[str]) -> None:
-    assert files - names_in(wheel) == set()
+    assert files - names_in(wheel) - {C_FILE} == set()
 
 
 def test_the_source_distribution_carries_every_file_of_the_package(
@@ -135,6 +151,37 @@ def test_the_source_distribution_carries_every_file_of_the_package(
     contrib = {file.relative_to(source).as_posix() for file in (source / "contrib").rglob("*") if file.is_file()}
     assert {"contrib/prometheus/alerts.yml", "contrib/grafana/bussrv.json"} <= contrib
     assert {*files, *contrib, "twisted/plugins/bussrv_plugins.py", "setup.py"} - names == set()
+
+
+@needs_compiler
+def test_the_wheel_has_the_compiled_module_for_all_versions(wheel: Path, installed: Installed) -> None:
+    assert MODULE in names_in(wheel)
+    assert "-cp310-abi3-" in wheel.name
+    assert installed.run("python", "-c", HOT_PATH) == "C\n"
+    assert installed.run("python", "-c", HOT_PATH, BUSSRV_PURE="1") == "Python\n"
+    said = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["cibuildwheel"]["test-command"]
+    program, *arguments = shlex.split(said)
+    assert installed.run(program, *arguments) == ""
+
+
+def test_building_without_a_compiler_succeeds_without_the_module(source: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "setup.py", "build", "--build-base", tmp_path]
+    environment = {**os.environ, **NO_COMPILER}
+    done = subprocess.run(command, cwd=source, env=environment, capture_output=True, text=True, check=True)
+    assert "bussrv._speedups" in done.stderr, "it says that it has left the module out"
+    built = {file.relative_to(tmp_path).name for file in tmp_path.rglob("bussrv/*") if file.is_file()}
+    assert {"compiled.py", "version.py"} <= built
+    assert not any(name.endswith(".so") for name in built)
+
+
+@pytest.mark.long
+def test_what_was_installed_without_a_compiler_works(source: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "source"  # without what other builds have left
+    shutil.copytree(source, copy, ignore=shutil.ignore_patterns("build", "*.so", "*.egg-info"))
+    environment = Installed(tmp_path / "installed")
+    environment.pip("install", "--no-compile", "--no-cache-dir", copy, **NO_COMPILER)
+    assert environment.run("python", "-c", HOT_PATH) == "Python\n"
+    assert "bussrv" in environment.run("twistd", "--help").split()
 
 
 def test_the_wheel_carries_the_plugin_and_nothing_else_outside_the_package(wheel: Path) -> None:

@@ -6,10 +6,12 @@ import re
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from bussrv.errors import RemoteProtocolError
 from bussrv.wire.forwarded import PLAIN_ENDING, plain_frame, route_ending, with_route
-from bussrv.wire.objects import UNSET, BusObject, Head, _Fault, encode, read_head
+from bussrv.wire.head import Fault, Head, read_head
+from bussrv.wire.objects import BusObject, encode
 from tests.tables import each_row
 from tests.wire.test_objects import (
     arrays,
@@ -32,7 +34,7 @@ def passed_on(text):
     metadata = text.encode()
     try:
         head = read_head(metadata)
-    except (_Fault, RemoteProtocolError):
+    except (Fault, RemoteProtocolError):
         return None
     return with_route(BusObject(metadata, head), ROUTE, lambda: "new")
 

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from bussrv.errors import REASONS, RemoteProtocolError
+from bussrv.wire import head as heads
 from bussrv.wire import objects
 from bussrv.wire.faults import check_text
 from bussrv.wire.forwarded import with_route
@@ -512,7 +514,7 @@ def outcome(way, metadata):
         head = way(metadata)
     except RemoteProtocolError as error:
         return error.reason, error.message, error.position
-    except objects._Fault as fault:
+    except heads.Fault as fault:
         return fault.bad, fault.size
     fields = (head.event, head.type, head.size, head.id, head.to, head.sender, head.natures, bytes(head.route))
     return type(head.id), fields
@@ -528,13 +530,13 @@ def outcome(way, metadata):
 def test_both_ways_of_reading_agree(text):
     metadata = text.encode()
     found = outcome(read_head, metadata)
-    assert found == outcome(objects._read_head_tolerantly, metadata)
+    assert found == outcome(heads.read_head_tolerantly, metadata)
 
 
 @given(st.dictionaries(st.sampled_from(KEYS), st.sampled_from(["a", "b"]), max_size=5))
 def test_ordinary_metadata_is_read_the_fast_way(fields):
     fields = {key: [value] if key == "natures" else value for key, value in fields.items()}
-    head = objects._decode_head(json.dumps(fields).encode())
+    head = heads.decode_head(json.dumps(fields).encode())
     assert head.event == fields.get("event")
 
 
@@ -564,6 +566,6 @@ def test_what_is_made_of_attributes(metadata, attribute, value):
 
 
 def test_an_attribute_that_is_not_there_is_told_from_null():
-    assert read_head(b"{}").id is objects.UNSET
+    assert read_head(b"{}").id is UNSET
     assert bytes(read_head(b"{}").route) == b""
     assert bytes(read_head(b'{"route":null}').route) == b"null"

@@ -1,0 +1,1096 @@
+/* One pass over the received bytes of a member: finds whole objects, and writes them as they are forwarded.
+ *
+ * The readers and routers in Python say what is right; this file does the same for most objects, without an object of
+ * Python for each. It takes a strict subset: whatever it does not take is left to Python, which is also the only
+ * source of errors. bussrv/bus/splicing.py calls it.
+ *
+ *   object = metadata NUL payload                 see bussrv/wire/objects.py
+ *   taken  = metadata without its last brace, TAIL, payload    TAIL is: ,"route":[...]} NUL
+ *
+ * Invariants:
+ *   1. A cursor never leaves its bytes: they are looked at by peek() and peek_word() alone, and a cursor moves over
+ *      what they have shown. Both check the end.
+ *   2. A scan allocates nothing. All it keeps is of fixed size, on the stack.
+ *   3. Nesting takes no recursion: one bit a level, and no more levels than bits.
+ *   4. Metadata that is taken is sound JSON in UTF-8, and the Python readers find the same values in it.
+ *   5. Metadata that is taken is what bussrv/wire/forwarded.py would keep as it is, byte for byte.
+ */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Changes with every change of how Python and this file call each other. */
+#define INTERFACE 1
+
+#define MOST_OBJECTS 1024  /* the most objects of one pass */
+#define MOST_PLANS 256     /* the most route plans of a table */
+#define SLOTS 1024         /* of the hash table of plans: a power of two, with room to spare */
+#define MOST_OUTLETS 64    /* one bit each */
+#define MOST_LEVELS 64     /* one bit each */
+#define MOST_NATURES 64    /* as MAX_NATURES in bussrv/wire/objects.py */
+#define MOST_KEYS 32       /* the most keys that are compared with each other */
+#define MOST_DIGITS 18     /* such an integer fits in 64 bits */
+#define LONGEST_KEY 1024   /* the most bytes of what a route plan depends on */
+#define MOST_AWAITED 32768 /* Python gathers larger payloads, and counts their memory */
+
+typedef enum {
+    TAKEN = 0, /* so far so good */
+    MORE = 1,  /* the rest of the object has not come yet */
+    LOOK = 2,  /* Python is to look at the object */
+    PLAN = 3,  /* there is no route plan for such objects */
+    OPEN = 4,  /* the groups of its route plan are to be opened */
+} Verdict;
+
+/* Bytes that are read one after the other. */
+
+typedef struct {
+    const unsigned char *at;
+    const unsigned char *end;
+} Cursor;
+
+typedef struct {
+    const unsigned char *begin;
+    Py_ssize_t size;
+} Span;
+
+#define END (-1)
+
+static inline int
+peek(const Cursor *cursor)
+{
+    return cursor->at < cursor->end ? *cursor->at : END;
+}
+
+static inline int
+peek_word(const Cursor *cursor, uint64_t *word)
+{
+    if (cursor->end - cursor->at < (Py_ssize_t)sizeof(*word)) {
+        return 0;
+    }
+    memcpy(word, cursor->at, sizeof(*word));
+    return 1;
+}
+
+static inline int
+take(Cursor *cursor, int byte)
+{
+    if (peek(cursor) != byte) {
+        return 0;
+    }
+    cursor->at++;
+    return 1;
+}
+
+/* The verdict if the byte that has to come does not. */
+static inline Verdict
+lacking(const Cursor *cursor)
+{
+    return peek(cursor) == END ? MORE : LOOK;
+}
+
+static inline int
+is_blank(int byte)
+{
+    return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
+}
+
+/* Returns whether there were any. */
+static inline int
+skip_blanks(Cursor *cursor)
+{
+    const unsigned char *begin = cursor->at;
+    while (is_blank(peek(cursor))) {
+        cursor->at++;
+    }
+    return cursor->at != begin;
+}
+
+static inline int
+is_digit(int byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+/* Metadata: its grammar, and the attributes that routing needs. */
+
+enum { EVENT = 1, TYPE = 2, SIZE = 4, ID = 8, NATURES = 16, SENDER = 32, TO = 64, ROUTE = 128 };
+
+typedef struct {
+    Py_ssize_t max_metadata;
+    Py_ssize_t max_payload;
+    int max_nesting; /* at most MOST_LEVELS */
+} Limits;
+
+/* What a scan of metadata has found. A value of Python's readers is the text itself, as no escapes are taken in it. */
+typedef struct {
+    int max_nesting;
+    int seen;               /* the names of the attributes, as bits */
+    Span event, type, natures;
+    Py_ssize_t size;        /* of the payload */
+    Span keys[MOST_KEYS];   /* the first ones */
+    Py_ssize_t number;      /* of keys, all of them */
+    int is_compact;         /* no blanks outside of values */
+    int is_ambiguous;       /* an escape, or the text of an attribute's name elsewhere */
+} Head;
+
+/* The attribute with this name, or 0. */
+static int
+attribute(const Span *name)
+{
+    const char *text = (const char *)name->begin;
+    switch (name->size) {
+    case 2:
+        return !memcmp(text, "id", 2) ? ID : !memcmp(text, "to", 2) ? TO : 0;
+    case 4:
+        return !memcmp(text, "type", 4) ? TYPE : !memcmp(text, "size", 4) ? SIZE : 0;
+    case 5:
+        return !memcmp(text, "event", 5) ? EVENT : !memcmp(text, "route", 5) ? ROUTE : 0;
+    case 6:
+        return !memcmp(text, "sender", 6) ? SENDER : 0;
+    case 7:
+        return !memcmp(text, "natures", 7) ? NATURES : 0;
+    default:
+        return 0;
+    }
+}
+
+#define ONES UINT64_C(0x0101010101010101)
+#define HIGHS UINT64_C(0x8080808080808080)
+
+/* Whether a byte of a word is zero, or less than 32, is told by the high bits of these. */
+#define ZEROS(word) (((word) - ONES) & ~(word))
+#define CONTROLS(word) (((word) - ONES * 0x20) & ~(word))
+
+static inline int
+is_plain(int byte)
+{
+    return byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
+}
+
+/* Skip ASCII of a string that means itself: eight bytes at a time, then the rest. */
+static inline void
+skip_plain(Cursor *cursor)
+{
+    uint64_t word;
+    while (peek_word(cursor, &word)) {
+        uint64_t odd = word | ZEROS(word ^ (ONES * '"')) | ZEROS(word ^ (ONES * '\\')) | CONTROLS(word);
+        if (odd & HIGHS) {
+            break;
+        }
+        cursor->at += sizeof(word);
+    }
+    while (is_plain(peek(cursor))) {
+        cursor->at++;
+    }
+}
+
+/* A byte of a range. */
+static Verdict
+scan_between(Cursor *cursor, int least, int most)
+{
+    int byte = peek(cursor);
+    if (byte < least || byte > most) {
+        return lacking(cursor);
+    }
+    cursor->at++;
+    return TAKEN;
+}
+
+/* A character of two to four bytes, as RFC 3629 has them: none longer than need be, no surrogates, none over 10FFFF. */
+static Verdict
+scan_character(Cursor *cursor)
+{
+    int first = peek(cursor), least = 0x80, most = 0xBF, further;
+    if (first >= 0xC2 && first <= 0xDF) {
+        further = 1;
+    }
+    else if (first >= 0xE0 && first <= 0xEF) {
+        further = 2;
+        least = first == 0xE0 ? 0xA0 : least;
+        most = first == 0xED ? 0x9F : most;
+    }
+    else if (first >= 0xF0 && first <= 0xF4) {
+        further = 3;
+        least = first == 0xF0 ? 0x90 : least;
+        most = first == 0xF4 ? 0x8F : most;
+    }
+    else {
+        return LOOK;
+    }
+    cursor->at++;
+    for (; further; further--) {
+        Verdict verdict = scan_between(cursor, least, most);
+        if (verdict != TAKEN) {
+            return verdict;
+        }
+        least = 0x80;
+        most = 0xBF;
+    }
+    return TAKEN;
+}
+
+/* What follows a backslash. Surrogates are left to Python, also those of a sound pair. */
+static Verdict
+scan_escape(Cursor *cursor)
+{
+    int byte = peek(cursor), value = 0, digits;
+    if (byte == END) {
+        return MORE;
+    }
+    if (byte != 'u') {
+        if (byte == 0 || strchr("\"\\/bfnrt", byte) == NULL) {
+            return LOOK;
+        }
+        cursor->at++;
+        return TAKEN;
+    }
+    cursor->at++;
+    for (digits = 0; digits < 4; digits++) {
+        int digit = peek(cursor), letter = digit | 0x20;
+        if (is_digit(digit)) {
+            value = 16 * value + digit - '0';
+        }
+        else if (digit != END && letter >= 'a' && letter <= 'f') {
+            value = 16 * value + letter - 'a' + 10;
+        }
+        else {
+            return lacking(cursor);
+        }
+        cursor->at++;
+    }
+    return value >= 0xD800 && value <= 0xDFFF ? LOOK : TAKEN;
+}
+
+/* A string. text is what stands between the quotes. */
+static Verdict
+scan_string(Cursor *cursor, Span *text, int *has_escapes)
+{
+    Verdict verdict;
+    *has_escapes = 0;
+    if (!take(cursor, '"')) {
+        return lacking(cursor);
+    }
+    text->begin = cursor->at;
+    for (;;) {
+        int byte;
+        skip_plain(cursor);
+        byte = peek(cursor);
+        if (byte == '"') {
+            text->size = cursor->at - text->begin;
+            cursor->at++;
+            return TAKEN;
+        }
+        if (byte == '\\') {
+            *has_escapes = 1;
+            cursor->at++;
+            verdict = scan_escape(cursor);
+        }
+        else if (byte >= 0x80) {
+            verdict = scan_character(cursor);
+        }
+        else {
+            return lacking(cursor);
+        }
+        if (verdict != TAKEN) {
+            return verdict;
+        }
+    }
+}
+
+/* A string whose value does not matter here. */
+static Verdict
+scan_any_string(Cursor *cursor, Head *head)
+{
+    Span text;
+    int has_escapes;
+    Verdict verdict = scan_string(cursor, &text, &has_escapes);
+    if (verdict == TAKEN && (has_escapes || attribute(&text))) {
+        head->is_ambiguous = 1;
+    }
+    return verdict;
+}
+
+/* A string whose value matters: without escapes, it is the text itself. */
+static Verdict
+scan_text(Cursor *cursor, Head *head, Span *text)
+{
+    int has_escapes;
+    Verdict verdict = scan_string(cursor, text, &has_escapes);
+    if (verdict != TAKEN) {
+        return verdict;
+    }
+    if (attribute(text)) {
+        head->is_ambiguous = 1;
+    }
+    return has_escapes ? LOOK : TAKEN;
+}
+
+static Verdict
+scan_literal(Cursor *cursor, const char *text)
+{
+    for (; *text; text++) {
+        if (!take(cursor, *text)) {
+            return lacking(cursor);
+        }
+    }
+    return TAKEN;
+}
+
+/* One digit or more. */
+static Verdict
+scan_digits(Cursor *cursor)
+{
+    if (!is_digit(peek(cursor))) {
+        return lacking(cursor);
+    }
+    while (is_digit(peek(cursor))) {
+        cursor->at++;
+    }
+    return TAKEN;
+}
+
+/* The digits of an integer: no leading zero. */
+static Verdict
+scan_whole(Cursor *cursor)
+{
+    return take(cursor, '0') ? TAKEN : scan_digits(cursor);
+}
+
+static Verdict
+scan_number(Cursor *cursor)
+{
+    Verdict verdict;
+    take(cursor, '-');
+    verdict = scan_whole(cursor);
+    if (verdict == TAKEN && take(cursor, '.')) {
+        verdict = scan_digits(cursor);
+    }
+    if (verdict == TAKEN && (take(cursor, 'e') || take(cursor, 'E'))) {
+        if (!take(cursor, '+')) {
+            take(cursor, '-');
+        }
+        verdict = scan_digits(cursor);
+    }
+    return verdict;
+}
+
+/* An integer of few digits. What follows may make another number of it, which is then no end of a value. */
+static Verdict
+scan_integer(Cursor *cursor)
+{
+    const unsigned char *begin;
+    Verdict verdict;
+    take(cursor, '-');
+    begin = cursor->at;
+    verdict = scan_whole(cursor);
+    return verdict == TAKEN && cursor->at - begin > MOST_DIGITS ? LOOK : verdict;
+}
+
+/* The size of the payload. */
+static Verdict
+scan_size(Cursor *cursor, Head *head)
+{
+    Cursor digits = *cursor;
+    Verdict verdict = peek(cursor) == '-' ? LOOK : scan_integer(cursor);
+    if (verdict == TAKEN) {
+        int64_t size = 0;
+        for (digits.end = cursor->at; peek(&digits) != END; digits.at++) {
+            size = 10 * size + peek(&digits) - '0';
+        }
+        head->size = size > PY_SSIZE_T_MAX ? PY_SSIZE_T_MAX : (Py_ssize_t)size;
+    }
+    return verdict;
+}
+
+static Verdict
+scan_natures(Cursor *cursor, Head *head)
+{
+    int number = 0;
+    Span text;
+    head->natures.begin = cursor->at;
+    if (!take(cursor, '[')) {
+        return lacking(cursor);
+    }
+    skip_blanks(cursor);
+    if (!take(cursor, ']')) {
+        for (;;) {
+            Verdict verdict = scan_text(cursor, head, &text);
+            if (verdict != TAKEN) {
+                return verdict;
+            }
+            if (++number > MOST_NATURES) {
+                return LOOK;
+            }
+            skip_blanks(cursor);
+            if (take(cursor, ']')) {
+                break;
+            }
+            if (!take(cursor, ',')) {
+                return lacking(cursor);
+            }
+            skip_blanks(cursor);
+        }
+    }
+    head->natures.size = cursor->at - head->natures.begin;
+    return TAKEN;
+}
+
+static Verdict
+scan_scalar(Cursor *cursor, Head *head)
+{
+    switch (peek(cursor)) {
+    case '"':
+        return scan_any_string(cursor, head);
+    case 't':
+        return scan_literal(cursor, "true");
+    case 'f':
+        return scan_literal(cursor, "false");
+    case 'n':
+        return scan_literal(cursor, "null");
+    default:
+        return scan_number(cursor);
+    }
+}
+
+/* The name of a member of a nested object, up to its value. */
+static Verdict
+scan_name(Cursor *cursor, Head *head)
+{
+    Verdict verdict = scan_any_string(cursor, head);
+    if (verdict != TAKEN) {
+        return verdict;
+    }
+    skip_blanks(cursor);
+    if (!take(cursor, ':')) {
+        return lacking(cursor);
+    }
+    skip_blanks(cursor);
+    return TAKEN;
+}
+
+/* Any value. The cursor is inside of metadata, which is level 1. The lowest bit of objects tells whether the present
+ * level is an object or an array, the next one the same of the level around it, and so on. */
+static Verdict
+scan_value(Cursor *cursor, Head *head)
+{
+    uint64_t objects = 0;
+    int level = 1;
+    for (;;) {
+        Verdict verdict;
+        int opening = peek(cursor), is_open = 0;
+        if (opening == '{' || opening == '[') {
+            if (level >= head->max_nesting) {
+                return LOOK;
+            }
+            cursor->at++;
+            level++;
+            objects = objects << 1 | (opening == '{');
+            skip_blanks(cursor);
+            is_open = !take(cursor, opening == '{' ? '}' : ']');
+            if (!is_open) {
+                level--;
+                objects >>= 1;
+            }
+        }
+        else {
+            verdict = scan_scalar(cursor, head);
+            if (verdict != TAKEN) {
+                return verdict;
+            }
+        }
+        /* After a value: the ends of all levels that it ends, then a comma. */
+        while (!is_open && level > 1) {
+            skip_blanks(cursor);
+            if (take(cursor, ',')) {
+                skip_blanks(cursor);
+                is_open = 1;
+            }
+            else if (take(cursor, objects & 1 ? '}' : ']')) {
+                level--;
+                objects >>= 1;
+            }
+            else {
+                return lacking(cursor);
+            }
+        }
+        if (level == 1) {
+            return TAKEN;
+        }
+        if (objects & 1) {
+            verdict = scan_name(cursor, head);
+            if (verdict != TAKEN) {
+                return verdict;
+            }
+        }
+    }
+}
+
+/* The value of an attribute. */
+static Verdict
+scan_attribute(Cursor *cursor, Head *head, int name)
+{
+    Span text;
+    switch (name) {
+    case EVENT:
+        return scan_text(cursor, head, &head->event);
+    case TYPE:
+        return scan_text(cursor, head, &head->type);
+    case NATURES:
+        return scan_natures(cursor, head);
+    case SIZE:
+        return scan_size(cursor, head);
+    case ID:
+        return peek(cursor) == '"' ? scan_any_string(cursor, head) : scan_integer(cursor);
+    case SENDER:
+        return peek(cursor) == 'n' ? scan_literal(cursor, "null") : scan_text(cursor, head, &text);
+    case 0:
+        return scan_value(cursor, head);
+    default:
+        return LOOK;
+    }
+}
+
+/* One key of metadata with its value. */
+static Verdict
+scan_member(Cursor *cursor, Head *head)
+{
+    Span key;
+    int has_escapes, name;
+    Verdict verdict = scan_string(cursor, &key, &has_escapes);
+    if (verdict != TAKEN) {
+        return verdict;
+    }
+    name = attribute(&key);
+    if (has_escapes || (name & head->seen)) {
+        return LOOK;
+    }
+    head->seen |= name;
+    if (head->number < MOST_KEYS) {
+        head->keys[head->number] = key;
+    }
+    head->number++;
+    head->is_compact &= !skip_blanks(cursor);
+    if (!take(cursor, ':')) {
+        return lacking(cursor);
+    }
+    head->is_compact &= !skip_blanks(cursor);
+    return scan_attribute(cursor, head, name);
+}
+
+static int
+repeats_a_key(const Head *head)
+{
+    Py_ssize_t one, other;
+    for (one = 0; one < head->number; one++) {
+        for (other = 0; other < one; other++) {
+            const Span *key = &head->keys[one], *before = &head->keys[other];
+            if (key->size == before->size && !memcmp(key->begin, before->begin, (size_t)key->size)) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* Whether Python keeps metadata as it is, although an attribute might be in it twice: if all of its keys differ, and
+ * either there are no blanks that writing it anew would leave out, or no colons but those after its keys. */
+static int
+is_kept(const Head *head, Cursor metadata)
+{
+    Py_ssize_t colons = 0;
+    if (head->number > MOST_KEYS || repeats_a_key(head)) {
+        return 0;
+    }
+    if (head->is_compact) {
+        return 1;
+    }
+    for (; peek(&metadata) != END; metadata.at++) {
+        colons += peek(&metadata) == ':';
+    }
+    return colons == head->number;
+}
+
+/* Metadata: an object with an id, without a recipient and without a route. */
+static Verdict
+scan_metadata(Cursor *cursor, Head *head)
+{
+    Cursor metadata = *cursor;
+    head->is_compact = !skip_blanks(cursor);
+    if (!take(cursor, '{')) {
+        return lacking(cursor);
+    }
+    do {
+        Verdict verdict;
+        head->is_compact &= !skip_blanks(cursor);
+        verdict = scan_member(cursor, head);
+        if (verdict != TAKEN) {
+            return verdict;
+        }
+        if (skip_blanks(cursor)) {
+            head->is_compact = 0;
+            if (peek(cursor) == '}') {
+                return LOOK;
+            }
+        }
+    } while (take(cursor, ','));
+    if (!take(cursor, '}')) {
+        return lacking(cursor);
+    }
+    metadata.end = cursor->at;
+    return (head->seen & ID) && (!head->is_ambiguous || is_kept(head, metadata)) ? TAKEN : LOOK;
+}
+
+/* An object that is taken. Its metadata begins at begin, its payload ends at end. */
+typedef struct {
+    const unsigned char *begin, *end;
+    Py_ssize_t metadata; /* bytes */
+    uint64_t outlets;
+} Object;
+
+static Verdict
+scan_object(Cursor *cursor, const Limits *limits, Head *head, Object *object)
+{
+    static const Span none = {NULL, 0};
+    Verdict verdict;
+    head->max_nesting = limits->max_nesting;
+    head->seen = head->is_ambiguous = 0;
+    head->size = head->number = 0;
+    head->event = head->type = head->natures = none;
+    object->begin = cursor->at;
+    verdict = scan_metadata(cursor, head);
+    object->metadata = cursor->at - object->begin;
+    if (verdict == TAKEN && !take(cursor, 0)) {
+        verdict = lacking(cursor);
+    }
+    if (verdict != TAKEN) {
+        return cursor->end - object->begin > limits->max_metadata ? LOOK : verdict;
+    }
+    if (object->metadata > limits->max_metadata || head->size > limits->max_payload) {
+        return LOOK;
+    }
+    if (cursor->end - cursor->at < head->size) {
+        return head->size > MOST_AWAITED ? LOOK : MORE;
+    }
+    cursor->at += head->size;
+    object->end = cursor->at;
+    return TAKEN;
+}
+
+/* Route plans. Objects with equal keys have the same one. */
+
+typedef struct {
+    PyObject *key;
+    const char *text;
+    Py_ssize_t size;
+    uint64_t outlets;  /* bit n: outlet n is given such objects */
+    uint64_t turn;     /* the turn in which its groups were opened */
+    char is_own;       /* whether what is open for one sender is not for another one */
+    char is_pythons;   /* whether Python routes such objects */
+} Plan;
+
+typedef struct {
+    PyObject_HEAD
+    int number;
+    Plan plans[MOST_PLANS];
+    uint16_t slots[SLOTS]; /* the number of a plan, from 1; 0: none */
+} Plans;
+
+/* What a route plan depends on, in parts. The sizes keep the parts apart: no part is longer than LONGEST_KEY. */
+typedef struct {
+    unsigned char sizes[8];
+    Span parts[4];
+    Py_ssize_t size;
+} Key;
+
+static void
+make_key(const Head *head, Key *key)
+{
+    int part;
+    key->parts[0].begin = key->sizes;
+    key->parts[0].size = sizeof(key->sizes);
+    key->parts[1] = head->event;
+    key->parts[2] = head->type;
+    key->parts[3] = head->natures;
+    key->size = 0;
+    for (part = 0; part < 4; part++) {
+        key->size += key->parts[part].size;
+    }
+    for (part = 1; part < 4; part++) {
+        key->sizes[2 * part - 2] = (unsigned char)(key->parts[part].size >> 8);
+        key->sizes[2 * part - 1] = (unsigned char)key->parts[part].size;
+    }
+    /* An event of no characters is an event, too. */
+    key->sizes[6] = (unsigned char)(head->seen & (EVENT | TYPE | NATURES));
+    key->sizes[7] = head->size > 0;
+}
+
+static int
+has_key(const Plan *plan, const Key *key)
+{
+    const char *text = plan->text;
+    int part;
+    if (plan->size != key->size) {
+        return 0;
+    }
+    for (part = 0; part < 4; part++) {
+        size_t size = (size_t)key->parts[part].size;
+        if (size && memcmp(text, key->parts[part].begin, size)) {
+            return 0;
+        }
+        text += size;
+    }
+    return 1;
+}
+
+/* FNV-1a; the slots of equal hashes follow each other. Clients choose keys, so a search may pass all plans; there are
+ * few. */
+static uint32_t
+hash_of(const Span *parts, int number)
+{
+    uint32_t hash = 2166136261u;
+    for (; number; number--, parts++) {
+        Py_ssize_t place;
+        for (place = 0; place < parts->size; place++) {
+            hash = (hash ^ parts->begin[place]) * 16777619u;
+        }
+    }
+    return hash;
+}
+
+static Plan *
+find_plan(Plans *self, const Key *key, Plan *latest)
+{
+    uint32_t slot;
+    if (latest != NULL && has_key(latest, key)) {
+        return latest;
+    }
+    for (slot = hash_of(key->parts, 4) % SLOTS; self->slots[slot]; slot = (slot + 1) % SLOTS) {
+        Plan *plan = &self->plans[self->slots[slot] - 1];
+        if (has_key(plan, key)) {
+            return plan;
+        }
+    }
+    return NULL;
+}
+
+static PyObject *
+key_as_bytes(const Key *key)
+{
+    PyObject *made = PyBytes_FromStringAndSize(NULL, key->size);
+    char *to = made == NULL ? NULL : PyBytes_AsString(made);
+    int part;
+    for (part = 0; to != NULL && part < 4; part++) {
+        size_t size = (size_t)key->parts[part].size;
+        if (size) {
+            memcpy(to, key->parts[part].begin, size);
+        }
+        to += size;
+    }
+    return made;
+}
+
+/* Writing: for each outlet, all objects that it is given, in one piece. */
+
+static size_t
+size_of(const Object *object, Py_ssize_t tail)
+{
+    return (size_t)(object->end - object->begin) - 2 + (size_t)tail; /* without the brace and NUL */
+}
+
+static PyObject *
+piece_for(const Object *objects, int number, uint64_t outlet, const char *tail, Py_ssize_t tail_size, long *count)
+{
+    size_t size = 0;
+    char *to;
+    PyObject *piece;
+    int place;
+    *count = 0;
+    for (place = 0; place < number; place++) {
+        if (objects[place].outlets & outlet) {
+            size += size_of(&objects[place], tail_size);
+            ++*count;
+        }
+    }
+    piece = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
+    if (piece == NULL) {
+        return NULL;
+    }
+    to = PyBytes_AsString(piece);
+    for (place = 0; place < number; place++) {
+        const Object *object = &objects[place];
+        if (object->outlets & outlet) {
+            size_t kept = (size_t)object->metadata - 1;
+            size_t payload = (size_t)(object->end - object->begin) - (size_t)object->metadata - 1;
+            memcpy(to, object->begin, kept);
+            memcpy(to + kept, tail, (size_t)tail_size);
+            memcpy(to + kept + tail_size, object->end - payload, payload);
+            to += size_of(object, tail_size);
+        }
+    }
+    return piece;
+}
+
+/* Returns [(outlet, piece, count), ...]. */
+static PyObject *
+pieces_for(const Object *objects, int number, const char *tail, Py_ssize_t tail_size)
+{
+    PyObject *pieces = PyList_New(0);
+    uint64_t outlets = 0;
+    int place, outlet;
+    for (place = 0; place < number; place++) {
+        outlets |= objects[place].outlets;
+    }
+    for (outlet = 0; pieces != NULL && outlet < MOST_OUTLETS && outlets >> outlet; outlet++) {
+        long count;
+        PyObject *piece, *row;
+        if (!(outlets >> outlet & 1)) {
+            continue;
+        }
+        piece = piece_for(objects, number, UINT64_C(1) << outlet, tail, tail_size, &count);
+        row = piece == NULL ? NULL : Py_BuildValue("(iNl)", outlet, piece, count);
+        if (row == NULL || PyList_Append(pieces, row) < 0) {
+            Py_CLEAR(pieces);
+        }
+        Py_XDECREF(row);
+    }
+    return pieces;
+}
+
+/* The module: a type with the plans of some senders. */
+
+static int
+wants_arguments(Py_ssize_t given, Py_ssize_t wanted)
+{
+    if (given != wanted) {
+        PyErr_Format(PyExc_TypeError, "%zd arguments are wanted, not %zd", wanted, given);
+    }
+    return given == wanted;
+}
+
+static Plan *
+plan_at(Plans *self, PyObject *number)
+{
+    Py_ssize_t place = PyLong_AsSsize_t(number);
+    if (place < 0 || place >= self->number) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_IndexError, "there is no such plan");
+        }
+        return NULL;
+    }
+    return &self->plans[place];
+}
+
+PyDoc_STRVAR(splice_doc,
+"splice(data, begin, max_metadata, max_payload, max_nesting, tail, turn, own_turn, most)\n--\n\n"
+"Take objects from data. Returns (end, count, verdict, what, [(outlet, piece, count), ...]).");
+
+static PyObject *
+plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
+{
+    Plans *self = (Plans *)object;
+    Object objects[MOST_OBJECTS];
+    Py_ssize_t begin, tail_size, size, nesting;
+    uint64_t turn, own_turn;
+    Limits limits;
+    Cursor cursor;
+    char *data, *tail;
+    long most, count = 0;
+    Verdict verdict = TAKEN;
+    Head head;
+    Key key;
+    Plan *plan = NULL;
+    PyObject *what = NULL, *pieces;
+
+    if (!wants_arguments(given, 9) || PyBytes_AsStringAndSize(arguments[0], &data, &size) < 0
+        || PyBytes_AsStringAndSize(arguments[5], &tail, &tail_size) < 0) {
+        return NULL;
+    }
+    begin = PyLong_AsSsize_t(arguments[1]);
+    limits.max_metadata = PyLong_AsSsize_t(arguments[2]);
+    limits.max_payload = PyLong_AsSsize_t(arguments[3]);
+    nesting = PyLong_AsSsize_t(arguments[4]);
+    turn = PyLong_AsUnsignedLongLong(arguments[6]);
+    own_turn = PyLong_AsUnsignedLongLong(arguments[7]);
+    most = PyLong_AsLong(arguments[8]);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    if (begin < 0 || begin > size) {
+        PyErr_SetString(PyExc_IndexError, "begin is not in data");
+        return NULL;
+    }
+    limits.max_nesting = nesting > MOST_LEVELS ? MOST_LEVELS : (int)nesting;
+    most = most > MOST_OBJECTS ? MOST_OBJECTS : most;
+    cursor.at = (const unsigned char *)data + begin;
+    cursor.end = (const unsigned char *)data + size;
+    while (count < most) {
+        Cursor next = cursor;
+        verdict = scan_object(&next, &limits, &head, &objects[count]);
+        if (verdict != TAKEN) {
+            break;
+        }
+        verdict = LOOK;
+        if (head.event.size + head.type.size + head.natures.size > LONGEST_KEY) {
+            break;
+        }
+        make_key(&head, &key);
+        plan = find_plan(self, &key, plan);
+        if (plan == NULL) {
+            verdict = PLAN;
+            what = key_as_bytes(&key);
+            if (what == NULL) {
+                return NULL;
+            }
+            break;
+        }
+        if (plan->is_pythons) {
+            break;
+        }
+        if (plan->turn != (plan->is_own ? own_turn : turn)) {
+            verdict = OPEN;
+            what = PyLong_FromSsize_t(plan - self->plans);
+            if (what == NULL) {
+                return NULL;
+            }
+            break;
+        }
+        verdict = TAKEN;
+        objects[count++].outlets = plan->outlets;
+        cursor = next;
+    }
+    pieces = pieces_for(objects, (int)count, tail, tail_size);
+    if (what == NULL) {
+        what = Py_None;
+        Py_INCREF(what);
+    }
+    if (pieces == NULL) {
+        Py_DECREF(what);
+        return NULL;
+    }
+    return Py_BuildValue("(nliNN)", (Py_ssize_t)(cursor.at - (const unsigned char *)data), count, (int)verdict, what,
+                         pieces);
+}
+
+PyDoc_STRVAR(add_doc,
+"add(key, outlets, is_own, is_pythons)\n--\n\n"
+"Add the plan of objects with a key that splice has named. Returns its number. IndexError: there is no room.");
+
+static PyObject *
+plans_add(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
+{
+    Plans *self = (Plans *)object;
+    Plan plan = {0};
+    Span text;
+    char *key;
+    uint32_t slot;
+    if (!wants_arguments(given, 4) || PyBytes_AsStringAndSize(arguments[0], &key, &plan.size) < 0) {
+        return NULL;
+    }
+    plan.outlets = PyLong_AsUnsignedLongLong(arguments[1]);
+    plan.is_own = (char)PyObject_IsTrue(arguments[2]);
+    plan.is_pythons = (char)PyObject_IsTrue(arguments[3]);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    if (self->number == MOST_PLANS) {
+        PyErr_SetString(PyExc_IndexError, "there are too many plans");
+        return NULL;
+    }
+    text.begin = (const unsigned char *)key;
+    text.size = plan.size;
+    for (slot = hash_of(&text, 1) % SLOTS; self->slots[slot]; slot = (slot + 1) % SLOTS) {
+    }
+    plan.text = key;
+    plan.key = arguments[0];
+    Py_INCREF(plan.key);
+    self->plans[self->number] = plan;
+    self->slots[slot] = (uint16_t)++self->number;
+    return PyLong_FromLong(self->number - 1);
+}
+
+PyDoc_STRVAR(give_doc, "give(number, outlets)\n--\n\nGive the objects of a plan to these outlets from now on.");
+
+static PyObject *
+plans_give(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
+{
+    Plan *plan = wants_arguments(given, 2) ? plan_at((Plans *)object, arguments[0]) : NULL;
+    uint64_t outlets = plan == NULL ? 0 : PyLong_AsUnsignedLongLong(arguments[1]);
+    if (plan == NULL || PyErr_Occurred()) {
+        return NULL;
+    }
+    plan->outlets = outlets;
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(open_doc, "open(number, turn)\n--\n\nThe groups of a plan are open during a turn; turns count from 1.");
+
+static PyObject *
+plans_open(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
+{
+    Plan *plan = wants_arguments(given, 2) ? plan_at((Plans *)object, arguments[0]) : NULL;
+    uint64_t turn = plan == NULL ? 0 : PyLong_AsUnsignedLongLong(arguments[1]);
+    if (plan == NULL || PyErr_Occurred()) {
+        return NULL;
+    }
+    plan->turn = turn;
+    Py_RETURN_NONE;
+}
+
+static void
+plans_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    Plans *self = (Plans *)object;
+    int place;
+    for (place = 0; place < self->number; place++) {
+        Py_CLEAR(self->plans[place].key);
+    }
+    free_object(object);
+    Py_DECREF(type);
+}
+
+static PyMethodDef plans_methods[] = {
+    {"splice", (PyCFunction)(void (*)(void))plans_splice, METH_FASTCALL, splice_doc},
+    {"add", (PyCFunction)(void (*)(void))plans_add, METH_FASTCALL, add_doc},
+    {"give", (PyCFunction)(void (*)(void))plans_give, METH_FASTCALL, give_doc},
+    {"open", (PyCFunction)(void (*)(void))plans_open, METH_FASTCALL, open_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+/* All of a new object is zero: it has no plans. */
+static PyType_Slot plans_slots[] = {
+    {Py_tp_doc, (void *)"Route plans, and the taking of objects by them."},
+    {Py_tp_new, (void *)PyType_GenericNew},
+    {Py_tp_dealloc, (void *)plans_dealloc},
+    {Py_tp_methods, plans_methods},
+    {0, NULL},
+};
+
+static PyType_Spec plans_spec = {"bussrv._speedups.Plans", sizeof(Plans), 0, Py_TPFLAGS_DEFAULT, plans_slots};
+
+static int
+fill(PyObject *module)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, &plans_spec, NULL);
+    int failed = type == NULL || PyModule_AddType(module, (PyTypeObject *)type) < 0
+        || PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) < 0
+        || PyModule_AddIntConstant(module, "MOST_PLANS", MOST_PLANS) < 0;
+    Py_XDECREF(type);
+    return failed ? -1 : 0;
+}
+
+static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, (void *)fill}, {0, NULL}};
+
+static struct PyModuleDef module_definition = {
+    PyModuleDef_HEAD_INIT, "_speedups", "Routes most objects without an object of Python for each.", 0, NULL,
+    module_slots, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC
+PyInit__speedups(void)
+{
+    return PyModuleDef_Init(&module_definition);
+}

@@ -1,0 +1,22 @@
+"""The compiled module; see ``_speedups.c``."""
+
+INTERFACE: int
+MOST_PLANS: int
+
+class Plans:
+    def splice(
+        self,
+        data: bytes,
+        begin: int,
+        max_metadata: int,
+        max_payload: int,
+        max_nesting: int,
+        tail: bytes,
+        turn: int,
+        own_turn: int,
+        most: int,
+        /,
+    ) -> tuple[int, int, int, bytes | int | None, list[tuple[int, bytes, int]]]: ...
+    def add(self, key: bytes, outlets: int, is_own: bool, is_pythons: bool, /) -> int: ...
+    def give(self, number: int, outlets: int, /) -> None: ...
+    def open(self, number: int, turn: int, /) -> None: ...

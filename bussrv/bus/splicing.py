@@ -1,0 +1,201 @@
+"""Splicing: most objects of members are routed by the compiled module, without being read one by one.
+
+The compiled module goes through a *stretch* of received bytes. It looks up the route plan of each object in a table,
+by the text of what routing depends on. For each outlet (:mod:`bussrv.bus.outlets`) it puts all objects in one piece of
+bytes. It stops at an object that it does not take, and says why:
+
+======== ==============================================================================================================
+``MORE``  the object is not whole
+``LOOK``  the object has to be read: it is addressed, malformed, unusual, or has to be routed by itself
+``PLAN``  there is no plan for such objects yet
+``OPEN``  the groups of its plan have to be made ready for the frames of this sender, as they are in a batch
+======== ==============================================================================================================
+
+A plan is right until the audience changes. What comes of an object is the same as in :mod:`bussrv.bus.batches`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from bussrv.bus.batches import MOST_GROUPS_ASKED, MOST_NEW_PLANS, Batches, Source
+from bussrv.bus.delivery import Fanout, Group
+from bussrv.bus.links import Links
+from bussrv.bus.outgoing import Joined
+from bussrv.bus.outlets import Outlets
+from bussrv.bus.receivers import Receivers
+from bussrv.bus.recipients import no_echo
+from bussrv.bus.sources import Sources
+from bussrv.bus.spliced import Spliced, Verdict
+from bussrv.bus.taps import Taps
+from bussrv.compiled import SPEEDUPS
+from bussrv.policy.permissions import Permissions
+from bussrv.registry.registry import Registry
+from bussrv.wire.forwarded import route_ending
+from bussrv.wire.objects import NUL, BusObject, ObjectReader, read_head
+
+if TYPE_CHECKING:
+    from bussrv._speedups import Plans
+
+MOST_TABLES = 64
+"""The most tables of plans. Beyond it all are forgotten."""
+
+MOST_PLANS = 256
+"""The most plans of a table. Beyond it all of it are forgotten."""
+
+A_PASS = 1024
+"""The most objects of one pass."""
+
+WORTHWHILE = 4
+"""A stretch with fewer objects before one that has to be read was tried in vain: reading them costs no more."""
+
+
+class Table:
+    """The plans of some senders, and their outlets.
+
+    :ivar groups: the groups of each plan, as they are to be opened.
+    :ivar is_own: whether a plan is to be opened by each sender: some of its groups do not echo.
+    """
+
+    def __init__(self, make: Callable[[], Plans]) -> None:
+        self._make = make
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all plans."""
+        self.plans = self._make()
+        self.groups: list[tuple[Group, ...]] = []
+        self.outlets = Outlets(self._split)
+        self.is_own: list[bool] = []
+        self._outlets: list[int] = []
+
+    def add(self, key: bytes, groups: tuple[Group, ...] | None) -> None:
+        """Add a plan. If there is no room for it, forget all others.
+
+        :param groups: ``None``: objects with this key have to be read.
+        """
+        if len(self.groups) == MOST_PLANS:
+            self.clear()
+        outlets = None if groups is None else self.outlets.of(groups)
+        is_own = any(map(no_echo, groups or ()))
+        self.plans.add(key, outlets or 0, is_own, outlets is None)
+        self.groups.append(groups or ())
+        self.is_own.append(is_own)
+        self._outlets.append(outlets or 0)
+
+    def _split(self, former: int, made: int) -> None:
+        for number, outlets in enumerate(self._outlets):
+            if outlets >> former & 1:
+                self._outlets[number] = outlets | 1 << made
+                self.plans.give(number, self._outlets[number])
+
+
+class Splicing:
+    """Routes stretches of members who provide no service, while no tap is open.
+
+    :ivar make: makes empty plans of the compiled module; ``None``: there is no such module, so nothing is routed here.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        sources: Sources,
+        receivers: Receivers,
+        fanout: Fanout,
+        links: Links,
+        batches: Batches,
+        taps: Taps,
+    ) -> None:
+        self.make: Callable[[], Plans] | None = None if SPEEDUPS is None else SPEEDUPS.Plans
+        self._registry = registry
+        self._sources = sources
+        self._receivers = receivers
+        self._fanout = fanout
+        self._links = links
+        self._batches = batches
+        self._taps = taps
+        self._tables: dict[tuple[frozenset[str], frozenset[str], Permissions], Table] = {}
+        self._audience = -1
+        self._turn = self._own_turn = 0
+        self._epoch = self._number = -1
+
+    def route(self, session_id: str, reader: ObjectReader) -> Spliced | None:
+        """Route objects of a member from its reader; ``None``: nothing was tried, they have to be read."""
+        if self.make is None or self._taps.is_on or not self._links.all_tell_all:
+            return None
+        stretch = reader.stretch()
+        if stretch is None or self._receivers.group_of(session_id) is None:
+            return None
+        if self._registry.state.provided_by(session_id):
+            return None
+        source = self._sources.of(session_id)
+        return self._route(source, self._table(source, reader.ends, self.make), reader, *stretch)
+
+    def _table(self, source: Source, ends: frozenset[str], make: Callable[[], Plans]) -> Table:
+        """The table of a sender: shared by all with the same permissions, vocabulary and passed servers."""
+        fanout, tables = self._fanout, self._tables
+        if self._audience != fanout.audience or len(tables) > MOST_TABLES:
+            self._audience = fanout.audience
+            tables.clear()
+        key = (ends, self._links.passed(source.origin.route), source.origin.permissions)
+        table = tables.get(key)
+        if table is None:
+            table = tables[key] = Table(make)
+        return table
+
+    def _now(self, source: Source) -> tuple[int, int]:
+        """The turns in which groups are open: for all senders, and for this one alone."""
+        if self._epoch != self._fanout.epoch:
+            self._epoch = self._fanout.epoch
+            self._turn += 1
+            self._number = -1
+        if self._number != source.number:
+            self._number = source.number
+            self._own_turn += 1
+        return self._turn, self._own_turn
+
+    def _route(
+        self, source: Source, table: Table, reader: ObjectReader, data: bytes, first: int, limits: tuple[int, int, int]
+    ) -> Spliced:
+        tail = route_ending(source.route) + NUL
+        begin, total, made, most = first, 0, 0, A_PASS
+        asked_before = self._batches.groups_asked
+        while True:
+            what: Any  # a key or a number, as the verdict says
+            begin, count, said, what, pieces = table.plans.splice(data, begin, *limits, tail, *self._now(source), most)
+            total += count
+            for outlet, frames, number in pieces:
+                for group in table.outlets.groups[outlet]:
+                    group.pending.append(Joined(frames, number))
+                    group.has_joined = True
+            verdict = Verdict(said)
+            if verdict is Verdict.PLAN:
+                made += 1
+                if made > MOST_NEW_PLANS or self._batches.groups_asked - asked_before > MOST_GROUPS_ASKED:
+                    verdict = Verdict.TAKEN
+                    break
+                table.add(what, self._groups(data, begin, source, reader))
+            elif verdict is Verdict.OPEN:
+                if self._open(table, what, source):
+                    most = 1  # The sender may be over a limit after this object.
+            else:
+                break
+        reader.skip(begin - first, reads_on=verdict is Verdict.LOOK, in_vain=total < WORTHWHILE)
+        return Spliced(total, verdict)
+
+    def _groups(self, data: bytes, begin: int, source: Source, reader: ObjectReader) -> tuple[Group, ...] | None:
+        """The groups that are given objects like the one at ``begin``; ``None``: such objects have to be read."""
+        metadata = data[begin : data.index(NUL, begin)]
+        obj = BusObject(metadata, read_head(metadata))
+        if obj.head.event is not None and obj.head.event in reader.ends:
+            return None
+        audience = self._batches.audience(obj, source.origin, frozenset())
+        return None if audience is None else tuple(audience.groups)
+
+    def _open(self, table: Table, number: int, source: Source) -> bool:
+        """Open the groups of a plan. :returns: whether something had to be sent for that."""
+        sends = self._batches.open(table.groups[number], source.origin)
+        turn, own_turn = self._now(source)
+        table.plans.open(number, own_turn if table.is_own[number] else turn)
+        return sends

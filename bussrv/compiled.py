@@ -1,0 +1,29 @@
+"""The compiled module, if it was built and is not switched off: it does what Python does here, faster."""
+
+from __future__ import annotations
+
+import os
+from types import ModuleType
+
+INTERFACE = 1
+"""Of the module that this code calls. A file that an earlier build left behind may have another one."""
+
+SWITCH = "BUSSRV_PURE"
+"""The environment variable that switches the module off, unless it is empty."""
+
+
+def _find() -> ModuleType | None:
+    if os.environ.get(SWITCH):
+        return None
+    try:
+        from bussrv import _speedups
+    except ImportError:
+        return None
+    return _speedups if _speedups.INTERFACE == INTERFACE else None
+
+
+SPEEDUPS = _find()
+"""The module; ``None``: everything is done in Python."""
+
+HOT_PATH = "Python" if SPEEDUPS is None else "C"
+"""The language that most objects are routed in."""

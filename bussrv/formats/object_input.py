@@ -1,0 +1,88 @@
+"""Input of members: objects are routed in batches, except those that the vocabulary serves.
+
+Most objects are routed by :mod:`bussrv.bus.splicing`, if the compiled module is there. The others are read, in batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import length_hint
+from typing import Any, ClassVar
+
+from bussrv.bus.spliced import Spliced, Verdict
+from bussrv.formats.stream import StreamProtocol
+from bussrv.wire.objects import BadObject, BusObject, ObjectReader
+
+UNSUBSCRIBED_PAYLOAD = 64 << 10
+"""The most bytes of a payload that are kept before the session is a member: such objects are dropped anyway."""
+
+
+class ObjectInput(StreamProtocol):
+    """One connection whose client sends objects. Subclasses say in ``EVENTS`` which of them they serve.
+
+    :cvar READER: reads the objects of the client.
+    """
+
+    EVENTS: ClassVar[Any]
+    READER: ClassVar[type[ObjectReader]] = ObjectReader
+
+    _member = False
+    _served: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._served = frozenset(getattr(cls, "EVENTS", ()))
+
+    def make_reader(self) -> ObjectReader:
+        """Reads objects, within the limits that are set."""
+        settings = self.bus.settings
+        self._objects = self.READER(settings.max_metadata, settings.max_payload, settings.max_nesting)
+        self._objects.gather(UNSUBSCRIBED_PAYLOAD)
+        self._objects.end_batches_at(self._served)
+        return self._objects
+
+    def expect_server(self, events: frozenset[str]) -> None:
+        """Read from now on what a server sends: more metadata than a client may, and other ``events`` of its own."""
+        self._objects.expect_server()
+        self._objects.end_batches_at(events)
+
+    def next_event(self) -> BusObject | BadObject | None:
+        """The next object to be served or routed by itself; objects before it are routed in batches."""
+        while self.sends_batches():
+            spliced = self.splice()
+            if spliced is not None:
+                self.traffic.objects_in += spliced.objects
+                if spliced.verdict is Verdict.MORE or self.link.is_closing or self.slice_is_over():
+                    return None
+                if spliced.verdict is Verdict.TAKEN:
+                    continue
+            batch = self._objects.batch()
+            before = length_hint(batch)
+            if not before:
+                break
+            obj = self.route_batch(batch)
+            self.traffic.objects_in += before - length_hint(batch) - (obj is not None)
+            if obj is not None or self.link.is_closing or self.slice_is_over():
+                return obj
+        return self._objects.next_event()
+
+    def splice(self) -> Spliced | None:
+        """Route objects without reading them; see :class:`ISplicing`."""
+        spliced: Spliced | None = self.bus.splicing.route(self.session_id, self._objects)
+        return spliced
+
+    def has_input(self) -> bool:
+        """Whether something that the client sent may be left."""
+        return not self._objects.is_empty
+
+    def sends_batches(self) -> bool:
+        """Whether objects are routed in batches: those of members are."""
+        return self._member
+
+    def route_batch(self, batch: Iterator[BusObject]) -> BusObject | None:
+        """Route objects that the vocabulary does not serve, up to one that has to be routed by itself.
+
+        :returns: that object, taken from the batch.
+        """
+        obj: BusObject | None = self.bus.route_batch(self.session_id, batch)
+        return obj

@@ -1,0 +1,102 @@
+"""Objects of members as clients write them, most of them plain: drawn from bytes, for Hypothesis and for fuzzing.
+
+Whatever the compiled module does not take is among them, at a low rate, so that most of a stream is taken.
+"""
+
+from __future__ import annotations
+
+from tests.fuzz.draw import Draw
+
+EVENTS = (b"lamp/on", b"Lamp/On", b"x", b"", b"\xc3\xa4\xc3\xa4ni")
+COMMANDS = (
+    *(b"services/request", b"services/reply", b"error", b"ping", b"services/register", b"services/unregister"),
+    *(b"routing/subscribe", b"routing/disconnect", b"services/list", b"client/register", b"Services/Request"),
+)
+TYPES = (b"text/plain", b"Text/Plain; charset=UTF-8", b"image/png", b"text/html", b"", b"a" * 300)
+NATURES = (b'["spam"]', b"[]", b'["Message", "n"]', b'[ "a" ,"b"]', b'["n"]', b'"spam"', b'["a",7]', b'["\\u0061"]')
+IDS = (b'"1"', b"1", b'"a:b"', b'"\xc3\xa4"', b"-7", b"0", b"123456789012345678", b'"\\u00e4\\n"', b'"id"')
+ODD_IDS = (b"1.5", b"null", b"true", b"1234567890123456789", b"1e3", b"01", b"[]", b'"\\ud83d"', b"-0", b"-")
+SENDERS = (b'"tv"', b'"somebody"', b'"radio"', b"null", b"7", b'"\\u0074v"')
+TO = (b'"r1"', b'["r1","r2"]', b"null", b"7", b'"nobody"', b"[]")
+ROUTES = (b'["forged"]', b"[]", b"7")
+KEYS = (b"x", b"name", b"in-reply-to", b"app-type", b"y", b"ID", b"types", b"\xc3\xa4", b"idx", b"Size")
+VALUES = (
+    *(b"1", b'"text"', b"true", b"null", b"-0.5e+10", b'"\xf0\x9f\x98\x80 \xc3\xa9"', b"[1,2,[3]]", b'{"a":{"b":[]}}'),
+    *(b'{"id":"2"}', b'{ "size" : [ 1 , "type" ] }', b'"a:b"', b'"to"', b'"\\n\\t\\"quoted\\" \\/"', b'"\\u0069d"'),
+    *(b'"' + b"y" * 150 + b'"', b"[" * 4 + b"]" * 4, b"1e999", b"12345678901234567890", b'["\\u00e4","\xc3\xa4"]'),
+    *(b"[]", b"{}", b"[ ]", b"{ }", b'{"a":1,"a":2}', b"false", b'"\x7f"', b"0", b"-1.25E-3"),
+)
+ODD_VALUES = (
+    *(b"tru", b"01", b"1.", b"-", b"+1", b"[1,]", b'{"a"}', b'{"a":1,}', b'"\\x"', b'"\x01"', b'"\\ud800"', b"nan"),
+    *(b'"\\ud83d\\ude00"', b'"\xff"', b'"\xc0\x80"', b'"\xed\xa0\x80"', b'"\xf4\x90\x80\x80"', b'"\\u12"', b"'a'", b""),
+    *(b"[" * 9 + b"]" * 9, b"[" * 80 + b"]" * 80, b"[}", b"Infinity", b'"unended', b".5", b"1e", b'"\xe0\x9f\xbf"'),
+)
+ODD_KEYS = (b"\\u0069d", b"a\\n", b"id", b"type", b"route", b"\xff", b"size")
+BLANKS = (b" ", b"\n", b"\t \r\n", b"  ")
+PAYLOADS = (b"", b"", b"x", b"\0\xff\0", b"payload of some length", b"{}\0{}\0")
+
+
+def metadata(draw: Draw, payload: bytes) -> bytes:
+    """Metadata that says ``size`` if there is a payload."""
+    is_odd = draw.chance(16)
+    members: list[tuple[bytes, bytes]] = []
+    if draw.chance(250 if payload else 220):
+        members.append((b"type", b'"%b"' % (draw.one(TYPES) if draw.chance(20) else draw.one(TYPES[:4]))))
+    if draw.chance(70):
+        members.append((b"event", b'"%b"' % (draw.one(COMMANDS) if draw.chance(40) else draw.one(EVENTS))))
+    if draw.chance(245):
+        members.append((b"id", draw.one(ODD_IDS) if is_odd and draw.chance(60) else draw.one(IDS)))
+    if payload or draw.chance(20):
+        members.append((b"size", b"%d" % len(payload)))
+    if draw.chance(30):
+        members.append((b"natures", draw.one(NATURES)))
+    if draw.chance(40):
+        members.append((b"sender", draw.one(SENDERS)))
+    members += [(draw.one(KEYS), draw.one(VALUES)) for _ in range(draw.byte() % 4)]
+    if is_odd:
+        members.append(_oddity(draw))
+    for _ in range(draw.byte() % 3):
+        # Turned round by some places: attributes come in any order.
+        members = members[1:] + members[:1]
+    return _written(draw, members, is_odd)
+
+
+def _oddity(draw: Draw) -> tuple[bytes, bytes]:
+    return draw.one(
+        (
+            (b"to", draw.one(TO)),
+            (b"route", draw.one(ROUTES)),
+            (draw.one(ODD_KEYS), draw.one(VALUES)),
+            (draw.one(KEYS), draw.one(ODD_VALUES)),
+            (b"event", draw.one((b"null", b"7", b'"\\u0078"', b'["x"]'))),
+            (b"type", draw.one((b"null", b"7", b'"text\\/plain"'))),
+            (b"size", draw.one((b"-1", b'"2"', b"2.0", b"99999999999999999999", b"41", b"00", b"null", b"0"))),
+        )
+    )
+
+
+def _written(draw: Draw, members: list[tuple[bytes, bytes]], is_odd: bool) -> bytes:
+    """As clients write JSON: compact, as Python does it by default, or with blanks anywhere."""
+    comma, colon = draw.one(((b",", b":"), (b",", b":"), (b", ", b": "), (b" ,\n", b" :\t")))
+    text = comma.join(b'"%b"%b%b' % (key, colon, value) for key, value in members)
+    first, last = (draw.one(BLANKS), draw.one(BLANKS)) if draw.chance(16) else (b"", b"")
+    before, after = (draw.one(BLANKS), draw.one(BLANKS)) if is_odd and draw.chance(50) else (b"", b"")
+    return before + b"{" + first + text + last + b"}" + after
+
+
+def frame(draw: Draw) -> bytes:
+    """An object; now and then some of its bytes are others, or missing."""
+    payload = draw.one(PAYLOADS)
+    data = metadata(draw, payload) + b"\0" + payload
+    if draw.chance(5):
+        place = draw.byte() % len(data)
+        data = data[:place] + draw.bytes(3) + data[place + 1 :]
+    return data
+
+
+def stream(draw: Draw, most: int) -> bytes:
+    """Some objects; some of them many times, as clients send them."""
+    frames = []
+    for _ in range(1 + draw.byte() % most):
+        frames += [frame(draw)] * (1 if draw.chance(220) else 1 + draw.byte() % 40)
+    return b"".join(frames)

@@ -1,0 +1,67 @@
+"""The compiled module comes to the same as Python: of whole servers, and of each object that it takes."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from bussrv.compiled import SPEEDUPS
+from tests.equality import plain
+from tests.equality.compiled import Compiled, Op, Pure, compare, play, played
+from tests.formats.test_runs import InTurns
+from tests.fuzz.draw import Draw
+from tests.size import sized
+
+pytestmark = pytest.mark.skipif(SPEEDUPS is None, reason="the compiled module is not there, or is switched off")
+
+choices = st.builds(lambda seed, size: Random(seed).randbytes(size), st.integers(0, 1 << 64), st.integers(20, 2000))
+
+
+@settings(max_examples=max(sized(600, 10), settings.default.max_examples))
+@given(choices)
+def test_two_servers_come_to_the_same(data: bytes) -> None:
+    play(data)
+
+
+@settings(max_examples=max(sized(3000, 10), settings.default.max_examples))
+@given(choices)
+@example(b"")
+def test_what_it_takes_is_what_python_takes(data: bytes) -> None:
+    compare(plain.stream(Draw(data), 12))
+
+
+def test_it_takes_most_objects() -> None:
+    source = Random(1)
+    streams = [plain.stream(Draw(source.randbytes(1000)), 12) for _ in range(200)]
+    took, total = map(sum, zip(*map(compare, streams), strict=True))
+    assert total > 2000
+    assert took > 2 / 3 * total, f"{took} of {total}"
+
+
+def test_more_kinds_and_groups_than_a_table_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """400 types make a table be forgotten; of 20 different interests, some are no longer an outlet of their own."""
+    monkeypatch.setattr("tests.equality.compiled.MOST_CLIENTS", 30)
+    joins: list[Op] = [("join", {"types": [f"a/{number}*"]}) for number in range(20)]
+    frames = [b'{"type":"a/%d","id":%d}\0' % (number % 400, number) for number in range(1200)]
+    ops = [("limits", {}, False), *joins, ("say", 3, b"".join(frames), [900, 5000])]
+    compiled = played(Compiled, ops)
+    assert compiled == played(Pure, ops)
+    assert [given.count(b'"type":"a/7') for given in compiled[0]][7] == 3 * 11
+
+
+def test_a_piece_counts_as_all_of_its_objects() -> None:
+    """A member is answered while one piece with seven objects waits for it and others."""
+    network = InTurns()
+    sender, asks, other = network.member(receive_mode="none"), network.member(), network.member()
+    for each in (sender, asks, other):
+        each.received()
+    traffic = [each.connection.protocol.traffic for each in (asks, other)]
+    before = [each.objects_out for each in traffic]
+    sender.connection.send_bytes(b'{"type":"a/b","id":1}\0' * 7)
+    asks.send({"event": "ping"})
+    assert asks.names() == [*["a/b"] * 7, "pong"]
+    assert other.names() == ["a/b"] * 7
+    assert [after.objects_out - since for after, since in zip(traffic, before, strict=True)] == [8, 7]
