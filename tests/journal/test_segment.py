@@ -265,6 +265,15 @@ def test_a_segment_that_holds_something_is_left_alone(tmp_path, data):
     assert contents(tmp_path) == {path.name: data}
 
 
+def test_a_segment_that_has_its_snapshot_and_no_record_is_made_anew(tmp_path):
+    with_snapshot = replace(HEADER, parts=1)
+    for state in (b'{"first":1}', b'{"second":2}'):
+        SegmentFile(tmp_path, with_snapshot, [state]).close()
+    (kept,) = contents(tmp_path).values()
+    assert b"second" in kept
+    assert b"first" not in kept
+
+
 def test_a_disk_that_takes_little_at_once_is_given_it_all(tmp_path, monkeypatch):
     write_some = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, data: write_some(descriptor, data[:7]))
