@@ -1,4 +1,4 @@
-"""Something that a bench holds its figures against, and how that is told."""
+"""Bars: the least figures that a bench accepts, and a table of which of them hold."""
 
 from __future__ import annotations
 
@@ -9,23 +9,27 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Bar:
-    """Something that should hold. :ivar ratio: at least 1 where it does."""
+    """A figure that a bench requires.
+
+    :ivar what: the requirement in words, with the figure.
+    :ivar ratio: at least 1 if the bar holds.
+    """
 
     what: str
     ratio: float
 
     @property
     def holds(self) -> bool:
-        """Whether it does."""
+        """Whether the figure is good enough."""
         return self.ratio >= 1
 
     def as_json(self) -> dict[str, Any]:
-        """What JSON has of it."""
+        """The bar as an object of JSON."""
         return {**asdict(self), "holds": self.holds}
 
 
 def print_bars(found: Sequence[Bar]) -> None:
-    """Which hold, and by how much."""
+    """Print which bars hold, and by how much."""
     print()
     for bar in found:
         print(f"{'holds' if bar.holds else 'MISSED':<8}{bar.ratio:>7.2f}  {bar.what}")

@@ -1,18 +1,18 @@
-"""How bussrv compares with the brokers that people use: mosquitto, Redis and NATS, in the same run.
+"""Compare bussrv with common brokers: mosquitto, Redis and NATS, in the same run.
 
-Every server does the same scenarios in turns, round after round, with a load generator in C (``load/``, compiled on
-the spot) that counts every delivery: what is lost, comes twice, in the wrong order or to the wrong one is told, and the
-exit status is 1 if any of that is bussrv's. Server and generator have a CPU each. bussrv runs as ``twistd`` starts it,
-with its ordinary options and a durable journal; limits that only a bench runs into are raised, and that is said.
+Every server does the same scenarios in turn, round after round. A load generator in C (``load/``, compiled when the
+comparison starts) counts every delivery, and reports those that are lost, come twice, in the wrong order or to the
+wrong client. The exit status is 1 if bussrv had any of them. Server and generator have a CPU each. bussrv runs as
+``twistd`` starts it, with its ordinary options and a durable journal. Some limits that only a bench reaches are raised;
+the output names them.
 
-Look at ratios: absolute figures drift from machine to machine. "ratio" is bussrv's figure divided by that of the row,
-the median of the ratios of each round. "per CPU s" is deliveries per second of the server's CPU, which suffers least
-from whatever else the machine does. "load CPU" is the generator's own share of its CPU: near 100 % it is itself what
-was measured.
+Look at ratios: absolute figures differ from machine to machine. "ratio" is bussrv's figure divided by that of the row:
+the median of the ratios of each round. "per CPU s" is deliveries per second of the server's CPU; other work of the
+machine disturbs it least. "load CPU" is the generator's own share of its CPU: near 100 %, the generator was the limit.
 
 Run as ``make bench`` for the quick set, ``make bench-full`` for everything, or ``python bench/compare.py``. Peers that
 are not installed are left out (Debian: ``apt install mosquitto nats-server redis-server``; their system services are
-not needed). ``--only a d`` measures these scenarios, ``--json FILE`` and ``--chart FILE`` keep the result.
+not needed). ``--only a d`` measures these scenarios; ``--json FILE`` and ``--chart FILE`` keep the result.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from journal_figures import facts
 
 
 def read_command_line() -> argparse.Namespace:
-    """What is to be measured, and where."""
+    """The options of the command line: the scenarios, the peers, and the place of files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="the quick set, in short rounds")
     parser.add_argument("--only", nargs="+", choices=[each.name for each in SCENARIOS], help="these scenarios")
@@ -50,7 +50,7 @@ def read_command_line() -> argparse.Namespace:
 
 
 def chosen(options: argparse.Namespace) -> list[Scenario]:
-    """The scenarios that are asked for."""
+    """The scenarios that the options select."""
     if options.only:
         return [each for each in SCENARIOS if each.name in options.only]
     return [each for each in SCENARIOS if each.quick or not options.quick]
@@ -72,7 +72,7 @@ def main() -> None:
     for name, value in machine.items():
         print(f"{name}: {value}")
     scenarios = chosen(options)
-    # Or the servers would go on.
+    # Without this, the servers would outlive a comparison that is ended by a signal.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     raise_file_limit()
     with tempfile.TemporaryDirectory(dir=options.directory, prefix="bench-compare-") as temporary:
@@ -85,7 +85,7 @@ def main() -> None:
         options.json.write_text(json.dumps(as_json(machine, run.results, scenarios, found), indent=1) + "\n")
     if options.chart is not None:
         options.chart.write_text(chart(run.results, scenarios, machine))
-    sys.exit(any(lane in OURS for _, lane in run.results.wrong()))
+    sys.exit(any(workload in OURS for _, workload in run.results.wrong()))
 
 
 if __name__ == "__main__":

@@ -11,12 +11,12 @@ from compare_servers import DURABLE_REDIS, MOSQUITTO, NATS, OURS, REDIS, SELECT
 
 WIDTH = 760
 LEFT = 130
-"""Where bars begin; names stand before it."""
+"""The left edge of the bars; the names of servers stand to the left of it."""
 LONGEST = 480
 BAR = 16
-"""From the top of one bar to that of the next."""
+"""The distance from the top of one bar to the top of the next."""
 GAP = 34
-"""The same between the groups, for the title of the next one."""
+"""The distance between two groups, with room for the title of the second."""
 
 COLORS = {
     **dict.fromkeys(OURS, "#2563eb"),
@@ -33,7 +33,7 @@ STYLE = (
 
 
 def chart(results: Results, scenarios: Sequence[Scenario], machine: Mapping[str, str]) -> str:
-    """An SVG document. Scenarios that are about something else than a rate are left out."""
+    """An SVG document. Scenarios that do not measure a rate are left out."""
     lines: list[str] = []
     top = 8
     for scenario in scenarios:
@@ -52,13 +52,15 @@ def chart(results: Results, scenarios: Sequence[Scenario], machine: Mapping[str,
 
 
 def _rates(results: Results, scenario: Scenario) -> dict[str, float]:
-    medians = {lane.server: results.median((scenario.name, lane.server), rate) for lane in scenario.lanes}
+    medians = {
+        workload.server: results.median((scenario.name, workload.server), rate) for workload in scenario.workloads
+    }
     return {server: median for server, median in medians.items() if median is not None}
 
 
 def _offered(scenario: Scenario) -> bool:
-    """Whether everybody is offered the same rate, so that there is nothing to see in it."""
-    return any("rate" in lane.options for lane in scenario.lanes)
+    """Whether all servers are offered the same rate, so that their bars would be equal."""
+    return any("rate" in workload.options for workload in scenario.workloads)
 
 
 def _group(scenario: Scenario, rates: Mapping[str, float], top: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The load generator: compiled on the spot, run beside a server, and what it says."""
+"""The load generator: compile it, run it beside a server, read its figures."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from pathlib import Path
 SOURCES = Path(__file__).parent / "load"
 FLAGS = ("-O2", "-std=gnu11", "-Wall", "-Wextra")
 PATIENCE = 120.0
-"""Seconds that one measurement may take, with everybody connecting and what is in flight at the end."""
+"""The longest time of one measurement in seconds, from the first connection to the last object in flight."""
 
 
 class GeneratorFailed(Exception):
-    """A measurement came to nothing: a server refused, ended a connection, or was not ready in time."""
+    """A measurement was impossible: a server refused, ended a connection, or was not ready in time."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of one measurement. Times are in seconds.
+    """The figures of one measurement. Times are in seconds.
 
-    :ivar seconds: how long it was measured; deliveries, publications and CPU are of that time.
-    :ivar own_cpu: of the generator; close to ``seconds`` means that it was the generator that was measured.
+    :ivar seconds: the length of the measurement; deliveries, publications and CPU are those of that time.
+    :ivar own_cpu: CPU of the generator; if it is close to ``seconds``, the generator was the limit.
     :ivar latencies: how many deliveries the percentiles are of.
     :ivar all_deliveries: with those before and after the measurement; so are the counts that follow.
-    :ivar other: what came that was no publication.
-    :ivar ready: how long it took until everybody was connected and reached.
+    :ivar other: how many objects came that were no publications.
+    :ivar ready: the time until all clients were connected and reached.
     :ivar ended: how many stalled subscribers the server ended, the last one ``ended_after`` seconds from the start.
-    :ivar memory_before: resident bytes of the server, before anybody connected; ``memory_peak``: the most there were.
+    :ivar memory_before: resident bytes of the server before the first connection; ``memory_peak``: the most so far.
     """
 
     seconds: float
@@ -71,7 +71,7 @@ class Measured:
 
     @property
     def wrong(self) -> dict[str, int]:
-        """What should not have happened, by name; empty: every delivery came once, in order, and as it was sent."""
+        """Counts of wrong deliveries by name; empty: every delivery came once, in order, and as it was sent."""
         counts = {name: getattr(self, name) for name in ("lost", "duplicates", "disordered", "stray", "corrupt")}
         return {name: count for name, count in counts.items() if count}
 
@@ -83,7 +83,7 @@ def compiler() -> str | None:
 
 @contextmanager
 def pinned(cpus: set[int]) -> Iterator[None]:
-    """What is started meanwhile runs on these CPUs."""
+    """Run the processes that are started meanwhile on these CPUs."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cpus)
     try:
@@ -101,7 +101,7 @@ def places() -> tuple[set[int], set[int]]:
 class Generator:
     """The compiled program.
 
-    :param directory: where to put it.
+    :param directory: the directory to put it in.
     :raises GeneratorFailed: if there is no C compiler.
     """
 
@@ -116,8 +116,8 @@ class Generator:
     def run(self, parties: Sequence[str], options: Mapping[str, object], pids: Sequence[int] = ()) -> Measured:
         """Measure once.
 
-        :param parties: who takes part, as ``load/main.c`` has it.
-        :param pids: the servers, of whose CPU time to take note.
+        :param parties: the clients, in the form that ``load/main.c`` describes.
+        :param pids: the processes of the server, whose CPU time is measured.
         :raises GeneratorFailed: if a server refuses or ends connections.
         """
         ran = subprocess.run(self.command(parties, options, pids), capture_output=True, text=True, timeout=PATIENCE)
@@ -127,7 +127,7 @@ class Generator:
 
     @contextmanager
     def idle(self, party: str) -> Iterator[float]:
-        """Connect clients that do nothing. :returns: how many seconds it took until all were connected and answered.
+        """Connect clients that do nothing. Yields the seconds until all of them were connected and answered.
 
         :raises GeneratorFailed: if a server refuses or ends connections.
         """
@@ -143,12 +143,12 @@ class Generator:
             process.stdin.close()
 
     def command(self, parties: Sequence[str], options: Mapping[str, object], pids: Sequence[int] = ()) -> list[str]:
-        """How it is started."""
+        """The command that starts it."""
         words = [f"{name.replace('_', '-')}={value}" for name, value in options.items()]
         return [str(self._path), *words, *(f"pid={pid}" for pid in pids), *parties]
 
 
 def read_measured(line: str) -> Measured:
-    """What the generator printed."""
+    """The figures that the generator printed."""
     said = json.loads(line)
     return Measured(**{each.name: said[each.name] for each in fields(Measured) if each.name in said})

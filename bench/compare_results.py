@@ -30,12 +30,12 @@ def per_cpu(measured: Measured) -> float:
 
 
 def p50(measured: Measured) -> float:
-    """What half of the latencies are below, in seconds."""
+    """The median latency in seconds."""
     return measured.p50
 
 
 def p99(measured: Measured) -> float:
-    """What 99 of 100 latencies are below, in seconds."""
+    """The latency in seconds that 99 of 100 deliveries do not exceed."""
     return measured.p99
 
 
@@ -43,9 +43,9 @@ def p99(measured: Measured) -> float:
 class Idle:
     """Sessions that do nothing.
 
-    :ivar memory: resident bytes that the server has more because of them.
+    :ivar memory: the growth of the server because of them, in resident bytes.
     :ivar ready: seconds until all of them were connected and answered.
-    :ivar cpu: seconds of the server's CPU for that.
+    :ivar cpu: seconds of the server's CPU until then.
     """
 
     sessions: int
@@ -56,50 +56,53 @@ class Idle:
 
 @dataclass
 class Results:
-    """Every measurement of a run, round by round. :ivar failed: what came to nothing, and why."""
+    """Every measurement of a comparison, round by round.
+
+    :ivar failed: the measurements that were impossible, each with the reason.
+    """
 
     rounds: dict[Key, list[Measured]] = field(default_factory=dict)
     idle: dict[Key, list[Idle]] = field(default_factory=dict)
     failed: dict[Key, str] = field(default_factory=dict)
 
     def add(self, key: Key, measured: Measured) -> None:
-        """Take one more round into account."""
+        """Add one more round."""
         self.rounds.setdefault(key, []).append(measured)
 
     def add_idle(self, key: Key, measured: Idle) -> None:
-        """The same of idle sessions."""
+        """Add one more round of idle sessions."""
         self.idle.setdefault(key, []).append(measured)
 
     def fail(self, key: Key, why: str) -> None:
-        """A server could not do a scenario; its measurements in it do not count."""
+        """Note that a server could not do a scenario, and drop its measurements in it."""
         self.rounds.pop(key, None)
         self.failed[key] = why
 
     def median(self, key: Key, figure: Figure) -> float | None:
-        """The median of a figure over all rounds; ``None``: was not measured."""
+        """The median of a figure over all rounds; ``None``: it was not measured."""
         rounds = self.rounds.get(key)
         return statistics.median(map(figure, rounds)) if rounds else None
 
     def median_idle(self, key: Key, figure: Callable[[Idle], float]) -> float | None:
-        """The same of idle sessions."""
+        """The median of a figure of idle sessions over all rounds; ``None``: it was not measured."""
         rounds = self.idle.get(key)
         return statistics.median(map(figure, rounds)) if rounds else None
 
     def ratio(self, ours: Key, theirs: Key, figure: Figure) -> float | None:
-        """The median over all rounds of the ratio within a round: what slows a whole round down is not in it."""
+        """The median over all rounds of the ratio within a round. A round that is slow as a whole changes nothing."""
         mine, others = self.rounds.get(ours), self.rounds.get(theirs)
         if not mine or not others or len(mine) != len(others):
             return None
         return statistics.median(_divide(figure(a), figure(b)) for a, b in zip(mine, others, strict=True))
 
     def best(self, scenario: str, servers: Sequence[str], figure: Figure) -> str | None:
-        """Which of some servers has the highest median; ``None``: none of them was measured."""
+        """The server with the highest median among some; ``None``: none of them was measured."""
         medians = {server: self.median((scenario, server), figure) for server in servers}
         known = {server: value for server, value in medians.items() if value is not None}
         return max(known, key=known.__getitem__) if known else None
 
     def wrong(self) -> dict[Key, dict[str, int]]:
-        """What was lost, came twice and so on, over all rounds; only where anything was."""
+        """Counts of lost, duplicate and other wrong deliveries over all rounds. Keys without any are left out."""
         found: dict[Key, dict[str, int]] = {}
         for key, rounds in self.rounds.items():
             for measured in rounds:
@@ -110,12 +113,12 @@ class Results:
 
 
 def _divide(ours: float, theirs: float) -> float:
-    """So that a server that did nothing at all is infinitely far behind, and not a reason to stop."""
+    """The ratio; infinite if only the other server did nothing, so that it does not end the comparison."""
     return ours / theirs if theirs else float("inf") if ours else 1.0
 
 
 def bars(results: Results) -> list[Bar]:
-    """What should hold, as far as it was measured."""
+    """The bars whose figures were measured."""
     found = [
         *(_against_best(results, scenario, 1.2) for scenario in ("a", "c")),
         *(_against_best(results, scenario, 1.0) for scenario in ("b", "e")),

@@ -1,4 +1,4 @@
-"""Measures: round after round, in each of them every scenario, and in that every server in turn."""
+"""The measurements of a comparison: in each round every scenario, in each scenario every server in turn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from compare_generator import Generator, GeneratorFailed, Measured, pinned, places
 from compare_results import Idle, Results
-from compare_scenarios import WINDOW, Lane, Scenario
+from compare_scenarios import WINDOW, Scenario, Workload
 from compare_servers import Running, program_of, start
 
 GIVE_UP = 30.0
@@ -20,9 +20,9 @@ GIVE_UP = 30.0
 
 
 class Run:
-    """One run of the comparison.
+    """One comparison from start to end.
 
-    :param directory: for the program and the files of servers.
+    :param directory: the directory for the load generator and the files of servers.
     :param seconds: how long each measurement takes, unless its scenario says otherwise.
     """
 
@@ -39,7 +39,7 @@ class Run:
 
         :param present: the programs that are there.
         """
-        lasting = {lane.server for scenario in scenarios if not scenario.fresh for lane in scenario.lanes}
+        lasting = {workload.server for scenario in scenarios if not scenario.fresh for workload in scenario.workloads}
         with ExitStack() as stack:
             servers = {
                 name: stack.enter_context(self._start(name)) for name in sorted(lasting) if program_of(name) in present
@@ -47,23 +47,23 @@ class Run:
             for number in range(rounds):
                 for scenario in scenarios:
                     print(f"round {number + 1} of {rounds}: {scenario.name}", file=sys.stderr)
-                    for lane in scenario.lanes:
-                        if program_of(lane.server) in present:
-                            self._measure(scenario, lane, servers)
+                    for workload in scenario.workloads:
+                        if program_of(workload.server) in present:
+                            self._measure(scenario, workload, servers)
 
-    def _measure(self, scenario: Scenario, lane: Lane, servers: Mapping[str, Running]) -> None:
-        key = (scenario.name, lane.server)
+    def _measure(self, scenario: Scenario, workload: Workload, servers: Mapping[str, Running]) -> None:
+        key = (scenario.name, workload.server)
         if key in self.results.failed:
             return
         try:
             if not scenario.fresh:
-                self.results.add(key, self._load(lane, servers[lane.server]))
+                self.results.add(key, self._load(workload, servers[workload.server]))
                 return
-            with self._start(lane.server) as server:
+            with self._start(workload.server) as server:
                 if scenario.idle:
-                    self.results.add_idle(key, self._idle(lane, scenario.idle, server))
+                    self.results.add_idle(key, self._idle(workload, scenario.idle, server))
                 else:
-                    self.results.add(key, self._load(lane, server))
+                    self.results.add(key, self._load(workload, server))
         except GeneratorFailed as error:
             self.results.fail(key, str(error))
 
@@ -76,22 +76,22 @@ class Run:
                 server = stack.enter_context(start(name, directory))
             yield server
 
-    def _load(self, lane: Lane, server: Running) -> Measured:
-        parties = [party.format(**server.places) for party in lane.parties]
-        options = {"seconds": self._seconds, "give_up": GIVE_UP, "window": WINDOW, **lane.options}
+    def _load(self, workload: Workload, server: Running) -> Measured:
+        parties = [party.format(**server.places) for party in workload.parties]
+        options = {"seconds": self._seconds, "give_up": GIVE_UP, "window": WINDOW, **workload.options}
         before = server.memory()
         with pinned(self._load_cpus):
             measured = self._generator.run(parties, options, server.pids)
         return replace(measured, memory_before=before, memory_peak=server.peak_memory())
 
-    def _idle(self, lane: Lane, sessions: int, server: Running) -> Idle:
-        (party,) = lane.parties
+    def _idle(self, workload: Workload, sessions: int, server: Running) -> Idle:
+        (party,) = workload.parties
         memory, cpu = server.memory(), server.cpu()
         with pinned(self._load_cpus), self._generator.idle(f"{party.format(**server.places)}:{sessions}") as ready:
             return Idle(sessions, server.memory() - memory, ready, server.cpu() - cpu)
 
 
 def raise_file_limit() -> None:
-    """Let this process and those it starts have as many connections as the system allows them."""
+    """Let this process, and those that it starts, open as many connections as the system allows."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -1,8 +1,8 @@
-"""What is compared. A scenario has a lane for each server that takes part: the same thing in that server's words.
+"""The scenarios of the comparison. Each has one workload for every server that takes part, in that server's terms.
 
-Objects have an ``id`` each that nothing else has, content types that change from one to the next, and metadata of 100
-bytes unless the scenario says otherwise. Brokers without metadata are given the bare payload; in the scenarios
-with rich metadata they are given as many bytes more of it, since what it says would have to stand there.
+Each object has a unique ``id``, another content type than the one before, and 100 bytes of metadata, unless the
+scenario says otherwise. Brokers without metadata get the bare payload. In the scenarios with rich metadata, their
+payload is larger by the size of that metadata: without metadata, an application would send the same facts in there.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ WINDOW = 1000
 
 
 @dataclass(frozen=True)
-class Lane:
-    """What one server does in a scenario.
+class Workload:
+    """The load that one server gets in a scenario.
 
-    :ivar server: which one, and what it is called in the results.
-    :ivar parties: who takes part, as the load generator has it; ``{FORMAT}`` stands for the format and its port.
-    :ivar options: of the load generator.
+    :ivar server: the name of the server, also in the results.
+    :ivar parties: the clients, as arguments of the load generator; ``{FORMAT}`` stands for the format and its port.
+    :ivar options: options of the load generator.
     """
 
     server: str
@@ -44,16 +44,16 @@ class Lane:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Something to compare the servers by. Ratios are those of the first lane to each other one.
+    """One comparison of servers. Each ratio divides the figure of the first workload by that of another one.
 
-    :ivar quick: it belongs to the quick set, too.
-    :ivar fresh: every measurement is of a server that was just started, so that its memory is of that measurement.
-    :ivar idle: so many sessions do nothing, and their memory is what is measured.
+    :ivar quick: whether it belongs to the quick set, too.
+    :ivar fresh: whether each measurement starts a server of its own, so that the server's memory is due to it alone.
+    :ivar idle: how many sessions do nothing while the server's memory is measured; 0: a rate is measured.
     """
 
     name: str
     title: str
-    lanes: Sequence[Lane]
+    workloads: Sequence[Workload]
     quick: bool = False
     fresh: bool = False
     idle: int = 0
@@ -63,34 +63,34 @@ def _between(publishers: int, subscribers: int, format_name: str) -> list[str]:
     return [f"pub:{{{format_name}}}:{publishers}", f"sub:{{{format_name}}}:{subscribers}"]
 
 
-def _peers(publishers: int, subscribers: int, options: Mapping[str, object]) -> list[Lane]:
-    return [Lane(peer, _between(publishers, subscribers, FORMATS[peer]), options) for peer in PEERS]
+def _peers(publishers: int, subscribers: int, options: Mapping[str, object]) -> list[Workload]:
+    return [Workload(peer, _between(publishers, subscribers, FORMATS[peer]), options) for peer in PEERS]
 
 
-def _broadcast(publishers: int, subscribers: int, **options: object) -> list[Lane]:
-    """Everybody gets everything, over objects and over each peer."""
+def _broadcast(publishers: int, subscribers: int, **options: object) -> list[Workload]:
+    """Every subscriber gets every publication, over objects and over each peer."""
     parties = _between(publishers, subscribers, "objects")
-    return [Lane(BUSSRV, parties, options), *_peers(publishers, subscribers, options)]
+    return [Workload(BUSSRV, parties, options), *_peers(publishers, subscribers, options)]
 
 
-def _rich(publishers: int, subscribers: int) -> list[Lane]:
+def _rich(publishers: int, subscribers: int) -> list[Workload]:
     """The same with metadata of all sizes, or with payloads larger by that."""
-    ours = Lane(BUSSRV, _between(publishers, subscribers, "objects"), {"metadata": "100:2048"})
+    ours = Workload(BUSSRV, _between(publishers, subscribers, "objects"), {"metadata": "100:2048"})
     return [ours, *_peers(publishers, subscribers, {"extra": "100:2048"})]
 
 
-def _subscribed(subscribers: int) -> list[Lane]:
+def _subscribed(subscribers: int) -> list[Workload]:
     """A service with SPP subscribers, and the same number of subscribers of each peer."""
-    ours = Lane(BUSSRV, ["pub:{objects-service}:1", f"sub:{{spp}}:{subscribers}"], _few(subscribers))
+    ours = Workload(BUSSRV, ["pub:{objects-service}:1", f"sub:{{spp}}:{subscribers}"], _few(subscribers))
     return [ours, *_peers(1, subscribers, _few(subscribers))]
 
 
 def _few(subscribers: int) -> dict[str, object]:
-    """The slowest server takes seconds for what is in flight to 1,000 subscribers, so for them it is a tenth."""
+    """A tenth of the window for 1,000 subscribers: the slowest server would take seconds for a whole one."""
     return {"window": WINDOW // 10} if subscribers >= 1000 else {}
 
 
-def _groups() -> list[Lane]:
+def _groups() -> list[Workload]:
     """Ten groups of five: each wants five of ten content types, or subjects, and no two the same."""
 
     def parties(format_name: str) -> list[str]:
@@ -98,61 +98,61 @@ def _groups() -> list[Lane]:
         return [f"pub:{{{format_name}}}:1", *(f"sub:{{{format_name}}}:5:{classes:x}" for classes in wanted)]
 
     formats = {BUSSRV: "objects", **FORMATS}
-    return [Lane(server, parties(name), {"classes": 10}) for server, name in formats.items()]
+    return [Workload(server, parties(name), {"classes": 10}) for server, name in formats.items()]
 
 
-def _requests() -> list[Lane]:
-    """Ten who ask and four who answer: a service, a queue group, a shared subscription. Redis knows nothing like it."""
+def _requests() -> list[Workload]:
+    """Ten requesters and four providers: a service, a queue group, a shared subscription. Redis has none of these."""
     formats = {BUSSRV: "objects", MOSQUITTO: FORMATS[MOSQUITTO], NATS: FORMATS[NATS]}
-    return [Lane(server, [f"req:{{{name}}}:10", f"prov:{{{name}}}:4"]) for server, name in formats.items()]
+    return [Workload(server, [f"req:{{{name}}}:10", f"prov:{{{name}}}:4"]) for server, name in formats.items()]
 
 
 _DATAGRAMS: Mapping[str, object] = {"window": 50, "give_up": 0.3}
-"""No more in flight than the buffers of sockets hold, and what was lost is not waited for."""
+"""No more datagrams in flight than the buffers of sockets hold, and no wait for lost ones."""
 
 
-def _inbus(**options: object) -> list[Lane]:
-    return [Lane(server, _between(1, 50, "inbus"), {**_DATAGRAMS, **options}) for server in (BUSSRV, SELECT)]
+def _inbus(**options: object) -> list[Workload]:
+    return [Workload(server, _between(1, 50, "inbus"), {**_DATAGRAMS, **options}) for server in (BUSSRV, SELECT)]
 
 
-def _across() -> list[Lane]:
-    return [Lane(BUSSRV, ["pub:{inbus2}:1", "sub:{objects}:50", "sub:{spp}:50"], _DATAGRAMS)]
+def _across() -> list[Workload]:
+    return [Workload(BUSSRV, ["pub:{inbus2}:1", "sub:{objects}:50", "sub:{spp}:50"], _DATAGRAMS)]
 
 
-def _linked() -> list[Lane]:
+def _linked() -> list[Workload]:
     subscribers = ["sub:{objects-0}:17", "sub:{objects-1}:17", "sub:{objects-2}:16"]
-    return [Lane(TRIANGLE, ["pub:{objects-0}:1", *subscribers]), Lane(BUSSRV, _between(1, 50, "objects"))]
+    return [Workload(TRIANGLE, ["pub:{objects-0}:1", *subscribers]), Workload(BUSSRV, _between(1, 50, "objects"))]
 
 
-def _stalled() -> list[Lane]:
+def _stalled() -> list[Workload]:
     formats = {BUSSRV: "objects", **FORMATS}
     options = {"payload": 4096, "window": 100, "seconds": 4}
     return [
-        Lane(server, [*_between(1, 49, name), f"stalled:{{{name}}}:1"], options) for server, name in formats.items()
+        Workload(server, [*_between(1, 49, name), f"stalled:{{{name}}}:1"], options) for server, name in formats.items()
     ]
 
 
-def _watched(subscribers: int, **options: object) -> list[Lane]:
-    return [Lane(server, _between(1, subscribers, "objects"), options) for server in (WATCHED, UNWATCHED)]
+def _watched(subscribers: int, **options: object) -> list[Workload]:
+    return [Workload(server, _between(1, subscribers, "objects"), options) for server in (WATCHED, UNWATCHED)]
 
 
-def _idle() -> list[Lane]:
-    return [Lane(server, [f"idle:{{{name}}}"]) for server, name in {QUIET: "objects", **FORMATS}.items()]
+def _idle() -> list[Workload]:
+    return [Workload(server, [f"idle:{{{name}}}"]) for server, name in {QUIET: "objects", **FORMATS}.items()]
 
 
-def _announced() -> list[Lane]:
-    return [Lane(BUSSRV, ["idle:{objects}"])]
+def _announced() -> list[Workload]:
+    return [Workload(BUSSRV, ["idle:{objects}"])]
 
 
-def _churning() -> list[Lane]:
-    return [Lane(BUSSRV, ["churn:{objects}:100"]), Lane(DURABLE_REDIS, ["churn:{redis}:100"])]
+def _churning() -> list[Workload]:
+    return [Workload(BUSSRV, ["churn:{objects}:100"]), Workload(DURABLE_REDIS, ["churn:{redis}:100"])]
 
 
 SCENARIOS = (
     Scenario("a", "1 publisher, 50 subscribers, 16 B", _broadcast(1, 50), quick=True),
     Scenario("a-one", "the same, one publication in flight", _broadcast(1, 50, window=1)),
     Scenario("a-rich", "the same as a, metadata of 100 B to 2 KiB", _rich(1, 50)),
-    Scenario("a-business", "the same as a, over business", [Lane(BUSSRV, _between(1, 50, "business"))]),
+    Scenario("a-business", "the same as a, over business", [Workload(BUSSRV, _between(1, 50, "business"))]),
     Scenario("b", "1 publisher, 50 subscribers, 1 KiB", _broadcast(1, 50, payload=1024), quick=True),
     Scenario("c", "1 publisher, 1,000 subscribers, 100 B", _broadcast(1, 1000, payload=100, **_few(1000)), quick=True),
     Scenario("d", "1 publisher, 1 subscriber, 16 B", _broadcast(1, 1), quick=True),

@@ -1,4 +1,4 @@
-"""The servers that are compared, each with a process of its own on ports that the system chose."""
+"""The servers that are compared, each in a process of its own, on ports that the system chose."""
 
 from __future__ import annotations
 
@@ -21,52 +21,51 @@ from bussrv.version import VERSION
 BUSSRV, MOSQUITTO, REDIS, NATS = "bussrv", "mosquitto", "redis", "nats"
 PEERS = (MOSQUITTO, REDIS, NATS)
 TRIANGLE = "three linked"
-"""bussrv, each linked to both others."""
+"""Three bussrv servers, each linked to both others."""
 QUIET = "bussrv, quiet"
-"""With ``--announce off``: as the peers, it tells nobody who else is there."""
+"""bussrv with ``--announce off``: like the peers, it does not tell clients of each other."""
 WATCHED = "bussrv, watched"
-"""With a dashboard open, and a scrape each second; see ``watcher.py``."""
+"""bussrv with a dashboard open, and a scrape each second; see ``watcher.py``."""
 UNWATCHED = "bussrv, no admin"
 OURS = (BUSSRV, QUIET, TRIANGLE, WATCHED, UNWATCHED)
 DURABLE_REDIS = "redis, durable"
-"""With an append-only file that is synced before each answer."""
+"""Redis with an append-only file that is synced before each answer."""
 SELECT = "plain select"
-"""For Inbus: what is in ``inbus_select.py``."""
+"""The Inbus server of ``inbus_select.py``."""
 PROGRAMS = {MOSQUITTO: "mosquitto", REDIS: "redis-server", NATS: "nats-server"}
 FORMATS = {MOSQUITTO: "mqtt", REDIS: "redis", NATS: "nats"}
 
 RAISED = ("--max-connects", "1000000", "--inbus-max-rate", "1000000")
-"""Limits that a bench runs into and real clients do not: everybody is at one address here, and connects at once."""
+"""Limits that only a bench reaches: all its clients have one address, and connect at the same time."""
 
 LOG = "log"
 
 
 @dataclass(frozen=True)
 class Running:
-    """A server that runs, or several that are linked.
+    """A running server, or several that are linked.
 
-    :ivar places: the format that the load generator speaks and the port, such as ``objects:7890``, by the name that
-        scenarios have for it.
+    :ivar places: by a name that scenarios use: the format of the load generator and the port, as in ``objects:7890``.
     """
 
     pids: Sequence[int]
     places: Mapping[str, str] = field(default_factory=dict)
 
     def memory(self) -> int:
-        """Resident bytes of all its processes, now."""
+        """The resident bytes of all its processes now."""
         return sum(processes.memory(pid, "VmRSS") for pid in self.pids)
 
     def peak_memory(self) -> int:
-        """The most resident bytes it had so far."""
+        """The most resident bytes that it has had so far."""
         return sum(processes.memory(pid, "VmHWM") for pid in self.pids)
 
     def cpu(self) -> float:
-        """Seconds of CPU that all its processes have used so far."""
+        """The seconds of CPU that all its processes have used so far."""
         return sum(processes.cpu(pid) for pid in self.pids)
 
 
 def start(name: str, directory: Path) -> AbstractContextManager[Running]:
-    """Run one of the servers; its files are in ``directory``."""
+    """Run one of the servers, with its files in ``directory``."""
     if name in PROGRAMS:
         return _peer(name, directory)
     ways = {
@@ -124,7 +123,7 @@ def _triangle(directory: Path) -> Iterator[Running]:
 
 
 def free_port() -> int:
-    """A port that nobody listens at right now."""
+    """A port at which no program listens right now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -132,7 +131,7 @@ def free_port() -> int:
 
 @contextmanager
 def _peer(name: str, directory: Path, options: Sequence[str] = ()) -> Iterator[Running]:
-    """A broker as it comes, but that it keeps nothing on disk."""
+    """A broker with its own defaults, except that it keeps nothing on disk."""
     port = free_port()
     program = program_path(name)
     assert program is not None
@@ -194,12 +193,12 @@ _arguments: dict[str, Callable[[Path, int], list[str]]] = {MOSQUITTO: _mosquitto
 
 
 def program_of(name: str) -> str:
-    """The server that a way of starting it belongs to: itself, bussrv or Redis."""
+    """The program behind a name of a server: the peer itself, bussrv or Redis."""
     return REDIS if name == DURABLE_REDIS else BUSSRV if name in (*OURS, SELECT) else name
 
 
 def version(name: str) -> str | None:
-    """Which version of a server is installed; ``None``: none."""
+    """The installed version of a server; ``None``: it is not installed."""
     if name == BUSSRV:
         return VERSION
     program = program_path(name)
@@ -213,6 +212,6 @@ def version(name: str) -> str | None:
 
 
 def program_path(name: str) -> str | None:
-    """Where a peer is installed; Debian has some where the PATH of ordinary users does not lead."""
+    """The path of a peer. Debian installs some peers in directories that the PATH of ordinary users does not have."""
     places = [os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"]
     return shutil.which(PROGRAMS[name], path=os.pathsep.join(places))

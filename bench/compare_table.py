@@ -8,7 +8,7 @@ from typing import Any
 
 from bar import Bar
 from compare_results import Key, Results, p50, p99, per_cpu, rate
-from compare_scenarios import Lane, Scenario
+from compare_scenarios import Scenario, Workload
 
 _RATES = (
     f"{'':<20}{'deliveries/s':>14}{'ratio':>8}{'per CPU s':>13}{'ratio':>8}{'p50 us':>10}{'p99 us':>10}{'load CPU':>10}"
@@ -20,17 +20,17 @@ def print_table(results: Results, scenarios: Sequence[Scenario]) -> None:
     """A block for each scenario."""
     for scenario in scenarios:
         print(f"\n{scenario.name}: {scenario.title}\n{_IDLE if scenario.idle else _RATES}")
-        for lane in scenario.lanes:
-            print(f"{'  ' + lane.server:<20}{_row(results, scenario, lane)}")
+        for workload in scenario.workloads:
+            print(f"{'  ' + workload.server:<20}{_row(results, scenario, workload)}")
 
 
-def _row(results: Results, scenario: Scenario, lane: Lane) -> str:
-    key = (scenario.name, lane.server)
+def _row(results: Results, scenario: Scenario, workload: Workload) -> str:
+    key = (scenario.name, workload.server)
     if key in results.idle:
         return _idle_row(results, key)
     if key not in results.rounds:
         return f"  {results.failed.get(key, 'was not measured')}"
-    first = (scenario.name, scenario.lanes[0].server)
+    first = (scenario.name, scenario.workloads[0].server)
     load = results.median(key, lambda measured: measured.own_cpu / measured.seconds) or 0
     cells = [
         f"{results.median(key, rate):>14,.0f}",
@@ -68,14 +68,14 @@ def as_json(
     machine: Mapping[str, str], results: Results, scenarios: Sequence[Scenario], found: Sequence[Bar]
 ) -> dict[str, Any]:
     """Everything, each round of it; times in seconds, memory in bytes."""
-    rows = [_as_json(results, scenario, lane) for scenario in scenarios for lane in scenario.lanes]
+    rows = [_as_json(results, scenario, workload) for scenario in scenarios for workload in scenario.workloads]
     return {"machine": dict(machine), "rows": rows, "bars": [bar.as_json() for bar in found]}
 
 
-def _as_json(results: Results, scenario: Scenario, lane: Lane) -> dict[str, Any]:
-    key, first = (scenario.name, lane.server), (scenario.name, scenario.lanes[0].server)
-    row: dict[str, Any] = {"scenario": scenario.name, "title": scenario.title, "server": lane.server}
-    row |= {"parties": list(lane.parties), "options": dict(lane.options)}
+def _as_json(results: Results, scenario: Scenario, workload: Workload) -> dict[str, Any]:
+    key, first = (scenario.name, workload.server), (scenario.name, scenario.workloads[0].server)
+    row: dict[str, Any] = {"scenario": scenario.name, "title": scenario.title, "server": workload.server}
+    row |= {"parties": list(workload.parties), "options": dict(workload.options)}
     if key in results.failed:
         row["failed"] = results.failed[key]
     if key in results.rounds:

@@ -1,9 +1,12 @@
-"""What an object costs inside the server: parse, route, fan out; sockets left out.
+"""The cost of an object inside the server: parse, route, fan out; without sockets.
 
-Feeds chunks of objects to one connection and counts what its subscribers are given; everything is switched on but the
-disk. With ``--linked`` that connection is another server's, which passes the objects on, and there is a third server
-that is given them, too; with ``--again`` that one then passes all of them on once more. With ``--rules`` there is a
-policy of so many rules, of which the last one allows everything. With ``--tap`` an operator has opened a tap.
+It feeds chunks of objects to one connection and counts the deliveries to its subscribers. All of the server takes part
+except the disk.
+
+- ``--linked``: the connection is that of another server, which forwards the objects. A third server receives them, too.
+- ``--again``: the third server then forwards all of them once more.
+- ``--rules``: there is a policy of so many rules. The last one allows everything.
+- ``--tap``: an operator has opened a tap.
 
     python bench/fanout.py --subscribers 50 --payload 16 --objects 100000
 """
@@ -40,7 +43,7 @@ RIGHTS = "".join(f'{action} = "*"\n' for action in ("send", "observe", "publish"
 
 
 class NullTransport:
-    """Takes everything, and counts it."""
+    """A transport that takes all output, and counts it."""
 
     def __init__(self) -> None:
         self.taken = 0
@@ -60,7 +63,7 @@ class NullTransport:
         return IPv4Address("TCP", "127.0.0.1", 1)
 
     def registerProducer(self, producer: object, streaming: bool) -> None:
-        """Never full."""
+        """Never call the producer: this transport is never full."""
 
 
 def connect(factory: StreamFactory, subscription: bytes) -> tuple[ObjectsProtocol, NullTransport]:
@@ -88,7 +91,7 @@ def server(factory: StreamFactory, server_id: bytes) -> ObjectsProtocol:
 
 
 def feed(publisher: ObjectsProtocol, stream: bytes) -> float:
-    """Seconds of CPU that a stream takes."""
+    """The seconds of CPU that a stream takes."""
     started = time.process_time()
     for start in range(0, len(stream), CHUNK):
         publisher.dataReceived(stream[start : start + CHUNK])
@@ -96,14 +99,14 @@ def feed(publisher: ObjectsProtocol, stream: bytes) -> float:
 
 
 def policy(rules: int) -> Rules | None:
-    """A policy that allows everything by its last rule; ``None`` for one of no rules."""
+    """A policy whose last rule allows everything; ``None`` for a policy without rules."""
     others = [RIGHTS.replace("*", f"room{number}/*") for number in range(rules - 1)]
     text = "".join(f"[[rule]]\n{rights}" for rights in (*others, RIGHTS))
     return parse_policy(text, Path("policy.toml"), ["objects"]) if rules else None
 
 
 def run(options: argparse.Namespace) -> float:
-    """Seconds of CPU that one object takes."""
+    """The seconds of CPU that one object takes."""
     registry = Registry(MemoryJournal(), SystemClock(), new_id, server_id="bench", boot="bench")
     reactor = Clock()
     bus = Bus(
@@ -144,14 +147,14 @@ def main() -> None:
     parser.add_argument("--payload", type=int, default=16, help="bytes")
     parser.add_argument("--objects", type=int, default=100_000)
     parser.add_argument("--no-ids", action="store_true", help="objects without an id: the server makes one")
-    parser.add_argument("--linked", action="store_true", help="what another server passes on")
-    parser.add_argument("--again", action="store_true", help="what came already, and comes over another link")
+    parser.add_argument("--linked", action="store_true", help="another server forwards the objects")
+    parser.add_argument("--again", action="store_true", help="the same objects come once more over another link")
     parser.add_argument("--rules", type=int, default=0, help="rules of a policy")
     parser.add_argument("--tap", type=int, default=0, help="objects a second that a tap shows, which nobody reads")
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
     if options.again and options.no_ids:
-        parser.error("what has no id is not known again")
+        parser.error("--again needs ids: the server cannot recognize an object without one (drop --no-ids)")
     if options.profile:
         profile = cProfile.Profile()
         profile.runcall(run, options)

@@ -1,6 +1,6 @@
-"""What Inbus is compared with: the obvious server, a loop around one socket, with subscribers in memory and no more.
+"""The peer of the Inbus scenarios: the obvious server, a loop around one socket, with subscribers in memory.
 
-Run as ``python bench/inbus_select.py``; it says which port it has.
+Run as ``python bench/inbus_select.py``; it prints its port.
 """
 
 from __future__ import annotations

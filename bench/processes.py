@@ -1,4 +1,4 @@
-"""What the system says of a process in ``/proc``, and waiting for one that is to listen."""
+"""Figures of a process from ``/proc``, and waits for a process that is to listen."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 START_TIME = 10.0
-"""Seconds within which a server has to listen."""
+"""The longest time in seconds until a server listens."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def memory(pid: int, name: str) -> int:
-    """Bytes of memory: ``VmRSS`` those that are resident now, ``VmHWM`` the most of them so far; 0 once it has ended.
+    """Bytes of memory: ``VmRSS`` those that are resident now, ``VmHWM`` the most so far; 0 if the process has ended.
 
-    :raises OSError: if it is not even waited for any more.
+    :raises OSError: if the process has ended, and its parent has waited for it.
     """
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next((int(line.split()[1]) << 10 for line in lines if line.startswith(f"{name}:")), 0)
 
 
 def parent(pid: int) -> int:
-    """Who started it.
+    """The id of the parent process.
 
     :raises OSError: if it is gone.
     """
@@ -33,9 +33,9 @@ def parent(pid: int) -> int:
 
 
 def cpu(pid: int, *, with_children: bool = False) -> float:
-    """Seconds of CPU so far.
+    """The seconds of CPU that a process has used so far.
 
-    :param with_children: count those of children that have ended as well.
+    :param with_children: whether to add those of children that have ended.
     :raises OSError: if it is gone.
     """
     return sum(map(int, _stat(pid)[11 : 15 if with_children else 13])) / _TICKS
@@ -50,7 +50,7 @@ def wait_for(address: tuple[str, int] | str, process: subprocess.Popen[bytes], s
     """Wait until a server listens.
 
     :param address: host and port, or the path of a Unix socket.
-    :param said: where it says why it does not: a file, or where else to look.
+    :param said: the log of the server for the error: a file, or a text that says where to look.
     :raises RuntimeError: if it ends, or does not listen in time.
     """
     wait_until(lambda: _listens(address), process, said)
@@ -59,7 +59,7 @@ def wait_for(address: tuple[str, int] | str, process: subprocess.Popen[bytes], s
 def wait_until(is_ready: Callable[[], bool], process: subprocess.Popen[bytes], said: str | Path) -> None:
     """Wait until a server is ready.
 
-    :param said: where it says why it is not: a file, or where else to look.
+    :param said: the log of the server for the error: a file, or a text that says where to look.
     :raises RuntimeError: if it ends, or is not ready in time.
     """
     give_up = time.monotonic() + START_TIME

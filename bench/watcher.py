@@ -1,8 +1,8 @@
-"""What operators do while a server works: a dashboard is open, and Prometheus scrapes each second.
+"""The load of operators: an open dashboard, and Prometheus that scrapes each second.
 
-``python bench/watcher.py HOST PORT`` reads both event streams that the dashboard reads, and asks for what its first
-view asks for now and then. It writes a line when all of that is under way, and ends with exit status 1 if the server
-ends any of it.
+``python bench/watcher.py HOST PORT`` reads both event streams of the dashboard. Every few seconds it sends the requests
+of the dashboard's first view. It writes a line when all of that has begun. If the server ends a connection, it ends
+with exit status 1.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from collections.abc import Callable
 from itertools import count
 
 SCRAPE = 1.0
-"""Seconds between two scrapes."""
+"""The seconds between two scrapes."""
 
 SELDOM = 5
-"""The dashboard asks for what it does not stream once in so many scrapes."""
+"""The number of scrapes for each of the dashboard's other requests."""
 
 STREAMS = ("/api/v1/live", "/api/v1/events")
 ASKED = ("/readyz", "/api/v1/closed", "/api/v1/denied")
@@ -41,7 +41,7 @@ def read(place: Place, path: str, begun: Callable[[], None]) -> None:
 
 
 def ask(place: Place, begun: Callable[[], None]) -> None:
-    """Ask for figures each second, and for the rest now and then."""
+    """Request the figures each second, and the rest every few seconds."""
     connection = http.client.HTTPConnection(*place)
     for number in count():
         for path in ("/metrics", *(ASKED if number % SELDOM == 0 else ())):
@@ -54,7 +54,7 @@ def ask(place: Place, begun: Callable[[], None]) -> None:
 
 
 def end_with(work: Callable[[], None]) -> Callable[[], None]:
-    """The same, but the process ends with it."""
+    """The same function, except that the process ends when it returns."""
 
     def run() -> None:
         try:
@@ -66,9 +66,9 @@ def end_with(work: Callable[[], None]) -> Callable[[], None]:
 
 
 def main() -> None:
-    """Read the command line, and do everything at once."""
+    """Read the command line, and do everything at the same time."""
     place = (sys.argv[1], int(sys.argv[2]))
-    # Whoever starts servers does so on their CPU alone. Operators are elsewhere.
+    # The bench starts this program on the CPU of the servers alone. Operators have other machines: leave that CPU.
     if sys.platform == "linux":
         everywhere = set(range(os.cpu_count() or 1))
         os.sched_setaffinity(0, everywhere - os.sched_getaffinity(0) or everywhere)

@@ -169,7 +169,7 @@ class RemoteProtocolError(BussrvError):
 
     :param reason: a code of ``REASONS``.
     :param message: one sentence for a person.
-    :param position: where, in bytes from the start of the message, when that is known.
+    :param position: the place of the fault, in bytes from the start of the message; ``None``: it is not known.
     """
 
     def __init__(self, reason: str, message: str, position: int | None = None) -> None:
@@ -196,7 +196,7 @@ class OverLimit(Refused):
     """A client asked for more than a limit allows.
 
     :param limit: the option that sets the limit, without its dashes.
-    :param value: what it is set to.
+    :param value: the value of the option.
     """
 
     def __init__(self, reason: str, message: str, limit: str, value: int) -> None:

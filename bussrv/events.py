@@ -25,9 +25,9 @@ class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ev
 
     :ivar protocol: the wire format.
     :ivar session: the id of the session it is about.
-    :ivar routing_id: that session's routing id.
+    :ivar routing_id: the routing id of the session.
     :ivar actor: the user that the session proved to be.
-    :ivar claimed: the user that the session says it is, or tried to be; nobody checked that.
+    :ivar claimed: the name that the session claims, or tried to prove; it is not checked.
     :ivar peer: the address of the other side, ``host:port`` or an IP address.
     :ivar service: the name of the service it is about.
     :ivar reason: a stable code of :data:`bussrv.errors.REASONS`.

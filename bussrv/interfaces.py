@@ -89,7 +89,7 @@ class IServiceHost(Interface):
         """Give ``payload``, ``bytes``, to those who subscribed to the service: in any format."""
 
     def publish_each(payloads: Callable[[Permissions], Iterable[bytes]]) -> None:
-        """The same for a service that shows each session what it may know of.
+        """Publish on a service that shows each session only facts that it may know.
 
         :param payloads: those for subscribers with some permissions.
         """

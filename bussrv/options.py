@@ -195,9 +195,9 @@ class File(Kind[Path]):
 
 
 class ListOf(Kind[tuple[Any, ...]]):
-    """Several values of a kind. One alone need not stand in a list.
+    """A list of values of a kind. A single value need not be in a list.
 
-    :param takes: what stands in the list, for the documentation.
+    :param takes: the noun for the values, for the documentation.
     """
 
     is_list = True
@@ -316,7 +316,7 @@ class Group:
     Each takes the default, the help text, and further columns of :class:`Option`; the name of the option is that of
     the field, unless it is among them.
 
-    :ivar name: what the documentation marks the table with.
+    :ivar name: the mark of the table in the documentation.
     :ivar title: the heading, for people.
     """
 

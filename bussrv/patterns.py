@@ -107,10 +107,10 @@ class Wildcards:
 
 
 class OrderedWildcards:
-    """The same patterns, of which the first that a text matches counts.
+    """Patterns with wildcards in an order: the first one that a text matches counts.
 
-    :ivar none: what :meth:`first` returns for a text that matches no pattern: their number.
-    :ivar effort: the most steps that the patterns take that are compared by themselves.
+    :ivar none: the result of :meth:`first` for a text that matches no pattern: the number of patterns.
+    :ivar effort: the most steps of those patterns that are compared one by one.
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:

@@ -53,10 +53,10 @@ class HostedService:
 
 @implementer(IPlugin, ICheckerFactory)
 class CheckerFactory:
-    """A checker of who clients are, by the name of the module that makes it.
+    """A checker of credentials, by the name of the module that makes it.
 
     :param auth_type: the first part of its descriptions.
-    :param takes: what follows that.
+    :param takes: the rest of its descriptions, for the documentation.
     :param module: its full name. ``CREDENTIALS`` has the kinds of credentials that each of its checkers takes, and
         ``MAKE`` a function for each that makes it of what follows its name.
     """

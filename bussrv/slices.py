@@ -93,7 +93,7 @@ class Slices:
     def do(self, work: Work, address: str = SERVER) -> None:
         """Do ``work``: its first slice at once, unless other work waits or the turn has been long enough.
 
-        :param address: that of the client, as :func:`bussrv.addresses.address_key` has it.
+        :param address: the client's :func:`bussrv.addresses.address_key`.
         """
         if self._new.size or self._left.size or self._spent >= self._most:
             self._new.put(address, work)

@@ -45,7 +45,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 class Document(NamedTuple):
     """A TOML document.
 
-    :ivar values: what the parser makes of it.
+    :ivar values: the values, as the parser returns them.
     :ivar lines: the number of the line in which each key, and each value of an array of strings, stands first.
     """
 

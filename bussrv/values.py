@@ -114,7 +114,7 @@ def excerpt(name: Any) -> str:
 def check_routing_id(value: Any, name: str) -> str:
     """Return ``value`` if it can be a new routing id.
 
-    :param name: what it is called, for the message.
+    :param name: the name of the attribute, for the message.
     :raises Refused: ``bad-subscription``.
     """
     if not isinstance(value, str) or not 0 < len(value.encode("utf-8", "replace")) <= MAX_ROUTING_ID:

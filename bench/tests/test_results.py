@@ -10,7 +10,7 @@ from bar import print_bars
 from compare_chart import chart
 from compare_generator import Measured, read_measured
 from compare_results import Idle, Results, bars, p99, per_cpu, rate
-from compare_scenarios import SCENARIOS, Lane, Scenario
+from compare_scenarios import SCENARIOS, Scenario, Workload
 from compare_table import as_json, print_table
 
 ONE = Measured(
@@ -134,7 +134,7 @@ def test_scenarios_have_names_of_their_own_and_bars() -> None:
     assert len(set(names)) == len(names)
     assert set("abcdefghijklmno") <= set(names)
     for each in SCENARIOS:
-        servers = [lane.server for lane in each.lanes]
+        servers = [workload.server for workload in each.workloads]
         assert len(set(servers)) == len(servers)
 
 
@@ -142,7 +142,7 @@ def test_table_and_json(capsys: pytest.CaptureFixture[str]) -> None:
     found = results("a", bussrv=[300], redis=[100])
     found.add(("a", "redis"), replace(ONE, lost=7))
     found.fail(("a", "nats"), "refuses")
-    scenario = Scenario("a", "title", [Lane(server, []) for server in ("bussrv", "redis", "nats", "mosquitto")])
+    scenario = Scenario("a", "title", [Workload(server, []) for server in ("bussrv", "redis", "nats", "mosquitto")])
     print_table(found, [scenario])
     print_bars(bars(results("a", bussrv=[1], redis=[100])))
     lines = capsys.readouterr().out.splitlines()
@@ -157,8 +157,8 @@ def test_table_and_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_chart_is_a_picture_of_the_rates() -> None:
-    scenario = Scenario("a", "1 & 2 < 3", [Lane("bussrv", []), Lane("redis", []), Lane("nats", [])])
-    offered = Scenario("f", "offered", [Lane("bussrv", [], {"rate": 1000})])
+    scenario = Scenario("a", "1 & 2 < 3", [Workload("bussrv", []), Workload("redis", []), Workload("nats", [])])
+    offered = Scenario("f", "offered", [Workload("bussrv", [], {"rate": 1000})])
     found = results("a", bussrv=[1_500_000], redis=[750_000])
     found.add(("f", "bussrv"), ONE)
     root = ElementTree.fromstring(chart(found, [scenario, offered], {"processor": "one"}))

@@ -1,4 +1,4 @@
-"""One request, as the functions of the table of routes are given it."""
+"""One request, as the functions of the table of routes get it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from bussrv.admin.state import Shared
 class Call(Struct, frozen=True):
     """One request, checked.
 
-    :ivar shared: what the admin interface remembers of the server.
+    :ivar shared: the memory of the admin interface, which all requests share.
     :ivar routes: the whole table.
-    :ivar path: the parameters of the path.
-    :ivar query: those of the query; left out ones have their defaults.
-    :ivar body: of the type that the route says.
-    :ivar headers: by lower-case name.
+    :ivar path: the parameters of the path, by name.
+    :ivar query: the parameters of the query, by name, with defaults for those that were left out.
+    :ivar body: the body, as an object of the route's type.
+    :ivar headers: the headers, by lower-case name.
     """
 
     server: AdministeredServer

@@ -23,15 +23,15 @@ from bussrv.admin.interfaces import AdministeredServer
 from bussrv.admin.problems import Problem
 
 SLICES = "admin"
-"""The address that all work of the admin interface waits under: together it has one turn among those of all clients."""
+"""The address that stands for all work of the admin interface: it gets the round-robin share of one client."""
 
 PIECE = 1024
-"""Bytes that are parsed at a time: a body in chunks of a byte takes a few milliseconds for so many."""
+"""Bytes that are parsed at a time. The worst case, a body in chunks of one byte, takes a few milliseconds."""
 
 MOST_HEADERS = 200
 
 LINGER = 2.0
-"""Seconds that a client has to read the answer that ends its connection."""
+"""Seconds until a connection is cut whose client was sent its last answer."""
 
 
 class Site(Protocol):
@@ -40,10 +40,10 @@ class Site(Protocol):
     server: AdministeredServer
 
     def serve(self, request: AdminRequest) -> None:
-        """Answer a request, when it is its turn."""
+        """Answer a request in its round-robin turn."""
 
     def count(self, code: str) -> None:
-        """Count a problem that a limit is the reason of."""
+        """Count a problem that a limit caused."""
 
     def came(self, channel: AdminChannel) -> None:
         """A connection has begun."""
@@ -52,13 +52,13 @@ class Site(Protocol):
         """A connection is gone, or is being closed."""
 
     def log(self, request: Any) -> None:
-        """A request is done."""
+        """Log a request whose answer was sent."""
 
 
 class AdminRequest(http.Request):
     """One request.
 
-    :ivar size: bytes of its body that came.
+    :ivar size: how many bytes of its body have come so far.
     """
 
     size = 0
@@ -68,7 +68,7 @@ class AdminRequest(http.Request):
     def gotLength(self, length: int | None) -> None:  # noqa: N802 - called by Twisted
         """The head is there; the body follows.
 
-        :param length: of the body; ``None``: it comes in chunks.
+        :param length: the length of the body in bytes; ``None``: it comes in chunks.
         """
         self.content = BytesIO()
         self._check_size(length or 0)
@@ -89,7 +89,7 @@ class AdminRequest(http.Request):
         """There are no cookies here."""
 
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:  # noqa: N802 - called by Twisted
-        """All of the request is there."""
+        """Serve the request: all of it is there."""
         self.method, self.uri, self.clientproto = command, path, version
         if not self.channel.is_refused:
             self.content.seek(0)
@@ -100,9 +100,9 @@ class AdminRequest(http.Request):
 class AdminChannel(http.HTTPChannel):
     """One connection.
 
-    :ivar peer: the address of the client; ``key``: what it is counted by.
-    :ivar is_logging_in: whether the caller of its request is being checked.
-    :ivar is_refused: whether its last answer was a problem of the connection itself: what comes is dropped.
+    :ivar peer: the address of the client. ``key``: the part of it that limits count by.
+    :ivar is_logging_in: whether the credentials of its request are being checked.
+    :ivar is_refused: whether the connection is about to end, so that further input is dropped.
     """
 
     requestFactory = AdminRequest  # noqa: N815 - Twisted looks for it
@@ -132,16 +132,16 @@ class AdminChannel(http.HTTPChannel):
 
     @property
     def is_idle(self) -> bool:
-        """Whether it may be closed for another one: no request is being served, except that a login is checked.
+        """Whether it may be closed to make room: it serves no request, or only checks a login.
 
-        Checks are slow, and strangers decide how many there are.
+        Checks are slow, and strangers decide how many of them there are.
         """
         return not self._handlingRequest or self.is_logging_in
 
     # Input.
 
     def dataReceived(self, data: bytes) -> None:
-        """Something came: it is parsed when it is its turn."""
+        """Keep a chunk until this connection's round-robin turn to parse."""
         if self.is_refused:
             return
         self._received.append(data)
@@ -162,7 +162,7 @@ class AdminChannel(http.HTTPChannel):
         self._received = []
         while data and not (self.is_refused or self._waitingForTransport):
             if not (self._handlingRequest or self._is_receiving):
-                # From the first byte of a request on: a client that sends it slowly gets no more time for each byte.
+                # The time runs from the first byte of a request: a slow client gets no further time with each byte.
                 self._is_receiving = True
                 self.setTimeout(self._settings.admin_request_timeout)
             LineReceiver.dataReceived(self, bytes(data[:PIECE]))
@@ -197,7 +197,7 @@ class AdminChannel(http.HTTPChannel):
             super().rawDataReceived(data)
 
     def allContentReceived(self) -> None:  # noqa: N802 - called by Twisted
-        """All of the request is there: it is served however long that takes."""
+        """All of the request is there. There is no time limit for its answer."""
         self._is_receiving = False
         super().allContentReceived()
 
@@ -214,7 +214,7 @@ class AdminChannel(http.HTTPChannel):
         """The end of the connection is reported separately."""
 
     def requestDone(self, request: http.Request) -> None:  # noqa: N802 - called by Twisted
-        """The answer is given to the transport. What came meanwhile is looked at in another turn of the reactor."""
+        """The transport has the whole answer. Bytes that came meanwhile are parsed in another reactor turn."""
         kept, self._dataBuffer = self._dataBuffer, []
         self._savedTimeOut = None
         super().requestDone(request)
@@ -245,7 +245,7 @@ class AdminChannel(http.HTTPChannel):
     # Ends.
 
     def refuse(self, code: str, detail: str) -> None:
-        """Answer what came with a problem, and end the connection."""
+        """Answer with a problem, and end the connection."""
         if self.is_refused:
             return
         self.is_refused = True
@@ -261,7 +261,7 @@ class AdminChannel(http.HTTPChannel):
     def timeoutConnection(self) -> None:  # noqa: N802 - called by Twisted
         """The client was too slow, or idle for too long."""
         if self._waits_for_slice:
-            # It is the server that is late.
+            # The server is late, not the client.
             self.setTimeout(LINGER)
         elif self._is_receiving and not self.is_refused:
             self.refuse("request-timeout", "the request did not arrive in time (--admin-request-timeout)")
@@ -271,7 +271,7 @@ class AdminChannel(http.HTTPChannel):
             self.end()
 
     def end(self) -> None:
-        """End the connection soon: the client may read what it was sent before."""
+        """End the connection soon, so that the client can still read the answers that were sent."""
         self.is_refused = True
         self.setTimeout(LINGER)
         self.loseConnection()

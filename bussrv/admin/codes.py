@@ -1,4 +1,4 @@
-"""``/api/v1/codes``: what reasons and counters mean, for programs that show them to people."""
+"""``/api/v1/codes``: the meaning of reasons and counters, for programs that show them to people."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from bussrv.errors import COUNTERS, REASONS
 class Codes(Struct, frozen=True):
     """The stable codes, each with a sentence.
 
-    :ivar reasons: of refusals, denials and ends of sessions; they are counted, too.
-    :ivar counters: those that are only counted.
+    :ivar reasons: reasons of refusals, denials and ends of sessions. They are counters, too.
+    :ivar counters: counters that are not reasons.
     """
 
     reasons: dict[str, str]
@@ -20,5 +20,5 @@ class Codes(Struct, frozen=True):
 
 
 async def show(call: Call) -> Codes:
-    """What the codes mean."""
+    """The meaning of each code."""
     return Codes(REASONS, COUNTERS)

@@ -56,7 +56,7 @@ def columns(item: type[Struct]) -> dict[str, type]:
 
 
 def _filtered(item: type[Struct]) -> dict[str, type]:
-    """The same without those whose names mean something else in a query."""
+    """The columns of an item that a query can filter by: all except those whose names mean something else there."""
     return {name: kind for name, kind in columns(item).items() if name not in ("limit", "after", "sort")}
 
 

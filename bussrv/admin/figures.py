@@ -17,8 +17,8 @@ KEPT = 0.5
 class Look(Struct, frozen=True, kw_only=True):
     """The figures of a moment.
 
-    :ivar at: in seconds of the reactor.
-    :ivar totals: by wire format.
+    :ivar at: the time in seconds of the reactor.
+    :ivar totals: the totals of each wire format, by its name.
     :ivar remote_sessions: how many sessions linked servers advertise.
     :ivar outbound: bytes that wait for clients. ``inbound``: bytes of unfinished input.
     """

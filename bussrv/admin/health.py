@@ -15,10 +15,10 @@ from bussrv.admin.figures import Figures
 from bussrv.admin.interfaces import AdministeredServer
 
 MOST_WAIT = 5.0
-"""Seconds that a write of the journal may wait."""
+"""The longest time that a write of the journal may wait, in seconds."""
 
 SOON = 14
-"""Days that a certificate is valid when its check is degraded."""
+"""A certificate that expires within so many days makes its check degraded."""
 
 Status = Literal["ready", "degraded", "not-ready"]
 
@@ -27,7 +27,7 @@ class Check(Struct, frozen=True):
     """One check.
 
     :ivar status: ``failed``: the server is not ready.
-    :ivar message: what is wrong, in one sentence.
+    :ivar message: one sentence about the trouble; empty if there is none.
     """
 
     status: Literal["ok", "degraded", "failed"]
@@ -41,7 +41,7 @@ class Alive(Struct, frozen=True):
 
 
 class Readiness(Struct, frozen=True):
-    """Whether the server is ready.
+    """The answer of ``/readyz``.
 
     :ivar degraded: the names of the checks that are not ``ok``.
     :ivar checks: every check, by name.
@@ -56,7 +56,7 @@ OK = Check("ok")
 
 
 def readiness(server: AdministeredServer, figures: Figures) -> Readiness:
-    """All checks, as they are now."""
+    """The outcome of all checks now."""
     checks = {name: check(server, figures) for name, check in CHECKS.items()}
     wrong = [name for name, each in checks.items() if each.status != "ok"]
     status: Status = "degraded" if wrong else "ready"

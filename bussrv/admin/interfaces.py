@@ -21,23 +21,23 @@ class AdministeredJournal(Protocol):
 
     @property
     def directory(self) -> Path:
-        """Where it is."""
+        """Its path."""
 
     @property
     def sync(self) -> str:
         """When a change counts as durable: ``always``, ``interval`` or ``off``."""
 
     def head(self) -> Head:
-        """Its end."""
+        """Its last record."""
 
     def ask_for_seal(self) -> None:
         """Ask the writer to end the segment that grows, and to seal it. It does so within a few seconds.
 
-        :raises JournalError: it cannot be asked.
+        :raises JournalError: the request cannot be written.
         """
 
     def is_asked_for_seal(self) -> bool:
-        """Whether it has still to do so."""
+        """Whether the writer has still to do what :meth:`ask_for_seal` asked for."""
 
     def last_seal(self) -> tuple[Seal, str] | None:
         """The last seal, and the hash of its line; ``None``: nothing is sealed."""
@@ -47,7 +47,7 @@ class Dialed(Struct, frozen=True):
     """A link that this server is to dial.
 
     :ivar address: the description of its endpoint.
-    :ivar server: the routing id of the server that was there; ``None``: nobody was.
+    :ivar server: the routing id of the server that answered last; ``None``: none has answered yet.
     """
 
     address: str
@@ -59,7 +59,7 @@ class Reloaded(Struct, frozen=True):
 
     :ivar changed: the options that have other values now.
     :ivar restart: the options that only a restart changes.
-    :ivar faults: a sentence for each reason why nothing changed; empty: it was put into effect.
+    :ivar faults: a sentence for each reason why nothing changed; empty: the configuration is in effect.
     """
 
     changed: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class AdministeredServer(Protocol):
     """A running server.
 
     :ivar boot: the id of this boot.
-    :ivar started: when it began, UTC microseconds.
+    :ivar started: the time of its start, UTC microseconds.
     """
 
     bus: IBus
@@ -97,7 +97,10 @@ class AdministeredServer(Protocol):
         """Whether the server is about to stop, and takes no further clients."""
 
     def write(self, event: Event) -> Deferred[Any]:
-        """Journal an event. :returns: fires when it is durable; fails with ``JournalUnavailable``."""
+        """Journal an event.
+
+        :returns: fires when the event is durable; fails with ``JournalUnavailable``.
+        """
 
     def reload(self) -> Reloaded | None:
         """Read the configuration again; ``None``: this server cannot, because it stops."""
@@ -108,8 +111,8 @@ class AdministeredServer(Protocol):
     def prepare_log_level(self, level: str, part: str | None) -> Callable[[], None]:
         """Check another least level of the log.
 
-        :param part: of the server; ``None``: all parts without a level of their own.
-        :returns: puts it into effect.
+        :param part: a part of the server; ``None``: all parts without a level of their own.
+        :returns: a function that puts the level into effect.
         :raises BadValue: there is no such level, or no such part.
         """
 

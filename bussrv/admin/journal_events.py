@@ -68,7 +68,7 @@ class JournalEvents:
     """The streams of records.
 
     :param seq: the number of the last record that is durable.
-    :param directory: of the journal; ``None``: the journal is off.
+    :param directory: the directory of the journal; ``None``: the journal is off.
     :param read: calls a function in another thread.
     """
 

@@ -26,7 +26,7 @@ class SealView(Struct, frozen=True):
     """A seal.
 
     :ivar seq: the last record that it covers.
-    :ivar hash: of its line in the manifest.
+    :ivar hash: the hash of its line in the manifest.
     """
 
     segment: int

@@ -22,8 +22,8 @@ class LimitItem(Struct, frozen=True, kw_only=True):
     """A limit.
 
     :ivar name: the option that sets it.
-    :ivar counter: what is counted when it is hit.
-    :ivar count: how often it was, since the start.
+    :ivar counter: the counter of the limit.
+    :ivar count: how often the limit was hit since the start.
     """
 
     name: str
@@ -37,7 +37,7 @@ class LimitItem(Struct, frozen=True, kw_only=True):
 class Counters(Struct, frozen=True, kw_only=True):
     """All counters, and how many of each thing there are.
 
-    :ivar counters: by stable code, since the start.
+    :ivar counters: the counts since the start, by stable code.
     :ivar sessions: open sessions of this server, by wire format.
     :ivar far: sessions of other servers.
     :ivar reports: further figures of parts of the server.

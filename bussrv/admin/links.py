@@ -18,8 +18,8 @@ from bussrv.registry.session import SERVER_ROLE
 class LinkItem(Struct, frozen=True, kw_only=True):
     """A link to another server.
 
-    :ivar routing_id: that of the other server; ``None``: it is not known yet.
-    :ivar address: of the other server; of a link that is not up, the endpoint that is dialed.
+    :ivar routing_id: the routing id of the other server; ``None``: it is not known yet.
+    :ivar address: the address of the other server; of a link that is not up, the endpoint that is dialed.
     :ivar state: ``down``: the link was lost, and is dialed again; ``dialing``: it has not been up yet.
     :ivar dialed: whether this server dials.
     :ivar since: when it came up.

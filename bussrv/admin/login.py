@@ -1,7 +1,7 @@
-"""Callers: who sends a request, and what they may do.
+"""Callers: the users that send requests, and their permissions.
 
-- If the server asks clients who they are, or has a policy: the user is checked as in every wire format, and the policy
-  decides on ``admin`` ``read`` and ``write``.
+- If the server asks clients for proof of who they are, or has a policy: the user is checked as in every wire format,
+  and the policy decides on ``admin`` ``read`` and ``write``.
 - Otherwise everybody who reaches the port may read. Writing takes the token in the admin token file.
 """
 
@@ -25,21 +25,21 @@ from bussrv.policy.users import MAX_SECRET
 from bussrv.values import excerpt
 
 PROTOCOL = "admin"
-"""What policies and the journal call the interface."""
+"""The name of the interface in policies and in the journal, in place of a wire format."""
 
 TOKEN_ACTOR = "admin-token"
-"""The actor of whoever has the token of the admin token file."""
+"""The actor of a caller with the token of the admin token file."""
 
 ASKS = {"WWW-Authenticate": 'Bearer, Basic realm="bussrv"'}
 
 
 class Caller(Struct, frozen=True):
-    """Who sends a request.
+    """The sender of a request.
 
-    :ivar actor: the user that it is; :data:`TOKEN_ACTOR`; or ``None``.
+    :ivar actor: the user that it has proved to be, or :data:`TOKEN_ACTOR`; ``None``: it has proved nothing.
     :ivar peer: its address.
-    :ivar may: the permissions that it has.
-    :ivar expires: from when it is not proved any more, UTC microseconds; ``None``: never.
+    :ivar may: its permissions.
+    :ivar expires: the end of its proof, UTC microseconds; ``None``: there is no end.
     """
 
     actor: str | None
@@ -59,10 +59,10 @@ class Login:
         self.token = token
 
     async def caller(self, authorization: str | None, certificate: Any, peer: str) -> Caller:
-        """The caller by what it shows.
+        """The caller, by its credentials.
 
-        :param authorization: the header.
-        :param certificate: of TLS, verified; ``None``: there is none.
+        :param authorization: the header ``Authorization``; ``None``: there is none.
+        :param certificate: the verified certificate of the TLS client; ``None``: there is none.
         :raises Problem: ``bad-credentials``.
         """
         if authorization is None:
@@ -123,7 +123,7 @@ class Login:
 
 
 def parse_authorization(header: str) -> Credentials | None:
-    """The credentials in an ``Authorization`` header; ``None``: they make no sense."""
+    """The credentials in an ``Authorization`` header; ``None``: it is malformed."""
     scheme, _, text = header.strip().partition(" ")
     text = text.strip()
     if scheme.lower() == "bearer" and 0 < len(text) <= MAX_TOKEN:

@@ -1,9 +1,9 @@
 """``/metrics``: figures of the server for Prometheus.
 
-:data:`METRICS` is the one table of them. Labels have fixed sets of values: wire formats, codes, names of checks. No
-identity, address or name of a service is one.
+:data:`METRICS` is the one table of them. Labels have fixed sets of values: wire formats, codes, names of checks. They
+never hold the name of a user or service, or an address.
 
-Figures are made when somebody asks. A client of a registry of its own is used: nothing is global.
+Figures are computed for each request. The collector registry belongs to one server: there is no global one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CODES = tuple(sorted({*COUNTERS, *REASONS}))
 
 
 class Moment(Struct, frozen=True):
-    """What is known of the server when somebody asks."""
+    """The state of the server at the time of a request."""
 
     server: AdministeredServer
     figures: Figures
@@ -52,9 +52,9 @@ Sample = tuple[tuple[str, ...], float]
 class Metric(Struct, frozen=True, kw_only=True):
     """One metric.
 
-    :ivar name: as Prometheus has it; that of a counter ends with ``_total``.
-    :ivar help: what it counts or measures, in one sentence.
-    :ivar samples: its values; of a histogram, the histogram.
+    :ivar name: the name in Prometheus; that of a counter ends with ``_total``.
+    :ivar help: one sentence about what it counts or measures.
+    :ivar samples: its values; of a histogram, the :class:`Histogram`.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Metric(Struct, frozen=True, kw_only=True):
 
 
 def _one(value: Callable[[Moment], float | None]) -> Callable[[Moment], list[Sample]]:
-    """A metric without labels; ``None``: nobody knows its value."""
+    """The samples of a metric without labels; none if its value is not known."""
 
     def samples(moment: Moment) -> list[Sample]:
         found = value(moment)
@@ -75,7 +75,7 @@ def _one(value: Callable[[Moment], float | None]) -> Callable[[Moment], list[Sam
 
 
 def _each_format(value: Callable[[Total], int]) -> Callable[[Moment], Iterator[Sample]]:
-    """A metric of each wire format."""
+    """The samples of a metric with a value for each wire format."""
 
     def samples(moment: Moment) -> Iterator[Sample]:
         for name in sorted({*moment.server.formats(), *moment.look.totals}):
@@ -202,7 +202,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="bussrv_incidents_total",
         kind="counter",
-        help="What was dropped, refused or odd, by code.",
+        help="Things that were dropped, refused or odd, by code.",
         labels=("code",),
         samples=_incidents,
     ),
@@ -221,8 +221,8 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="bussrv_delivery_seconds",
         kind="histogram",
-        help="Time from the arrival of input until what came of it was sent, or queued for slow clients, without what "
-        "its sender waits for the journal; one for each time that the server sends.",
+        help="Time from the arrival of input until its results were sent, or queued for slow clients; one for each "
+        "time that the server sends. The time that the sender waits for the journal is not part of it.",
         samples=lambda moment: moment.server.bus.delivery,
     ),
     Metric(
@@ -318,7 +318,7 @@ class Metrics(Collector):
         ProcessCollector(registry=self._registry)
 
     def describe(self) -> Iterable[Family]:
-        """Nothing: the registry is this one's alone, so that no name can be taken."""
+        """Nothing: this collector is alone in its registry, so its names cannot clash with others."""
         return ()
 
     def collect(self) -> Iterator[Family]:

@@ -1,4 +1,4 @@
-"""What observes a server: health, metrics, and the streams of records and of figures."""
+"""The functions of the routes for observation: health, metrics, and the streams of records and of figures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 async def healthz(call: Call) -> Alive:
-    """The server lives: it answers."""
+    """The server answers, so it is alive."""
     return Alive()
 
 

@@ -1,4 +1,4 @@
-"""What the journal says of the past: the history of a session, and the registry at a moment."""
+"""The past, read from the journal: the history of a session, and the registry at a moment."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ MOST_BYTES = 1 << 20
 """The most bytes of records of one page."""
 
 REGISTRY_TIME = 5
-"""How many times as long a registry may take as a page: it cannot be continued."""
+"""How many times as long a registry may take as a page. A page can end early and be continued; a registry cannot."""
 
 
 class HistoryPage(Struct, frozen=True):
     """Records about a session, as they stand in the journal.
 
-    :ivar next: the value of ``after`` to go on with; ``None``: there is no more. A page may end early, even without
-        items, because reading took long.
+    :ivar next: the value of ``after`` for the next page; ``None``: there is no further page. A page may end early, even
+        without items, because reading took long.
     """
 
     seq: int
@@ -64,9 +64,9 @@ async def history(call: Call) -> HistoryPage:
 
 
 class Wanted(Struct, frozen=True):
-    """The records that are wanted.
+    """The records that a request asks for.
 
-    :ivar since: when the session was opened, UTC microseconds; ``None``: nobody knows.
+    :ivar since: the time when the session was opened, UTC microseconds; ``None``: it is not known.
     """
 
     session: str
@@ -76,7 +76,7 @@ class Wanted(Struct, frozen=True):
 
 
 def read_history(directory: Path, wanted: Wanted, pace: Pace) -> tuple[list[Raw], int | None]:
-    """The records, and the one to go on after."""
+    """The records, and the number of the record to continue after; ``None``: there are no further records."""
     scan = _Scan(b'"session":' + msgspec.json.encode(wanted.session), wanted.after, pace)
     found: list[Raw] = []
     size = 0
@@ -97,21 +97,21 @@ def read_history(directory: Path, wanted: Wanted, pace: Pace) -> tuple[list[Raw]
 
 
 def _segments(directory: Path, wanted: Wanted) -> list[Path]:
-    """The segments that may have records that are wanted."""
+    """The segments that may hold the records."""
     paths = list_segments(directory)
     begin = bisect_right(paths, wanted.after + 1, key=first_seq) - 1
     if wanted.since is not None:
-        # The one that the session was opened in: the last one that is not younger.
+        # Begin with the segment in which the session was opened: the last one that is not younger than the session.
         later = (index for index, path in enumerate(paths) if read_header(path).time > wanted.since)
         begin = max(begin, next(later, len(paths)) - 1)
     return paths[max(0, begin) :]
 
 
 class _Scan:
-    """Finds lines by a text in them: a hundred times as fast as to decode each.
+    """Finds lines that contain a text. That is a hundred times as fast as decoding each line.
 
-    :param after: the time begins when it has passed this record.
-    :ivar seq: the last record that was passed.
+    :param after: the time limit begins when this record has been read.
+    :ivar seq: the number of the last record that was read.
     """
 
     def __init__(self, text: bytes, after: int, pace: Pace) -> None:
@@ -121,13 +121,13 @@ class _Scan:
         self._pace = pace
 
     def lines(self, paths: Iterable[Path]) -> Iterator[bytes]:
-        """The lines that have the text, except those of snapshots.
+        """The lines that contain the text, except those of snapshots.
 
         :raises JournalError: a segment cannot be read.
         :raises TooLong: the time is over.
         """
         for path in paths:
-            # It may be removed meanwhile.
+            # Retention may remove it meanwhile.
             with suppress(FileNotFoundError), _naming(path), open_segment(path) as file:
                 yield from self._lines_of(file, first_seq(path))
 
@@ -146,13 +146,13 @@ class _Scan:
                 yield text
             self.seq = first + number - parts
             if self.seq == self._after:
-                # The way there does not count: it could take all of the time, again and again.
+                # Records before it do not count: they could take all of the time in every request.
                 self._pace.restart()
 
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Name the segment that cannot be read."""
+    """Let errors name the segment that cannot be read."""
     try:
         yield
     except FileNotFoundError:

@@ -18,7 +18,7 @@ class Sort(Struct, frozen=True):
     """A sort of problem.
 
     :ivar status: the status code of HTTP.
-    :ivar title: what it means, the same for each problem of the sort.
+    :ivar title: a sentence that is the same for each problem of the sort.
     """
 
     status: int
@@ -65,8 +65,8 @@ class Details(Struct, frozen=True, omit_defaults=True, rename={"kind": "type"}):
     """The body of a problem, RFC 9457.
 
     :ivar kind: the code, as a URN.
-    :ivar detail: what is wrong this time.
-    :ivar instance: the path that was asked for.
+    :ivar detail: a sentence about this problem.
+    :ivar instance: the path of the request.
     """
 
     kind: str
@@ -77,10 +77,10 @@ class Details(Struct, frozen=True, omit_defaults=True, rename={"kind": "type"}):
 
 
 class Problem(BussrvError):
-    """Ends the serving of a request.
+    """A request is answered with a problem.
 
-    :param code: of :data:`PROBLEMS`.
-    :param detail: what is wrong, in one sentence.
+    :param code: a code of :data:`PROBLEMS`.
+    :param detail: one sentence about this problem.
     :param headers: further headers of the answer.
     """
 

@@ -1,4 +1,4 @@
-"""``/api/v1/closed`` and ``/api/v1/denied``: what happened lately, out of the journal as it is written."""
+"""``/api/v1/closed`` and ``/api/v1/denied``: the latest closed sessions and the latest denials."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from bussrv.journal.record import Record, format_time
 class ClosedItem(Struct, frozen=True, kw_only=True):
     """A session that was closed.
 
-    :ivar duration: of the session, microseconds.
-    :ivar objects_in: objects that it sent.
+    :ivar duration: the length of the session in microseconds.
+    :ivar objects_in: how many objects it sent.
     """
 
     time: str
@@ -83,7 +83,7 @@ def _closed_item(record: Record) -> ClosedItem:
 
 
 async def denied(call: Call) -> Page:
-    """What clients were denied lately, and failed logins."""
+    """The latest denials of permissions and failed logins."""
     return await page_of(call, map(_denied_item, tuple(call.shared.denied)))
 
 

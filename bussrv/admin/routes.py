@@ -25,7 +25,7 @@ MOST_PARAMETERS = 50
 class Parameter:
     """A parameter of a query.
 
-    :ivar type: of its values, as msgspec has it; bounds are annotations.
+    :ivar type: the type of its values for msgspec; bounds are annotations.
     :ivar default: the value if it is left out.
     """
 
@@ -46,8 +46,8 @@ class Route:
         answered as JSON, or an :class:`bussrv.admin.answers.Answer`. For a stream it is given an
         :class:`bussrv.admin.sending.EventStream`, too, and returns when the stream is complete. When the client goes,
         the function is cancelled at its ``await``.
-    :ivar answers: the type of the value, as msgspec has it; ``None``: an answer that is no JSON.
-    :ivar permission: what the caller has to be allowed; ``None``: nobody has to prove who they are.
+    :ivar answers: the type of the value for msgspec; ``None``: the answer is not JSON.
+    :ivar permission: the permission that the caller needs; ``None``: everybody may send this request.
     :ivar unless_local: whether callers of this machine need no permission.
     :ivar collection: the type of the items, if the answer is a page of a collection; see
         :mod:`bussrv.admin.collections`.
@@ -56,8 +56,8 @@ class Route:
     :ivar is_of_registry: whether the answer is a function of the registry, so that it has an ``ETag``.
     :ivar is_stream: whether it is a stream of server-sent events.
     :ivar body: the type of the body of the request; ``None``: it has none.
-    :ivar media_type: of the answer, if it is neither JSON nor a stream.
-    :ivar status: of an answer without problems.
+    :ivar media_type: the media type of the answer, if it is neither JSON nor a stream.
+    :ivar status: the status of an answer without problems.
     :ivar also: another status that such an answer may have.
     :ivar problems: the codes of problems that this row alone has.
     """
@@ -99,7 +99,7 @@ class Routes:
     def find(self, method: str, path: str) -> tuple[Route, dict[str, str]]:
         """The row, and the values of the parameters of the path.
 
-        :param path: as it came, with percent signs.
+        :param path: the path as it came, with percent signs.
         :raises Problem: ``not-found``, ``bad-method`` or ``bad-request``.
         """
         parts = path.split("/")

@@ -118,7 +118,7 @@ class EventStream:
 
         :param data: one line or several; in UTF-8.
         :param event: its name.
-        :param id: what a client that comes back may send as ``Last-Event-ID``.
+        :param id: the id of the event; a client that comes back may send it as ``Last-Event-ID``.
         """
         text = data.encode() if isinstance(data, str) else data
         head = (f"id: {id}\n" if id != "" else "") + (f"event: {event}\n" if event else "")

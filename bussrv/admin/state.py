@@ -1,4 +1,4 @@
-"""What the admin interface remembers of the server besides the registry."""
+"""The memory of the admin interface: recent records, figures and streams, besides the registry."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from bussrv.journal.record import Record, Stamped
 from bussrv.registry.interfaces import IRegistryObserver
 
 MOST_RECENT = 1_000
-"""How many closed sessions, and how many denials, are remembered."""
+"""The most closed sessions, and the most denials, that are remembered."""
 
 REPORTS_KEPT = 1.0
-"""Seconds for which reports are kept: some take a while to make, and every reader may ask."""
+"""Seconds for which reports are kept: some are slow to make, and every reader may ask."""
 
 
 @implementer(IRegistryObserver)
 class Shared:
-    """What all requests share.
+    """The memory that all requests share.
 
     :ivar seq: the number of the last record that is durable.
     :ivar closed: the last records of closed sessions, oldest first.
     :ivar reading: reads the journal, off the reactor's thread.
     :ivar events: the streams of records.
-    :ivar figures: figures of the server. ``live``: the streams of them. ``metrics``: the same for Prometheus.
+    :ivar figures: the figures of the server. ``live``: the streams of them. ``metrics``: the figures for Prometheus.
     :ivar denied: the last records of denials and failed logins, oldest first.
     """
 
@@ -41,7 +41,7 @@ class Shared:
         self.denied: deque[Record] = deque(maxlen=MOST_RECENT)
         self.reading = Reading(server.reactor)
         directory = None if server.place is None else server.place.directory
-        # A thread of their own: others may read for seconds.
+        # Streams have a reading thread of their own: other requests may read for seconds.
         self.events = JournalEvents(self.seq, directory, Reading(server.reactor).do, server.reactor)
         self.figures = Figures(server)
         self.live = Live(server, self.figures)
@@ -77,7 +77,7 @@ class Shared:
         return f'"{self._boot}-{self.seq}.{self._changes}"'
 
     def reports(self) -> dict[str, object]:
-        """What parts of the server report of themselves, of at most a second ago."""
+        """The reports of all parts of the server, at most a second old."""
         now = self._seconds()
         if self._reported is None or now - self._reported >= REPORTS_KEPT:
             self._reported, self._reports = now, self._bus.reports()

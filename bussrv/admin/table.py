@@ -164,7 +164,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         path="/api/v1/codes",
         function=codes.show,
-        summary="What reasons and counters mean, a sentence each.",
+        summary="The meaning of reasons and counters, a sentence each.",
         answers=codes.Codes,
     ),
     Route(
@@ -179,7 +179,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         path="/api/v1/denied",
         function=recent.denied,
-        summary="What clients were denied lately, and failed logins, the last one first.",
+        summary="The latest denials of permissions and failed logins, the last one first.",
         answers=Page,
         collection=recent.DeniedItem,
         key=(),

@@ -1,6 +1,6 @@
 """``/api/v1/tap``: a stream of some of the objects that pass; see :mod:`bussrv.bus.taps`.
 
-That a tap starts, and that it ended, is journaled: who opened it, what it shows, and how much it has shown.
+The journal has the start and the end of each tap: the user, the filter, and how many objects were shown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bussrv.wire.objects import decode_raw
 MOST_RATE = 1_000
 MOST_SAMPLE = 1_000_000
 QUIET = 15.0
-"""Seconds between two lines that mean nothing."""
+"""Seconds between two comments, which keep the connection in use while no object comes."""
 
 _Text = Annotated[str, Meta(max_length=1024)]
 
@@ -67,7 +67,7 @@ PARAMETERS = (
 
 
 class From(Struct, frozen=True):
-    """The session that sent an object; of a session that is not known here there is only the routing id."""
+    """The session that sent an object. Of an unknown session there is only the routing id."""
 
     session: str | None
     routing_id: str
@@ -77,9 +77,9 @@ class From(Struct, frozen=True):
 class TappedView(Struct, frozen=True, rename={"source": "from"}):
     """An object, as a stream shows it.
 
-    :ivar to_count: how many other sessions it was given to; a link to another server counts as one.
-    :ivar bytes: of its payload.
-    :ivar payload: in base64; ``None`` unless it was asked for.
+    :ivar to_count: how many other sessions received it; a link to another server counts as one.
+    :ivar bytes: the size of its payload.
+    :ivar payload: its payload in base64; ``None`` unless it was asked for.
     """
 
     time: str
@@ -94,7 +94,7 @@ class TappedView(Struct, frozen=True, rename={"source": "from"}):
 
 
 class Skipped(Struct, frozen=True):
-    """So many objects were skipped: more came than the rate, or the client read too slowly."""
+    """The number of objects that were skipped: more came than the rate allows, or the client read too slowly."""
 
     count: int
 
@@ -112,7 +112,7 @@ async def tap(call: Call, stream: EventStream) -> None:
     opened = bus.taps.open(wanted, actor=caller.actor, peer=caller.peer, protocol=PROTOCOL, most=most)
     quiet = LoopingCall(stream.comment)
     quiet.clock = call.server.reactor
-    # The first one says that the tap is open.
+    # The first comment tells the client that the tap is open.
     quiet.start(QUIET)
     try:
         await _show(opened, stream)
@@ -136,7 +136,7 @@ async def _show(opened: Tap, stream: EventStream) -> None:
 
 
 def described(wanted: TapFilter) -> str:
-    """What a tap shows, as the journal has it: each parameter that is not its default."""
+    """The filter of a tap, as the journal has it: the rate, and each parameter that is not its default."""
     fields = msgspec.structs.asdict(wanted)
     defaults = msgspec.structs.asdict(TapFilter())
     shown = {name: value for name, value in fields.items() if value != defaults[name] or name == "rate"}
@@ -146,7 +146,7 @@ def described(wanted: TapFilter) -> str:
 
 
 def view_of(tapped: Tapped) -> TappedView:
-    """An object as it is shown. Its metadata keeps its numbers, and loses blanks and line ends between its values."""
+    """An object, as a stream shows it. Blanks between values of its metadata are dropped; numbers stay as written."""
     metadata = {**decode_raw(tapped.metadata), "route": tapped.route}
     sender = tapped.sender
     return TappedView(

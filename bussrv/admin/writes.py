@@ -35,7 +35,7 @@ LOOK = 0.1
 class LogLevel(Struct, frozen=True):
     """A level of the log.
 
-    :ivar part: of the server; ``None``: all parts without a level of their own.
+    :ivar part: a part of the server; ``None``: all parts without a level of their own.
     """
 
     level: Literal["debug", "info", "warn", "error"]

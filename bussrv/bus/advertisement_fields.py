@@ -126,7 +126,7 @@ def learn(
     """The session after an advertisement; ``None`` if it can no longer be reached over this link.
 
     :param before: the session as that neighbour advertised it before.
-    :param path: as :func:`path_of` has it.
+    :param path: the path to the session; see :func:`path_of`.
     :param max_routing_ids: the most further routing ids that it may have.
     :raises Refused: ``bad-attribute``, ``bad-service-name`` or ``reserved-name``.
     """

@@ -77,7 +77,7 @@ class Advertisements:
     def _changes(self, link: Link, routing_id: str, ended_session: str | None = None) -> list[dict[str, Any]]:
         """The advertisements of what changed in a session since it was last advertised over a link.
 
-        :param ended_session: as :meth:`advertise` has it.
+        :param ended_session: see :meth:`advertise`.
         """
         before, now = link.advertised.get(routing_id), self._as_seen_over(link, routing_id)
         if before == now:

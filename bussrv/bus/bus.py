@@ -61,9 +61,9 @@ class Bus:
     """Routes objects and publications among the sessions of one server.
 
     :param new_id: makes ids of objects; printable ASCII.
-    :param clock: where times come from.
+    :param clock: returns the present time.
     :param reactor: calls later.
-    :param access: what each session may do; by default everything.
+    :param access: the permissions of each session; by default all.
     """
 
     def __init__(
@@ -248,8 +248,8 @@ class Bus:
     def _deliver(self, origin: Origin, obj: BusObject, metadata: bytes, provided: Set[str]) -> int:
         """Give an object to its recipients, and as a publication to the subscribers of its service.
 
-        :param metadata: as it is forwarded.
-        :param provided: the services of its sender. Only on these does it publish.
+        :param metadata: the metadata of the object in the form that is forwarded.
+        :param provided: the services that its sender provides. It publishes only on these.
         :returns: as :meth:`route` does.
         :raises Refused: the sender may not send it, or there are too many requests.
         """

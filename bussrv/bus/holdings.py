@@ -21,7 +21,7 @@ class Holding:
     """The memory held for one session; made by :meth:`Holdings.open`.
 
     :param give_up: releases everything, and ends the session.
-    :ivar size: in bytes, as counted for its address.
+    :ivar size: the bytes that count for its address.
     """
 
     __slots__ = ("_holdings", "address", "give_up", "size")
@@ -59,7 +59,7 @@ class Holdings:
     """The memory held for all sessions.
 
     :param most: the most bytes. Beyond it, sessions give up one after the other until the total is within the limit.
-    :ivar total: in bytes, shared ones counted once.
+    :ivar total: the bytes of all sessions; shared ones count once.
     :ivar sharers: how often each chunk is held, by its ``id()``; its holders keep it in memory.
     """
 

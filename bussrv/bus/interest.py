@@ -79,7 +79,7 @@ def mode_interest(receive: Any, types: Any, settings: Settings, name: str = "typ
     """The interest that a receive mode and content types, as they came, stand for; ``None`` is the default ``all``.
 
     :param settings: the limits.
-    :param name: what the attribute of the content types is called, for the message.
+    :param name: the name of the attribute with the content types, for the message.
     :raises Refused: ``bad-subscription``.
     """
     receive = "all" if receive is None else receive

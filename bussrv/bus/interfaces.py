@@ -79,7 +79,7 @@ class ISessions(Interface):
         """To be asked before :meth:`open`. :raises bussrv.errors.OverLimit: that is counted and journaled."""
 
     def expect(protocol: str, peer: str) -> Callable[[], None]:
-        """The same for a client whose session opens later: it counts as one until the result is called."""
+        """Admit a client whose session opens later. It counts as a session until the result is called."""
 
     def open(protocol: str, peer: str, link: ISessionLink, persistent: bool = False) -> Session:
         """Open a session for a client that is reached by ``link``."""
@@ -90,7 +90,7 @@ class ISessions(Interface):
     def close(session_id: str, reason: str, traffic: Traffic) -> None:
         """End a session, after it was sent its collected frames.
 
-        :param traffic: what it sent and received, for the journal.
+        :param traffic: the counts of its objects and bytes, for the journal.
         """
 
     def link_of(session_id: str) -> ISessionLink | None:
@@ -228,7 +228,7 @@ class ISending(Interface):
         """
 
     def flush_in_turn(session_id: str, size: int, since: float = NEVER) -> None:
-        """The same for a chunk of ``size`` bytes: once a reactor turn, if several sessions send."""
+        """Send the collected frames of a chunk of ``size`` bytes: once a reactor turn, if several sessions send."""
 
 
 class ILinks(Interface):
@@ -244,7 +244,7 @@ class ILinks(Interface):
         made inside of the context, one at a time to each server. :class:`bussrv.errors.Refused` there says that it
         failed: remote sessions may have the routing id again.
 
-        :param session_id: of the connection that the link is to use.
+        :param session_id: the session of the connection that the link is to use.
         :raises bussrv.errors.Refused: ``duplicate-link``, ``routing-id-taken``, ``too-many-links`` or
             ``session-closed``.
         """

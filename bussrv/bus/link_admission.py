@@ -40,7 +40,7 @@ class LinkAdmission:
     def check(self, session_id: str, server_id: str, older: Link | None, dialed: bool) -> None:
         """Check that a server may link with this one.
 
-        :param session_id: of the connection that the link is to use.
+        :param session_id: the session of the connection that the link is to use.
         :param server_id: the routing id that it states.
         :param older: the link to a server of that routing id.
         :param dialed: whether this server dialed it.

@@ -1,4 +1,4 @@
-"""What others may know of a link to another server."""
+"""Facts of a link to another server, for other parts of the server."""
 
 from __future__ import annotations
 

@@ -51,8 +51,8 @@ class Links:
     """Every link that is up.
 
     :param reach: finds the link to a session's client.
-    :param access: what each link may do.
-    :param deny: called with what a link may not do.
+    :param access: the permissions of each link.
+    :param deny: is called with an action that a link may not do.
     :param slices: do long advertising and forgetting.
     :param reactor: retries if the journal could not be written.
     :ivar paths: the sessions that other servers advertised.
@@ -343,13 +343,13 @@ class Links:
         return passed if self.all_tell_all else passed | {f"home {each}" for each in route[1:2]}
 
     def give(self, links: Iterable[Link], delivery: Delivery, kind: Kind, route: Sequence[str]) -> int:
-        """Give an addressed object to some servers, save those that it passed. :returns: how many were given it."""
+        """Give an addressed object to some servers, except those that it passed. :returns: how many were given it."""
         able = [link for link in links if link.accepts(kind, route)]
         self._give(directed(able, able), delivery, route)
         return len(able)
 
     def give_alone(self, link: Link, delivery: Delivery, kind: Kind, route: Sequence[str]) -> bool:
-        """The same, for an object without an address that is for one server, and not to be passed on to others."""
+        """Give one server an object without an address, which it must not forward. :returns: whether it may have it."""
         others = [each for each in self._links.values() if each.server_id not in route]
         is_able = link.accepts(kind, route)
         self._give(directed([link] if is_able else [], others), delivery, route)

@@ -27,7 +27,7 @@ class RemoteSession(Struct, frozen=True, kw_only=True):
     :ivar path: the routing ids of the servers on the way to it, its home first.
     :ivar is_member: whether it is a member of the object network; otherwise it only provides services.
     :ivar session: its id at its home; ``None`` if its home does not say.
-    :ivar tells_all: of a server: whether it advertises every session that it can reach, as this one does.
+    :ivar tells_all: if it is a server: whether it advertises every session that it can reach, as this server does.
     """
 
     routing_id: str
@@ -47,7 +47,7 @@ class RemoteSession(Struct, frozen=True, kw_only=True):
 
     @property
     def may_take_requests(self) -> bool:
-        """Whether it, or an unknown client of it, may answer a request that no registered service answers."""
+        """Whether it or an unknown client of it may answer requests for services that are not registered."""
         return self.is_member if self.role != SERVER_ROLE else not self.tells_all
 
     def size(self) -> int:

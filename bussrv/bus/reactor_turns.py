@@ -59,7 +59,7 @@ class Turns:
     def send(self, since: float = NEVER) -> None:
         """Send collected frames now.
 
-        :param since: as in :meth:`read`.
+        :param since: see :meth:`read`.
         """
         self._since = min(since, self._since)
         self._send()

@@ -59,7 +59,7 @@ class RemoteSessions:
     A session is *pending* while changes of it are on their way to the journal, and while its services end. Changes of
     it wait meanwhile, the newest only.
 
-    :param slices: in which the services of a session end.
+    :param slices: end the services of a session in steps.
     :param reactor: calls again when the journal could not be written.
     """
 

@@ -1,4 +1,4 @@
-"""One tap: which objects it shows, and those that wait for it. Pure, except that it tells of skipped ones later."""
+"""One tap: its filter, and the objects that wait for its reader."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from bussrv.patterns import Wildcards
 from bussrv.policy.permissions import Permissions, content
 
 MOST_ANSWERS = 1024
-"""The most answers that a tap remembers to whether it wants objects of an event, a type and a service."""
+"""The most combinations of event, type and service whose answer a tap remembers."""
 
 LONGEST_NAME = 255
 """Longer events and types are not remembered: clients choose their length."""
 
 TOLD_AFTER = 1.0
-"""Seconds after which a tap is told of skipped objects, if no object comes earlier."""
+"""Seconds after which the reader is woken because of skipped objects, if no object comes earlier."""
 
 _Key = tuple[str | None, str | None, str | None]
 
 
 class TapFilter(Struct, frozen=True, kw_only=True):
-    """The objects that a tap shows. Texts that are empty filter nothing.
+    """The filter of a tap. An empty text lets every object pass.
 
-    :ivar service: that an object is published on or a request is for; ``*`` stands for any characters.
-    :ivar session: the id or routing id of the session that sent it, or the routing id that it is addressed to.
-    :ivar type: its content type, or ``@`` and its event; ``*`` stands for any characters.
-    :ivar format: the wire format of the session that sent it.
-    :ivar sample: one of so many objects is shown.
+    :ivar service: the service of a publication or a request; ``*`` stands for any characters.
+    :ivar session: the id or routing id of the sender, or the routing id that the object is addressed to.
+    :ivar type: the content type, or ``@`` and the event; ``*`` stands for any characters.
+    :ivar format: the wire format of the sender.
+    :ivar sample: the tap shows one of so many objects.
     :ivar rate: the most objects a second.
     :ivar payload: whether payloads are shown.
     """
@@ -58,11 +58,11 @@ class Tapped(Struct, frozen=True):
     """An object that a tap shows.
 
     :ivar time: UTC microseconds.
-    :ivar to_count: how many other sessions it was given to; a link to another server counts as one.
-    :ivar service: that it is published on, or that it requests.
-    :ivar size: the bytes of its payload.
-    :ivar metadata: as it came; of a publication of Inbus, that of the object which it is to members.
-    :ivar payload: its first bytes; ``None`` unless payloads are shown.
+    :ivar to_count: how many other sessions received it; a link to another server counts as one.
+    :ivar service: the service of a publication or a request.
+    :ivar size: the size of its payload in bytes.
+    :ivar metadata: its metadata as it came; of a publication of Inbus, the metadata of the object that members get.
+    :ivar payload: the first bytes of its payload; ``None`` unless payloads are shown.
     """
 
     time: int
@@ -83,11 +83,11 @@ class Tapped(Struct, frozen=True):
 
 
 class Tap:
-    """One tap. :meth:`bussrv.bus.interfaces.ITaps.open` makes it, and ``close`` ends it.
+    """One tap; :meth:`bussrv.bus.interfaces.ITaps.open` makes it.
 
-    :param most: the most bytes that may wait.
-    :ivar shown: how many objects it took so far.
-    :ivar is_open: whether objects still come.
+    :param most: the most bytes of objects that may wait.
+    :ivar shown: how many objects it has shown so far.
+    :ivar is_open: whether further objects may come.
     """
 
     def __init__(self, wanted: TapFilter, permissions: Permissions, most: int, reactor: Any) -> None:
@@ -107,12 +107,12 @@ class Tap:
         self.permit(permissions)
 
     def permit(self, permissions: Permissions) -> None:
-        """It shows what a session with these permissions may receive, from now on."""
+        """Show only objects that a session with these permissions may receive, from now on."""
         self._permissions = permissions
         self._answers: dict[_Key, bool] = {}
 
     def is_for(self, sender: Sender, to: str | list[str] | None = None) -> bool:
-        """Whether objects of a sender, addressed to somebody, are of interest."""
+        """Whether the filter wants objects of a sender that are addressed to ``to``."""
         wanted = self.filter
         if wanted.format and sender.protocol != wanted.format:
             return False
@@ -121,7 +121,7 @@ class Tap:
         return to is not None and (wanted.session == to if isinstance(to, str) else wanted.session in to)
 
     def takes(self, event: str | None, content_type: str | None, service: str | None) -> bool:
-        """Whether an object is to be shown: it passes the filter, it is its turn, and there is room."""
+        """Whether to show an object: it passes the filter and the sampling, is within the rate, and there is room."""
         key = (event, content_type, service)
         wants = self._answers.get(key)
         if wants is None:
@@ -165,14 +165,14 @@ class Tap:
             self._call = self._reactor.callLater(TOLD_AFTER, self._wake_late)
 
     def put(self, tapped: Tapped) -> None:
-        """Show an object that :meth:`takes` said is to be shown."""
+        """Queue an object that :meth:`takes` has accepted."""
         self.shown += 1
         self._waiting.append(tapped)
         self._held += tapped.held
         self._wake()
 
     def take(self) -> Tapped | None:
-        """The object that has waited for longest."""
+        """Take the object that has waited for longest; ``None``: no object waits."""
         if not self._waiting:
             return None
         tapped = self._waiting.popleft()
@@ -180,12 +180,12 @@ class Tap:
         return tapped
 
     def take_skipped(self) -> int:
-        """How many objects were skipped since the last time."""
+        """How many objects were skipped since the last call."""
         skipped, self._skipped = self._skipped, 0
         return skipped
 
     def news(self) -> Deferred[None]:
-        """:returns: fires when objects wait, or were skipped a while ago, or the tap is closed."""
+        """:returns: fires when objects wait, when the reader should be told of skipped ones, or when the tap ends."""
         is_late = self._skipped and self._call is None
         if self._waiting or is_late or not self.is_open:
             return succeed(None)
@@ -202,7 +202,7 @@ class Tap:
             woken.callback(None)
 
     def end(self) -> None:
-        """No further objects come. What waits is lost."""
+        """End the tap. Objects that wait are dropped."""
         self.is_open = False
         self._waiting.clear()
         self._held = 0

@@ -1,13 +1,13 @@
-"""Taps: an operator sees some of the objects that pass, once each, with the number of sessions that they went to.
+"""Taps: an operator sees objects that pass, each once, with the number of sessions that received it.
 
-1. While no tap is open, an object costs nothing: a batch is asked once whether there is a tap.
-2. A tap is asked about an object after it was routed. Filters, the permission ``observe`` or ``watch``, sampling and
-   the rate decide before anything is copied.
-3. Objects wait for a tap within a number of bytes. One that finds no room is counted as skipped, so a tap that is not
-   read delays nobody.
+1. Without an open tap, objects cost nothing more: the bus looks once per batch whether a tap is open.
+2. After an object was routed, each tap decides whether to show it. The filter, the permission ``observe`` or ``watch``,
+   sampling and the rate decide before anything is copied.
+3. Objects wait for the reader of a tap within a number of bytes. Without room, an object is counted as skipped. So a
+   slow reader delays no client.
 
-What clients say to the server itself, such as a subscription with a secret, is not routed, and no tap sees it. Nor does
-one see what the server says: updates of its own services, and announcements.
+Taps do not see objects for the server itself, such as a subscription with a secret: these are not routed. Nor do they
+see objects of the server: updates of its own services, and announcements.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from bussrv.values import Publication
 from bussrv.wire.objects import BusObject, Head, encode_metadata
 
 MOST_PAYLOAD = 64 << 10
-"""The most bytes of a payload that a tap shows: the first ones."""
+"""The most bytes of a payload that a tap shows. The rest is cut off."""
 
 
 @implementer(ITaps)
 class Taps:
     """All taps.
 
-    :param service_of: the service that permissions to receive a publication depend on.
-    :param utc: the present time, UTC microseconds.
-    :ivar is_on: whether there is one.
+    :param service_of: returns the service that permissions to receive a publication depend on.
+    :param utc: returns the present time, UTC microseconds.
+    :ivar is_on: whether a tap is open.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Taps:
         tap.end()
 
     def policy_changed(self) -> None:
-        """The policy is another one. Taps of users who may not see what the server does any more end."""
+        """Apply a changed policy. End the taps of users who have lost ``admin = "read"``."""
         for tap, user in tuple(self._open.items()):
             permissions = self._permissions(*user)
             if permissions.may("admin", "read"):
@@ -92,9 +92,9 @@ class Taps:
     # Objects that pass.
 
     def saw_batch(self, origin: Origin, provided: Set[str], objs: Sequence[BusObject]) -> None:
-        """Objects for everybody were routed.
+        """Show a batch of objects for everybody, after it was routed.
 
-        :param provided: the services of their sender.
+        :param provided: the services that their sender provides.
         """
         sender = self._sender(origin)
         for tap in tuple(self._open):
@@ -112,9 +112,9 @@ class Taps:
                 self._show(tap, sender, origin, obj, service, self._others(origin, kind, service))
 
     def saw(self, origin: Origin, obj: BusObject, publication: Publication | None, kind: Kind, others: int) -> None:
-        """An object was routed by itself.
+        """Show an object that was routed by itself.
 
-        :param others: how many others were given it, if it is not for everybody.
+        :param others: how many other sessions received it, if it is not for everybody.
         """
         sender, service = self._sender(origin), None if publication is None else publication.service
         if kind.event == REQUEST:
@@ -127,7 +127,7 @@ class Taps:
                 self._show(tap, sender, origin, obj, service, others)
 
     def saw_publication(self, origin: Origin, publication: Publication, kind: Kind) -> None:
-        """A publication that is no object was delivered."""
+        """Show a publication that is not an object, after it was delivered."""
         sender, service = self._sender(origin), publication.service
         for tap in tuple(self._open):
             if tap.is_for(sender) and tap.takes(None, publication.content_type, service):
@@ -145,7 +145,7 @@ class Taps:
         )
 
     def _others(self, origin: Origin, kind: Kind, service: str | None) -> int:
-        """How many others are given an object that is for everybody."""
+        """How many other sessions receive an object that is for everybody."""
         groups = self._receivers.wanting(kind)
         others = sum(len(group.links) - (origin.sender in group.links) for group in groups)
         if service is not None:

@@ -1,4 +1,4 @@
-"""``bussrv alive``: asks the ports of a server on this machine for a sign of life."""
+"""``bussrv alive``: ask the ports of a server on this machine for a sign of life."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from bussrv.cli import output
 from bussrv.cli.command import Command
 
 DESCRIPTION = """
-Connect to each TCP port and UNIX socket that a configuration file names, on this machine, and wait for an answer of the
-server: a port with TLS begins its handshake, another one closes the connection. Nobody logs in. A port without TLS may
-journal a session that came and went. Environment variables such as BUSSRV_OBJECTS override the file, as in the
-server.
+Connect to each TCP port and UNIX socket that a configuration file names, on this machine, and wait for an answer. A
+port with TLS answers with its handshake, another port by closing the connection. The command does not log in. A port
+without TLS may journal a session that opened and closed. Environment variables such as BUSSRV_OBJECTS override the
+file, as in the server.
 """
 
 SECONDS = 5.0

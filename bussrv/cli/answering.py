@@ -1,4 +1,4 @@
-"""A service whose requests are answered by a command: requests come in, commands run beside, replies go out."""
+"""A service that runs a command for each request, several at a time, and sends its output as the reply."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class Answered:
     """A request that was answered.
 
     :ivar sender: the routing id of the client that asked.
+    :ivar request: the size of the request's payload in bytes.
     """
 
     sender: str
@@ -30,7 +31,7 @@ class Answered:
     outcome: Outcome
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """The object of JSON for programs."""
         shown = {"from": self.sender, "bytes": self.request, "reply_bytes": len(self.outcome.output)}
         return {**shown, "seconds": round(self.outcome.seconds, 6), "reason": self.outcome.reason}
 
@@ -40,11 +41,11 @@ class Answered:
 
 
 class Service:
-    """Answers requests. A context manager that ends the commands.
+    """Answers requests. Leaving its context ends the commands.
 
-    :param member: has registered the service. Only the thread of the caller uses it.
-    :param content_type: of replies; ``None``: what they look like.
-    :param report: is told of each request that was answered.
+    :param member: the member that has registered the service. Only the thread of the caller uses it.
+    :param content_type: the content type of replies; ``None``: text if a reply is UTF-8, else bytes.
+    :param report: is called for each request that was answered.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Service:
     def serve(self, count: int | None = None) -> None:
         """Answer requests.
 
-        :param count: until so many are answered; ``None``: for ever.
+        :param count: return after so many answers; ``None``: never.
         :raises ConnectionError: the connection was lost.
         """
         while count is None or self._answered < count:
@@ -95,7 +96,7 @@ class Service:
                 self._pool.submit(self._run, asked)
 
     def _run(self, asked: Object) -> None:
-        """In a thread of the pool."""
+        """Run the command of a request, in a thread of the pool."""
         fields = asked.metadata
         about = {"SERVICE": self._name, "FROM": _sender(asked), "TYPE": fields.get("type"), "ID": fields.get("id")}
         variables = {f"REQUEST_{name}": value for name, value in about.items() if isinstance(value, str)}

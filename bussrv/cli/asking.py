@@ -1,4 +1,4 @@
-"""Asking the admin interface, and showing lists of what it answers."""
+"""Requests to the admin interface, and lists of its answers."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def show_list(
 ) -> None:
     """Print items: as a table, or as JSON.
 
-    :param columns: by heading, what is in each.
+    :param columns: by heading, a function that returns the cell of an item.
     """
     from bussrv.cli import output
 
@@ -89,7 +89,7 @@ def field(name: str) -> Callable[[Mapping[str, Any]], object]:
 
 
 def who(each: Mapping[str, Any]) -> str | None:
-    """The user of a session; in brackets if it merely claims that."""
+    """The user of a session: its actor, or its claimed name in brackets."""
     if each.get("actor"):
         return str(each["actor"])
     return f"({each['claimed']})" if each.get("claimed") else None

@@ -10,9 +10,9 @@ from bussrv.cli.command import Command
 from bussrv.cli.parameters import seconds, whole
 
 DESCRIPTION = """
-Measure a server that is started for it, on free ports, with a journal that is removed after it; servers that run are
-left alone. The clients are programs in Python on this machine: they take a part of its processors, and reach their
-limit before the server does. So the figures compare machines, disks and versions; the server can do more.
+Start a server on free ports with a journal of its own, measure it, and remove the journal. It does not touch running
+servers. The clients are programs in Python on this machine: they take a part of its processors, and reach their limit
+before the server does. So the figures compare machines, disks and versions; the server can do more.
 """
 
 

@@ -1,4 +1,4 @@
-"""``bussrv check``: check a configuration file before a server is started with it, or told to read it again."""
+"""``bussrv check``: check a configuration file before a server starts with it or reloads it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from bussrv.cli import output
 from bussrv.cli.command import Command
 
 DESCRIPTION = """
-Check all that `twistd bussrv --config FILE` would check: names and values of options, endpoints, links, files of users,
-the policy, certificates and keys. Environment variables such as BUSSRV_MAX_SESSIONS override the file, as in the
-server. No port is opened, and nothing is written. Run it as the user of the server. Standard error has a line for each
-fault.
+Check everything that `twistd bussrv --config FILE` checks: names and values of options, endpoints, links, files of
+users, the policy, certificates and keys. Environment variables such as BUSSRV_MAX_SESSIONS override the file, as in the
+server. The command opens no port and writes no file. Run it as the user of the server. Standard error has a line for
+each fault.
 """
 
 

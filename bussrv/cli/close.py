@@ -12,8 +12,8 @@ from bussrv.cli.connection import Connection, connects
 from bussrv.cli.statuses import NO
 
 DESCRIPTION = """
-Close a session: its client is disconnected, or over Inbus its subscriptions end. It may come back at once. The journal
-says who closed it.
+Close a session: its client is disconnected; over Inbus, its subscriptions end. The client may come back immediately.
+The journal has the user who closed it.
 """
 
 

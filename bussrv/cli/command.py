@@ -1,4 +1,4 @@
-"""The classes of the commands: help with examples and exit statuses, and subcommands that are imported when needed."""
+"""The classes of commands: help with examples and exit statuses, and subcommands that are imported when needed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_
 
 
 class ConnectionOption(click.Option):
-    """An option that says which server is asked, or who asks."""
+    """An option that names the server or the user."""
 
 
 class Command(click.Command):
     """A command.
 
     :ivar examples: command lines that ``--help`` shows. Each of them works.
-    :ivar statuses: what its exit statuses mean.
+    :ivar statuses: the meanings of its exit statuses.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Command(click.Command):
         self.statuses = dict(statuses or {})
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options: those that say which server, and who asks, have a heading of their own."""
+        """Write the options. Those that name the server or the user have a heading of their own."""
         for heading, wanted in (("Options", False), ("Connection", True)):
             records = [
                 each.get_help_record(ctx)
@@ -51,14 +51,14 @@ class Command(click.Command):
 
 @click.pass_context
 def _overview(context: click.Context) -> int:
-    """Say what there is."""
+    """Print the help if there is no subcommand."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
     return 0
 
 
 class Group(click.Group):
-    """Commands of one subject. Without a subcommand, it says what there is."""
+    """Commands of one subject. Without a subcommand, it prints its help."""
 
     command_class = Command
 
@@ -97,7 +97,7 @@ class Entry:
 
 
 class LazyGroup(Group):
-    """A group whose commands are imported when they are asked for. Its list needs none of them.
+    """A group whose commands are imported when they are used. Listing them imports none.
 
     :param sections: tables of commands by name, each under a heading.
     """
@@ -108,7 +108,7 @@ class LazyGroup(Group):
         self._entries = {name: entry for rows in sections.values() for name, entry in rows.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Their names."""
+        """The names of the commands."""
         return list(self._entries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -119,7 +119,7 @@ class LazyGroup(Group):
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write their list, each under its heading."""
+        """Write the list of commands under their headings."""
         wide = max(map(len, self._entries))
         for heading, rows in self.sections.items():
             with formatter.section(heading):

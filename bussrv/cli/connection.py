@@ -1,4 +1,4 @@
-"""Which server a command talks to, and as whom: from the command line, the environment or a profile."""
+"""The server that a command uses, and the user: from the command line, the environment or a profile."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bussrv.client.tls import Tls
 
 PORTS = {"admin": 7280, "objects": 7890, "business": 7891, "inbus": 7222, "spp": 3002}
-"""The default port of each way into a server."""
+"""The default port of the admin interface and of each wire format."""
 
 SERVER, PROFILE = "BUSSRV_SERVER", "BUSSRV_PROFILE"
 TIMEOUT = 10.0
@@ -34,9 +34,9 @@ _SECURE = ("tls:", "https://")
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server listens.
+    """The address of a server.
 
-    :ivar host: for a UNIX socket its path.
+    :ivar host: the host; of a UNIX socket, its path.
     :ivar is_unix: whether it is a UNIX socket.
     """
 
@@ -51,7 +51,7 @@ class Address:
 
     @property
     def is_local(self) -> bool:
-        """Whether nobody can listen on the way there."""
+        """Whether bytes to it stay on this machine, so that nobody on a network can read them."""
         from bussrv.addresses import is_local
 
         return self.is_unix or self.host == "localhost" or is_local(self.host)
@@ -59,14 +59,14 @@ class Address:
 
 @dataclass(frozen=True)
 class Credentials:
-    """Who asks: a user with a secret, a token, or nobody."""
+    """The credentials that a command shows: a user with or without a secret, a token, or nothing."""
 
     user: str | None = None
     secret: str | None = None
     token: str | None = None
 
     def given(self) -> dict[str, str]:
-        """Those that there are, as attributes of an object that logs in."""
+        """The credentials that were given, as attributes of an object that logs in."""
         found = {"user": self.user, "secret": self.secret, "token": self.token}
         return {name: value for name, value in found.items() if value is not None}
 
@@ -75,7 +75,7 @@ class Credentials:
 class Place:
     """A server and a user.
 
-    :ivar timeout: in seconds, for connecting and for answers.
+    :ivar timeout: the limit in seconds for connecting, and for each answer.
     """
 
     address: Address
@@ -87,8 +87,8 @@ class Place:
 def parse(text: str, kind: str) -> Address:
     """An address as people write it: ``hall``, ``hall:7890``, ``tls:hall``, ``https://hall:7280``, ``unix:/run/admin``.
 
-    :param kind: which of :data:`PORTS` it is for.
-    :raises ValueError: it is none.
+    :param kind: one of :data:`PORTS`, for the default port.
+    :raises ValueError: the text is not an address.
     """
     if text.startswith("unix:/") and kind == "admin":
         return Address(text.removeprefix("unix:"), 0, is_unix=True)
@@ -103,7 +103,7 @@ def parse(text: str, kind: str) -> Address:
 
 @dataclass(frozen=True)
 class Connection:
-    """The options that say which server, and who asks."""
+    """The options that name the server and the user."""
 
     server: str | None
     profile: str | None
@@ -118,15 +118,15 @@ class Connection:
     timeout: float
 
     def place(self, kind: str) -> Place:
-        """The server, and the user.
+        """The server and the credentials for it.
 
-        :param kind: which of :data:`PORTS` is asked.
+        :param kind: one of :data:`PORTS`.
         :raises click.UsageError: options do not go together.
         :raises ConfigError: a file cannot be used, or a secret would cross the network in the clear.
         """
         profile = self._profile()
         address = self._address(kind, profile)
-        # Nobody logs in over Inbus.
+        # Inbus has no login.
         credentials = Credentials() if kind == "inbus" else self._credentials(profile)
         tls = self._tls(profile, address)
         if credentials.given().keys() & {"secret", "token"} and not (tls or address.is_local or self.insecure):
@@ -137,7 +137,7 @@ class Connection:
         return Place(address, credentials, tls, self.timeout)
 
     def _profile(self) -> Profile | None:
-        """The profile that counts. One is never used for another server: it would be told the secrets."""
+        """The profile to use; ``None``: none. It is never used for another server, which would see its secrets."""
         from bussrv.cli import profiles
         from bussrv.cli.parameters import exclude
 
@@ -198,7 +198,7 @@ def _of_profile(profile: Profile, kind: str) -> Address:
 
 
 def _of_environment(text: str, kind: str) -> Address:
-    """An address for all ways into a server: its port is that of the admin interface."""
+    """An address that stands for a whole server. Its port, if there is one, is that of the admin interface."""
     address = parse(text, "admin")
     if kind == "admin" or address.is_unix:
         return address
@@ -206,9 +206,9 @@ def _of_environment(text: str, kind: str) -> Address:
 
 
 def _secret(file: Path) -> str:
-    """The only line of a file.
+    """The secret in a file: its only line.
 
-    :raises ConfigError: never quotes what is in it.
+    :raises ConfigError: the file cannot be used. The message never quotes its content.
     """
     from bussrv.journal.regular import read_regular
 

@@ -9,7 +9,7 @@ from bussrv.cli.command import Command
 from bussrv.cli.connection import Connection, connects
 
 DESCRIPTION = """
-Let the server accept no more connections, and stop once its clients have gone or its time for that is over.
+Let the server accept no more connections. It stops when its clients have gone, or when its time for that is over.
 """
 
 
@@ -22,6 +22,6 @@ Let the server accept no more connections, and stop once its clients have gone o
 )
 @connects
 def command(connection: Connection) -> int:
-    """Ask for it."""
+    """Ask the server to drain."""
     admin(connection).call("POST", "/drain")
     return 0

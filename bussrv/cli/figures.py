@@ -12,8 +12,8 @@ TOTALS = ("objects_in", "objects_out", "bytes_in", "bytes_out")
 class Look(NamedTuple):
     """The figures at a moment.
 
-    :ivar figures: as the server sent them.
-    :ivar rates: of each of :data:`TOTALS`, how much a second since the look before; ``None``: there was none.
+    :ivar figures: the figures as the server sent them.
+    :ivar rates: the growth of each of :data:`TOTALS` in a second, since the look before; ``None``: there was none.
     """
 
     figures: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""``bussrv health``: ask a server how it is."""
+"""``bussrv health``: show whether a server is ready, and its checks."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from bussrv.cli.connection import Connection, connects
 from bussrv.cli.statuses import NO
 
 DESCRIPTION = """
-Ask a server how it is: whether it takes clients, and what does not work as it should. bussrv alive asks the ports of a
-server on this machine instead, without the admin interface.
+Show whether a server takes clients, and the result of each of its checks. It asks the admin interface. bussrv alive
+asks the ports of a server on this machine instead.
 """
 
 SERVING = ("ready", "degraded")
@@ -30,7 +30,7 @@ SERVING = ("ready", "degraded")
 @connects
 @as_json
 def command(connection: Connection, as_json: bool) -> int:
-    """Ask a server how it is."""
+    """Show the checks of a server."""
     from bussrv.cli import output
 
     found: Mapping[str, Any] = admin(connection).call("GET", "/readyz", also=503)

@@ -1,4 +1,4 @@
-"""``bussrv init``: makes the files of a server that other machines may reach."""
+"""``bussrv init``: make the files of a server that other machines may reach."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from bussrv.cli import output
 from bussrv.cli.command import Command
 
 DESCRIPTION = """
-Make a directory with everything that a server needs before other machines may reach it: a configuration with TLS and
-logins, users with random secrets, a policy, an authority with a certificate of this server, a key for the journal, and
-a unit of systemd. Nothing is written over. The secrets are printed once, and stored nowhere.
+Make a directory with the files of a server that other machines may reach. It gets a configuration with TLS and logins,
+users with random secrets, and a policy. It also gets an authority with a certificate of this server, a key for the
+journal, and a unit of systemd. Existing files are never overwritten. The secrets are printed once, and stored nowhere.
 """
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 USERS = ("ann", "ben")
 SYSTEM_USER = "bussrv"
 HIDDEN = tuple(map(Path, ("/home", "/root", "/run/user", "/tmp", "/var/tmp")))
-"""Directories that the unit lets the server not see: ProtectHome=, PrivateTmp=."""
+"""Directories that the unit of systemd hides from the server: ProtectHome=, PrivateTmp=."""
 
 
 @click.command(
@@ -89,7 +89,7 @@ def _names(given: Sequence[str]) -> list[str]:
 
 
 def _programs() -> Path:
-    """The directory of twistd: that of this program, or else wherever the shell finds it."""
+    """The directory of twistd: beside this program, or else on the PATH."""
     own = Path(sys.executable).parent
     return Path(shutil.which("twistd", path=f"{own}{os.pathsep}{os.environ.get('PATH', '')}") or own / "twistd").parent
 
@@ -117,7 +117,7 @@ def _report(directory: Path, names: Sequence[str], issued: dict[str, str], is_ro
         f"Made in {directory}:",
         f"  {texts.CONFIGURATION:14} the configuration: Object System and SPP, over TLS",
         f"  {texts.USERS:14} the users, each with a hash of its secret",
-        f"  {texts.POLICY:14} what the users may do; {texts.OPERATOR} sees and steers the server",
+        f"  {texts.POLICY:14} the permissions of the users; {texts.OPERATOR} sees and steers the server",
         f"  {texts.AUTHORITY:14} the certificate of the authority: copy it to every client",
         f"  {texts.AUTHORITY_KEY:14} its private key. The server does not need it: keep it on another machine",
         f"  {texts.SERVER:14} the certificate of the server, for {', '.join(names)}",
@@ -138,7 +138,7 @@ def _report(directory: Path, names: Sequence[str], issued: dict[str, str], is_ro
 
 
 def _hidden(*places: Path) -> list[str]:
-    """Advice for a place that the unit of systemd hides from the server: of its files, or of its programs."""
+    """Advice if the unit of systemd hides the files or the programs from the server."""
     found = [str(place) for place in places if any(place.is_relative_to(each) for each in HIDDEN)]
     if not found:
         return []

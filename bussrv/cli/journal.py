@@ -1,4 +1,4 @@
-"""``bussrv journal``: look into a journal, also while a server writes it."""
+"""``bussrv journal``: commands that read, verify and seal a journal, also while a server writes it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from bussrv.cli.parameters import COUNT, EVENTS, MOMENT, PLACE, exclude, need_on
 from bussrv.errors import JournalError
 
 DESCRIPTION = """
-Show the last records of a journal, the registry at any moment, or what differs between two moments; verify a journal,
-seal it, make keys for that, forget people, make a journal up. A server may be writing it meanwhile.
+Show the last records of a journal, the registry at a moment, or the differences between two moments. Verify a journal,
+seal it, make keys for seals, forget a person, or make up a journal. A server may be writing the journal meanwhile.
 """
 
 TAIL = """
-Show the last records of a journal, one on a line: when, its number, what happened, to whom. The filters go first: -n
-counts what they leave. Colours only on a terminal. With --around, nothing is checked: lines that are no records are
-shown, too.
+Show the last records of a journal, one on a line: time, number, event, and the client or service that it concerns. -n
+counts the records that pass the filters. There are colours only on a terminal. --around checks nothing, and also shows
+lines that are not records.
 """
 
 STATE = """
@@ -38,25 +38,26 @@ its own.
 """
 
 VERIFY = """
-Say whether a journal, or a copy of one, is what its server wrote, and name every line, record and seal that is not.
-Without --public-key that shows what happened by mistake; who can write to the directory can make everything anew. With
-it, what is sealed cannot be changed; with --includes, nothing up to that seal can be cut off either.
+Check whether a journal, or a copy of one, is unchanged since its server wrote it, and name every line, record and seal
+that is not. Without --public-key, this finds accidents only: an attacker who can write to the directory can make all
+lines and seals anew. With --public-key, it finds every change of sealed records. With --includes, it also finds that
+records up to that seal were cut off.
 """
 
 SEAL = """
-Seal everything that a journal holds: a running server is asked to end its segment, and does so within seconds; without
-a server it is done here, with --key if the seals are signed.
+Seal all records of a journal. If a server is running, ask it to end its segment; it does so within seconds. If none is
+running, seal here, with --key if the seals are signed.
 """
 
 KEYGEN = """
-Make a key that seals are signed with: a private one for the server (--journal-key), which has to lie outside the
-journal directory, and a public one, FILE.pub, for who verifies. Nothing is ever written over. With --replaces and --of,
-the key of a journal hands over to the new one, while no server is running.
+Make a pair of keys for signed seals: a private one for the server (--journal-key), which must lie outside the journal
+directory, and a public one, FILE.pub, for verification. Existing files are never overwritten. With --replaces and --of,
+the new key takes the place of the key of a journal, while no server is running.
 """
 
 FORGET = """
-Destroy the key that leads from a pseudonym in a journal to a person or an address. KEYFILE is what
---journal-pseudonyms of the server names. The journal is not touched, and the server that writes it may be running.
+Destroy the key that connects a pseudonym in a journal with a person or an address. KEYFILE is the file that
+--journal-pseudonyms of the server names. The journal is not changed, and its server may be running.
 """
 
 UNREADABLE = 2
@@ -80,7 +81,7 @@ def _pseudonyms(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class JournalGroup(Group):
-    """The commands. A journal that cannot be used is one sentence."""
+    """The commands. If a journal cannot be used, they print one sentence."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the subcommand."""
@@ -108,7 +109,7 @@ command = JournalGroup(name="journal", help=DESCRIPTION)
 )
 @_directory
 @click.option("-f", "--follow", is_flag=True, help="Continue with later records, until Ctrl-C.")
-@click.option("-n", "count", metavar="N", type=COUNT, default=10, show_default=True, help="How many.")
+@click.option("-n", "count", metavar="N", type=COUNT, default=10, show_default=True, help="The number of records.")
 @click.option(
     "--around", metavar="SEQ|FILE:LINE", type=PLACE, help="Those around a record or a line, also if it is damaged."
 )
@@ -119,7 +120,7 @@ command = JournalGroup(name="journal", help=DESCRIPTION)
 @click.option("--json", "as_json", is_flag=True, help="The lines as they stand in the journal.")
 @_pseudonyms
 def tail(**given: Any) -> int:
-    """The last records."""
+    """Show the last records."""
     from bussrv.inspection.commands import Tail, tail
 
     exclude(json=given["as_json"], pseudonyms=given["pseudonyms"])
@@ -143,7 +144,7 @@ def tail(**given: Any) -> int:
 @click.option("--json", "as_json", is_flag=True, help="As JSON; of several journals, by the id of the server.")
 @_pseudonyms
 def state(directories: Sequence[Path], at: Any, as_json: bool, pseudonyms: Path | None) -> int:
-    """The registry at a moment."""
+    """Show the registry at a moment."""
     from bussrv.cli import registry
     from bussrv.inspection.commands import states, write_json
 
@@ -158,7 +159,7 @@ def state(directories: Sequence[Path], at: Any, as_json: bool, pseudonyms: Path 
 @command.command(
     name="diff",
     help=DIFF,
-    short_help="what differs between two moments",
+    short_help="the differences between two moments",
     examples=("bussrv journal diff bussrv-journal 29 30",),
     statuses={0: "nothing differs", 1: "something differs", 2: "a journal could not be read"},
 )
@@ -167,7 +168,7 @@ def state(directories: Sequence[Path], at: Any, as_json: bool, pseudonyms: Path 
 @click.argument("second", metavar="B", type=MOMENT)
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def diff(directories: Sequence[Path], first: Any, second: Any, as_json: bool) -> int:
-    """What differs."""
+    """Show the differences between two moments."""
     from bussrv.inspection.commands import diff
 
     return diff(directories, first, second, as_json=as_json)
@@ -176,31 +177,31 @@ def diff(directories: Sequence[Path], first: Any, second: Any, as_json: bool) ->
 @command.command(
     name="verify",
     help=VERIFY,
-    short_help="is it what its server wrote",
+    short_help="find changes since its server wrote it",
     examples=("bussrv journal verify bussrv-journal --public-key hall.key.pub",),
-    statuses={0: "it is", 1: "something was changed or is missing", 2: "it could not be read"},
+    statuses={0: "no change was found", 1: "something was changed or is missing", 2: "it could not be read"},
 )
 @_directory
 @click.option(
     "--public-key",
     metavar="FILE",
     type=FILE,
-    help="The key that the seals have to be led back to, kept elsewhere.",
+    help="The public key that the seals must lead back to, from a copy that is kept elsewhere.",
 )
 @click.option(
     "--includes",
     metavar="HASH",
     multiple=True,
-    help="A seal that was noted elsewhere, such as in the log of the server, and has to be there; may be repeated.",
+    help="A seal that was noted elsewhere, such as in the log of the server, and must be there; may be repeated.",
 )
 @click.option(
     "--sealed",
     is_flag=True,
-    help="Unsealed records are a fault: for a journal whose server has stopped, which leaves nothing unsealed.",
+    help="Report unsealed records as a fault, for a journal whose server has stopped: a stop seals everything.",
 )
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def verify(directory: Path, public_key: Path | None, includes: Sequence[str], sealed: bool, as_json: bool) -> int:
-    """Whether it is what its server wrote."""
+    """Verify a journal."""
     from bussrv.inspection.proof import run_verify
 
     return run_verify(directory, public_key, includes, sealed=sealed, as_json=as_json)
@@ -209,15 +210,15 @@ def verify(directory: Path, public_key: Path | None, includes: Sequence[str], se
 @command.command(
     name="seal",
     help=SEAL,
-    short_help="seal what is not sealed yet",
+    short_help="seal the records that are not sealed yet",
     examples=("bussrv journal seal bussrv-journal --key hall.key",),
     statuses={0: "done", **CANNOT},
 )
 @_directory
-@click.option("--key", metavar="FILE", type=FILE, help="The private key, where no server runs that has it.")
+@click.option("--key", metavar="FILE", type=FILE, help="The private key, if no server with it is running.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def seal(directory: Path, key: Path | None, as_json: bool) -> int:
-    """Seal it."""
+    """Seal a journal."""
     from bussrv.inspection.proof import run_seal
 
     run_seal(directory, key, as_json=as_json)
@@ -236,7 +237,7 @@ def seal(directory: Path, key: Path | None, as_json: bool) -> int:
     "--replaces",
     metavar="FILE",
     type=FILE,
-    help="The private key that it takes the place of, in the journal --of.",
+    help="The private key that the new one takes the place of, in the journal --of.",
 )
 @click.option("--of", metavar="DIR", type=FILE, help="The journal directory; no server may be running there.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
@@ -260,7 +261,7 @@ def keygen(key: Path, replaces: Path | None, of: Path | None, as_json: bool) -> 
 @click.option("--peer", metavar="HOST", help="An IP address.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def forget(file: Path, actor: str | None, peer: str | None, as_json: bool) -> int:
-    """Forget somebody."""
+    """Forget a person or an address."""
     from bussrv.inspection.forgetting import forget
 
     need_one(actor=actor, peer=peer)

@@ -13,7 +13,7 @@ from typing import Any
 from bussrv.client.objects import ObjectsClient
 
 WINDOW = 200
-"""The most objects that are on their way while throughput is measured: more would wait, and be dropped in the end."""
+"""The most objects in flight while throughput is measured. With more, the server would drop some in the end."""
 
 SERVICE = "bench"
 PATIENCE = 30.0
@@ -25,7 +25,7 @@ _SPAWN = multiprocessing.get_context("spawn")
 
 @dataclass(frozen=True)
 class Load:
-    """How much is measured.
+    """The size of the measurements.
 
     :ivar seconds: how long each measurement takes.
     :ivar size: bytes of a payload.
@@ -42,7 +42,7 @@ class Load:
 def all_of(port: int, load: Load) -> Iterator[dict[str, Any]]:
     """Every measurement, one after the other.
 
-    :param port: of Object System.
+    :param port: the port of Object System.
     """
     with _subscribers(port, load) as counts, _member(port, ["!*"]) as publisher:
         publisher.register(SERVICE)
@@ -64,7 +64,7 @@ def _member(port: int, wants: Sequence[str]) -> Iterator[ObjectsClient]:
 
 
 class _Subscriber:
-    """A process that receives what is published, and says how much it has.
+    """A process that receives publications and counts them.
 
     :ivar count: how many objects it has received.
     """
@@ -78,7 +78,7 @@ class _Subscriber:
 
 
 def _receive(port: int, count: Any, times: Any, ready: Any) -> None:
-    """In the process of a subscriber: until an object with an empty payload comes. Then send the times of delivery."""
+    """In the process of a subscriber: receive until an empty payload comes, then send the times of delivery."""
     taken: list[float] = []
     with _member(port, _ALL) as client:
         ready.release()

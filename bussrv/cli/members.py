@@ -1,4 +1,4 @@
-"""A member of the object network, over either of its two wire formats, as the commands need it."""
+"""A member of the object network for the commands, over either of its two wire formats."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ FORMATS = ("objects", "business")
 """The wire formats that can publish, request and reply."""
 
 PUBLICATIONS = ("*", "!@services/*", "!@routing/*")
-"""A rule list that lets objects pass, but no requests: whoever takes those counts as somebody who may answer."""
+"""A rule list that takes all objects except requests: a member that takes requests counts as one that may answer."""
 
 REPLIES = ("@services/reply", "@error")
 REQUESTS = ("@services/request",)
-"""A provider that does not want requests is not asked. One that does is given those for unregistered services, too."""
+"""A provider gets requests only if its rule list takes them. It then gets those for unregistered services, too."""
 
 NOTHING = ("!*",)
 
 _RECEIVE = {PUBLICATIONS: "all", REPLIES: "events_only", REQUESTS: "events_only", NOTHING: "events_only"}
-"""The same in the words of Business Object, which has no rule lists."""
+"""The receive mode of Business Object, which has no rule lists, in place of each rule list."""
 
 
 class Member:
@@ -39,7 +39,10 @@ class Member:
         self.client = client
 
     def register(self, service: str) -> None:
-        """Provide a service. :raises BusError: the server refused."""
+        """Provide a service.
+
+        :raises BusError: the server refused.
+        """
         if hasattr(self.client, "register_service"):
             self.client.register_service(service)
         else:
@@ -48,8 +51,8 @@ class Member:
     def settle(self, sent: str, timeout: float) -> None:
         """Wait until the server has taken everything that was sent.
 
-        :param sent: the id of what was sent last.
-        :raises BusError: the server refused that.
+        :param sent: the id of the last object that was sent.
+        :raises BusError: the server refused that object.
         """
         from bussrv.client._framed import checked, new_id
 
@@ -87,7 +90,7 @@ class Member:
             return None
 
     def taken(self, predicate: Any) -> Object | None:
-        """The first object that has come already and is wanted; ``None``: none has."""
+        """The first object that has come already and satisfies ``predicate``; ``None``: none has."""
         try:
             return self.client.wait_for(predicate, 0)
         except TimeoutError:
@@ -120,27 +123,27 @@ def joined(connection: Connection, wire_format: str, wants: Sequence[str]) -> It
 
 
 class Patience:
-    """The end of a command that waits for events.
+    """The time limit of a command that waits for events.
 
-    :param seconds: from now; ``None``: for ever.
+    :param seconds: the limit, from now; ``None``: there is none.
     """
 
     def __init__(self, seconds: float | None) -> None:
         self._end = None if seconds is None else time.monotonic() + seconds
 
     def left(self, most: float = 3600.0) -> float:
-        """Seconds to wait next; not for ever, so that callers can do something now and then."""
+        """The seconds to wait next, at most ``most``, so that callers can do something now and then."""
         return most if self._end is None else min(most, max(0.0, self._end - time.monotonic()))
 
     def check(self) -> None:
-        """Do not go on for ever while events come that nobody waits for.
+        """Check the limit, in a loop over events of which none may be the awaited one.
 
-        :raises TimeoutError: it is over.
+        :raises TimeoutError: the time is over.
         """
         if self.is_over:
             raise TimeoutError("nothing came in time")
 
     @property
     def is_over(self) -> bool:
-        """Whether it is."""
+        """Whether the time is over."""
         return self._end is not None and time.monotonic() >= self._end

@@ -1,4 +1,4 @@
-"""What commands print: lines, JSON and tables. Text of strangers is cleaned here."""
+"""The output of commands: lines, JSON and tables. Text of strangers is made fit for a terminal here."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 NOTHING = "-"
 GAP = "  "
 MOST_OF_FIRST = 40
-"""The first column of a table is not narrower than its content, up to so many characters."""
+"""The first column of a table is as wide as its content, up to so many characters."""
 MOST_OF_OTHERS = 24
 """Cells of the other columns are cut at so many characters if the table does not fit. A routing id fits."""
 
 
 def line(text: str) -> None:
-    """Print a line. It is UTF-8, whatever the locale says: so are the names of services."""
+    """Print a line. It is UTF-8 in every locale, because the names of services are."""
     sys.stdout.buffer.write(f"{cleaned(text)}\n".encode("utf-8", "backslashreplace"))
 
 
 def flush() -> None:
-    """Show what was printed, also if nobody sits at a terminal."""
+    """Send the output so far to its reader, also if that is not a terminal."""
     sys.stdout.flush()
 
 
 def json_line(value: Any) -> None:
-    """Print a value as JSON in one line. What is not printable is escaped: the text is still the same."""
+    """Print a value as JSON in one line. Unprintable characters are escaped; a parser of JSON gets the same text."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     if not text.isprintable():
         text = "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
@@ -41,7 +41,7 @@ def json_line(value: Any) -> None:
 
 
 def payload_fields(payload: bytes) -> dict[str, Any]:
-    """A payload in JSON: as text if it is UTF-8, else in base64."""
+    """The fields of a payload in JSON: its text if it is UTF-8, else base64."""
     import base64
 
     try:
@@ -51,7 +51,7 @@ def payload_fields(payload: bytes) -> dict[str, Any]:
 
 
 def is_terminal() -> bool:
-    """Whether a person looks at standard output."""
+    """Whether the standard output is a terminal that can move its cursor."""
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
@@ -63,7 +63,7 @@ def console() -> Console:
 
 
 def cell(value: object) -> str:
-    """A value in a table or a list."""
+    """A value as the text of a cell."""
     if value in (None, "", [], ()):
         return NOTHING
     if isinstance(value, (list, tuple)):
@@ -74,7 +74,7 @@ def cell(value: object) -> str:
 def table(
     headings: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[str] = (), less: Sequence[str] = ()
 ) -> None:
-    """Print a table. On a terminal it fits the width; elsewhere columns are as wide as they need.
+    """Print a table. On a terminal it fits the width; elsewhere columns are as wide as their content.
 
     :param right: headings of columns of numbers.
     :param less: headings of columns that a narrow terminal may do without, the least important last.
@@ -136,7 +136,7 @@ def _without(
 
 
 def rich_table(headings: Sequence[str], cells: Iterable[Sequence[str]], right: Sequence[str] = ()) -> Table:
-    """A table for a console of rich. The cells are clean."""
+    """A table for a console of rich. The cells are already fit for a terminal."""
     from rich.table import Table
     from rich.text import Text
 

@@ -116,7 +116,7 @@ def exclude(**given: object) -> None:
 
 
 def need_one(**given: object) -> None:
-    """The same, but one of them has to be there.
+    """Check that exactly one of some options is given.
 
     :raises click.UsageError: none of them is given, or more than one.
     """

@@ -14,8 +14,8 @@ from bussrv.errors import ConfigError
 
 DESCRIPTION = """
 Add a user to the file that `--auth users:FILE` of the server names, give the user another secret, or delete it. The
-secret is asked for twice on a terminal. The file is made if there is none; only its owner may read it after that. A
-server that runs reads it at SIGHUP, or at `bussrv reload`.
+command asks for the secret twice on a terminal. The file is made if there is none; only its owner may read it after
+that. A running server reads it at SIGHUP, or at `bussrv reload`.
 """
 
 

@@ -1,4 +1,4 @@
-"""``bussrv policy``: ask a policy file what it allows, and by which line."""
+"""``bussrv policy``: ask a policy file for decisions, and for the lines that decide."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bussrv.policy.rules import Rules
 
 DESCRIPTION = """
-Ask a policy file what a user may do. Nothing is asked of a running server.
+Show what a policy file allows a user. It reads the file only, and asks no running server.
 """
 
 TEST = """
@@ -35,9 +35,9 @@ ERROR = 2
 
 
 class Asked(NamedTuple):
-    """The session that is asked about, and the file.
+    """The file, and the session that the question is about.
 
-    :ivar peer: the address that it comes from.
+    :ivar peer: the address of the client.
     """
 
     policy: str | None
@@ -54,7 +54,7 @@ def _actions() -> Sequence[str]:
 
 
 def _about(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Declare the options that say which session is asked about."""
+    """Declare the options that describe the session."""
     for option in (
         click.option(
             "--format", metavar="NAME", default="objects", show_default=True, help="The wire format that it speaks."
@@ -93,7 +93,7 @@ command = Group(name="policy", help=DESCRIPTION)
 @click.argument("target", metavar="TARGET")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def test(action: str, target: str, as_json: bool, **about: Any) -> int:
-    """Whether an action is allowed."""
+    """Show whether an action is allowed."""
     return _answer(Asked(**about), lambda rules, asked: _test(rules, asked, action, target, as_json=as_json))
 
 
@@ -108,7 +108,7 @@ def test(action: str, target: str, as_json: bool, **about: Any) -> int:
 @_about
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def show(as_json: bool, **about: Any) -> int:
-    """The lines that apply."""
+    """Show the lines that apply."""
     return _answer(Asked(**about), lambda rules, asked: _show(rules, asked, as_json=as_json))
 
 
@@ -126,9 +126,9 @@ def _answer(asked: Asked, answer: Callable[[Rules, Asked], int]) -> int:
 
 
 def _rules(asked: Asked) -> Rules:
-    """The rules to ask.
+    """The rules of the file.
 
-    :raises ConfigError: there are none, or the session that is asked about cannot be.
+    :raises ConfigError: there are no rules, or no session can have this wire format and address.
     """
     from bussrv.addresses import UNIX, parse_host
     from bussrv.errors import ConfigError

@@ -35,12 +35,12 @@ SECRETS = ("secret", "token")
 
 @dataclass(frozen=True)
 class Profile:
-    """One server.
+    """A server in the file of profiles.
 
-    :ivar place: the file and the name, for errors.
-    :ivar addresses: as they are written, by their keys.
-    :ivar credentials: by their keys.
-    :ivar files: of TLS, absolute, by their keys.
+    :ivar place: the file and the name of the profile, for errors.
+    :ivar addresses: the addresses as they are written, by their keys in the file.
+    :ivar credentials: the credentials, by their keys.
+    :ivar files: the absolute paths of the files for TLS, by their keys.
     """
 
     place: str
@@ -50,7 +50,7 @@ class Profile:
 
 
 def path() -> Path:
-    """Where the file is."""
+    """The path of the file."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
     return Path(base if Path(base).is_absolute() else Path.home() / ".config", "bussrv", "profiles.toml")
 
@@ -94,7 +94,7 @@ def _tables(file: Path) -> dict[str, Any]:
         raise ConfigError(f"{file}: {error}") from error
     for name, table in tables.items():
         if not isinstance(table, dict):
-            raise ConfigError(f"{file}: {name} is in no profile: write [{DEFAULT}] before it")
+            raise ConfigError(f"{file}: {name} stands outside of all profiles: write [{DEFAULT}] before it")
         if mode & (stat.S_IRWXG | stat.S_IRWXO) and any(each in table for each in SECRETS):
             raise ConfigError(f"{file} has secrets, and others may use it: chmod 600 {file}")
     return tables
@@ -125,7 +125,7 @@ def _profile(file: Path, name: str, table: Mapping[str, Any]) -> Profile:
                 f"{place}: there is no key {key!r}; there are {', '.join((*ADDRESSES, *CREDENTIALS, *FILES))}"
             )
         if not isinstance(value, str):
-            raise ConfigError(f"{place}: {key} is no text")
+            raise ConfigError(f"{place}: {key} is not a text: put it in quotes")
     return Profile(
         place,
         {key: table[key] for key in ADDRESSES if key in table},

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from bussrv.cli.members import Member
 
 DESCRIPTION = """
-Publish a payload on a service: PAYLOAD, or what is in a file, or the standard input. The service is registered for as
-long as that takes; over Inbus it stays for the time of a lease, and nothing says whether the datagram arrived. SPP
-cannot publish.
+Publish a payload on a service: PAYLOAD, the content of a file, or the standard input. The service is registered while
+the command runs. Over Inbus it stays registered for the time of a lease, and the server does not confirm that the
+datagram arrived. SPP cannot publish.
 """
 
 FORMATS = ("objects", "business", "inbus")
@@ -41,7 +41,7 @@ UTF8_TEXT, OCTET_STREAM = "text/plain; charset=UTF-8", "application/octet-stream
 @click.option(
     "--format", "wire_format", type=click.Choice(FORMATS), default="objects", show_default=True, help="The wire format."
 )
-@click.option("--file", metavar="FILE", type=click.Path(path_type=Path), help="Publish what is in a file.")
+@click.option("--file", metavar="FILE", type=click.Path(path_type=Path), help="Publish the content of a file.")
 @click.option("--lines", is_flag=True, help="Publish each line of the standard input, when it comes.")
 @click.option(
     "--type", "content_type", metavar="TYPE", help="The content type.  [default: text, or bytes if it is none]"
@@ -93,7 +93,7 @@ def _payloads(payload: str | None, file: Path | None, *, lines: bool) -> Iterato
 
 
 def type_of(payload: bytes) -> str:
-    """The content type of a payload that is text, or may be anything."""
+    """The content type of a payload: text if it is UTF-8, else bytes."""
     try:
         payload.decode()
     except UnicodeDecodeError:
@@ -114,6 +114,6 @@ def _publish(
 
 
 def _decline(member: Member) -> None:
-    """Requests that came meanwhile were for somebody who can answer."""
+    """Refuse the requests that came meanwhile: this client cannot answer them."""
     while (asked := member.taken(lambda each: each.metadata.get("event") == "services/request")) is not None:
         member.refuse(asked, "no-such-service", "this client only publishes")

@@ -23,7 +23,7 @@ RENEW = 600.0
 
 @dataclass(frozen=True)
 class Publication:
-    """A payload on a service, with what its wire format says of it.
+    """A payload on a service, with the attributes that its wire format has.
 
     :ivar sender: the routing id of the client that published it.
     """
@@ -36,7 +36,7 @@ class Publication:
     id: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """The object of JSON for programs."""
         from bussrv.cli.output import payload_fields
 
         shown: dict[str, Any] = {"service": self.service, "type": self.type, "app_type": self.app_type}
@@ -48,19 +48,22 @@ class Receiver(Protocol):
     """A subscription."""
 
     def receive(self, timeout: float) -> Publication:
-        """The next publication. :raises TimeoutError: none came in so many seconds."""
+        """The next publication.
+
+        :raises TimeoutError: none came in so many seconds.
+        """
 
 
 def has_wildcard(name: str) -> bool:
-    """Whether a name stands for several services."""
+    """Whether a name may match several services."""
     return "*" in name or "?" in name
 
 
 def matches(service: object, names: Sequence[str]) -> bool:
-    """Whether a service has one of these names. They may have ``*`` and ``?``."""
+    """Whether the name of a service matches one of some names. They may have ``*`` and ``?``."""
     from fnmatch import fnmatchcase
 
-    # Brackets mean nothing here.
+    # Brackets have no meaning in names of services.
     return isinstance(service, str) and any(fnmatchcase(service, name.replace("[", "[[]")) for name in names)
 
 
@@ -92,7 +95,7 @@ class _Objects:
         from bussrv.cli.members import Patience
 
         patience = Patience(timeout)
-        # What is not wanted is dropped: kept, it would be looked at again for each publication.
+        # Drop unwanted objects: if the client kept them, it would look at each again for every publication.
         while not self._is_wanted((found := self._member.client.receive(patience.left())).metadata):
             patience.check()
         fields = found.metadata

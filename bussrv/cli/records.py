@@ -17,8 +17,8 @@ LEFT_OUT = frozenset(
 
 
 def in_words(record: Mapping[str, Any]) -> str:
-    """One line about a record: when, its number, what happened, to whom. The same as of ``bussrv journal tail``, but
-    also of events that this version does not know.
+    """One line about a record: its time, number, event and fields. ``bussrv journal tail`` writes the same line; this
+    function also knows events of later versions.
     """
     return " ".join(_words(record))
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 LESS = ("USER", "PEER", "WANTS", "ADDED", "OPENED", "ROUTING ID", "HOME")
-"""Columns that a narrow terminal may do without."""
+"""Columns that are left out on a narrow terminal, the last one first."""
 
 
 def show(by_server: Mapping[str, Snapshot]) -> None:

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from bussrv.cli.answering import Answered
 
 DESCRIPTION = """
-Provide a service: for each request, COMMAND is started. It reads the payload from its standard input, and what it
-writes to its standard output is the reply. If it fails, takes too long or writes too much, the reply is an error. It
-runs without a shell; use sh -c '…' for one, and never put the payload into its text. Environment variables say who
-asks: REQUEST_SERVICE, REQUEST_FROM (a routing id), REQUEST_TYPE, REQUEST_ID. A line is printed for each request. When
-the connection is lost, the service ends; let systemd or a loop start it again.
+Provide a service: start COMMAND for each request. COMMAND reads the payload from its standard input; its standard
+output is the reply. If it fails, takes too long or writes too much, the reply is an error. It runs without a shell; use
+sh -c '…' for one, and never put the payload into its text. It has the request in environment variables:
+REQUEST_SERVICE, REQUEST_FROM (a routing id), REQUEST_TYPE, REQUEST_ID. A line is printed for each request. When the
+connection is lost, the service ends; let systemd or a loop start it again.
 """
 
 FORMATS = ("objects", "business")
@@ -52,7 +52,7 @@ FORMATS = ("objects", "business")
     type=whole(0, 100_000),
     default=100,
     show_default=True,
-    help="The most requests that wait for their turn; others are refused: too-busy.",
+    help="The most requests that wait for a command. Further ones are refused: too-busy.",
 )
 @click.option(
     "--limit",
@@ -60,7 +60,7 @@ FORMATS = ("objects", "business")
     metavar="S",
     type=seconds(0.01, 86400.0),
     default=10.0,
-    help="Seconds that a command may take: then it is killed, command-timeout.  [default: 10]",
+    help="Seconds that a command may take. After that it is killed: command-timeout.  [default: 10]",
 )
 @click.option(
     "--max-reply",
@@ -68,7 +68,7 @@ FORMATS = ("objects", "business")
     type=whole(0, 1 << 30),
     default=16 << 20,
     show_default=True,
-    help="The most bytes of a reply: beyond it the command is killed, reply-too-large.",
+    help="The most bytes of a reply. A command that writes more is killed: reply-too-large.",
 )
 @click.option("-n", "--count", metavar="N", type=whole(1), help="End after so many requests.")
 @click.option("--quiet", is_flag=True, help="Print nothing.")

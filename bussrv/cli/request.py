@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from bussrv.client.objects import Object
 
 DESCRIPTION = """
-Ask a service, and show its reply. The request has no payload, or PAYLOAD, or what is in a file; the file - is the
-standard input. On a terminal, text that would steer it is escaped; elsewhere the reply is written as it is.
+Send a request to a service, and show the reply. The request has no payload, or PAYLOAD, or the content of a file; the
+file - is the standard input. On a terminal, text that would steer it is escaped; elsewhere the reply is written as it
+is.
 """
 
 FORMATS = ("objects", "business")
@@ -36,7 +37,7 @@ FORMATS = ("objects", "business")
     "--format", "wire_format", type=click.Choice(FORMATS), default="objects", show_default=True, help="The wire format."
 )
 @click.option(
-    "--file", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True), help="Send what is in a file."
+    "--file", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True), help="Send the content of a file."
 )
 @click.option(
     "--type", "content_type", metavar="TYPE", help="The content type.  [default: text, or bytes if it is none]"

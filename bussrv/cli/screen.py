@@ -1,4 +1,4 @@
-"""What ``bussrv top`` shows on a terminal. It fits the size of the terminal."""
+"""The screen of ``bussrv top``. It fits the size of the terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bussrv.cli.output import cell, rich_table
 
 BARS, PLAIN_BARS = " ▁▂▃▄▅▆▇█", " .:-=+*%#"
 KEPT = 200
-"""The seconds that the curves remember."""
+"""The seconds of figures that the curves keep."""
 
 FEW = 3
 """The fewest rows of a table, however low the terminal is."""
@@ -57,10 +57,10 @@ RIGHT = ("BYTES",)
 
 
 class Screen:
-    """The picture.
+    """The screen: figures, curves and lists.
 
-    :param server: what the server says of itself.
-    :ivar lists: rows of each collection of :data:`LISTS`.
+    :param server: the answer of ``/api/v1/server``.
+    :ivar lists: the rows of each collection of :data:`LISTS`, by its name.
     :ivar note: a sentence, such as that the connection is lost.
     """
 
@@ -130,7 +130,7 @@ class Screen:
 
 
 def curve(values: Sequence[float], width: int, bars: str = BARS) -> str:
-    """The last values as bars, the highest of them a whole one."""
+    """The last values as bars. The highest value has a full bar."""
     shown = list(values)[-width:]
     highest = max(shown, default=0.0)
     if not highest:

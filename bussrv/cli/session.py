@@ -1,4 +1,4 @@
-"""``bussrv session``: show one session, or what happened to one that is gone."""
+"""``bussrv session``: show one session, or the history of one that is closed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from bussrv.client.admin import AdminClient
 
 DESCRIPTION = """
-Show one session: who it is, what it provides and is subscribed to, and how much it has sent and received. --history
-shows the records of the journal about it, also after it was closed: the last one says why.
+Show one session: its user and address, its services and subscriptions, and how much it has sent and received. --history
+shows the records of the journal about it, also after it was closed: the last one has the reason.
 """
 
 
@@ -47,7 +47,7 @@ def command(connection: Connection, session: str, history: bool, as_json: bool) 
     if not shown:
         from bussrv.terminal import cleaned
 
-        hint = "" if history else "; --history says whether there was one"
+        hint = "" if history else "; --history shows a closed one"
         print(f"bussrv session: there is no session '{cleaned(session)}'{hint}", file=sys.stderr)
     return 0 if shown else NO
 

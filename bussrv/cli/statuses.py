@@ -21,6 +21,6 @@ MEANINGS: dict[int, str] = {
     REFUSED: "The server refused: the credentials are wrong or missing, or the user is not allowed to do it.",
     LATE: "The server or the service did not answer in time.",
     INTERRUPTED: "Ctrl-C ended it.",
-    BROKEN_PIPE: "Nobody reads the output any more, as with `| head`.",
+    BROKEN_PIPE: "The reader of the output has ended, as with `| head`.",
 }
-"""What each status means. A command uses some of them; its ``--help`` says what 0 and 1 mean for it."""
+"""The meaning of each status. A command uses some of them; its ``--help`` has the meaning of 0 and 1 for it."""

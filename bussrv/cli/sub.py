@@ -1,4 +1,4 @@
-"""``bussrv sub``: show what is published on services."""
+"""``bussrv sub``: show publications on services."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from bussrv.cli.receiving import Publication
 
 DESCRIPTION = """
-Show what is published on services, one line each: the service and the payload. A SERVICE may have * and ?, except over
-Inbus; quote them. Over SPP, the last state of each service comes first. The services of the server itself, bus/…, have
+Show publications on services, one line each: the service and the payload. A SERVICE may have * and ?, except over
+Inbus; quote them. Over SPP, the last value of each service comes first. The services of the server itself, bus/…, have
 updates over SPP and Inbus only. Text that would steer the terminal is escaped, and a long payload is cut; --json and
 --raw have all of it.
 """
@@ -35,7 +35,7 @@ MOST_SHOWN = 1000
     name="sub",
     help=DESCRIPTION,
     examples=("bussrv sub tv", "bussrv sub 'hall/*' --json --count 2", "bussrv sub tv --format spp --count 1 --raw"),
-    statuses={0: "done", 5: "--for is over before --count have come"},
+    statuses={0: "done", 5: "--for was over before --count publications came"},
 )
 @click.argument("services", nargs=-1, required=True, metavar="SERVICE...")
 @click.option(
@@ -105,7 +105,7 @@ def _show(found: Publication, *, raw: bool, as_json: bool) -> None:
 
 
 def shown(payload: bytes, content_type: str | None, most: int = MOST_SHOWN) -> str:
-    """A payload in a line: its text, or what it is.
+    """A payload in a line: its text, or its size and type.
 
     :param most: the most characters.
     """

@@ -1,4 +1,4 @@
-"""``bussrv journal synth``: write a journal of a server that never ran."""
+"""``bussrv journal synth``: write a made-up journal."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from bussrv.audit.arguments import Converted
 from bussrv.cli.command import Command
 
 DESCRIPTION = """
-Write the journal of a server that never ran: some days of clients that come and go, as many records as are asked for,
-the same for the same seed. Faults are what no server writes; attacks are what one has to live with. What was put in is
-printed, one JSON object a line. DIR is made, and must not hold a journal.
+Write the journal of a server that never ran, with some days of clients that come and go. The same seed gives the same
+journal. Faults are records that no sound server writes; attacks are things that clients can do. The command prints the
+faults and attacks that it put in, one JSON object a line. It makes DIR, which must not hold a journal.
 """
 
 ALL = "all"
 
 
 class Kinds(click.Option):
-    """Some of the words that a function returns, or all of them. Its help lists them.
+    """An option whose value is some of the words that a function returns, or all of them. Its help lists them.
 
-    :param what: one of them is.
+    :param what: the noun for one of them, for errors.
     """
 
     def __init__(self, *arguments: Any, what: str, load: Callable[[], Sequence[str]], **named: Any) -> None:
@@ -81,7 +81,7 @@ def _attacks() -> Sequence[str]:
     show_default=True,
     help="About how many records.",
 )
-@click.option("--seed", metavar="S", type=int, default=0, show_default=True, help="Other days for another one.")
+@click.option("--seed", metavar="S", type=int, default=0, show_default=True, help="Another seed gives other days.")
 @click.option("--server", metavar="ID", default="hall", show_default=True, help="The id of the server.")
 @click.option(
     "--key", metavar="FILE", type=click.Path(path_type=Path), help="The private key that seals are signed with."
@@ -90,7 +90,7 @@ def _attacks() -> Sequence[str]:
 @click.option("--faults", cls=Kinds, what="fault", load=_faults, default=(), metavar="KIND[,KIND]")
 @click.option("--attacks", cls=Kinds, what="attack", load=_attacks, default=(), metavar="KIND[,KIND]")
 def command(directory: Path, **how: Any) -> int:
-    """Make it up."""
+    """Write the journal."""
     from bussrv.synth.command import synth
 
     synth(directory, **how)

@@ -15,9 +15,9 @@ from bussrv.cli.connection import Connection, connects
 from bussrv.cli.parameters import whole
 
 DESCRIPTION = """
-Show objects that go through the server, of every wire format: when, from whom, to how many, and what. The server
-journals who taps, from when to when. It shows at most --rate objects a second, and counts those that it left out.
-Payloads are shown only if they are asked for.
+Show objects that go through the server, of every wire format: time, sender, number of receivers, event, service and
+type. The server journals the user of the tap, its start and its end. It shows at most --rate objects a second, and
+counts those that it left out. It shows payloads only with --payload.
 """
 
 MOST_SHOWN = 200

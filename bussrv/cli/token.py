@@ -16,8 +16,8 @@ from bussrv.errors import ConfigError
 
 DESCRIPTION = """
 Make a bearer token for a user, and add its hash to the file that `--auth tokens:FILE` of the server names. The token is
-printed once and stored nowhere: whoever has it is that user. The file is made if there is none; only its owner may read
-it after that. A server that runs reads it at SIGHUP, or at `bussrv reload`.
+printed once and stored nowhere: everybody who has it can log in as that user. The file is made if there is none; only
+its owner may read it after that. A running server reads it at SIGHUP, or at `bussrv reload`.
 """
 
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -33,7 +33,7 @@ _DURATION = re.compile(r"([1-9][0-9]{0,5})([mhdw])")
 )
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 @click.argument("name", metavar="USER")
-@click.option("--expires", metavar="TIME", help="How long it is of use: 90m, 12h, 30d or 8w.  [default: for ever]")
+@click.option("--expires", metavar="TIME", help="The time until it expires: 90m, 12h, 30d or 8w.  [default: never]")
 @click.option("--delete", is_flag=True, help="Delete all tokens of the user.")
 @click.option("--json", "as_json", is_flag=True, help="Print the token as JSON.")
 def command(file: Path, name: str, expires: str | None, delete: bool, as_json: bool) -> int:

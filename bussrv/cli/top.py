@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """
 Watch a server: sessions, throughput, times of delivery and of the journal, the sessions with most bytes waiting, and
-who was closed or denied lately. Every second, until Ctrl-C. Without a terminal, one line of figures a second.
+the latest closed sessions and denials. The screen changes every second, until Ctrl-C. Without a terminal, there is one
+line of figures a second.
 """
 
 LISTED_EVERY = 2
-"""Seconds between two looks at the lists."""
+"""Seconds between two requests for the lists."""
 
 ROWS = 20
 
@@ -35,9 +36,9 @@ ROWS = 20
     name="top",
     help=DESCRIPTION,
     examples=("bussrv top", "bussrv top --json --count 2"),
-    statuses={0: "--count looks were taken"},
+    statuses={0: "figures were shown --count times"},
 )
-@click.option("-n", "--count", metavar="N", type=whole(1), help="End after so many looks.")
+@click.option("-n", "--count", metavar="N", type=whole(1), help="Show figures so many times, then end.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @connects
 def command(connection: Connection, count: int | None, as_json: bool) -> int:

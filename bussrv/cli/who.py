@@ -1,4 +1,4 @@
-"""``bussrv who``: show who provides a service, and who is subscribed to it."""
+"""``bussrv who``: show the providers and the subscribers of a service."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from bussrv.cli.connection import Connection, connects
 from bussrv.cli.statuses import NO
 
 DESCRIPTION = """
-Show who provides a service, and who is subscribed to it, over every wire format and on linked servers. Members of the
-object network who want everything are not subscribed to a service, and are not shown.
+Show the providers and the subscribers of a service, over every wire format and on linked servers. Members of the object
+network that receive everything are not subscribed to a service, and are not shown.
 """
 
 COLUMNS = {
@@ -33,7 +33,7 @@ COLUMNS = {
     name="who",
     help=DESCRIPTION,
     examples=("bussrv who tv", "bussrv who tv --json"),
-    statuses={0: "somebody does", 1: "nobody does"},
+    statuses={0: "there is at least one", 1: "there is none"},
 )
 @click.argument("service", metavar="SERVICE")
 @connects

@@ -6,9 +6,9 @@ import time
 
 
 class Deadline:
-    """The end of one call's patience.
+    """The time limit of one call.
 
-    :param seconds: from now; ``None`` for ever.
+    :param seconds: the limit, from now; ``None``: there is none.
     :param message: the sentence of the :exc:`TimeoutError`.
     """
 

@@ -106,7 +106,7 @@ class FramedClient(StreamClient[Object]):
     def receive(self, timeout: float | None = None) -> Object:
         """The next object that was not taken yet; also an ``error`` object that answers no request of this client.
 
-        :param timeout: in seconds; ``None`` for the client's own.
+        :param timeout: the limit in seconds; ``None``: the client's own.
         :raises TimeoutError: none came in time.
         :raises ConnectionError: the connection ended, or the client was closed.
         :raises bussrv.errors.RemoteProtocolError: the server sent something malformed.
@@ -123,10 +123,10 @@ class FramedClient(StreamClient[Object]):
     ) -> Object:
         """Ask a service, and wait for its reply.
 
-        :param name: of the service.
+        :param name: the name of the service.
         :param type: the content type of the payload, if there is one.
-        :param timeout: in seconds; ``None`` for the client's own.
-        :param attributes: more of the request's metadata; ``_`` in their names is sent as ``-``.
+        :param timeout: the limit in seconds; ``None``: the client's own.
+        :param attributes: further metadata of the request; ``_`` in their names is sent as ``-``.
         :raises BusError: nobody provides the service (``no-such-service``), or the server refused the request.
         :raises TimeoutError: no reply came in time.
         :raises ConnectionError: the connection ended, or the client was closed.
@@ -224,7 +224,7 @@ def checked(answer: Object) -> Object:
 
 
 def says_no_such_service(answer: Object) -> bool:
-    """Whether it is the ``error`` object that says so."""
+    """Whether an answer is an ``error`` object with the reason ``no-such-service``."""
     fields = answer.metadata
     return fields.get("event") == "error" and fields.get("reason") == "no-such-service"
 

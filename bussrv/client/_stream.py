@@ -125,11 +125,11 @@ class StreamClient(Generic[Event]):
         return self._socket.fileno()
 
     def wait_for(self, predicate: Callable[[Event], bool], timeout: float | None = None) -> Event:
-        """The first event for which ``predicate`` is true, among those that were kept and those that come.
+        """The first event for which ``predicate`` is true, among kept events and those that come.
 
-        The others are kept, in order, for later calls; the oldest are forgotten when there are too many.
+        Other events are kept, in order, for later calls. If there are too many, the oldest are dropped.
 
-        :param timeout: in seconds; ``None`` for the client's own.
+        :param timeout: the limit in seconds; ``None``: the client's own.
         :raises TimeoutError: none came in time.
         :raises ConnectionError: the connection ended, or the client was closed.
         :raises bussrv.errors.RemoteProtocolError: the server sent something malformed.
@@ -147,7 +147,7 @@ class StreamClient(Generic[Event]):
         return event
 
     def _next(self, predicate: Callable[[Event], bool], deadline: Deadline) -> Event:
-        """The same, but other events that come meanwhile are dropped."""
+        """The first event for which ``predicate`` is true. Drop other events that come meanwhile."""
         event = self._kept.find(predicate)
         while event is None:
             latest = self._read(deadline)

@@ -146,7 +146,7 @@ class AdminClient:
                     yield event
 
     def resuming(self, path: str, last_id: str = "", **query: Any) -> Iterator[ServerSentEvent]:
-        """The same without an end: a stream that ends or breaks is continued after the last event that came.
+        """The events of a stream without an end. If it ends or breaks, continue after the last event that came.
 
         :raises ConnectionError: it could not be continued within the time-out of this client.
         """

@@ -41,16 +41,16 @@ class BusinessClient(FramedClient):
         secret: str | None = None,
         token: str | None = None,
     ) -> dict[str, Any]:
-        """Join the network; before this the server passes nothing on.
+        """Join the network. Before this, the client receives no objects, and the server forwards none of its own.
 
         :param receive: ``none``, ``all``, ``no_echo`` or ``events_only``.
         :param subscribe: ``all``, ``none`` or a list of content types, which may hold ``*`` and ``?``.
-        :param name: of this program, for people.
-        :param user: who runs it. For people, or with ``secret`` for a server that asks who its clients are.
-        :param unique_routing_id: the address to have, if it is free.
-        :param routing_ids: further addresses, which others may have too.
-        :param secret: of ``user``.
-        :param token: proves who it is, instead of ``user`` and ``secret``.
+        :param name: the name of this program, for people.
+        :param user: the user that runs it; with ``secret``, for a server that requires a login, else for people.
+        :param unique_routing_id: the routing id to have, if it is free.
+        :param routing_ids: further routing ids, which other clients may have, too.
+        :param secret: the secret of ``user``.
+        :param token: a token to log in with, instead of ``user`` and ``secret``.
         :returns: the metadata of ``client/register/reply``.
         :raises BusError: the server refused.
         :raises TimeoutError: no reply came in time.

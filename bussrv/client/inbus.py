@@ -23,11 +23,11 @@ _RECEIVE = 1 << 16
 class InbusSubscriber:
     """Receives the publications on an app-key: blocking, for one thread, a context manager.
 
-    Datagrams get lost, and nothing says whether the server took a subscription. A server ends it when it hears nothing
-    for the time of its lease (bussrv: an hour): call :meth:`renew` several times in that time.
+    Datagrams get lost, and the server does not confirm a subscription. It ends a subscription that is not renewed for
+    the time of its lease (bussrv: an hour): call :meth:`renew` several times in that time.
 
     :param server: its host and port.
-    :param version: of the protocol; 2 receives any bytes, 1 only text.
+    :param version: the version of the protocol; 2 receives any bytes, 1 only text.
     :param host: this machine's address as the server sees it. The socket is bound to it, on a port that the system
         chooses.
     :raises bussrv.errors.Refused: ``app_key`` cannot be the name of a service.
@@ -76,7 +76,7 @@ class InbusSubscriber:
 
         Anybody who can reach the port can send to it.
 
-        :param timeout: in seconds; ``None`` for ever.
+        :param timeout: the limit in seconds; ``None``: there is none.
         :raises TimeoutError: none came in time.
         :raises ConnectionError: the client was closed.
         """
@@ -125,10 +125,10 @@ def publish(
     version: int = 2,
     server: tuple[str, int] = SERVER,
 ) -> None:
-    """Publish from a socket that is used once. Nothing says whether it arrived.
+    """Publish from a socket that is used once. The server does not confirm that the datagram arrived.
 
     :param payload: any bytes for version 2, UTF-8 text for version 1.
-    :param app_type: what kind of message it is, for those who receive it; 0 is reserved.
+    :param app_type: the kind of the message, for its receivers; 0 is reserved.
     :raises TypeError: ``payload`` is no bytes.
     :raises bussrv.errors.Refused: ``app_key`` cannot be the name of a service.
     :raises ValueError: no datagram can carry it: it is too long, or no text for version 1; or the app-key is reserved.

@@ -35,11 +35,11 @@ class ObjectsClient(FramedClient):
         super().__init__(host, port, timeout, max_payload, tls)
 
     def subscribe(self, **attributes: Any) -> dict[str, Any]:
-        """Join the network; before this the server passes nothing on. Again: changes what is received.
+        """Join the network, or change the subscription. Before this, the server forwards no objects of this client.
 
-        :param attributes: of ``routing/subscribe``, such as ``receive_mode="no_echo"``, ``types=["text/*"]``,
-            ``routing_ids=["news"]``; ``_`` is sent as ``-``, but in ``receive_mode``. ``SUBSCRIBE`` has them all. A
-            server that asks who its clients are takes ``user`` and ``secret``, or ``token``.
+        :param attributes: the attributes of ``routing/subscribe``, such as ``receive_mode="no_echo"``,
+            ``types=["text/*"]``, ``routing_ids=["news"]``; ``_`` is sent as ``-``, except in ``receive_mode``.
+            ``SUBSCRIBE`` has them all. For a server that requires a login: ``user`` and ``secret``, or ``token``.
         :returns: the metadata of ``routing/subscribe/reply``.
         :raises TypeError: an attribute that there is none of.
         :raises BusError: the server refused.

@@ -74,9 +74,9 @@ class SppClient(StreamClient[spp.Event]):
             raise PermissionError(f"the server refused the authentication {whose}, with code {code}")
 
     def next_event(self, timeout: float | None = None) -> spp.Event:
-        """The next event that nobody took yet: an ``Offer``, ``Removed``, ``Info``, ``Ignored`` or ``Other``.
+        """The next event that was not taken yet: an ``Offer``, ``Removed``, ``Info``, ``Ignored`` or ``Other``.
 
-        :param timeout: in seconds; ``None`` for the client's own.
+        :param timeout: the limit in seconds; ``None``: the client's own.
         :raises TimeoutError: none came in time.
         :raises ConnectionError: the connection ended, or the client was closed.
         :raises bussrv.errors.RemoteProtocolError: the server sent something malformed.

@@ -40,9 +40,9 @@ class ClosedAtOnce(Protocol):
 
 @implementer(ILogObserver)
 class AcceptErrors:
-    """Takes what a port has to log about connections that it cannot accept.
+    """Observes the errors of a port that cannot accept connections. Logs them at a limited rate, and rests the port.
 
-    :param name: what the log calls the port.
+    :param name: the name of the port in the log.
     """
 
     def __init__(self, port: Any, name: str, reactor: Any) -> None:

@@ -16,7 +16,7 @@ MOST_PIECES = 256
 class Backlog:
     """The chunks that wait for one client, in order. Clients share chunks; each has a place of its own in them.
 
-    :ivar size: in bytes.
+    :ivar size: the bytes of the chunks that wait.
     :ivar holding: counts the memory; ``None``: it is not counted.
     """
 

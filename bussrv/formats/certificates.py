@@ -110,7 +110,7 @@ def _read_key(path: Path) -> PrivateKeyTypes:
 def check_private(path: Path, mode: int, what: str) -> None:
     """Check that only its owner may use a file with a secret.
 
-    :param mode: of the file.
+    :param mode: the mode of the file.
     :param what: the secret is a ``key`` or a ``token``.
     :raises ConfigError: others may.
     """

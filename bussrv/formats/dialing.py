@@ -47,7 +47,7 @@ log = Logger()
 class Proves(NamedTuple):
     """The proofs that both ends of a link may have.
 
-    :ivar token: what this server shows the other one.
+    :ivar token: the token that this server shows the other one.
     :ivar server_name: the name in the TLS certificate of the other server, which is checked when it is dialed.
     """
 
@@ -190,11 +190,11 @@ def parse_link(description: str, bus: IBus, reactor: Any) -> Any:
 class LinkDialer(Service):
     """Keeps a link to another server up; the delay between attempts grows, up to ``--max-link-delay``, and is jittered.
 
-    :param description: what the log calls it.
-    :param endpoint: where the other server is: a client endpoint of Twisted.
-    :param token: what this server shows the other one.
-    :ivar server_id: the routing id of the server that it found there; empty: none yet.
-    :ivar certificates: what it needs for TLS; ``None``: it has no TLS.
+    :param description: the name of the link in the log.
+    :param endpoint: the address of the other server: a client endpoint of Twisted.
+    :param token: the token that this server shows the other one.
+    :ivar server_id: the routing id of the server that answered there; empty: none has answered yet.
+    :ivar certificates: the certificates for TLS; ``None``: the link has no TLS.
     """
 
     def __init__(

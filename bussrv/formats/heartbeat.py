@@ -56,7 +56,7 @@ class Heartbeat:
             self._look()
 
     def end(self) -> None:
-        """It looks no more."""
+        """Stop looking at the connection."""
         if self._call is not None:
             self._call.cancel()
             self._call = None

@@ -36,7 +36,7 @@ class Connection(Protocol):
 class Identification:
     """The logins of one connection.
 
-    :ivar proof: what the client has proved; ``None``: nothing.
+    :ivar proof: the proof that the client has given; ``None``: there is none.
     """
 
     proof: Proof | None = None
@@ -70,9 +70,9 @@ class Identification:
             self._checking.cancel()
 
     def by_certificate(self, transport: Any) -> Proof | None:
-        """The proof that the TLS certificate of the client is. A certificate of nobody known is journaled.
+        """The proof that the TLS certificate of the client gives. A certificate without a known user is journaled.
 
-        :param transport: of the connection.
+        :param transport: the transport of the connection.
         """
         tls = getattr(transport, "tls", None)
         certificate = None if tls is None else tls.getpeercert()

@@ -23,7 +23,7 @@ LOG_RATE = 1.0
 LOG_BURST = 5
 
 LOG_RATE_OF_ALL = 10.0
-"""The same for all addresses together, and each kind of warning: a forger of sources has any number of them."""
+"""The lines a second of all addresses together, for each kind of warning: a forger can use any number of addresses."""
 
 LOG_BURST_OF_ALL = 100
 

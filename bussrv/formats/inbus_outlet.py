@@ -82,9 +82,9 @@ class InbusPublish:
 
 
 class Outlet:
-    """The port, as those who send see it.
+    """The sending side of the port.
 
-    :ivar encodings: by version.
+    :ivar encodings: the encoding of each version, by its number.
     :ivar rates: how many datagrams may be sent where.
     """
 
@@ -192,8 +192,8 @@ def _is_of_this_machine(address: IPv4Address | IPv6Address) -> bool:
 class InbusLink:
     """The link to one subscriber.
 
-    :ivar session_id: of the subscriber, once it is known.
-    :ivar target: where it goes.
+    :ivar session_id: the session of the subscriber, once it is known.
+    :ivar target: the address of the subscriber.
     :ivar send_errors: how many datagrams the system did not take, or lost on their way.
     :ivar over_rate: how many datagrams were dropped because there were too many in a second.
     """

@@ -74,9 +74,9 @@ class Publishers:
             self._deliver(publisher, publication)
 
     def sweep(self, oldest: float) -> Iterator[None]:
-        """End every service that nothing was published on since ``oldest``, one publisher at a step.
+        """End every service without a publication since ``oldest``, one publisher at a step.
 
-        :param oldest: in seconds of the reactor.
+        :param oldest: a time in seconds of the reactor.
         """
         for host, publisher in tuple(self._by_host.items()):
             for service in [service for service, heard in publisher.heard.items() if heard < oldest]:

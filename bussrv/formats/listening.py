@@ -35,9 +35,9 @@ _MAX_DIGITS = 20
 
 
 class PortFactory(Protocol):
-    """Makes what serves the connections of a stream port.
+    """Makes the protocols of the connections of a stream port.
 
-    :ivar name: what the certificates of the port and the log are named after.
+    :ivar name: the name of the port, for the log and for its certificates.
     :ivar in_turns: whether it is a port. The port sets it.
     """
 
@@ -56,8 +56,8 @@ class StreamPort(Service):
     """A stream port: plain, with TLS, or after a proxy.
 
     :param description: a server endpoint description of Twisted.
-    :ivar address: where it listens.
-    :raises ConfigError: if it is none.
+    :ivar address: the address that it listens on.
+    :raises ConfigError: if ``description`` is malformed.
     """
 
     def __init__(self, factory: PortFactory, description: str, reactor: Any) -> None:

@@ -18,7 +18,7 @@ class LongAnswer:
 
     :param frames: makes the frames; an empty one is not sent, but others may be served.
     :param send: sends some frames, after everything sent before.
-    :param address: that of the client; see :class:`bussrv.slices.Slices`.
+    :param address: the address of the client; see :class:`bussrv.slices.Slices`.
     :ivar sent: fires when all frames are sent, and fails as ``frames`` does. If the session ends first, it never fires.
     """
 

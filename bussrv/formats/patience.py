@@ -61,7 +61,7 @@ class Patience:
             self._ran_out()
 
     def end(self) -> None:
-        """It does not run out any more."""
+        """End the limit: it is not reached any more."""
         self._is_ended = True
         self._cancel()
 

@@ -1,12 +1,13 @@
-"""Connections that are written to at once, and read without holes in memory.
+"""TCP connections that send immediately, and receive without fragmenting the server's memory.
 
 Writing: Twisted's own transport waits until the reactor reports that a connection is writable. That takes a change of
-the polled set and a round of polling for each write, though there is room in most cases. Bytes that do not fit, and all
-later ones, are sent in Twisted's way. An error of a write occurs there once more, and ends the connection as usual.
+the polled set and a round of polling for each write, although there is room in most cases. Here, bytes are sent
+immediately. Bytes that do not fit, and all later ones, are sent in Twisted's way. A write that fails is repeated there,
+and ends the connection as usual.
 
-Reading: Twisted's own transport takes 64 KiB of memory for what comes and cuts them to its size. Meanwhile TLS and
-others take memory of the rest, so that the next 64 KiB need another place. With changing connections the memory of a
-server grows by half in minutes.
+Reading: Twisted's own transport allocates 64 KiB for each read, then shrinks them to the size of the chunk. Meanwhile
+TLS and others allocate in the part that was freed, so that the next 64 KiB need another place. If connections come and
+go, the memory of a server grows by half in minutes. Here, all connections read into one buffer.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ _TCP_FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 
 class PromptServer(tcp.Server):
-    """A connection of a client."""
+    """A TCP connection of a client."""
 
     room = memoryview(bytearray(tcp.Connection.bufferSize))
-    """Where all connections receive: the content is copied before anything else is done."""
+    """The buffer into which all connections receive. Its content is copied before anything else happens."""
 
     def doRead(self) -> Any:
-        """Give the protocol what has come. :returns: why the connection is over, or ``None``."""
+        """Give the protocol the bytes that have come. :returns: the reason why the connection is over, or ``None``."""
         try:
             size = self.socket.recv_into(self.room)
         except BlockingIOError:
@@ -53,18 +54,18 @@ class PromptServer(tcp.Server):
         super().write(data)
 
     def send_now(self, data: bytes) -> int:
-        """Send as much as there is room for; the rest is not kept. If there is any, the producer is paused.
+        """Send as much as there is room for, and do not keep the rest. If there is a rest, pause the producer.
 
-        :returns: how many bytes were sent, or do not matter because the connection is gone.
+        :returns: how many bytes were sent; all of them if the connection is gone, because they do not matter then.
         """
         try:
             sent = self.socket.send(data) if self._may_send() else 0
         except OSError:
-            sent = 0  # Full, or broken: then the next attempt ends the connection.
+            sent = 0  # The connection is full or broken. If it is broken, the next attempt ends it.
         return sent if sent == len(data) else self._stalled(sent, len(data))
 
     def send_some(self, pieces: Sequence[bytes | memoryview]) -> int:
-        """The same for several pieces, one after the other."""
+        """Send several pieces, one after the other; see :meth:`send_now`."""
         size = sum(map(len, pieces))
         try:
             sent = self.socket.sendmsg(pieces) if self._may_send() else 0
@@ -90,9 +91,9 @@ class PromptServer(tcp.Server):
 
 
 def be_prompt(port: Any, factory: Any) -> None:
-    """Let connections of ``port`` be sent to at once, if that is one of plain TCP and serves ``factory`` itself.
+    """Make connections of ``port`` send immediately, if it is a port of plain TCP and serves ``factory`` itself.
 
-    Between that and the connection there may be another transport of this package, which does its own sending.
+    Other ports have another transport of this package between protocol and connection, which does its own sending.
     """
     if isinstance(port, tcp.Port) and port.transport is tcp.Server and port.factory is factory:
         port.transport = PromptServer
@@ -101,8 +102,8 @@ def be_prompt(port: Any, factory: Any) -> None:
 def bound_send_buffer(port: Any, size: int) -> None:
     """Let the system hold at most ``size`` unsent bytes, or a little more, for each connection of ``port``.
 
-    Otherwise it takes megabytes for every client that does not read. What is on its way is not counted, so a connection
-    to far away is as fast as ever. Only TCP on Linux and macOS can do that.
+    Otherwise the system keeps megabytes for every client that does not read. Bytes in flight do not count, so a
+    connection over a long distance stays as fast. Only TCP on Linux and macOS has this option.
     """
     option, listening = getattr(socket, "TCP_NOTSENT_LOWAT", None), getattr(port, "socket", None)
     if option is not None and isinstance(listening, socket.socket) and listening.family in _TCP_FAMILIES:

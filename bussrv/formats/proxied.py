@@ -49,7 +49,7 @@ class ProxiedConnection(HAProxyProtocolWrapper):
             self.begin()
 
     def begin(self) -> None:
-        """It is known whose connection this is."""
+        """Begin the session: the proxy has told the address of the client."""
         if isinstance(self.wrappedProtocol, _Unannounced):
             self._timeout.cancel()
             self.wrappedProtocol = self._announced

@@ -212,7 +212,7 @@ class SppProtocol(StreamProtocol):
             yield packet
 
     def _send_snapshot(self, service: str) -> None:
-        """The same at once: every later update is sent, too."""
+        """Send the snapshot of a service immediately. All later updates follow it."""
         self.bus.send(self.session_id, list(self._snapshot(service)))
 
     def _unsubscribe(self, service: str) -> None:

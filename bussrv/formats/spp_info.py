@@ -85,7 +85,7 @@ class SppInfo:
         return None
 
     def snapshot(self, service: str, message: bytes) -> bytes | None:
-        """The same for the present state of a service: a large one is kept only once, however many ask for it."""
+        """The packet of the present state of a service. Clients that get a large one share its bytes."""
         if len(message) <= MOST_COPIED:
             return self.packet(service, message)
         latest_service, latest_message, packet = self._latest

@@ -58,9 +58,9 @@ class View:
     A place is a number of packets since the view began.
 
     :param services: all services, by name; they change.
-    :param names: of all services, sorted.
-    :ivar places: of each client, the one that was told least first.
-    :ivar is_ready: whether it is known which services may be known.
+    :param names: the names of all services, sorted.
+    :ivar places: the place of each client, the smallest first.
+    :ivar is_ready: whether it is decided which services these clients may know of.
     :ivar waiting: clients that join when it is ready.
     """
 
@@ -103,7 +103,7 @@ class View:
     def join(self, link: SppLink, names: list[str]) -> None:
         """Offer a client every service that it may know of.
 
-        :param names: of all services, sorted.
+        :param names: the names of all services, sorted.
         """
         self.settle()
         self.places[link] = self.end

@@ -47,7 +47,7 @@ class StreamLink:
     :param protocol: ended with ``slow-consumer`` when more than ``max_outbound`` bytes wait after the chunk that is
         being sent.
     :param outflow: says when long chunks are sent.
-    :ivar traffic: that of the session.
+    :ivar traffic: the counts of objects and bytes of the session.
     :ivar is_closing: whether nothing more is sent.
     :ivar wants_turn: whether ``outflow`` is to let it send.
     """
@@ -131,7 +131,7 @@ class StreamLink:
         return len(data)
 
     def _write_some(self, pieces: Pieces) -> int:
-        """The same for several pieces, until the transport is full."""
+        """Write several pieces, until the transport is full. :returns: how many bytes it took."""
         written = 0
         for piece in pieces:
             for begin in range(0, len(piece), MOST_KEPT):

@@ -51,7 +51,7 @@ class Side(Protocol):
     """The differences between a connection that a port accepts and a link that this server dials.
 
     :ivar is_port: whether the other end speaks first.
-    :ivar record: where records are decrypted, one at a time; see :func:`record_buffer`.
+    :ivar record: the buffer into which records are decrypted, one at a time; see :func:`record_buffer`.
     """
 
     is_port: bool
@@ -81,7 +81,7 @@ class Side(Protocol):
 class TlsConnection(TlsOutput):
     """One connection.
 
-    :ivar protocol: what it serves; ``None`` until the handshake is done.
+    :ivar protocol: the protocol that it serves; ``None`` until the handshake is done.
     :ivar peer: the address of the other end.
     :ivar is_waiting: whether input waits for its slice.
     """

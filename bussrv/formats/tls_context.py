@@ -32,11 +32,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 class TlsFiles:
     """The files of one end of connections.
 
-    :ivar key: of this end; ``None``: it has no certificate.
+    :ivar key: the private key of this end; ``None``: it has no certificate.
     :ivar certificate: the certificate of the key; certificates of intermediate authorities may follow it.
     :ivar chain: the certificates of further intermediate authorities.
-    :ivar authorities: who may sign the certificate of the other end; ``None`` at a port: nobody is asked for one, at a
-        link: those that the system trusts.
+    :ivar authorities: the authorities that may sign the certificate of the other end. ``None`` at a port: it asks for
+        no certificate. ``None`` at a link: the authorities that the system trusts.
     :ivar is_port: whether this end is a port.
     :ivar is_required: whether a client has to have a certificate.
     """
@@ -58,8 +58,8 @@ class _Loaded(NamedTuple):
 class Certificates:
     """The certificates of one end, ready for connections.
 
-    :param name: what errors and the log call them.
-    :param utc: the present time, UTC microseconds.
+    :param name: the name of this end, for errors and the log.
+    :param utc: returns the present time, UTC microseconds.
     :raises ConfigError: they cannot be used.
     """
 

@@ -101,7 +101,7 @@ class _Dial:
         self.done.callback(protocol)
 
     def failed(self, connection: TlsConnection, why: str, *, proved_nothing: bool) -> None:
-        """It has not, or it sends what is not TLS."""
+        """Fail: the other end has not proved its name, or sends bytes that are not TLS."""
         if self.done.called:
             log.info("{name}: TLS failed: {why}", event="tls.failed", name=self._endpoint.certificates.name, why=why)
         self._give_up(Failure(ConnectionError(f"TLS failed: {why}")))

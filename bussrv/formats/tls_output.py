@@ -84,7 +84,7 @@ class TlsOutput(TwistedProtocol):
         return self.send_some((data,))
 
     def send_some(self, pieces: Sequence[bytes | memoryview]) -> int:
-        """The same for several pieces, one after the other."""
+        """Send several pieces, one after the other; see :meth:`send_now`."""
         sent = 0
         for part in parts(pieces):
             if self._is_full or self._is_over:

@@ -33,9 +33,9 @@ Ancillary = Sequence[tuple[int, int, bytes]]
 class UdpBatch(Struct, frozen=True):
     """Datagrams that go together, in order.
 
-    :ivar frames: each of them; at least one.
-    :ivar joined: all of them, as ``sendmsg`` takes them.
-    :ivar ancillary: what ``sendmsg`` has to be told with that; nothing for a single datagram.
+    :ivar frames: the datagrams; at least one.
+    :ivar joined: all datagrams, in the form for ``sendmsg``.
+    :ivar ancillary: the ancillary data for ``sendmsg``; none for a single datagram.
     """
 
     frames: Sequence[bytes]

@@ -3,7 +3,8 @@
 1. The client asks for an upgrade. A page that may not connect is refused; see :mod:`bussrv.formats.web_origins`.
 2. Then everything is as in :mod:`bussrv.formats.objects`, except that each object is a message, and that no server
    links over a WebSocket.
-3. At its end the client is sent a close frame with the reason. It closes its side, and the connection ends.
+3. At the end of a session, the server sends a close frame with the reason. The client closes its side, and the
+   connection ends.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class WebSocketProtocol(ObjectsProtocol):
         return True
 
     def next_event(self) -> BusObject | BadObject | None:
-        """The next object to be served. What is no object is served here."""
+        """The next object. Serve the upgrade, pings and the close frame before it here."""
         while True:
             event = super().next_event()
             control = self._objects.take_control() if event is None else None
@@ -98,7 +99,7 @@ class WebSocketProtocol(ObjectsProtocol):
         self.end("ping-timeout")
 
     async def join_server(self, obj: BusObject) -> None:
-        """Another server asks for a link, which it gets elsewhere."""
+        """Refuse a link to another server: only the wire format ``objects`` has links."""
         self.refuse(obj.head.id, "bad-subscription", "servers link over the wire format objects, not over a WebSocket")
 
     def not_admitted(self, refused: OverLimit) -> None:
@@ -113,7 +114,7 @@ class WebSocketProtocol(ObjectsProtocol):
             self.transport.write(refusal(HTTPStatus.UPGRADE_REQUIRED, f"{error.reason}: {error}"))
 
     def dataReceived(self, data: bytes) -> None:
-        """Read a chunk. After the end of the session, only the close frame of the client is of interest."""
+        """Read a chunk. After the end of the session, look only for the close frame of the client."""
         if not self.has_ended:
             super().dataReceived(data)
         elif self.link is not None and self.link.waits_for_close:
@@ -122,7 +123,7 @@ class WebSocketProtocol(ObjectsProtocol):
                 self.link.closed_by_client()
 
     def readConnectionLost(self) -> None:
-        """The client sends no more, so no close frame either."""
+        """The client sends no more bytes, so no close frame either."""
         if self.link is not None:
             self.link.closed_by_client()
         super().readConnectionLost()

@@ -18,15 +18,15 @@ class WebSocketLink(StreamLink):
 
     @property
     def has_sent_all(self) -> bool:
-        """Whether nothing waits for the client here."""
+        """Whether no bytes wait to be sent to the client."""
         return not self._backlog
 
     def send(self, bundle: Bundle) -> None:
-        """Send objects, each as a message. Clients with the same objects share the messages."""
+        """Send objects, each as a message. Clients that get the same objects share the bytes of the messages."""
         super().send(bundle.in_form(as_messages))
 
     def send_control(self, frame: bytes) -> None:
-        """Send bytes that are no object, after everything sent before."""
+        """Send a control frame or a response, after everything that was sent before."""
         if frame and not self.is_closing:
             super().send(Bundle([frame]))
             self._protocol.traffic.objects_out -= 1
@@ -45,7 +45,7 @@ class WebSocketLink(StreamLink):
             super().finish()
 
     def closed_by_client(self) -> None:
-        """The client has closed its side: it reads no more after what is queued."""
+        """Note that the client has closed its side."""
         self._client_has_closed = True
         self.waits_for_close = False
         if self.is_closing:

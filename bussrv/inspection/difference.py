@@ -18,7 +18,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Provider(Struct, frozen=True):
-    """That a session provides a service."""
+    """A service, and a session that provides it."""
 
     service: str
     session: str

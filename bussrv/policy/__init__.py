@@ -1,1 +1,1 @@
-"""Who a client is, and what it may do. Imports neither the bus nor wire formats."""
+"""Authentication of clients and their permissions. Imports neither the bus nor wire formats."""

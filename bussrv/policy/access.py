@@ -25,7 +25,7 @@ class Policy(Protocol):
     def permissions(self, user: str, peer: str, protocol: str) -> Permissions:
         """The permissions of a session. Equal rules give the same object.
 
-        :param user: who it is, or :data:`ANONYMOUS`.
+        :param user: the user of the session, or :data:`ANONYMOUS`.
         :param peer: its address.
         :param protocol: its wire format.
         """
@@ -44,7 +44,7 @@ class Access:
 
     @property
     def judges(self) -> bool:
-        """Whether it matters who a session is."""
+        """Whether permissions depend on the session: there is a policy, or clients must prove who they are."""
         return self.asks or self.policy is not None
 
     def of(self, session: ISession | None) -> Permissions:

@@ -16,7 +16,7 @@ _ALTERNATIVES = {"dns": "DNS", "email": "email", "uri": "URI"}
 def user_of(certificate: Mapping[str, Any], field: str) -> str | None:
     """The user that a certificate names.
 
-    :param certificate: as :meth:`ssl.SSLObject.getpeercert` returns it.
+    :param certificate: the certificate, as :meth:`ssl.SSLObject.getpeercert` returns it.
     :param field: one of :data:`FIELDS`.
     :returns: ``None``: the field is not there, is there more than once, or cannot be the name of a user.
     """

@@ -71,7 +71,7 @@ CERTIFICATES = (IVerifiedCertificate,)
 class Users:
     """The users of a file, each with the hash of its secret.
 
-    :param users: by name.
+    :param users: the users by name.
     """
 
     credentialInterfaces = PASSWORDS  # noqa: N815 - the name that Twisted asks for
@@ -178,7 +178,7 @@ class CertificateUsers:
         return None if user is None else Proof(user, "certificate", self._field)
 
     def holds(self, proof: Proof) -> bool:
-        """Whether it is still this field that counts; see :class:`Checker`."""
+        """Whether a proof is one by the field of this checker; see :class:`Checker`."""
         return proof.method == "certificate" and proof.evidence == self._field
 
     def requestAvatarId(self, credentials: Any) -> Deferred[Any]:  # noqa: N802 - called by other programs with Twisted
@@ -206,9 +206,9 @@ def certificates_by(field: str) -> CertificateUsers:
 
 
 class Foreign:
-    """A checker of somebody else, for a user and a secret.
+    """A checker of another package, for a user and a secret.
 
-    :param description: what ``--auth`` says. It may hold secrets.
+    :param description: the value of ``--auth``. It may hold secrets.
     :param reactor: calls later.
     """
 
@@ -253,7 +253,7 @@ class Foreign:
         return self._description.partition(":")[0]
 
     def holds(self, proof: Proof) -> bool:
-        """Whether it is still asked: nobody tells when one of its users goes; see :class:`PasswordChecker`."""
+        """Whether a proof is one by this checker. It cannot tell that a user is gone; see :class:`PasswordChecker`."""
         return proof.method == "password" and proof.evidence == self._description
 
 

@@ -36,12 +36,12 @@ Credentials = Password | Token
 
 
 class Proof(Struct, frozen=True):
-    """A client has proved who it is.
+    """The proof that a client is a user.
 
-    :ivar actor: the user that it is.
-    :ivar evidence: what it was checked against, such as the hash of a secret. It is proved no longer when that goes.
-        ``None``: nothing can take it back.
-    :ivar expires: when it is proved no longer, UTC microseconds; ``None``: never.
+    :ivar actor: the user.
+    :ivar evidence: the thing that it was checked against, such as the hash of a secret. The proof ends when that is
+        removed or changed. ``None``: the proof cannot be taken back.
+    :ivar expires: the end of the proof, UTC microseconds; ``None``: there is no end.
     :ivar may_be_remembered: whether the same credentials need not be checked again for some minutes.
     """
 

@@ -72,7 +72,7 @@ _MAPPED = ip_network("::ffff:0:0/96")
 def read_policy(path: Path, place: str, formats: Collection[str]) -> Rules:
     """Read and check a file.
 
-    :param place: where its path was given.
+    :param place: the option or line that gave its path.
     :param formats: the names of the wire formats that are installed.
     :raises ConfigError: has a sentence for each fault, with the line.
     """

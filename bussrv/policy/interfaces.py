@@ -26,9 +26,9 @@ class IIdentity(Interface):
         """
 
     def of_certificate(certificate: Mapping[str, Any]) -> Proof | Denial | None:
-        """The user that a client is by its TLS certificate, which was verified.
+        """The user that the verified TLS certificate of a client names.
 
-        :param certificate: as :meth:`ssl.SSLObject.getpeercert` returns it.
+        :param certificate: the certificate, as :meth:`ssl.SSLObject.getpeercert` returns it.
         :returns: ``None``: certificates prove nothing here.
         """
 

@@ -24,9 +24,9 @@ MOST = 64 << 20
 
 
 class LineFile(Generic[Key, Value]):
-    """One kind of such files.
+    """One kind of files of lines.
 
-    :param what: what the lines are, for errors: ``users``.
+    :param what: the noun for the lines, for errors: ``users``.
     :param parse: makes a key and a value of a line; raises :class:`ValueError`.
     :param ends_user: the text that ends the name of the user in a line.
     :param repeated: the fault of a line whose key has a line already.

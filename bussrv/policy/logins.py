@@ -41,7 +41,7 @@ _Login = Deferred["Proof | None"]
 class _Address(NamedTuple):
     """The origin of a login.
 
-    :ivar key: what addresses are counted by.
+    :ivar key: the part of the address that limits count by.
     :ivar is_exempt: whether it has no limits for one address.
     """
 

@@ -33,7 +33,7 @@ OCTETS = "application/octet-stream"
 class Decision(Struct, frozen=True):
     """A decision.
 
-    :ivar rule: where it was decided, such as ``policy.toml:12: deny publish``; or that no rule matched.
+    :ivar rule: the line that decided, such as ``policy.toml:12: deny publish``; or a text that no rule matched.
     """
 
     allowed: bool
@@ -50,7 +50,7 @@ class Permissions(Protocol):
         """Whether an action is allowed, and by which rule. Takes a bounded number of steps."""
 
     def may(self, action: Action, target: str) -> bool:
-        """The same without the rule; remembers some answers."""
+        """Whether an action is allowed. Some answers are remembered."""
 
     def effort(self, action: Action) -> int:
         """How many steps a decision may take, besides a few that every decision takes."""

@@ -51,7 +51,7 @@ _SEVERAL = re.compile(r"\*{2,}")
 class Clause(Struct, frozen=True):
     """One pattern of a rule, for one action.
 
-    :ivar pattern: as it stands in the file, with its ``!``. For ``admin`` it is ``read``, ``write`` or ``none``.
+    :ivar pattern: the pattern as in the file, with its ``!``. For ``admin`` it is ``read``, ``write`` or ``none``.
     :ivar line: the number of its line.
     """
 
@@ -61,7 +61,7 @@ class Clause(Struct, frozen=True):
 
     @property
     def allows(self) -> bool:
-        """Whether it allows what it matches."""
+        """Whether it allows the targets that it matches; otherwise it denies them."""
         return not self.pattern.startswith(DENIES) and (self.action, self.pattern) != ("admin", "none")
 
     def matched(self) -> str:
@@ -82,7 +82,7 @@ class Rule(Struct, frozen=True):
     :ivar users: names, those of the members of its groups included.
     :ivar networks: networks, or ``unix``.
     :ivar formats: names of wire formats.
-    :ivar clauses: in the order of the file.
+    :ivar clauses: the clauses in the order of the file.
     """
 
     line: int
@@ -92,7 +92,7 @@ class Rule(Struct, frozen=True):
     clauses: tuple[Clause, ...] = ()
 
     def is_for(self, user: str, protocol: str) -> bool:
-        """Whether it applies to a user with a wire format, at some address."""
+        """Whether it may apply to a user with a wire format, if the address fits, too."""
         if self.formats is not None and protocol not in self.formats:
             return False
         if self.users is None or user in self.users:
@@ -107,7 +107,7 @@ class Rule(Struct, frozen=True):
 class Rules:
     """The rules of a file, in their order; a :class:`bussrv.policy.access.Policy`.
 
-    :param name: that of the file, as decisions show it.
+    :param name: the name of the file that decisions show.
     """
 
     def __init__(self, rules: Iterable[Rule], name: str) -> None:
@@ -150,7 +150,7 @@ class Rules:
 def shown(clause: Clause, name: str) -> str:
     """A clause with its place.
 
-    :param name: that of the file.
+    :param name: the name of the file.
     """
     return f"{name}:{clause.line}: {clause}"
 
@@ -173,7 +173,7 @@ class RulePermissions:
         return self._none if clause is None else Decision(clause.allows, shown(clause, self._name))
 
     def may(self, action: Action, target: str) -> bool:
-        """The same without the line; remembers some answers."""
+        """Whether an action is allowed. Some answers are remembered."""
         key = (action, target)
         answer = self._answers.get(key)
         if answer is None:

@@ -32,7 +32,7 @@ _EXPIRY = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 class TokenUse(Struct, frozen=True):
     """The user and the end of a token.
 
-    :ivar expires: from when it proves nothing, UTC microseconds; ``None``: never.
+    :ivar expires: the end of the token, UTC microseconds; ``None``: there is no end.
     """
 
     user: str

@@ -72,7 +72,7 @@ class SecretHash(Struct, frozen=True):
         )
 
     def __str__(self) -> str:
-        """As it stands in the file."""
+        """The text of the hash in the file."""
         salt, digest = (b64encode(each).decode() for each in (self.salt, self.digest))
         return f"{SCHEME}${self.cost}${self.block_size}${self.parallelism}${salt}${digest}"
 

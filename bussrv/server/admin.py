@@ -36,7 +36,7 @@ log = Logger()
 class View:
     """A server; see :class:`bussrv.admin.interfaces.AdministeredServer`.
 
-    :param place: of the journal.
+    :param place: the directory of the journal.
     :param listeners: the ports of wire formats that are open, by name.
     :param links: those that the server dials.
     :param is_draining: whether the server is about to stop.

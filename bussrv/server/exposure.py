@@ -67,7 +67,7 @@ def check_endpoints(config: Config, names: Iterable[str]) -> list[str]:
 
 
 def check_opened(config: Config, listeners: Mapping[str, IListener]) -> None:
-    """The same for ports that are open, such as one that the service manager opened.
+    """Check ports that are open already, such as those that the service manager opened.
 
     :raises ConfigError: has a sentence for each one that is not to be open, and then sentences of what to do.
     """

@@ -223,7 +223,7 @@ class JournalPlace:
 
     @property
     def directory(self) -> Path:
-        """Where it is."""
+        """Its path."""
         return self._config.directory
 
     @property
@@ -248,7 +248,7 @@ class JournalPlace:
             raise JournalError(f"cannot make {marker}: {error.strerror}") from error
 
     def is_asked_for_seal(self) -> bool:
-        """Whether it has still to do so."""
+        """Whether the writer has still to do what :meth:`ask_for_seal` asked for."""
         return (self.directory / MARKER).exists()
 
     def last_seal(self) -> tuple[Seal, str] | None:

@@ -31,8 +31,8 @@ _OF_TWISTED: Mapping[LogLevelName, LogLevelName] = {"info": "warn"}
 class LogLevels(Struct, frozen=True):
     """The least level of the lines that are logged.
 
-    :ivar default: that of the parts without one of their own.
-    :ivar parts: those of parts, by name.
+    :ivar default: the level of parts without a level of their own.
+    :ivar parts: the levels of other parts, by name.
     """
 
     default: LogLevelName = "info"
@@ -49,7 +49,7 @@ class LogLevels(Struct, frozen=True):
         return _OF_TWISTED.get(self.default, self.default) if part == TWISTED else self.default
 
     def changed(self, level: str, part: str | None = None) -> LogLevels:
-        """The same with another level of one part; of ``None``: of all parts without one of their own.
+        """These levels with another level of one part; ``None``: of all parts without a level of their own.
 
         :raises BadValue: there is no such level, or no such part.
         """

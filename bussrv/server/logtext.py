@@ -1,9 +1,12 @@
-"""The text of the log is evidence: clients' words may stand in it, but cannot forge lines of it.
+"""The text of the log. It may quote clients, but a client cannot forge a line of it.
 
-Events below a level are left out of the log, for observers of every kind: see :class:`Threshold`.
+1. :class:`Threshold` leaves out events below a level, for observers of every kind.
+2. :func:`escape_event` escapes every event of Twisted's log in one place, before it is written. Names, error messages
+   and addresses of clients get into the log in many places, also in exceptions and tracebacks.
 
-Names, error messages and addresses of clients get into the log in many places, also in exceptions and tracebacks. So
-:func:`escape_event` escapes every event of Twisted's log in one place, before it is written.
+A terminal gets stricter text: :func:`bussrv.terminal.cleaned` escapes everything that is not printable. The log leaves
+more as it is: blanks of other scripts, and characters that are private or newer than this Python. They cannot forge a
+line, and an operator can search the log for the name of a client.
 """
 
 from __future__ import annotations
@@ -15,10 +18,8 @@ from twisted.python.failure import Failure
 from twisted.python.reflect import safe_str
 from zope.interface import implementer, provider
 
+from bussrv import terminal
 from bussrv.server.loglevels import EVERYTHING, ORDER, LogLevels, part_of
-
-MOST = 4096
-"""The most characters of one message. A traceback may be longer, but its message may not."""
 
 # Controls, invisible characters, characters that turn text around, line ends of Unicode, halves of surrogates.
 _UNFIT = re.compile(
@@ -28,20 +29,18 @@ _UNFIT = re.compile(
 _SYSTEMS = ("log_system", "system", "log_namespace")
 """The fields of an event that a line of the log names as its origin."""
 
-
 _TEXTS = ("log_format", "log_failure", "failure", "why", "format", "log_text", "log_flattened")
 """The fields of an event that have its text, except ``message``."""
 
 
 def escaped(text: str) -> str:
-    r"""``text`` as one line: what is unfit for that is written as in a string of Python, such as ``\x1b``."""
-    return _UNFIT.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    r"""``text`` in one line. Unfit characters are escaped as in Python, such as ``\x1b``."""
+    return _UNFIT.sub(lambda found: terminal.escape(found[0]), text)
 
 
 def one_line(text: str) -> str:
-    """The same, and not too long."""
-    cut = escaped(text[:MOST])
-    return cut if len(text) <= MOST else f"{cut}… ({len(text) - MOST} more characters)"
+    """``text`` in one line of limited length. A traceback may be longer, but its message may not."""
+    return terminal.one_line(text, escaped)
 
 
 LEFT_OUT = " ({suppressed} more not logged)"
@@ -52,7 +51,7 @@ LEFT_OUT = " ({suppressed} more not logged)"
 def escape_event(event: LogEvent) -> None:
     """Replace the text of an event by escaped text, if it needs escaping.
 
-    This is an observer of the log. It comes before those that write, and they are given the same event.
+    This is an observer of the log. It comes before the observers that write, which get the same event.
     """
     for name in _SYSTEMS:
         if isinstance(event.get(name), str):
@@ -72,7 +71,7 @@ def escape_event(event: LogEvent) -> None:
 
 @implementer(ILogObserver)
 class Threshold:
-    """Takes all text from events below a level. Observers write nothing for an event that has none.
+    """Removes all text from events below a level, so that no observer writes them.
 
     This is an observer of the log, like :func:`escape_event`.
 
@@ -83,21 +82,21 @@ class Threshold:
         self.levels = levels
 
     def __call__(self, event: LogEvent) -> None:
-        """Judge an event."""
+        """Remove the text of an event if its level is too low."""
         level = event.get("log_level")
         if level is not None and level < ORDER[self.levels.of(part_of(event))]:
             silence(event)
 
 
 def silence(event: LogEvent) -> None:
-    """Take all text from an event, so that no observer writes it."""
+    """Remove all text from an event, so that no observer writes it."""
     for name in _TEXTS:
         event.pop(name, None)
     event["message"], event["isError"] = (), 0
 
 
 def _as_it_reads(event: LogEvent) -> str:
-    """The text of an event; without the end about messages left out if none was."""
+    """The text of an event. :data:`LEFT_OUT` is removed if no message was left out."""
     form = event.get("log_format")
     if isinstance(form, str) and event.get("suppressed") == 0:
         event["log_format"] = form.replace(LEFT_OUT, "")
@@ -105,7 +104,7 @@ def _as_it_reads(event: LogEvent) -> str:
 
 
 def _fit_trace(trace: str, failure: Failure) -> str:
-    """A traceback keeps its lines, but the message of the exception is one line."""
+    """The escaped traceback. It keeps its lines, but the message of the exception becomes one line."""
     said = f": {safe_str(failure.value)}"
     before, found, after = trace.rpartition(said)
     if found:
@@ -114,7 +113,7 @@ def _fit_trace(trace: str, failure: Failure) -> str:
 
 
 def _say(event: LogEvent, text: str) -> None:
-    """Make ``text`` the only text of an event, for observers of every kind. Braces in it are no fields."""
+    """Make ``text`` the only text of an event, for observers of every kind. Braces in it do not name fields."""
     for name in _TEXTS:
         event.pop(name, None)
     event["log_format"], event["log_escaped"] = "{log_escaped}", text
@@ -122,6 +121,6 @@ def _say(event: LogEvent, text: str) -> None:
 
 
 def escape_log(publisher: LogPublisher, threshold: Threshold) -> None:
-    """For observers that are added from now on: leave out events of ``publisher``, and escape all others."""
+    """Add the threshold and the escaping to ``publisher``, before all observers that are added later."""
     publisher.addObserver(threshold)
     publisher.addObserver(escape_event)

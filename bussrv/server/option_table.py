@@ -155,8 +155,9 @@ class ServerOptions:
     admin: str | None = ADMIN.option(
         Endpoint(ADMIN_ENDPOINT),
         ADMIN_ENDPOINT,
-        "Where the admin interface listens, an HTTP server: an endpoint description of Twisted, a port of the loopback "
-        "interface, or `off`. If nothing sets it and the port is busy, the server starts without the interface.",
+        "The address of the admin interface, an HTTP server: an endpoint description of Twisted, a port of the "
+        "loopback interface, or `off`. If nothing sets it and the port is busy, the server starts without the "
+        "interface.",
         reloadable=False,
     )
     admin_host: tuple[str, ...] = ADMIN.option(

@@ -67,8 +67,8 @@ class Reload:
     :param config: the one that is in effect.
     :param read: reads it again; raises :class:`ConfigError`.
     :param formats: the wire formats that are on.
-    :param threshold: of the log.
-    :param parts: what else depends on values of options that a reload changes. They are put into effect in this order.
+    :param threshold: the threshold of the log.
+    :param parts: further parts of the server that depend on reloadable options, in the order of their changes.
     """
 
     def __init__(

@@ -69,7 +69,7 @@ class BusService(Service):
     :param formats: the wire formats that are installed.
     :param services: the services of the server itself that are installed.
     :param read: reads the configuration again; ``None``: it cannot be.
-    :param threshold: of the log.
+    :param threshold: the threshold of the log.
     :param observer: writes the log; ``None``: as ``twistd`` does.
     :ivar bus: once it is started.
     """

@@ -76,7 +76,7 @@ class OptionsFile(NamedTuple):
 def of_file(path: str, place: str, table: Iterable[Option]) -> OptionsFile:
     """Read a configuration file.
 
-    :param place: where its path was given.
+    :param place: the option or variable that gave its path.
     :raises ConfigError: if it cannot be read or is not TOML.
     """
     try:

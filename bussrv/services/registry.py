@@ -50,7 +50,7 @@ class RegistryService:
         return self._registry.encode(self._seq)
 
     def snapshot_for(self, permissions: Permissions) -> bytes:
-        """Those that sessions with these permissions may know of."""
+        """The part of the registry that sessions with these permissions may know of."""
         if permissions is EVERYTHING:
             return self.snapshot()
         made = self._snapshots.get(permissions)

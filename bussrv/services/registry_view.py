@@ -30,8 +30,8 @@ class Change(NamedTuple):
 
     :ivar before: the session before it; ``None``: there was none.
     :ivar after: the session after it.
-    :ivar services: what the session provides, and since when, if the record gives it another routing id.
-    :ivar subscriptions: those of the session in the same case.
+    :ivar services: if the record gives the session another routing id: its services, each with the time of its start.
+    :ivar subscriptions: its subscriptions, in the same case.
     """
 
     time: int

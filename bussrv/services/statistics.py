@@ -54,7 +54,7 @@ class StatisticsService:
         return self._latest
 
     def snapshot_for(self, permissions: Permissions) -> bytes:
-        """The same for those who see what the server does; for others which server it is."""
+        """All figures for sessions with every permission; for others only facts that identify the server."""
         return self.snapshot() if permissions is EVERYTHING else _encode(self._server())
 
     def first_subscriber_came(self) -> None:

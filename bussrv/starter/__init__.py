@@ -1,1 +1,1 @@
-"""A set of files that a server can be exposed with, made at once. Beside the layers: no server imports it."""
+"""The files of a server that other machines may reach, for ``bussrv init``. No part of the server imports it."""

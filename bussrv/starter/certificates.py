@@ -1,6 +1,6 @@
-"""Certificates to start with: an authority that signs itself, and a server's certificate that it has signed. Pure.
+"""The first certificates of a server: a self-signed authority, and a certificate of the server that it signed. Pure.
 
-The authority signs nothing else by itself: whoever has its key can make certificates that the clients trust.
+Clients trust the authority. So a thief of its key can make certificates in the name of any server.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ AUTHORITY_DAYS = 3650
 """Days that the authority is valid."""
 
 SERVER_DAYS = 825
-"""Days that the server's certificate is valid: some systems accept none that is valid for longer."""
+"""Days that the server's certificate is valid. Some systems refuse certificates that are valid for longer."""
 
 EARLIER = timedelta(days=1)
-"""Certificates are valid from this time before they are made: clocks differ."""
+"""Certificates are valid from this long before they are made, because clocks differ."""
 
 MAX_COMMON_NAME = 64
 """The most characters of the common name of a certificate."""

@@ -1,4 +1,4 @@
-"""The directory of a server that starts: all of its files are made, or none is, and no file is ever written over."""
+"""The directory of a new server. All of its files are made, or none is. Existing files are never overwritten."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
     :ivar names: the host names and addresses that its certificate is for.
     :ivar users: the names of its users; at least one. The operator is another one.
-    :ivar interface: the address that it listens on; empty: every one of IPv4.
+    :ivar interface: the address that it listens on; empty: all IPv4 addresses of the machine.
     :ivar programs: the directory of ``twistd``.
     :ivar system_user: the user of the system that it runs as.
     """
@@ -44,9 +44,9 @@ class Wanted(Struct, frozen=True, kw_only=True):
 def make(directory: Path, wanted: Wanted, now: datetime) -> dict[str, str]:
     """Make the files of a server, and its directory if there is none.
 
-    :param directory: absolute.
-    :returns: the secret of each user. They are stored nowhere.
-    :raises ConfigError: they cannot be made; then nothing was made.
+    :param directory: an absolute path.
+    :returns: the secret of each user. The secrets are stored nowhere.
+    :raises ConfigError: a file cannot be made; then there is none of them.
     """
     if not str(directory).isprintable():
         raise ConfigError(f"{str(directory)!r} has characters that cannot be printed: choose another directory")
@@ -59,7 +59,7 @@ def make(directory: Path, wanted: Wanted, now: datetime) -> dict[str, str]:
     there = [name for name in (*names, texts.JOURNAL) if os.path.lexists(directory / name)]
     if there:
         raise ConfigError(
-            f"{directory} has {', '.join(there)} already; nothing is written over: choose a new directory"
+            f"{directory} has {', '.join(there)} already, which would be overwritten: choose a new directory"
         )
     made: list[Path] = []
     try:
@@ -79,7 +79,7 @@ def make(directory: Path, wanted: Wanted, now: datetime) -> dict[str, str]:
 def _files(directory: Path, wanted: Wanted, issued: dict[str, str], now: datetime) -> list[tuple[str, bytes, int]]:
     """The name, the text and the mode of each file, except the key of the journal.
 
-    :raises ValueError: something of them makes no sense.
+    :raises ValueError: a name, a user or the interface is malformed.
     """
     certificates = make_certificates(wanted.names, now)
     if wanted.interface:

@@ -1,4 +1,4 @@
-"""The texts of the files that a server starts with. Pure."""
+"""The texts of the first files of a server. Pure."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ inbus = "off"
 # websocket-origin.
 websocket = "off"
 
-# The users, and what they may do. Add a user: bussrv passwd $users_file NAME. A reload (SIGHUP) reads both
-# files again.
+# The users and their permissions. Add a user: bussrv passwd $users_file NAME. A reload (SIGHUP) reads both files
+# again.
 auth = [$auth]
 policy = $policy
 
@@ -54,14 +54,15 @@ journal-key = $journal_key
 """)
 
 _POLICY = Template("""\
-# What users may do. The rules apply in the order of this file, and the first pattern that fits decides. What no rule
-# allows is denied. Ask for a decision and its reason: bussrv policy test --policy $here --user $user publish tv
+# The permissions of users. The rules apply in the order of this file, and the first pattern that matches decides. If no
+# pattern matches, the action is denied. Ask for a decision and its reason:
+# bussrv policy test --policy $here --user $user publish tv
 
 [groups]
 people = [$users]
 operators = ["$operator"]
 
-# People may do everything, except see in bus/registry who else is connected: "*" does not match names like bus/clock.
+# People may do everything, except read bus/registry, the list of sessions: "*" does not match names like bus/clock.
 [[rule]]
 groups = ["people"]
 provide = ["*"]
@@ -72,8 +73,8 @@ send = ["*"]
 observe = ["*"]
 address = ["*"]
 
-# Operators see everything that the admin interface shows, and may change what it can change. It listens on this
-# machine only, unless the option admin says otherwise.
+# Operators may read everything in the admin interface, and use it to steer the server. It listens on this machine only,
+# unless the option admin has another address.
 [[rule]]
 groups = ["operators"]
 admin = "write"
@@ -125,8 +126,8 @@ _HOMES = ("/home", "/root", "/run/user")
 def configuration(directory: Path, interface: str) -> str:
     """The configuration file.
 
-    :param directory: where all files are; absolute.
-    :param interface: the address to listen on; empty: every one of IPv4.
+    :param directory: the absolute path of the directory of all files.
+    :param interface: the address to listen on; empty: all IPv4 addresses of the machine.
     """
     listens = f":interface={_escaped(interface)}" if interface else ""
     files = f"privateKey={_escaped(str(directory / SERVER_KEY))}:certKey={_escaped(str(directory / SERVER))}"
@@ -143,7 +144,7 @@ def configuration(directory: Path, interface: str) -> str:
 
 
 def policy(directory: Path, users: Iterable[str]) -> str:
-    """The policy file: every user may do everything, except see who is connected. That is for the operator."""
+    """The policy file: every user may do everything, except read the list of sessions. The operator may read it."""
     users = list(users)
     names = ", ".join(map(toml_value, users))
     return _POLICY.substitute(here=directory / POLICY, user=users[0], users=names, operator=OPERATOR)

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class Attack(Struct, kw_only=True, omit_defaults=True):
-    """An attack that there was. Times are UTC microseconds.
+    """A description of an attack. Times are UTC microseconds.
 
-    :ivar address: where it came from.
-    :ivar other: the address of whoever else has a part in it.
-    :ivar tried: how often it did what it is about: a guess, a connection, a registration…
-    :ivar service: the one that it is about; no others know of it.
-    :ivar routing_id: the one that it is about.
-    :ivar begin: of the first record from that address; 0: the server stopped before.
-    :ivar end: of the last one.
+    :ivar address: the address of the attacker.
+    :ivar other: the address of another client that takes part.
+    :ivar tried: how many attempts there were: guesses, connections, registrations…
+    :ivar service: the service that it is about; nobody else uses it.
+    :ivar routing_id: the routing id that it is about.
+    :ivar begin: the time of the first record from that address; 0: the server stopped before.
+    :ivar end: the time of the last record from that address.
     :ivar events: how many records from that address there are, by event.
     :ivar suppressed: how many more were left out, as far as these records say so.
     :ivar complete: whether it was over before the server stopped.
@@ -94,9 +94,9 @@ class Place(Protocol):
 class Attacker:
     """The actions of a script.
 
-    :param place: where it does that.
-    :param number: of the attack; no other one there has it.
-    :param other: an address for whoever else has a part in it.
+    :param place: the server that it attacks.
+    :param number: the number of the attack, unique at that server.
+    :param other: the address of another client that takes part.
     """
 
     def __init__(self, place: Place, attack: Attack, random: Random, number: int, other: str) -> None:
@@ -107,7 +107,7 @@ class Attacker:
         self._other = other
 
     def other(self) -> str:
-        """The address of whoever else has a part in it."""
+        """The address of the other client that takes part."""
         self.attack.other = self._other
         return self._other
 

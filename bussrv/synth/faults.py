@@ -77,9 +77,9 @@ KINDS: dict[str, tuple[type[ev.Event], Distort]] = {
 
 
 class Distortion:
-    """Lets events through, and puts faults among them.
+    """Passes events through, and puts faults among them.
 
-    :param kinds: which; each is put in ``each`` times.
+    :param kinds: the kinds of faults; each is put in ``each`` times.
     :param events: about how many events there will be.
     :param write: is given the events.
     :ivar faults: those that were put in.

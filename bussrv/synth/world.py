@@ -111,8 +111,8 @@ class World:
     :param attacks: kinds of :data:`bussrv.synth.scripts.KINDS` that there are to be.
     :ivar boot: the id of the present boot; whoever writes a record needs it.
     :ivar written: how many events there were.
-    :ivar registry: that of the present boot.
-    :ivar state: what is in it.
+    :ivar registry: the registry of the present boot.
+    :ivar state: the state of that registry.
     """
 
     def __init__(

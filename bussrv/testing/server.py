@@ -32,8 +32,8 @@ class RunningServer:
     :param journal: the journal directory, or ``off``.
     :param options: further options; they come last, so they override the free ports.
     :param environment: variables to add to those of this process.
-    :ivar addresses: where each wire format and ``admin`` listen, by name: host and port. Not those on UNIX sockets.
-    :ivar lines: what it has logged so far.
+    :ivar addresses: host and port of each wire format and of ``admin``, by name, except those on UNIX sockets.
+    :ivar lines: the lines that it has logged so far.
     """
 
     def __init__(

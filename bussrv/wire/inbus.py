@@ -57,8 +57,8 @@ class Datagram(Struct, frozen=True):
     """The content of one datagram.
 
     :ivar app_type: 0 unless it publishes.
-    :ivar host: of the subscriber, as it was written; empty when it publishes.
-    :ivar port: of the subscriber; 0 when it publishes.
+    :ivar host: the host of the subscriber, as it was written; empty when it publishes.
+    :ivar port: the port of the subscriber; 0 when it publishes.
     :ivar payload: for version 1 the text in UTF-8, for version 2 the decoded bytes; empty unless it publishes.
     """
 

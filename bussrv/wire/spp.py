@@ -116,7 +116,7 @@ class SppReader(StreamReader[Event]):
     ``packet-too-large``, ``packet-too-short``, ``string-overruns-packet`` or ``bad-utf8``; positions count from the
     start of the packet.
 
-    :param side: who sends what is read here: ``client`` or ``server``.
+    :param side: the sender of the packets that are read: ``client`` or ``server``.
     :param max_packet: the most bytes of data in a packet. One that announces more is refused when its header is there.
     """
 

@@ -6,14 +6,14 @@
     <- 101 Switching Protocols, or a refusal: 4xx or 503 with one sentence as its body
 
     message   = metadata NUL [payload]      the framing of :mod:`bussrv.wire.objects`, one object a message
-              / metadata                    -> only: without a payload, the end of the message stands for NUL
+              / metadata                    -> only: if there is no payload, the end of the message stands for NUL
 
     -> messages are binary or text, and may come in fragments
     <- messages are binary, each in one frame
-    <> ping, pong and close frames; a close frame of the server has the code of a reason as its text
+    <> ping, pong and close frames; the text of a close frame of the server is the code of a reason
 
-No extension is agreed on: no message is compressed. The frames of a client are read by wsproto, piece by piece, so no
-length that a client states costs memory.
+The server accepts no extension, so no message is compressed. wsproto reads the frames of a client piece by piece, so
+that the length which a frame states costs no memory.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ MAX_REQUEST = 16 << 10
 """The most bytes of the request for an upgrade."""
 
 PIECE = 16 << 10
-"""The bytes that are taken apart at a time."""
+"""The bytes that are given to wsproto at a time."""
 
 MOST_FRAGMENTS = 128
-"""The most fragments and control frames that are read before others may be served: they may be empty."""
+"""The most frames that are read before other clients are served. Frames may be empty, so bytes alone limit nothing."""
 
 MOST_SKIPPED = 64 << 10
-"""The most bytes that may be left of what a client sends after the server's close frame."""
+"""The most unread bytes of a client after the server's close frame. With more, the server waits no longer."""
 
 SUBPROTOCOL = "objects"
-"""What a client may ask for in ``Sec-WebSocket-Protocol``. It need not ask."""
+"""The name that a client may ask for in ``Sec-WebSocket-Protocol``. It need not ask."""
 
 _END_OF_REQUEST = b"\r\n\r\n"
 _FINAL = 0x80
@@ -67,14 +67,14 @@ CLOSE_CODES = {
     "internal-error": CloseReason.INTERNAL_ERROR,
     "inbound-full": CloseReason.TRY_AGAIN_LATER,
 }
-"""The code of a close frame by the reason for which a session ends. Every other reason: a violation of policy, 1008."""
+"""The code of a close frame, by the reason for which a session ends. Other reasons have 1008, a violation of policy."""
 
 
 class Upgrade(Struct, frozen=True):
     """A client asks for a WebSocket.
 
-    :ivar host: the host, and the port if there is one, that the client believes to have reached.
-    :ivar origins: the origins of the page that asks, as its browser says; empty if it is no browser.
+    :ivar host: the header ``Host``: the host that the client believes to have reached, and its port if there is one.
+    :ivar origins: the header ``Origin``: the page that asks, according to its browser; empty if it is no browser.
     """
 
     host: str
@@ -92,7 +92,7 @@ class ClosedByClient(Struct, frozen=True):
 
 
 class _Unfinished(Struct, frozen=True):
-    """A fragment of a message that is not whole yet, or something that needs no answer."""
+    """A fragment of an unfinished message, or a frame that needs no answer."""
 
 
 Control = Upgrade | Pinged | ClosedByClient
@@ -100,7 +100,7 @@ _UNFINISHED = _Unfinished()
 
 
 class WebSocketReader(ObjectReader):
-    """Reads objects from the messages of one connection, and what is no object; see :meth:`take_control`."""
+    """Reads objects from the messages of one connection, and control frames; see :meth:`take_control`."""
 
     def __init__(
         self, max_metadata: int = MAX_METADATA, max_payload: int = MAX_PAYLOAD, max_nesting: int = MAX_NESTING
@@ -123,7 +123,7 @@ class WebSocketReader(ObjectReader):
 
     @property
     def has_more(self) -> bool:
-        """Whether reading stopped so that others are served, although more bytes are there."""
+        """Whether reading stopped so that other clients are served, although there are more bytes."""
         return self._has_more
 
     def __len__(self) -> int:
@@ -131,7 +131,10 @@ class WebSocketReader(ObjectReader):
         return len(self._raw) + len(self._buffer)
 
     def skip_to_close(self) -> bool:
-        """Read on after the server sent a close frame. :returns: whether the client has sent its own, or never will."""
+        """Look for the close frame of the client, after the server has sent its own.
+
+        :returns: whether the client has sent it, or never will.
+        """
         if self._frames is None or self._is_closed or len(self._raw) > MOST_SKIPPED:
             return True
         try:
@@ -153,12 +156,15 @@ class WebSocketReader(ObjectReader):
         self._raw.feed(data)
 
     def take_control(self) -> Control | None:
-        """What the client sent other than objects, if that is next. No object is read before it is taken."""
+        """Take the upgrade, ping or close frame that is next; ``None``: another thing is next.
+
+        No further object is read before it is taken.
+        """
         control, self._control = self._control, None
         return control
 
     def next_event(self) -> BusObject | BadObject | None:
-        """The next object. ``None``: more bytes are needed, or see :meth:`take_control` and :attr:`has_more`."""
+        """The next object; ``None``: more bytes are needed, or :meth:`take_control` or :attr:`has_more` says why."""
         for obj in self.batch():
             return obj
         if self._singles:
@@ -202,7 +208,7 @@ class WebSocketReader(ObjectReader):
             self._control = found
 
     def _read_something(self) -> BusObject | BadObject | Control | _Unfinished | None:
-        """An object or something else; ``None``: more bytes are needed."""
+        """An object, a control frame or a fragment; ``None``: more bytes are needed."""
         if self._frames is None:
             return None if self._is_asked else self._read_request()
         if self._is_closed:
@@ -236,7 +242,7 @@ class WebSocketReader(ObjectReader):
         except wsproto.utilities.RemoteProtocolError as error:
             raise RemoteProtocolError("bad-upgrade", f"that is no request for a WebSocket: {error}") from error
         except ValueError as error:
-            # Bytes of headers that are not what wsproto decodes them as.
+            # wsproto cannot decode the bytes of a header.
             raise RemoteProtocolError("bad-upgrade", "that is no request for a WebSocket: bad header") from error
         if not isinstance(request, ws.Request):
             raise RemoteProtocolError("bad-upgrade", "that is no request for a WebSocket")
@@ -275,7 +281,7 @@ class WebSocketReader(ObjectReader):
             self._buffer.feed(NUL)
             self._whole = self._read_event()
 
-    # What the server says, other than objects.
+    # Bytes of the server that are no objects.
 
     def accept(self) -> bytes:
         """Grant the upgrade. :returns: the response."""
@@ -308,7 +314,7 @@ def _bad_frame(error: ParseFailed) -> RemoteProtocolError:
 
 
 def _frame(opcode: Opcode, payload: bytes) -> bytes:
-    """A whole frame of the server. It is not masked, so all clients may be sent the same bytes."""
+    """A whole frame of the server. It is not masked, so that clients can share its bytes."""
     size, first = len(payload), _FINAL | opcode
     if size < _TWO_BYTES:
         return bytes((first, size)) + payload
@@ -336,7 +342,7 @@ def as_messages(frames: Sequence[bytes]) -> list[bytes]:
 
 
 def refusal(status: HTTPStatus, sentence: str) -> bytes:
-    """A response to a client that gets no WebSocket."""
+    """A response that refuses a WebSocket to a client."""
     body = f"{sentence}\n".encode()
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: text/plain; charset=utf-8\r\n"

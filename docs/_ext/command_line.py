@@ -65,7 +65,7 @@ def _command(words: str, command: Command) -> Iterator[str]:
     found = [each.get_help_record(context) for each in options if not isinstance(each, ConnectionOption)]
     records = [each for each in found if each is not None]
     if any(isinstance(each, ConnectionOption) for each in command.params):
-        records.append(("[Connection](#which-server-and-as-whom)", "which server is asked, and who asks"))
+        records.append(("[Connection](#choose-the-server-and-the-user)", "the server and the user"))
     if records:
         yield "| option | meaning |\n|---|---|\n"
         for names, meaning in records:

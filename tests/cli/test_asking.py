@@ -98,7 +98,7 @@ def test_a_session_is_closed_by_who_may_and_its_history_says_so(place: Place) ->
     assert run("session", session) == (
         1,
         "",
-        f"bussrv session: there is no session '{session}'; --history says whether there was one\n",
+        f"bussrv session: there is no session '{session}'; --history shows a closed one\n",
     )
     *_, last = records("session", session, "--history")
     assert (last["event"], last["reason"]) == ("session.closed", "closed-by-operator")

@@ -128,9 +128,9 @@ def test_secrets_do_not_cross_the_network_in_the_clear(home: Path) -> None:
     [
         (PROFILES, 0o640, "others may use it: chmod 600"),
         (PROFILES, 0o604, "others may use it: chmod 600"),
-        ("[default]\nserver = 7\n", 0o600, "server is no text"),
+        ("[default]\nserver = 7\n", 0o600, "server is not a text"),
         ("[default]\nport = '7'\n", 0o600, "there is no key 'port'"),
-        ("server = 'hall'\n", 0o600, "server is in no profile"),
+        ("server = 'hall'\n", 0o600, "server stands outside of all profiles"),
         ("[default]\nuser = 'ann'\n", 0o644, "it has neither objects nor server"),
         ("[other]\nserver = 'x'\n[default", 0o600, "profiles.toml"),
         ("[default]\nserver = 'a b'\n", 0o600, "is no address"),

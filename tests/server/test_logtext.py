@@ -24,7 +24,8 @@ from twisted.python import log as older
 from twisted.python.failure import Failure
 
 from bussrv.server.loglevels import LogLevelName, LogLevels
-from bussrv.server.logtext import MOST, Threshold, escape_log, escaped, one_line
+from bussrv.server.logtext import Threshold, escape_log, escaped, one_line
+from bussrv.terminal import MOST
 from tests.tables import each_row
 
 PACKAGE = Path(__file__).parents[2] / "bussrv"
