@@ -22,7 +22,7 @@
 #include <string.h>
 
 /* Changes with every change of how Python and this file call each other. */
-#define INTERFACE 1
+#define INTERFACE 2
 
 #define MOST_OBJECTS 1024  /* the most objects of one pass */
 #define MOST_PLANS 256     /* the most route plans of a table */
@@ -693,6 +693,8 @@ typedef struct {
 typedef struct {
     PyObject_HEAD
     int number;
+    uint64_t opened;       /* the outlets that were opened in these turns */
+    uint64_t turn, own_turn;
     Plan plans[MOST_PLANS];
     uint16_t slots[SLOTS]; /* the number of a plan, from 1; 0: none */
 } Plans;
@@ -1024,17 +1026,31 @@ plans_give(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(open_doc, "open(number, turn)\n--\n\nThe groups of a plan are open during a turn; turns count from 1.");
+PyDoc_STRVAR(open_doc,
+"open(number, turn, own_turn)\n--\n\n"
+"The groups of a plan are open during these turns, so that plans with no other outlets are open, too. Turns count from 1.");
 
 static PyObject *
 plans_open(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
 {
-    Plan *plan = wants_arguments(given, 2) ? plan_at((Plans *)object, arguments[0]) : NULL;
+    Plans *self = (Plans *)object;
+    Plan *plan = wants_arguments(given, 3) ? plan_at(self, arguments[0]) : NULL, *other;
     uint64_t turn = plan == NULL ? 0 : PyLong_AsUnsignedLongLong(arguments[1]);
+    uint64_t own_turn = plan == NULL ? 0 : PyLong_AsUnsignedLongLong(arguments[2]);
     if (plan == NULL || PyErr_Occurred()) {
         return NULL;
     }
-    plan->turn = turn;
+    if (self->turn != turn || self->own_turn != own_turn) {
+        self->opened = 0;
+        self->turn = turn;
+        self->own_turn = own_turn;
+    }
+    self->opened |= plan->outlets;
+    for (other = self->plans; other < self->plans + self->number; other++) {
+        if (!(other->outlets & ~self->opened)) {
+            other->turn = other->is_own ? own_turn : turn;
+        }
+    }
     Py_RETURN_NONE;
 }
 

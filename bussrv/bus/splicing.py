@@ -55,7 +55,6 @@ class Table:
     """The plans of some senders, and their outlets.
 
     :ivar groups: the groups of each plan, as they are to be opened.
-    :ivar is_own: whether a plan is to be opened by each sender: some of its groups do not echo.
     """
 
     def __init__(self, make: Callable[[], Plans]) -> None:
@@ -67,7 +66,6 @@ class Table:
         self.plans = self._make()
         self.groups: list[tuple[Group, ...]] = []
         self.outlets = Outlets(self._split)
-        self.is_own: list[bool] = []
         self._outlets: list[int] = []
 
     def add(self, key: bytes, groups: tuple[Group, ...] | None) -> None:
@@ -78,10 +76,8 @@ class Table:
         if len(self.groups) == MOST_PLANS:
             self.clear()
         outlets = None if groups is None else self.outlets.of(groups)
-        is_own = any(map(no_echo, groups or ()))
-        self.plans.add(key, outlets or 0, is_own, outlets is None)
+        self.plans.add(key, outlets or 0, any(map(no_echo, groups or ())), outlets is None)
         self.groups.append(groups or ())
-        self.is_own.append(is_own)
         self._outlets.append(outlets or 0)
 
     def _split(self, former: int, made: int) -> None:
@@ -196,6 +192,5 @@ class Splicing:
     def _open(self, table: Table, number: int, source: Source) -> bool:
         """Open the groups of a plan. :returns: whether something had to be sent for that."""
         sends = self._batches.open(table.groups[number], source.origin)
-        turn, own_turn = self._now(source)
-        table.plans.open(number, own_turn if table.is_own[number] else turn)
+        table.plans.open(number, *self._now(source))
         return sends

@@ -283,7 +283,7 @@ def _take(stream: bytes, begin: int) -> tuple[Verdict, bytes, int, bytes]:
         return Verdict(verdict), b"", begin, b""
     number = plans.add(key, 1, False, False)
     assert plans.splice(*arguments) == (begin, 0, Verdict.OPEN, number, [])
-    plans.open(number, 1)
+    plans.open(number, 1, 1)
     end, count, verdict, _, [(outlet, piece, pieces_count)] = plans.splice(*arguments)
     assert (count, verdict, outlet, pieces_count) == (1, Verdict.TAKEN, 0, 1)
     return Verdict.PLAN, key, end, piece

@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 from bussrv import toml_lines
+from bussrv.compiled import SPEEDUPS
 from bussrv.errors import ConfigError, Refused, RemoteProtocolError
 from bussrv.formats.object_credentials import SECRETS, Offered
 from bussrv.journal.evidence.lines import LineJudge
@@ -26,6 +27,8 @@ from bussrv.wire import inbus as inbus_wire
 from bussrv.wire import spp as spp_wire
 from bussrv.wire.objects import BusObject, Head, ObjectReader
 from bussrv.wire.websocket import Upgrade, WebSocketReader
+from tests.equality import compiled, plain
+from tests.fuzz.draw import Draw
 from tests.fuzz.whole import server
 from tests.wire.test_websocket import CLOSE, CONTINUED, PING, PONG, REQUEST, TEXT, frame
 
@@ -230,8 +233,25 @@ def manifest(data: bytes) -> None:
     judge.end()
 
 
+def spliced(data: bytes) -> None:
+    """Objects, mostly plain ones: what the compiled module takes is what Python takes. Bytes as they are, too."""
+    if SPEEDUPS is not None:
+        compiled.compare(plain.stream(Draw(data), 30))
+        compiled.compare(data)
+
+
+def compiled_server(data: bytes) -> None:
+    """Two whole servers, with and without the compiled module."""
+    if SPEEDUPS is not None:
+        compiled.play(data)
+
+
 TARGETS: dict[str, Target] = {
-    each.__name__: each for each in (objects, spp, websocket, inbus, users, tokens, policy, journal, manifest, server)
+    each.__name__: each
+    for each in (
+        *(objects, spp, websocket, inbus, users, tokens, policy, journal, manifest, server),
+        *(spliced, compiled_server),
+    )
 }
 
 
@@ -244,7 +264,7 @@ def seeds(name: str) -> list[bytes]:
         return [size + each for size in (b"\0", b"\1", b"\7") for each in SOCKETS]
     if name == "policy":
         return [text.encode() for text in POLICIES]
-    if name == "server":
+    if name in ("server", "spliced", "compiled_server"):
         return [Random(seed).randbytes(100 * seed) for seed in range(1, 11)]
     if name == "users":
         return [user_line("ann", b"secret").encode(), b"#", b"ann:scrypt$2$1$1$c2FsdA==$" + b"A" * 43 + b"="]
