@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from twisted.logger import Logger, LogPublisher
+from twisted.logger import LogEvent, Logger, LogPublisher, globalLogPublisher
 
 from tests.browser import chromium, page  # noqa: F401 (fixtures of all tests)
 from tests.counters import UNKNOWN, KnownCounters
@@ -114,6 +114,19 @@ def known_counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     UNKNOWN.clear()
     yield
     assert not UNKNOWN, f"counted, but neither in REASONS nor in COUNTERS of bussrv/errors.py: {sorted(UNKNOWN)}"
+
+
+@pytest.fixture
+def logged() -> Iterator[list[str]]:
+    """Everything that is logged, with all its values."""
+    lines: list[str] = []
+
+    def hear(event: LogEvent) -> None:
+        lines.append(repr(event))
+
+    globalLogPublisher.addObserver(hear)
+    yield lines
+    globalLogPublisher.removeObserver(hear)
 
 
 @pytest.fixture

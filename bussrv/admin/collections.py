@@ -1,7 +1,7 @@
-"""Pages of collections: filtered, sorted, cut, in steps that take bounded time.
+"""Pages of collections: filtered, sorted and cut, in steps of bounded time.
 
-A cursor is where a page ended: the value that the items are sorted by, and the key of the last item. So items that come
-or go between two pages shift nothing. Of a collection only the items of the page are kept while it is gone through.
+A cursor has the sorted value and the key of the last item of a page. So items that come or go between two pages do not
+shift the next page. Only the items of one page are kept while the collection is read.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _Key = tuple[Any, ...]
 class Page(Struct, frozen=True):
     """A page of a collection.
 
-    :ivar seq: the last record of the journal that the answer knows of.
-    :ivar total: how many items the filters leave, on all pages.
+    :ivar seq: the number of the last record in the journal at the time of the answer.
+    :ivar total: how many items pass the filters, on all pages.
     :ivar next: the value of ``after`` for the next page; ``None``: there is none.
     """
 
@@ -49,7 +49,7 @@ class Page(Struct, frozen=True):
 
 
 def columns(item: type[Struct]) -> dict[str, type]:
-    """The fields that a collection is filtered and sorted by, with the type of their values: those that are one."""
+    """The fields that a collection can be filtered and sorted by, with their types. They have single values."""
     hints = get_type_hints(item)
     found = {name: _scalar(hints[name]) for name in item.__struct_fields__}
     return {name: kind for name, kind in found.items() if kind is not None}
@@ -96,7 +96,7 @@ def _filter(name: str, kind: type) -> Parameter:
 async def page_of(call: Call, items: Iterable[Struct | None]) -> Page:
     """The page of a collection that a request asks for.
 
-    :param items: all of them, made one after the other; ``None`` is a piece of work that made none.
+    :param items: all items, made one after the other; ``None``: a piece of work that made no item.
     :raises Problem: ``bad-parameter``.
     """
     seq = call.shared.seq
@@ -106,9 +106,9 @@ async def page_of(call: Call, items: Iterable[Struct | None]) -> Page:
 
 
 def in_steps(steps: Iterator[None], slices: Slices) -> Deferred[None]:
-    """Do work step by step, in turns with the work of others.
+    """Do work step by step, round-robin with other work.
 
-    :returns: fires at the end. When it is cancelled, the work is left.
+    :returns: fires at the end. If it is cancelled, the rest of the work is not done.
     """
     done: Deferred[None] = Deferred()
 
@@ -149,7 +149,7 @@ class _Best:
         self._last: _Key | None = None
 
     def take(self, items: Iterable[Struct | None]) -> Iterator[None]:
-        """Go through all items, one a step. A step may have no item."""
+        """Read all items, one per step. A step may have no item."""
         for item in items:
             if item is not None and all(matches(item) for matches in self._filters):
                 self._total += 1
@@ -170,7 +170,7 @@ class _Best:
         return one > other if self._is_descending else one < other
 
     def _cut(self) -> None:
-        """Leave one more than the page has: it says that there is another page."""
+        """Keep one item more than the page has. It shows that there is another page."""
         self._kept.sort(key=lambda each: each[0], reverse=self._is_descending)
         del self._kept[self._limit + 1 :]
         self._last = self._kept[-1][0] if len(self._kept) > self._limit else None

@@ -1,4 +1,4 @@
-"""Figures of the server: looked at once a second at most, however many ask."""
+"""Figures of the server. They are kept for half a second, so that many requests cost no more than one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Figures:
     :ivar seq: the number of the last record that is durable.
     :ivar records: how many records of the journal are durable since the start.
     :ivar reloaded: whether the last reload went well; ``None``: there was none.
-    :ivar reloaded_at: when it was, UTC microseconds.
+    :ivar reloaded_at: the time of the last reload, UTC microseconds.
     """
 
     def __init__(self, server: AdministeredServer) -> None:
@@ -60,7 +60,7 @@ class Figures:
                 self.reloaded, self.reloaded_at = isinstance(each.event, ev.ConfigReloaded), each.time
 
     def look(self) -> Look:
-        """The figures as they are now, or were half a second ago."""
+        """The figures, at most half a second old."""
         now = self._server.reactor.seconds()
         if self._latest is None or not 0 <= now - self._latest.at < KEPT:
             self._latest = self._look(now)

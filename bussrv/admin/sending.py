@@ -1,7 +1,7 @@
-"""Sending answers: never more than the client takes.
+"""Answers on their way to a client, with bounded memory.
 
-An answer goes out in pieces while the transport has room. Events of a stream wait here while it has none. If too many
-bytes wait, the stream is ended: a client that does not read is never buffered without bound.
+An answer is sent in pieces while the transport has room. Events of a stream wait here while it has none. If too many
+bytes wait, the stream ends.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bussrv.admin.answers import Answer
 from bussrv.admin.channel import AdminRequest
 
 PIECE = 32 << 10
-"""The most bytes that a transport is given at a time: one with TLS says too late that it is full."""
+"""The most bytes that a transport gets at a time. A transport with TLS tells too late that it is full."""
 
 EVENT_STREAM = "text/event-stream"
 
@@ -31,11 +31,11 @@ COMMON: Mapping[str, str] = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""The headers of every answer. The answer may have others of these names."""
+"""The headers of every answer. An answer may have other values for them."""
 
 
 def begin(request: AdminRequest, status: int, headers: Mapping[str, str]) -> None:
-    """Say how an answer begins."""
+    """Set the status and the headers of an answer."""
     request.setResponseCode(status)
     for name, value in {**COMMON, **headers}.items():
         request.responseHeaders.setRawHeaders(name, [value])
@@ -93,8 +93,8 @@ class EventStream:
     """A stream of server-sent events to one client.
 
     :param most: the most bytes that may wait.
-    :param too_slow: called when more wait; the stream has ended then.
-    :ivar is_open: whether the client is there, and takes what it is sent.
+    :param too_slow: is called when more bytes wait, which also ends the stream.
+    :ivar is_open: whether the client is connected, and has not been too slow.
     """
 
     def __init__(self, request: AdminRequest, most: int, too_slow: Callable[[], None]) -> None:
@@ -110,7 +110,7 @@ class EventStream:
         request.notifyFinish().addBoth(self._gone)
         begin(request, 200, {"Content-Type": EVENT_STREAM, "X-Accel-Buffering": "no"})
         request.registerProducer(self, True)
-        # The client is answered at once, even if the first event is late.
+        # The client gets its answer immediately, even if the first event is late.
         request.write(b":\n\n")
 
     def send(self, data: str | bytes, *, event: str = "", id: str | int = "") -> None:  # noqa: A002
@@ -125,11 +125,11 @@ class EventStream:
         self._write(head.encode() + b"".join(b"data: %b\n" % line for line in text.split(b"\n")) + b"\n")
 
     def send_encoded(self, text: bytes) -> None:
-        """Send events that are encoded already: many clients may be sent the same ones."""
+        """Send encoded events. Many clients may share them."""
         self._write(text)
 
     def comment(self) -> None:
-        """Send a line that means nothing, so that both ends see whether the other one is there."""
+        """Send a comment, so that both ends notice a lost connection."""
         self._write(b":\n\n")
 
     def _write(self, text: bytes) -> None:
@@ -145,7 +145,7 @@ class EventStream:
             self.end()
 
     def room(self) -> Deferred[None]:
-        """:returns: fires when nothing waits for the client; also when it is gone."""
+        """:returns: fires when no bytes wait for the client, or the client is gone."""
         if not self.is_open or not (self._is_paused or self._waiting):
             return succeed(None)
         if self._room is None:

@@ -1,4 +1,4 @@
-"""The site: takes the requests of all connections, checks them, and lets the functions of the routes answer them."""
+"""The site: checks the requests of all connections, and calls the functions of the routes, which answer them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from bussrv.registry.throttle import LOG_BURST, LOG_RATE, Throttle
 from bussrv.tally import Tally
 
 BURST = 2
-"""Seconds' worth of requests that an address may send at once."""
+"""An address may send the requests of so many seconds at the same time."""
 
 _COUNTERS = {
     "head-too-large": "admin-max-head",
@@ -41,7 +41,7 @@ _COUNTERS = {
     "journal-too-long": "admin-read-timeout",
     "too-many-streams": "admin-max-streams",
 }
-"""The counters of problems that a limit is the reason of."""
+"""The counters of problems that a limit causes."""
 
 log = Logger()
 
@@ -49,7 +49,7 @@ log = Logger()
 class AdminSite(Factory):
     """Serves the connections of the admin port.
 
-    :param routes: the table.
+    :param routes: the table of routes.
     :param login: decides who callers are.
     :ivar hosts: further names of this server. A reload sets them.
     """
@@ -72,13 +72,13 @@ class AdminSite(Factory):
         self._complaints = Throttle(LOG_RATE, LOG_BURST, server.reactor.seconds)
         self._rates = Throttle(1.0, 1, server.reactor.seconds)
         server.bus.streams.connections.append(self._channels)
-        # Clients come back, and are asked again who they are.
+        # Clients connect again, with their credentials.
         server.bus.identity.changed.append(self._end_streams)
 
     # Connections.
 
     def buildProtocol(self, addr: Any) -> Any:
-        """A protocol for a new connection. Beyond the limit, the one that has been idle for longest goes."""
+        """A protocol for a new connection. Beyond the limit, the connection that was idle for longest is closed."""
         return self.if_there_is_room(self._make)
 
     def if_there_is_room(self, make: Callable[[], Any]) -> Any:
@@ -96,7 +96,7 @@ class AdminSite(Factory):
         return make()
 
     def _idle_for_longest(self) -> AdminChannel | None:
-        """Of the address with most connections the one that was idle for longest, or else of any."""
+        """The connection that was idle for longest, of the address with most connections, or else of any address."""
         fullest = self._tally.fullest() if self._channels else ""
         found = None
         for each in self._channels:
@@ -122,10 +122,10 @@ class AdminSite(Factory):
             self._stopped.callback(None)
 
     def log(self, request: Any) -> None:
-        """A request is done. Twisted calls this."""
+        """Log nothing about a request that is done. Twisted calls this."""
 
     def count(self, code: str) -> None:
-        """Count a problem that a limit is the reason of."""
+        """Count a problem, if a limit caused it."""
         if code in _COUNTERS:
             self.bus.counters[_COUNTERS[code]] += 1
 
@@ -141,11 +141,11 @@ class AdminSite(Factory):
     # Requests.
 
     def serve(self, request: AdminRequest) -> None:
-        """Answer a request, when it is its turn."""
+        """Answer a request in its round-robin turn."""
         channel = request.channel
         if channel in self._channels:
             self._channels.move_to_end(channel)
-        # In a turn of its own: a client may send many at once.
+        # Each request begins in a reactor turn of its own, because a client may send many at the same time.
         self.server.reactor.callLater(0, self.bus.slices.do, partial(self._begin, request), SLICES)
 
     def _begin(self, request: AdminRequest, until: float) -> bool:
@@ -270,7 +270,7 @@ class AdminSite(Factory):
                 expiry.cancel()
 
     def _end_at(self, expires: int | None, stream: EventStream) -> Any:
-        """End a stream when its caller has proved who it is no longer."""
+        """End a stream when the proof of its caller expires."""
         if expires is None:
             return None
         return self.server.reactor.callLater(max(0.0, (expires - self.bus.utc()) / 1_000_000), stream.end)
@@ -284,7 +284,7 @@ class AdminSite(Factory):
 
 
 def _headers(request: AdminRequest) -> dict[str, str]:
-    """The headers of a request by lower-case name; of one that is there twice the last."""
+    """The headers of a request by lower-case name. If a header comes twice, the last one counts."""
     raw = request.requestHeaders.getAllRawHeaders()
     return {name.decode("latin-1").lower(): values[-1].decode("latin-1") for name, values in raw}
 

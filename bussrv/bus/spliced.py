@@ -1,4 +1,4 @@
-"""What came of a stretch of input; see :mod:`bussrv.bus.splicing`. Pure."""
+"""The outcome of a stretch of input; see :mod:`bussrv.bus.splicing`. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Verdict(IntEnum):
-    """Why a pass has ended, as the compiled module says it."""
+    """The reason why a pass of the compiled module has ended."""
 
     TAKEN = 0
     MORE = 1
@@ -17,10 +17,10 @@ class Verdict(IntEnum):
 
 
 class Spliced(NamedTuple):
-    """What came of a stretch.
+    """The outcome of a stretch.
 
-    :ivar objects: how many were routed.
-    :ivar verdict: why there were no more. ``TAKEN``: there may be more, after the sender's limits were looked at.
+    :ivar objects: how many objects were routed.
+    :ivar verdict: the reason of its end. ``TAKEN``: there may be more objects, after the sender's limits are checked.
     """
 
     objects: int

@@ -14,9 +14,9 @@ from bussrv.cli.connection import Connection, connects
 from bussrv.cli.parameters import EVENTS, whole
 
 DESCRIPTION = """
-Show what happens in the registry, as it happens: sessions, services, subscriptions, links, refusals. The records are
-those of the journal. With --after it begins with an earlier record, as far back as the journal reaches. If the
-connection is lost, it goes on after the last record that was shown.
+Show records of the journal as they are written: sessions, services, subscriptions, links, refusals. With --after, begin
+with an earlier record, if the journal still has it. If the connection is lost, continue after the last record that was
+shown.
 """
 
 

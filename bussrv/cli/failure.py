@@ -9,14 +9,14 @@ from bussrv.cli.statuses import FAILED, LATE, REFUSED, UNREACHABLE
 from bussrv.errors import BussrvError, RemoteProtocolError
 
 NOT_YOU = frozenset({"bad-credentials", "not-authenticated", "not-allowed"})
-"""Reasons of error objects that say that somebody else may do it."""
+"""Reasons of refusals for which other credentials would help."""
 
 
 HINT = ": use --token-file, --user with --secret-file, or a profile"
 
 
 class Failure(Exception):
-    """The command ends.
+    """The command fails.
 
     :ivar message: one sentence.
     :ivar status: the exit status.
@@ -30,9 +30,9 @@ class Failure(Exception):
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Make failures of exceptions that the clients in :mod:`bussrv.client` raise, and files that cannot be used.
+    """Turn exceptions of the clients in :mod:`bussrv.client`, and errors of files, into failures of the command.
 
-    :raises Failure: in place of them.
+    :raises Failure: in place of each of them.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Figures of a running server, and how much of each there is a second."""
+"""Figures of a running server, and the growth of its totals in a second."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Look(NamedTuple):
     rates: Mapping[str, float] | None
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """The object of JSON for programs."""
         return {**self.figures, "rates": self.rates}
 
     def __str__(self) -> str:
@@ -39,13 +39,13 @@ class Look(NamedTuple):
 
 
 def look(figures: Mapping[str, Any], before: Look | None) -> Look:
-    """The next look."""
+    """The figures with their rates since the look before."""
     if before is None:
         return Look(figures, None)
     seconds = _seconds(figures) - _seconds(before.figures)
     if seconds <= 0:
         return Look(figures, before.rates)
-    # A server that was started again counts from 0.
+    # A restarted server counts from 0 again.
     rates = {name: max(0, figures.get(name, 0) - before.figures.get(name, 0)) / seconds for name in TOTALS}
     return Look(figures, rates)
 

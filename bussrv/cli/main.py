@@ -1,4 +1,4 @@
-"""The ``bussrv`` command: tables of subcommands. A subcommand is imported when it is asked for."""
+"""The ``bussrv`` command: tables of subcommands. A subcommand is imported when it is used."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ COMPLETE = "_BUSSRV_COMPLETE"
 
 SECTIONS: dict[str, dict[str, Entry]] = {
     "Use the bus": {
-        "sub": Entry("bussrv.cli.sub", "show what is published on services"),
+        "sub": Entry("bussrv.cli.sub", "show publications on services"),
         "pub": Entry("bussrv.cli.pub", "publish on a service"),
-        "request": Entry("bussrv.cli.request", "ask a service, and show its reply"),
+        "request": Entry("bussrv.cli.request", "send a request to a service, and show the reply"),
         "reply": Entry("bussrv.cli.reply", "make a service of a shell command"),
     },
     "Set up a server": {
@@ -29,30 +29,30 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "check": Entry("bussrv.cli.check", "check a configuration file, and the files that it names"),
         "passwd": Entry("bussrv.cli.passwd", "add a user to the file of --auth users:FILE"),
         "token": Entry("bussrv.cli.token", "make a token for the file of --auth tokens:FILE"),
-        "policy": Entry("bussrv.cli.policy", "ask a policy file what it allows, and by which line"),
+        "policy": Entry("bussrv.cli.policy", "show what a policy file allows, and by which line"),
     },
     "Look at a server": {
         "services": Entry("bussrv.cli.services", "list the services"),
         "sessions": Entry("bussrv.cli.sessions", "list the sessions"),
-        "session": Entry("bussrv.cli.session", "show a session, or why it is gone"),
-        "who": Entry("bussrv.cli.who", "show who provides a service, and who is subscribed"),
+        "session": Entry("bussrv.cli.session", "show a session, or its history after its end"),
+        "who": Entry("bussrv.cli.who", "show the providers and the subscribers of a service"),
         "links": Entry("bussrv.cli.links", "list the links to other servers"),
         "top": Entry("bussrv.cli.top", "watch throughput, times, slow sessions and refusals"),
-        "health": Entry("bussrv.cli.health", "ask a server how it is"),
-        "events": Entry("bussrv.cli.events", "show what happens in the registry, as it happens"),
+        "health": Entry("bussrv.cli.health", "show whether a server is ready, and its checks"),
+        "events": Entry("bussrv.cli.events", "show changes of the registry, as they happen"),
         "tap": Entry("bussrv.cli.tap", "show objects that go through the server"),
         "alive": Entry("bussrv.cli.alive", "ask a server on this machine for a sign of life"),
     },
     "Steer a server": {
         "close": Entry("bussrv.cli.close", "close a session"),
         "reload": Entry("bussrv.cli.reload", "let the server read its files again"),
-        "drain": Entry("bussrv.cli.drain", "let the server stop once its clients have gone"),
+        "drain": Entry("bussrv.cli.drain", "let the server stop when its clients have gone"),
     },
     "Measure": {
-        "bench": Entry("bussrv.cli.bench", "measure a server that is started for it"),
+        "bench": Entry("bussrv.cli.bench", "measure a new server on this machine"),
     },
     "Look back": {
-        "journal": Entry("bussrv.cli.journal", "look into a journal, verify it, seal it"),
+        "journal": Entry("bussrv.cli.journal", "show records of a journal, verify it, seal it"),
         "audit": Entry("bussrv.cli.audit", "check journals and report sessions, services and events"),
         "timeline": Entry("bussrv.cli.timeline", "show the history of a client or a service"),
     },
@@ -76,14 +76,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return shell_complete(BUSSRV, {}, "bussrv", COMPLETE, os.environ[COMPLETE])
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # A terminal that cannot show a character is no reason to fail.
+        # Do not fail if a terminal cannot show a character.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return _run(sys.argv[1:] if argv is None else list(argv))
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Nobody reads any more, as with `| head`. Without this the interpreter would complain when it exits.
+        # The reader has ended, as with `| head`. Without this, the interpreter would complain at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
 
@@ -105,7 +105,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _complain(who: str, sentence: str, status: int) -> int:
-    """One sentence on standard error. :returns: the exit status."""
+    """Print one sentence on standard error. :returns: the exit status."""
     from bussrv.terminal import one_line
 
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Values on the command line, and options that do not go together."""
+"""Values of options, options that several commands share, and checks of options that exclude each other."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from bussrv.audit.arguments import Converted
 
 
 class OneOf(Converted):
-    """One of some words, which are looked up when they are needed.
+    """One of some words, which are loaded when they are needed.
 
-    :param load: returns them.
+    :param load: returns the words.
     """
 
     def __init__(self, name: str, load: Callable[[], Sequence[str]]) -> None:
@@ -28,7 +28,7 @@ class OneOf(Converted):
         return text
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The words that begin like that."""
+        """The words that begin with ``incomplete``."""
         return [CompletionItem(each) for each in self._load() if each.startswith(incomplete)]
 
 
@@ -104,10 +104,28 @@ EVENTS = Converted("NAME[,NAME]", _events)
 """A set of names of events."""
 
 
-def exclude(**given: object) -> None:
-    """Refuse options that do not go together.
+def format_option(names: Sequence[str]) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Declare ``--format``, one of some wire formats. Object System is the default."""
+    return click.option(
+        "--format",
+        "wire_format",
+        type=click.Choice(names),
+        default="objects",
+        show_default=True,
+        help="The wire format.",
+    )
 
-    :param given: their values, by the names of their parameters.
+
+type_option = click.option(
+    "--type", "content_type", metavar="TYPE", help="The content type.  [default: text, or bytes if it is none]"
+)
+"""Declare ``--type``, the content type of a payload."""
+
+
+def exclude(**given: object) -> None:
+    """Refuse options that exclude each other.
+
+    :param given: the values of the options, by the names of their parameters.
     :raises click.UsageError: more than one of them is given.
     """
     found = [f"--{name.replace('_', '-')}" for name, value in given.items() if value not in (None, False, ())]

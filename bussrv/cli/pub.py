@@ -11,6 +11,7 @@ import click
 
 from bussrv.cli.command import Command
 from bussrv.cli.connection import Connection, connects
+from bussrv.cli.parameters import exclude, format_option, type_option
 
 if TYPE_CHECKING:
     from bussrv.cli.members import Member
@@ -38,14 +39,10 @@ UTF8_TEXT, OCTET_STREAM = "text/plain; charset=UTF-8", "application/octet-stream
 )
 @click.argument("service", metavar="SERVICE")
 @click.argument("payload", metavar="[PAYLOAD]", required=False)
-@click.option(
-    "--format", "wire_format", type=click.Choice(FORMATS), default="objects", show_default=True, help="The wire format."
-)
+@format_option(FORMATS)
 @click.option("--file", metavar="FILE", type=click.Path(path_type=Path), help="Publish the content of a file.")
 @click.option("--lines", is_flag=True, help="Publish each line of the standard input, when it comes.")
-@click.option(
-    "--type", "content_type", metavar="TYPE", help="The content type.  [default: text, or bytes if it is none]"
-)
+@type_option
 @click.option("--app-type", metavar="N", type=int, help="The kind of message, for devices of Inbus.")
 @connects
 def command(
@@ -59,8 +56,6 @@ def command(
     app_type: int | None,
 ) -> int:
     """Publish."""
-    from bussrv.cli.parameters import exclude
-
     exclude(payload=payload, file=file, lines=lines)
     payloads = _payloads(payload, file, lines=lines)
     if wire_format == "inbus":

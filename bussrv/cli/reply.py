@@ -9,7 +9,7 @@ import click
 
 from bussrv.cli.command import Command
 from bussrv.cli.connection import Connection, connects
-from bussrv.cli.parameters import seconds, whole
+from bussrv.cli.parameters import exclude, format_option, seconds, whole
 
 if TYPE_CHECKING:
     from bussrv.cli.answering import Answered
@@ -34,9 +34,7 @@ FORMATS = ("objects", "business")
 )
 @click.argument("service", metavar="SERVICE")
 @click.argument("words", nargs=-1, required=True, metavar="-- COMMAND...", type=click.UNPROCESSED)
-@click.option(
-    "--format", "wire_format", type=click.Choice(FORMATS), default="objects", show_default=True, help="The wire format."
-)
+@format_option(FORMATS)
 @click.option("--type", "content_type", metavar="TYPE", help="The content type of replies.  [default: text, or bytes]")
 @click.option(
     "--concurrency",
@@ -91,7 +89,6 @@ def command(
     """Provide a service."""
     from bussrv.cli.answering import Service
     from bussrv.cli.members import REQUESTS, joined
-    from bussrv.cli.parameters import exclude
     from bussrv.cli.running import Limits
 
     exclude(quiet=quiet, json=as_json)

@@ -10,6 +10,7 @@ import click
 
 from bussrv.cli.command import Command
 from bussrv.cli.connection import Connection, connects
+from bussrv.cli.parameters import exclude, format_option, type_option
 from bussrv.cli.statuses import NO
 
 if TYPE_CHECKING:
@@ -33,15 +34,11 @@ FORMATS = ("objects", "business")
 )
 @click.argument("service", metavar="SERVICE")
 @click.argument("payload", metavar="[PAYLOAD]", required=False)
-@click.option(
-    "--format", "wire_format", type=click.Choice(FORMATS), default="objects", show_default=True, help="The wire format."
-)
+@format_option(FORMATS)
 @click.option(
     "--file", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True), help="Send the content of a file."
 )
-@click.option(
-    "--type", "content_type", metavar="TYPE", help="The content type.  [default: text, or bytes if it is none]"
-)
+@type_option
 @click.option("--json", "as_json", is_flag=True, help="As JSON, with all attributes of the reply.")
 @connects
 def command(
@@ -56,7 +53,6 @@ def command(
     """Ask a service."""
     from bussrv.cli.failure import NOT_YOU, Failure
     from bussrv.cli.members import REPLIES, joined
-    from bussrv.cli.parameters import exclude
     from bussrv.cli.pub import type_of
     from bussrv.client.objects import BusError
 

@@ -1,4 +1,4 @@
-"""Running the command of a service: its input from a file, its output bounded, its time limited."""
+"""Runs of the command of a service. The input is a file; size of the output and time are limited."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MOST_OF_A_VARIABLE = 4096
 
 @dataclass(frozen=True)
 class Limits:
-    """How commands are run.
+    """The command of a service, and its limits.
 
     :ivar words: the program and its arguments.
-    :ivar concurrency: the most that run at the same time.
-    :ivar waiting: the most requests that wait for one to end.
-    :ivar seconds: the time that each may take.
-    :ivar most: the most bytes of its output.
+    :ivar concurrency: the most runs at the same time.
+    :ivar waiting: the most requests that wait for a run to end.
+    :ivar seconds: the time limit of a run.
+    :ivar most: the most bytes of output of a run.
     """
 
     words: list[str]
@@ -36,11 +36,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended.
+    """The result of a run.
 
     :ivar reason: a stable code if there is no reply: ``command-failed``, ``command-timeout``, ``reply-too-large``.
-    :ivar message: the sentence for it.
-    :ivar seconds: the time that it took.
+    :ivar message: a sentence about the reason.
+    :ivar seconds: the length of the run.
     """
 
     output: bytes
@@ -68,7 +68,7 @@ class Runner:
         return Outcome(output, reason, message, time.monotonic() - begun)
 
     def _run(self, payload: bytes, variables: Mapping[str, str]) -> tuple[bytes, str | None, str]:
-        # A pipe for the input could fill while the command waits for its output to be read.
+        # The input is a file: a pipe could fill while the command waits for a reader of its output.
         with tempfile.TemporaryFile() as stdin:
             stdin.write(payload)
             stdin.seek(0)
@@ -104,7 +104,7 @@ class Runner:
             return process
 
     def close(self) -> None:
-        """Kill what runs, and start nothing more."""
+        """Kill all runs, and start no more."""
         with self._lock:
             self._is_closed = True
             running = list(self._running)
@@ -134,6 +134,6 @@ def _end(process: subprocess.Popen[bytes], is_late: threading.Event) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a command, and what it has started."""
+    """Kill a command, and the processes that it has started."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -10,7 +10,7 @@ import click
 
 from bussrv.cli.command import Command
 from bussrv.cli.connection import Connection, connects
-from bussrv.cli.parameters import seconds, whole
+from bussrv.cli.parameters import exclude, format_option, seconds, whole
 from bussrv.cli.statuses import LATE
 
 if TYPE_CHECKING:
@@ -38,9 +38,7 @@ MOST_SHOWN = 1000
     statuses={0: "done", 5: "--for was over before --count publications came"},
 )
 @click.argument("services", nargs=-1, required=True, metavar="SERVICE...")
-@click.option(
-    "--format", "wire_format", type=click.Choice(FORMATS), default="objects", show_default=True, help="The wire format."
-)
+@format_option(FORMATS)
 @click.option("-n", "--count", metavar="N", type=whole(1), help="End after so many.")
 @click.option("--for", "seconds", metavar="S", type=seconds(0.0), help="End after so many seconds.")
 @click.option("--raw", is_flag=True, help="Payloads as they are, with nothing between them; not to a terminal.")
@@ -57,7 +55,6 @@ def command(
 ) -> int:
     """Show publications."""
     from bussrv.cli.members import Patience
-    from bussrv.cli.parameters import exclude
     from bussrv.cli.receiving import receiving
 
     exclude(raw=raw, json=as_json)

@@ -78,12 +78,13 @@ def _port_and_link_faults(checked: Config, formats: Iterable[IWireFormat], react
         read_token(checked)
     except ConfigError as error:
         faults += error.sentences
-    _check_admin(checked, bus, reactor, faults)
+    admin.check(checked, unstarted(bus, reactor), faults)
     return [*faults, *check_endpoints(checked, [*made, *([ADMIN] if checked.admin is not None else [])])]
 
 
-def _check_admin(checked: Config, bus: Bus, reactor: Any, faults: list[str]) -> None:
-    view = admin.View(
+def unstarted(bus: Bus, reactor: Any) -> admin.View:
+    """A server that is not started, for the admin interface."""
+    return admin.View(
         bus,
         MemoryJournal(),
         reactor,
@@ -97,7 +98,6 @@ def _check_admin(checked: Config, bus: Bus, reactor: Any, faults: list[str]) -> 
         reload=lambda: None,
         drain=lambda: None,
     )
-    admin.check(checked, view, faults)
 
 
 def _bus(checked: Config, reactor: Any) -> Bus:

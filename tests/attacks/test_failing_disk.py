@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from bussrv import events as ev
 from bussrv.client.business import BusinessClient
 from bussrv.client.inbus import InbusSubscriber
 from bussrv.client.objects import BusError, ObjectsClient
@@ -22,8 +21,8 @@ from bussrv.journal.verify import verify
 from bussrv.testing.server import RunningServer
 from bussrv.wire import spp
 from tests.attacks.failing_disk import FAULTS, FailingDisk, read_only
-from tests.end_to_end.journals import records
-from tests.end_to_end.linked import assert_journal_is_closed, tracebacks
+from tests.end_to_end.failed_disk import assert_failed_twice
+from tests.end_to_end.linked import tracebacks
 from tests.hosts import HOSTS, listening_on, needs_host
 from tests.size import further
 
@@ -131,16 +130,7 @@ def run(tmp_path: Path, host: str) -> Callable[..., None]:
                 kept += suffer(clients, leaver, make_fault(), number)
             assert server.stop() == 0
             assert tracebacks(server) == []
-        found = records(journal)
-        events = [record.event for record in found]
-        assert [record.seq for record in found] == list(range(1, len(found) + 1))
-        assert [event.service for event in events if isinstance(event, ev.ServiceRegistered)] == kept
-        gaps = [type(event) for event in events if isinstance(event, (ev.JournalDegraded, ev.JournalRestored))]
-        assert gaps == [ev.JournalDegraded, ev.JournalRestored] * 2
-        messages = [event.message for event in events if isinstance(event, ev.JournalDegraded)]
-        assert all(os.strerror(why) in message for message in messages)
-        assert all(event.refused >= 9 for event in events if isinstance(event, ev.JournalRestored))
-        assert_journal_is_closed(events)
+        assert_failed_twice(journal, kept, os.strerror(why), refused=9)
         report = verify(journal)
         assert (report.faults, report.sealed_seq) == ([], report.last_seq)
 

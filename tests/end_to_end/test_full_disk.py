@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from bussrv import events as ev
 from bussrv.client.objects import BusError, ObjectsClient
 from bussrv.journal.keys import generate
 from bussrv.journal.verify import verify
 from bussrv.testing.server import RunningServer
-from tests.end_to_end.journals import records
-from tests.end_to_end.linked import assert_journal_is_closed, tracebacks
+from tests.end_to_end.failed_disk import assert_failed_twice
+from tests.end_to_end.linked import tracebacks
 from tests.forked import ForkedServer
 from tests.journal.without_seals import faults_without_seals
 from tests.small_disk import fill, small_disk
@@ -84,17 +83,7 @@ def test_changes_are_refused_objects_flow_and_it_heals_by_itself(
                 kept.append(f"radio{number}")
         assert server.stop() == 0
         assert tracebacks(server) == []
-    found = records(journal)
-    events = [record.event for record in found]
-    assert [record.seq for record in found] == list(range(1, len(found) + 1))
-    assert [event.service for event in events if isinstance(event, ev.ServiceRegistered)] == kept
-    gaps = [type(event) for event in events if isinstance(event, (ev.JournalDegraded, ev.JournalRestored))]
-    assert gaps == [ev.JournalDegraded, ev.JournalRestored] * 2
-    degraded = [event.message for event in events if isinstance(event, ev.JournalDegraded)]
-    assert all("No space left on device" in each for each in degraded)
-    restored = [event.refused for event in events if isinstance(event, ev.JournalRestored)]
-    assert all(count >= 2 for count in restored)
-    assert_journal_is_closed(events)
+    assert_failed_twice(journal, kept, "No space left on device", refused=2)
     report = verify(journal, public)
     assert (report.faults, report.is_trusted, report.sealed_seq) == ([], True, report.last_seq)
     assert faults_without_seals(journal) == []

@@ -1,11 +1,9 @@
 """Clients of the object network that have to say who they are; and secrets, which nobody else may see."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from twisted.logger import globalLogPublisher
 
 from bussrv import events as ev
 from bussrv.formats.framed import STRANGERS_METADATA
@@ -186,19 +184,6 @@ def test_a_stranger_may_send_little(fields: dict[str, Any], payload: bytes, reas
 # Secrets.
 
 MARKER = "m4rk3r"
-
-
-@pytest.fixture
-def logged() -> Iterator[list[str]]:
-    """Everything that is logged, with all its values."""
-    lines: list[str] = []
-
-    def hear(event: dict[str, Any]) -> None:
-        lines.append(repr(event))
-
-    globalLogPublisher.addObserver(hear)
-    yield lines
-    globalLogPublisher.removeObserver(hear)
 
 
 @pytest.mark.parametrize("is_asked", [True, False])

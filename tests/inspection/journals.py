@@ -99,9 +99,9 @@ class House:
     """A server that writes a journal, boot after boot.
 
     :param seals: ``False``: it has no manifest, only the chain.
-    :param clock: stands still but for what is written with :meth:`write`, unless another one is given.
+    :param clock: the clock; by default one that moves only with :meth:`write`.
     :ivar records: everything that was written.
-    :ivar states: the registry before the first record, and behind each; with ``remembers``.
+    :ivar states: with ``remembers``: the registry before the first record, and after each.
     """
 
     def __init__(
@@ -210,6 +210,27 @@ class House:
         while count > 0:
             self.write(*(self.traffic.next() for _ in range(min(count, batch))))
             count -= batch
+
+    def live_three_boots(self, unsealed: int = 0) -> None:
+        """Write four segments or five, over three boots; several snapshots have several parts.
+
+        :param unsealed: so many records follow the last seal, and the last boot goes on; 0: it stops.
+        """
+        with small_snapshots(300):
+            for boot in range(3):
+                self.boot()
+                self.go_on(8)
+                if boot == 1:
+                    self.rotate()
+                    self.go_on(5)
+                if boot < 2:
+                    self.stop()
+            if unsealed:
+                self.clock.advance(5)
+                self.look()
+                self.write_unseen(*(self.traffic.next() for _ in range(unsealed)))
+            else:
+                self.stop()
 
     def rotate(self) -> None:
         """As when somebody asks for it."""

@@ -19,7 +19,7 @@ from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.segment import list_segments, segment_name
 from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.journal.verify import Fault, Report, verify
-from tests.inspection.journals import KEY, NEXT_KEY, STRANGER, House, clean_journal, small_snapshots
+from tests.inspection.journals import KEY, NEXT_KEY, STRANGER, House, clean_journal
 from tests.size import FULL, sample, sized
 from tests.tampering import (
     Copy,
@@ -62,21 +62,7 @@ def make(directory: Path, kind: str, server: str = "hall") -> House:
         seed=7,
         server=server,
     )
-    with small_snapshots(300):
-        for boot in range(3):
-            house.boot()
-            house.go_on(8)
-            if boot == 1:
-                house.rotate()
-                house.go_on(5)
-            if boot < 2:
-                house.stop()
-        if kind == "growing":
-            house.clock.advance(5)
-            house.look()
-            house.write_unseen(*(house.traffic.next() for _ in range(4)))
-        else:
-            house.stop()
+    house.live_three_boots(unsealed=4 if kind == "growing" else 0)
     return house
 
 

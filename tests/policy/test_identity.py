@@ -1,6 +1,6 @@
 """Identity: every checker keeps the same contract, several are asked in their order, and none shows a secret."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from twisted.cred.error import UnauthorizedLogin
 from twisted.cred.strcred import findCheckerFactory, makeChecker
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.task import Clock
-from twisted.logger import globalLogPublisher
 from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
@@ -151,18 +150,6 @@ class Asked:
 
     def requestAvatarId(self, credentials: Any) -> Any:
         return self._answer(credentials)
-
-
-@pytest.fixture
-def logged() -> Iterator[list[str]]:
-    lines: list[str] = []
-
-    def hear(event: dict[str, Any]) -> None:
-        lines.append(repr(event))
-
-    globalLogPublisher.addObserver(hear)
-    yield lines
-    globalLogPublisher.removeObserver(hear)
 
 
 def failing(credentials: Any) -> Any:

@@ -22,11 +22,9 @@ from bussrv.errors import ConfigError
 from bussrv.journal.memory import MemoryJournal
 from bussrv.policy.users import user_line
 from bussrv.registry.registry import Registry
-from bussrv.server.admin import AdminInterface, View
+from bussrv.server.admin import AdminInterface
+from bussrv.server.check import unstarted
 from bussrv.server.config import Config
-from bussrv.server.journal import NoJournal
-from bussrv.server.links import DialedLinks
-from bussrv.server.logtext import Threshold
 from bussrv.settings import Settings
 from tests.end_to_end.test_bad_start import run
 from tests.forked import ForkedServer, refused_start
@@ -39,22 +37,8 @@ EVERYWHERE = "tcp:0:interface=0.0.0.0"
 def interface(config: Config, reactor: Any) -> AdminInterface:
     registry = Registry(MemoryJournal(), SystemClock(), lambda: "id", server_id="hall", boot="boot")
     bus = Bus(registry, Settings(), "hall", lambda: "id", SystemClock(), reactor)
-    view = View(
-        bus,
-        MemoryJournal(),
-        reactor,
-        "boot",
-        SystemClock(),
-        place=NoJournal(),
-        links=DialedLinks(bus, reactor),
-        listeners={},
-        threshold=Threshold(),
-        is_draining=lambda: False,
-        reload=lambda: None,
-        drain=lambda: None,
-    )
     faults: list[str] = []
-    made = AdminInterface(config, view, faults)
+    made = AdminInterface(config, unstarted(bus, reactor), faults)
     assert faults == []
     return made
 

@@ -17,7 +17,7 @@ from bussrv.journal.keys import PrivateKey, PublicKey
 from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.journal.verify import Report, verify
 from bussrv.registry.fold import RegistryFold
-from tests.inspection.journals import KEY, STRANGER, House, small_snapshots
+from tests.inspection.journals import KEY, STRANGER, House
 from tests.tampering import Copy
 from tests.tamperings import of_lines, of_segments
 from tests.tamperings.kinds import Kind
@@ -80,21 +80,7 @@ def write_journal(directory: Path, shape: str) -> Path:
         seed=7,
         server=directory.name,
     )
-    with small_snapshots(300):
-        for boot in range(3):
-            house.boot()
-            house.go_on(8)
-            if boot == 1:
-                house.rotate()
-                house.go_on(5)
-            if boot < 2:
-                house.stop()
-        if shape == "running":
-            house.clock.advance(5)
-            house.look()
-            house.write_unseen(*(house.traffic.next() for _ in range(6)))
-        else:
-            house.stop()
+    house.live_three_boots(unsealed=6 if shape == "running" else 0)
     for path in directory.iterdir():
         path.chmod(0o640)
     return directory
