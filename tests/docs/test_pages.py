@@ -5,6 +5,8 @@ import re
 import runpy
 import shlex
 import socket
+import subprocess
+import sys
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
@@ -125,6 +127,14 @@ def exists(module: str, name: str) -> bool:
         return callable(attrgetter(name)(import_module(module)))
     except (ImportError, AttributeError):
         return False
+
+
+@pytest.mark.long
+@pytest.mark.processes
+def test_the_pages_can_be_built_without_a_warning(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "docs", str(tmp_path)]
+    built = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (built.returncode, built.stderr) == (0, "")
 
 
 def test_links_between_pages_lead_somewhere() -> None:

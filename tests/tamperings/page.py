@@ -72,7 +72,7 @@ def tables(found: Outcomes) -> str:
 
 
 def _table(title: str, kinds: Sequence[Kind], columns: Mapping[str, Sequence[str]], found: Outcomes) -> str:
-    rows = [f"### {title}", "", f"| tampering | {' | '.join(columns)} | why |", "|---" * (len(columns) + 2) + "|"]
+    rows = [f"## {title}", "", f"| tampering | {' | '.join(columns)} | why |", "|---" * (len(columns) + 2) + "|"]
     for kind in kinds:
         cells = [_cell([found[kind.name].get(each, {}) for each in names]) for names in columns.values()]
         rows.append(f"| {kind.name} | {' | '.join(cells)} | {kind.why} |")
