@@ -71,7 +71,7 @@ REASONS: dict[str, str] = {
     "too-many-subscriptions": "the session is subscribed to as many services as the limit allows",
     "journal-unavailable": "the journal cannot be written at the moment",
     "not-authenticated": "the client has not proved who it is, and this server does not serve it before that",
-    "bad-credentials": "there is no such user, or the secret or the token is another",
+    "bad-credentials": "there is no such user, or the secret or the token is wrong",
     "token-expired": "the token was right, but has expired; the client is told bad-credentials",
     "actor-fixed": "the session has proved to be another user already",
     "bad-certificate": "the client has no TLS certificate, or one that is not accepted",

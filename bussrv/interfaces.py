@@ -109,10 +109,10 @@ class IServiceObject(Interface):
 
 
 class IFilteredService(IServiceObject):
-    """The provider of a hosted service that shows each session what it may know of."""
+    """The provider of a hosted service that shows each session only facts that it may know."""
 
     def snapshot_for(permissions: Permissions) -> bytes:
         """The present state as sessions with these permissions see it.
 
-        :param permissions: :data:`bussrv.policy.permissions.EVERYTHING` for whoever sees what the server does.
+        :param permissions: :data:`bussrv.policy.permissions.EVERYTHING` for sessions that may know everything.
         """

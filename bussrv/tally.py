@@ -22,9 +22,9 @@ class Tally(Generic[Key]):
         return self._counts.get(key, 0)
 
     def fullest(self) -> Key:
-        """A key with most: the one that has had that many for longest.
+        """The key with the highest count. If there are several, the one that has had its count for longest.
 
-        :raises LookupError: there is none of any key.
+        :raises LookupError: all counts are 0.
         """
         return next(iter(self._keys[self._most]))
 

@@ -84,7 +84,7 @@ class NotToml(ValueError):
 def read(text: str) -> Document:
     """Parse a document.
 
-    :raises NotToml: it is none.
+    :raises NotToml: the text is not TOML.
     """
     try:
         values = tomllib.loads(text)

@@ -38,7 +38,7 @@ def check_host(host: str | None, local: str, names: Iterable[str], *, may_lack: 
         raise Problem("bad-host", "there is no Host header")
     name = host_name(host)
     address = parse_host(name)
-    # An address in the header is no name that an attacker's name server could have given out.
+    # An address is safe: DNS rebinding needs a name, which a name server of the attacker resolves.
     if address is not None or name == LOCAL_NAME or name in names or not parse_host(local):
         return
     raise Problem("bad-host", f"this server is not {name[:255]!r}: name it with --admin-host, or use its address")

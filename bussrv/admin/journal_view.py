@@ -39,11 +39,11 @@ class SealView(Struct, frozen=True):
 class JournalView(Struct, frozen=True, kw_only=True):
     """The journal of the server.
 
-    :ivar segments: how many files it has.
-    :ivar bytes: the bytes that they take on the disk.
-    :ivar free_bytes: on the volume.
-    :ivar oldest_wait: for how many seconds the oldest entry has waited to be written.
-    :ivar degraded: why changes are refused; ``None``: they are not.
+    :ivar segments: how many segments it has.
+    :ivar bytes: the bytes of all segments on the disk.
+    :ivar free_bytes: the bytes that are free on the volume.
+    :ivar oldest_wait: the seconds for which the oldest entry has waited to be written.
+    :ivar degraded: the reason why changes are refused; ``None``: they are not refused.
     """
 
     directory: str

@@ -69,7 +69,7 @@ class _Lately:
 
 
 class Live:
-    """The streams of figures. Without any, nothing is looked at."""
+    """The streams of figures. Without an open stream, no figures are made."""
 
     def __init__(self, server: AdministeredServer, figures: Figures) -> None:
         self._server = server
@@ -81,7 +81,7 @@ class Live:
         self._telling.clock = server.reactor
 
     async def send(self, stream: EventStream) -> None:
-        """Send figures to a client until it is gone; the first ones at once."""
+        """Send figures to a client until it is gone. The first ones are sent immediately."""
         self._streams[stream] = None
         if self._telling.running:
             stream.send(self._latest, event=EVENT)
@@ -96,7 +96,7 @@ class Live:
                 self._telling.stop()
 
     def _failed(self, failure: Failure) -> None:
-        """A figure cannot be made: clients may come back, but are not left in the dark."""
+        """End all streams, because the figures cannot be made. Clients notice it, and may connect again."""
         log.failure("figures of the admin interface failed", failure, event="admin.failed")
         for stream in tuple(self._streams):
             stream.end()

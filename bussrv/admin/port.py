@@ -18,10 +18,10 @@ from bussrv.interfaces import IListener
 
 @implementer(IListener)
 class AdminPort(StreamPort):
-    """The port, and its connections.
+    """The port of the admin interface, and its connections.
 
     :param description: a server endpoint description of Twisted.
-    :raises ConfigError: it is none.
+    :raises ConfigError: ``description`` is malformed.
     """
 
     def __init__(self, server: AdministeredServer, login: Login, description: str) -> None:

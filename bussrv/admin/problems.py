@@ -1,4 +1,4 @@
-"""Problems: every answer that says that something is wrong (RFC 9457), with a stable code."""
+"""Problems: the answers to requests that fail (RFC 9457), with stable codes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ PROBLEMS: dict[str, Sort] = {
     "bad-request": Sort(400, "the request is not well-formed HTTP, or its path is not UTF-8"),
     "bad-parameter": Sort(400, "a parameter of the query is unknown or has a wrong value"),
     "bad-body": Sort(400, "the body is not the JSON that the path takes"),
-    "not-authenticated": Sort(401, "this server answers only those who prove who they are"),
-    "bad-credentials": Sort(401, "there is no such user, or the secret or the token is another"),
+    "not-authenticated": Sort(401, "the request needs credentials"),
+    "bad-credentials": Sort(401, "there is no such user, or the secret or the token is wrong"),
     "not-allowed": Sort(403, "the user may not do that"),
     "bad-origin": Sort(403, "the request comes from a page of another host"),
     "not-found": Sort(404, "there is nothing at this path"),
@@ -38,7 +38,7 @@ PROBLEMS: dict[str, Sort] = {
     "no-such-service": Sort(404, "nobody provides this service or is subscribed to it"),
     "no-such-subscription": Sort(404, "the session is not subscribed to this service"),
     "no-such-part": Sort(404, "the log has no part with this name"),
-    "no-such-moment": Sort(404, "there is no such moment"),
+    "no-such-moment": Sort(404, "the journal has no such moment"),
     "no-journal": Sort(404, "this server has no journal"),
     "bad-method": Sort(405, "the path does not take this method"),
     "request-timeout": Sort(408, "the request did not arrive in time"),

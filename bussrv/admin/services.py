@@ -1,4 +1,4 @@
-"""``/api/v1/services``: who provides which service, and who is subscribed to it, over which wire format."""
+"""``/api/v1/services``: the services, with their providers and subscribers and the wire format of each."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from bussrv.registry.state import RegistryState
 from bussrv.values import Interest
 
 FEW = 3
-"""How many providers and subscribers of each service a list names."""
+"""The most providers, and the most subscribers, that a list names of each service."""
 
 MOST = 1_000
-"""How many of each one service names."""
+"""The most providers, and the most subscribers, that the view of one service names."""
 
 
 class Formats(Struct, frozen=True):
@@ -34,8 +34,8 @@ class ServiceItem(Struct, frozen=True, kw_only=True):
     :ivar service: its name.
     :ivar providers: how many sessions provide it.
     :ivar subscribers: how many sessions are subscribed to it.
-    :ivar first_providers: the routing ids of the first few.
-    :ivar first_subscribers: likewise.
+    :ivar first_providers: the routing ids of the first few providers.
+    :ivar first_subscribers: the routing ids of the first few subscribers.
     """
 
     service: str
@@ -71,7 +71,7 @@ class Subscriber(Struct, frozen=True, kw_only=True):
 
 
 class ServiceView(Struct, frozen=True, kw_only=True):
-    """One service. At most 1,000 providers and 1,000 subscribers are named; the counts are of all."""
+    """One service, with at most 1,000 providers and 1,000 subscribers. The counts are those of all."""
 
     service: str
     providers: list[Provider]
@@ -90,7 +90,7 @@ class _Audience:
         self.first: list[str] = []
 
     def add(self, session: Session) -> None:
-        """One more."""
+        """Count one more session."""
         self.count += 1
         self.protocols.add(session.protocol)
         if len(self.first) < FEW:

@@ -34,11 +34,11 @@ class _Session(Struct, frozen=True, kw_only=True):
 
 
 class SessionItem(_Session, frozen=True, kw_only=True):
-    """A session in a list.
+    """A session, as lists show it.
 
-    :ivar home: the routing id of its server; ``None``: it is a session of this one.
-    :ivar services: how many it provides.
-    :ivar subscriptions: how many it has.
+    :ivar home: the routing id of its server; ``None``: it is a session of this server.
+    :ivar services: how many services it provides.
+    :ivar subscriptions: how many subscriptions it has.
     """
 
     services: int
@@ -53,9 +53,9 @@ class Provided(Struct, frozen=True):
 
 
 class SessionView(_Session, frozen=True, kw_only=True):
-    """One session, with everything that it has.
+    """One session, with all details.
 
-    :ivar objects_in: objects that it sent; this and what follows is ``None`` for a session of another server.
+    :ivar objects_in: objects that it sent. This field and all later ones are ``None`` for a session of another server.
     :ivar waiting_bytes: bytes that wait for its client.
     """
 
@@ -69,10 +69,10 @@ class SessionView(_Session, frozen=True, kw_only=True):
 
 
 class SlowItem(Struct, frozen=True, kw_only=True):
-    """A session that has not read everything.
+    """A session whose client has not read everything.
 
     :ivar waiting_bytes: bytes that wait for its client.
-    :ivar limit: at so many bytes it is disconnected.
+    :ivar limit: the number of waiting bytes at which the client is disconnected.
     """
 
     session: str
@@ -97,7 +97,7 @@ def _common(session: Session) -> dict[str, Any]:
 
 
 async def list_all(call: Call) -> Page:
-    """All sessions, or those that the filters leave."""
+    """All sessions that pass the filters."""
     return await page_of(call, _items(call.server.bus.registry.state))
 
 
@@ -148,7 +148,7 @@ def find(call: Call) -> Session:
 
 
 async def slow(call: Call) -> Page:
-    """The sessions that have not read everything."""
+    """The sessions whose clients have not read everything."""
     return await page_of(call, _slow(call))
 
 

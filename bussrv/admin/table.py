@@ -296,7 +296,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         path="/api/v1/tap",
         function=tap.tap,
-        summary="Some of the objects that pass, live. That it starts and that it ended is journaled.",
+        summary="Some of the objects that pass, live. The journal has the start and the end of each tap.",
         answers=tap.TappedView,
         parameters=tap.PARAMETERS,
         is_stream=True,

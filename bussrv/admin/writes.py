@@ -1,4 +1,4 @@
-"""Everything that an operator changes. Each action is journaled, durably, before it is done."""
+"""The actions of operators that change something. Each is durable in the journal before it is done."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from bussrv.registry.session import Session
 DONE = Answer(b"", status=204)
 
 SEAL_SECONDS = 10.0
-"""How long the journal may take to be sealed."""
+"""The longest time in seconds that sealing the journal may take."""
 
 LOOK = 0.1
-"""Seconds between two looks at whether it is."""
+"""Seconds between two checks whether the journal is sealed."""
 
 
 class LogLevel(Struct, frozen=True):
@@ -43,7 +43,7 @@ class LogLevel(Struct, frozen=True):
 
 
 class LogLevels(Struct, frozen=True):
-    """The levels of the log, as ``--log-level`` has them."""
+    """The levels of the log, in the form of ``--log-level``."""
 
     log_level: str
 
@@ -55,7 +55,7 @@ class Draining(Struct, frozen=True):
 
 
 async def journal(call: Call, action: str, target: str | None = None) -> None:
-    """Journal what the caller is about to do.
+    """Journal an action before it is done.
 
     :raises Problem: ``journal-unavailable``: then it must not be done.
     """

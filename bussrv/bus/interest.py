@@ -32,12 +32,13 @@ MAX_TYPE = 255
 
 
 class Kind(Struct, frozen=True):
-    """The attributes of an object that interests and permissions look at: in lower case, the type without parameters.
+    """The attributes of an object that decide who may receive it. They are in lower case; the type has no parameters.
 
-    :ivar type: empty when the object has none.
-    :ivar natures: sorted.
-    :ivar has_payload: a payload without a type counts as ``application/octet-stream`` for mode interests.
-    :ivar service: the service that it is published on; ``None`` if it is no publication, or there is no policy.
+    :ivar type: the content type; empty if the object has none.
+    :ivar natures: the natures, sorted.
+    :ivar has_payload: whether there is a payload. One without a type counts as ``application/octet-stream`` for mode
+        interests.
+    :ivar service: the service of a publication; ``None`` if it is not a publication, or there is no policy.
     """
 
     event: str | None = None

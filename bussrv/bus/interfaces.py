@@ -112,7 +112,7 @@ class IRouting(Interface):
         """Route objects as :meth:`route` does, up to one that has to be routed by itself.
 
         :param batch: objects that are not commands to the server.
-        :returns: that object, taken from ``batch``; ``None``: go on with what is left, if the session is within limits.
+        :returns: that object, taken from ``batch``; ``None``: continue with the rest, if the session is within limits.
         """
 
     def publish(session_id: str, publication: Publication) -> None:
@@ -300,7 +300,7 @@ class ISplicing(Interface):
     def route(session_id: str, reader: ObjectReader) -> Spliced | None:
         """Route objects of a member as :meth:`IRouting.route_batch` does, and skip them in its reader.
 
-        :returns: what came of it; ``None``: nothing was tried.
+        :returns: the outcome; ``None``: nothing was tried.
         """
 
 

@@ -319,7 +319,7 @@ class Links:
     def flood(self, delivery: Delivery, kind: Kind, route: Sequence[str]) -> bool:
         """Give an object to every server that may not have it yet.
 
-        :returns: whether somebody may take it that this server does not know, or does not know the interest of.
+        :returns: whether a session may take it that this server does not know, or whose interest it does not know.
         """
         flood = self._flood(kind, route)
         self._give(flood.given, delivery, route)

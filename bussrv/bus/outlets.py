@@ -13,8 +13,8 @@ MOST_OUTLETS = 16
 class Outlets:
     """The outlets of a table. A set of them is a number, in which bit n stands for outlet n.
 
-    :param split: called if some groups of an outlet leave it for a new one, with the numbers of both: whoever gives to
-        the first one has to give to the second one, too.
+    :param split: is called if some groups of an outlet leave it for a new one, with the numbers of both. From then on,
+        objects for the first one have to go to the second one, too.
     :ivar groups: the groups of each outlet.
     """
 

@@ -1,10 +1,10 @@
-"""Withdrawal: a session loses what it may not have any more, at once, after the policy or its user has changed.
+"""Withdrawal: after its user or the policy has changed, a session immediately loses what it may not have any more.
 
 1. After a change of the policy, every session is judged, a slice at a time.
-2. A session that proves who it is is judged, because it was another user before.
-3. A change of a session that was on its way to the disk meanwhile is judged when it is made.
+2. A session is judged when it proves who it is, because it was another user before.
+3. A change of a session that was on its way to the disk meanwhile is judged when it takes effect.
 
-A member, or a link, that may not be one any more is closed. Sessions of other servers are judged by these.
+A member that may not be a member any more is closed; so is a link. Other servers judge their own sessions.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class ObjectsClient(FramedClient):
             ``types=["text/*"]``, ``routing_ids=["news"]``; ``_`` is sent as ``-``, except in ``receive_mode``.
             ``SUBSCRIBE`` has them all. For a server that requires a login: ``user`` and ``secret``, or ``token``.
         :returns: the metadata of ``routing/subscribe/reply``.
-        :raises TypeError: an attribute that there is none of.
+        :raises TypeError: there is no such attribute.
         :raises BusError: the server refused.
         :raises TimeoutError: no reply came in time.
         :raises ConnectionError: the connection ended, or the client was closed.

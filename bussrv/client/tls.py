@@ -58,7 +58,7 @@ class Tls:
 
     def _show(self, context: ssl.SSLContext, certificate: File) -> None:
         try:
-            # Or it would ask for the passphrase on the terminal.
+            # Without a password, OpenSSL would ask for the passphrase on the terminal.
             context.load_cert_chain(certificate, self.key, password="")
         except ssl.SSLError as error:
             key = "" if self.key is None else f" with the key {self.key}"

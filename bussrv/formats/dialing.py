@@ -58,8 +58,8 @@ class Proves(NamedTuple):
 class DialedProtocol(ObjectsProtocol):
     """The connection of a link that this server dialed.
 
-    :ivar linked: fires when the link stands; fails with :class:`Refused` when it does not come about.
-    :ivar server_id: the other server; empty until it said who it is.
+    :ivar linked: fires when the link is up; fails with :class:`Refused` if it is refused.
+    :ivar server_id: the routing id of the other server; empty until it has stated it.
     """
 
     dialed = True

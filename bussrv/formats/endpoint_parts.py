@@ -67,9 +67,9 @@ def _add(parts: Parts, name: str | None, text: str) -> None:
 
 
 def number(text: str, what: str, most: int) -> int:
-    """The number that a part is, from 0 to ``most``.
+    """The number from 0 to ``most`` in a part.
 
-    :raises ValueError: it is none.
+    :raises ValueError: the part is not such a number.
     """
     if not (text.isascii() and text.isdecimal()) or len(text) > len(str(most)) or int(text) > most:
         raise ValueError(f"{what} is a number from 0 to {most}, not {text!r}")

@@ -146,7 +146,7 @@ class ErrorQueue:
 
     def _tell(self, data: bytes, address: Any) -> None:
         _, origin, kind, code = _EXTENDED_ERROR.unpack_from(data)
-        if origin in (_ICMP, _ICMP6):  # Others are this machine's own, which whoever sent was told already.
+        if origin in (_ICMP, _ICMP6):  # The sender has already got other errors, which this machine reports itself.
             self._told((address[0], address[1]), (origin, kind, code) in _PORT_UNREACHABLE)
 
     # Methods that the reactor calls.

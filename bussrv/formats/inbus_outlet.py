@@ -25,9 +25,9 @@ MAPPED = "::ffff:"
 
 
 def canonical(text: str) -> IPv4Address | IPv6Address:
-    """An address as it is compared: one of IPv4 is the same whether or not it is written as one of IPv6.
+    """The form of an address for comparison: an IPv4 address that is written as one of IPv6 becomes IPv4.
 
-    :raises ValueError: if it is none.
+    :raises ValueError: if the text is not an address.
     """
     address = ip_address(text)
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:

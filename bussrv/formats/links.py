@@ -45,10 +45,10 @@ _REPLIES = (
 )
 
 SERVED = frozenset((*ADVERTISEMENTS, *NEVER_PASSED_ON))
-"""Events between servers. They are never routed, whoever sent them first."""
+"""Events between servers. They are never routed, also if a client sent them."""
 
 LINK = "link"
-"""The name by which the users of networks are known for servers; see :meth:`IIdentity.of_network`."""
+"""The protocol of linked servers in the users of networks; see :meth:`IIdentity.of_network`."""
 
 COMPLAINT_RATE = 0.1
 """Lines of log a second about refusals on one link, after the first few."""

@@ -134,7 +134,7 @@ class StreamListener(StreamPort):
     """A stream port of a wire format, and its connections.
 
     :param description: a server endpoint description of Twisted.
-    :raises ConfigError: if it is none.
+    :raises ConfigError: if ``description`` is malformed.
     """
 
     def __init__(self, factory: StreamFactory, description: str, reactor: Any) -> None:

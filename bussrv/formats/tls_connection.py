@@ -163,11 +163,11 @@ class TlsConnection(TlsOutput):
             self._side.slices.do(self._serve, address_key(self.peer))
 
     def _serve(self, until: float) -> bool:
-        """Do what there is to do for one slice. :returns: whether something is left."""
+        """Work for one slice. :returns: whether there is further work."""
         try:
             self.is_waiting = not self._is_over and self._take(until)
         except Exception:
-            self.abortConnection()  # as Twisted does; whoever does the slices logs it
+            self.abortConnection()  # as Twisted does; the caller logs the exception
             raise
         if not (self.is_waiting or self._is_paused or self._is_over):
             self._go_on()

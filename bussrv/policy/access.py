@@ -1,8 +1,8 @@
-"""Access: the permissions of each session, by who it is and where it comes from.
+"""Access: the permissions of each session, by its user and its address.
 
 1. The server's own sessions, and sessions of other servers, may do everything here: their own server judges them.
 2. With a policy, the rules that apply to the session decide.
-3. Without one, a client may do everything, if it has proved who it is or need not.
+3. Without a policy, a client may do everything if it has proved who it is, or if the server does not ask for that.
 """
 
 from __future__ import annotations

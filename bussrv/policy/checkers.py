@@ -78,7 +78,7 @@ class Users:
 
     def __init__(self, users: dict[str, SecretHash]) -> None:
         self._users = users
-        # Somebody unknown takes as long as somebody known: otherwise the time would tell who is known.
+        # Checking an unknown user takes as long as a known one: otherwise the time would tell which users there are.
         self._nobody = next(iter(users.values()), NOBODY)
 
     def check(self, password: Password, in_thread: InThread) -> Deferred[Proof | None]:
@@ -214,7 +214,7 @@ class Foreign:
 
     def __init__(self, description: str, checker: Any, reactor: Any) -> None:
         if isinstance(checker, InMemoryUsernamePasswordDatabaseDontUse):
-            # Made of a description it has texts, which never equal the bytes that it is asked for.
+            # A checker that was made of a description holds texts. These never equal bytes, which it is asked for.
             checker.users = {_as_bytes(user): _as_bytes(secret) for user, secret in checker.users.items()}
         self._description = description
         self._checker = checker

@@ -55,12 +55,12 @@ class Identity:
         self._logins.forget()
 
     def tell_changed(self) -> None:
-        """Say that who clients are may have changed; see :attr:`IIdentity.changed`."""
+        """Tell other parts that proofs of clients may hold no longer; see :attr:`IIdentity.changed`."""
         for each in self.changed:
             each()
 
     def log_in(self, credentials: Credentials, peer: str) -> Deferred[Proof | Denial]:
-        """Check what a client said; see :class:`IIdentity`."""
+        """Check the credentials of a client; see :class:`IIdentity`."""
         if isinstance(credentials, Token):
             return succeed(self._check_token(credentials))
         denial = Denial("password", claimed=credentials.user)
@@ -68,14 +68,14 @@ class Identity:
         return checked.addCallback(lambda proof: denial if proof is None else proof)
 
     def of_certificate(self, certificate: Mapping[str, Any]) -> Proof | Denial | None:
-        """The user that a client is by its certificate; see :class:`IIdentity`."""
+        """The user that the certificate of a client names; see :class:`IIdentity`."""
         checkers = [each for each in self._checkers if isinstance(each, CertificateUsers)]
         proofs = (each.check_certificate(certificate) for each in checkers)
         denial = Denial("certificate", "bad-certificate") if checkers else None
         return next((each for each in proofs if each is not None), denial)
 
     def of_network(self, peer: str, protocol: str) -> Proof | None:
-        """The user that a client is by its network; see :class:`IIdentity`."""
+        """The user of the network of a client; see :class:`IIdentity`."""
         users = self._networks.get(protocol)
         if not users:
             return None
@@ -88,7 +88,7 @@ class Identity:
         return self._of_network[key]
 
     def holds(self, proof: Proof) -> bool:
-        """Whether something is still proved; see :class:`IIdentity`."""
+        """Whether a proof still holds; see :class:`IIdentity`."""
         if proof.method == "network":
             return any((proof.evidence, proof.actor) in users for users in self._networks.values())
         return any(each.holds(proof) for each in self._checkers)

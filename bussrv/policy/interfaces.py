@@ -39,4 +39,4 @@ class IIdentity(Interface):
         """
 
     def holds(proof: Proof) -> bool:
-        """Whether something that a client has proved still is: the user is there, and has the same secret."""
+        """Whether a proof still holds: the user exists, and has the same secret."""

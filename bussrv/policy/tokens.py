@@ -50,9 +50,9 @@ def digest(token: str) -> bytes:
 
 
 def parse_expiry(text: str) -> int:
-    """A moment, UTC microseconds.
+    """The end of a token, UTC microseconds.
 
-    :raises ValueError: the text is none.
+    :raises ValueError: the text is malformed.
     """
     if not _EXPIRY.fullmatch(text):
         raise ValueError("an expiry looks like 2026-12-24T18:00:00Z")

@@ -138,17 +138,18 @@ class ServerOptions:
     inbus_user: tuple[tuple[Network, str], ...] = USERS.option(
         ListOf(UserOfNetwork(), "networks and users"),
         (),
-        "A network and the user that Inbus clients in it are, such as 192.168.7.0/24=cameras. Inbus knows no secrets: "
-        "whoever forges a source address is that user. Of several networks the first one counts. May be repeated.",
+        "A network and the user of all Inbus clients in it, such as 192.168.7.0/24=cameras. Inbus has no secrets: a "
+        "sender that forges a source address becomes that user. Of several networks the first one counts. May be "
+        "repeated.",
         unset="none",
         example=["192.168.7.0/24=cameras"],
     )
     link_user: tuple[tuple[Network, str], ...] = USERS.option(
         ListOf(UserOfNetwork(), "networks and users"),
         (),
-        "A network and the user that linked servers in it are if they prove nothing, such as 10.0.0.5/32=attic. For "
-        "servers that know neither tokens nor TLS: whoever gets such an address is that user. Of several networks the "
-        "first one counts. May be repeated.",
+        "A network and the user of linked servers in it that prove nothing, such as 10.0.0.5/32=attic. For servers "
+        "that know neither tokens nor TLS: every machine with such an address becomes that user. Of several networks "
+        "the first one counts. May be repeated.",
         unset="none",
         example=["10.0.0.5/32=attic"],
     )
@@ -277,7 +278,7 @@ def _format_row(wire_format: IWireFormat) -> Option:
         name=wire_format.name,
         sets=wire_format.name,
         kind=Endpoint(wire_format.default_endpoint),
-        help=f"Where {wire_format.name} listens ({wire_format.summary}): an endpoint description of Twisted, a "
+        help=f"The address of {wire_format.name} ({wire_format.summary}): an endpoint description of Twisted, a "
         "port of the loopback interface, or `off`.",
         group=ENDPOINTS,
         default=wire_format.default_endpoint,

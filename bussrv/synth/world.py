@@ -105,12 +105,12 @@ class _Journal:
 class World:
     """A server, its clients and its time.
 
-    :param begin: when the first boot is, UTC microseconds.
-    :param write: is given the events, stamped, in order.
-    :param uptime: after how long the server crashes, as a median, in microseconds.
-    :param attacks: kinds of :data:`bussrv.synth.scripts.KINDS` that there are to be.
-    :ivar boot: the id of the present boot; whoever writes a record needs it.
-    :ivar written: how many events there were.
+    :param begin: the time of the first boot, UTC microseconds.
+    :param write: is called with the stamped events, in order.
+    :param uptime: the median time until the server crashes, in microseconds.
+    :param attacks: the kinds of :data:`bussrv.synth.scripts.KINDS` to include.
+    :ivar boot: the id of the present boot, for records.
+    :ivar written: how many events were written.
     :ivar registry: the registry of the present boot.
     :ivar state: the state of that registry.
     """
