@@ -142,7 +142,7 @@ def _examine(spark: SparkSession, request: Request, out: Path, progress: Progres
             index_of=None if checkpoint is None else checkpoint.index_of,
         ) as snapshot:
             read = ingest(spark, snapshot, store, progress, checkpoint)
-            made = evidence(snapshot.journals, request.trusted, request.command)
+            made = evidence(snapshot.journals, request.trusted, request.command, out)
             with progress.phase("tables"):
                 tables = make_tables(read, period, store)
         with progress.phase("report"), queries(spark, {name: tables[name] for name in PUBLISHED}) as asked:

@@ -111,7 +111,7 @@ command = JournalGroup(name="journal", help=DESCRIPTION)
 @click.option("-f", "--follow", is_flag=True, help="Continue with later records, until Ctrl-C.")
 @click.option("-n", "count", metavar="N", type=COUNT, default=10, show_default=True, help="The number of records.")
 @click.option(
-    "--around", metavar="SEQ|FILE:LINE", type=PLACE, help="Those around a record or a line, also if it is damaged."
+    "--around", metavar="PLACE", type=PLACE, help="Those around a place, also if it is damaged: SEQ, TIME or FILE:LINE."
 )
 @click.option("--session", metavar="ID", help="Only those about this session.")
 @click.option("--service", metavar="NAME", help="Only those about this service.")

@@ -98,7 +98,7 @@ def _events(text: str) -> frozenset[str]:
 COUNT = Converted("N", _count)
 MOMENT = Converted("TIME|SEQ", _moment)
 """A :class:`bussrv.journal.moments.Moment`."""
-PLACE = Converted("SEQ|FILE:LINE", _place)
+PLACE = Converted("PLACE", _place)
 """A :class:`bussrv.inspection.surroundings.Place`."""
 EVENTS = Converted("NAME[,NAME]", _events)
 """A set of names of events."""

@@ -11,20 +11,23 @@ from typing import NamedTuple
 import msgspec
 
 from bussrv.errors import JournalError
-from bussrv.journal.reading import MAX_LINE, segments
+from bussrv.journal.moments import parse_instant
+from bussrv.journal.reading import MAX_LINE, read_header, segments
 from bussrv.journal.record import Record, decode
 from bussrv.journal.segment import COMPRESSED_SUFFIX, CORRUPT, SUFFIX, first_seq, open_segment
 
 
 class Place(NamedTuple):
-    """A record by its number, or a line of a segment.
+    """A record by its number, a line of a segment, or the first record at a time or after it.
 
+    :ivar number: of the record, or of the line in ``file``, from 1.
     :ivar file: the name of the segment.
-    :ivar number: the number of the record, or of the line in ``file``, from 1.
+    :ivar time: UTC microseconds since 1970.
     """
 
-    file: str | None
-    number: int
+    number: int = 0
+    file: str | None = None
+    time: int | None = None
 
 
 class Found(NamedTuple):
@@ -40,14 +43,16 @@ class Found(NamedTuple):
 
 
 def parse_place(text: str) -> Place:
-    """The place that ``SEQ`` or ``FILE:LINE`` means.
+    """The place that ``SEQ``, ``TIME`` or ``FILE:LINE`` means.
 
-    :raises ValueError: it is neither.
+    :raises ValueError: it is none of them.
     """
+    if text.endswith("Z"):
+        return Place(time=parse_instant(text))
     file, _, number = text.rpartition(":")
     if not (number.isascii() and number.isdecimal() and len(number) < 20):
-        raise ValueError(f"{text!r} is neither the number of a record nor FILE:LINE")
-    return Place(file or None, int(number))
+        raise ValueError(f"{text!r} is neither the number of a record, nor a time, nor FILE:LINE")
+    return Place(int(number), file or None)
 
 
 def around(directory: Path, place: Place, count: int) -> list[Found]:
@@ -70,6 +75,9 @@ def around(directory: Path, place: Place, count: int) -> list[Found]:
 def _paths(directory: Path, place: Place, count: int) -> Sequence[Path]:
     """The segment of the place, the next one, and the one before it if it is needed."""
     paths = segments(directory)
+    if place.time is not None:
+        at = next((at for at in range(len(paths) - 1, 0, -1) if read_header(paths[at]).time <= place.time), 0)
+        return paths[max(0, at - 1) : at + 2]
     if place.file is None:
         at = max((at for at, path in enumerate(paths) if first_seq(path) <= place.number), default=0)
         return paths[max(0, at - 1) if place.number - first_seq(paths[at]) < count else at : at + 2]
@@ -86,7 +94,8 @@ def _plain(name: str) -> str:
 
 def _is_there(found: Found, place: Place) -> bool:
     if place.file is None:
-        return found.record is not None and found.record.seq >= place.number
+        record = found.record
+        return record is not None and (record.seq >= place.number if place.time is None else record.time >= place.time)
     return _plain(found.file) == _plain(place.file) and found.line >= place.number
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from random import Random
 
-from bussrv.audit.report import model
+from bussrv.audit.report import evidence, model
 from bussrv.audit.report.axis import DAY, HOUR, MINUTE, SECOND, axis_between
 from bussrv.audit.report.model import Facts
 from bussrv.audit.report.questions import Listing
@@ -185,9 +185,9 @@ def _facts(  # noqa: C901 - as many things as there are tables
             down_seconds=random.choice([None, 3.2, 91.0]) if at else None, version="0.1.0",
         )  # fmt: skip
 
-    def sealing(name: str, at: int) -> model.Sealing:
+    def sealing(name: str, at: int) -> evidence.Sealing:
         number = 3 if is_well else 40 + at
-        return model.Sealing(
+        return evidence.Sealing(
             journal=f"/srv/{name[:30]}/bussrv-journal", server=name, segments=number, records=records // len(servers),
             bytes=records * 310, closed=number - 1, open=1 if is_well else 0, unsealed=0 if is_well else 1,
             verified=number if is_well else number - 2,
@@ -209,9 +209,9 @@ def _facts(  # noqa: C901 - as many things as there are tables
             "kinds": tuple(model.Kind(*each) for each in (*found, ("notice", "torn-tail", 1))),
             "findings": (*findings, _finding(random, "notice", "torn-tail", servers)),
             "unverified": Listing((
-                model.Segment(segment=9001, file="/srv/hall/bussrv-journal/00000000000000009001.jsonl.gz",
+                evidence.Segment(segment=9001, file="/srv/hall/bussrv-journal/00000000000000009001.jsonl.gz",
                               sealed="closed", server=who(servers), first_seq=9001, last_seq=9812),
-                model.Segment(segment=12001, file="/srv/hall/bussrv-journal/00000000000000012001.jsonl",
+                evidence.Segment(segment=12001, file="/srv/hall/bussrv-journal/00000000000000012001.jsonl",
                               sealed="none", server=who(servers)),
             ), 4),
             "orphans": Listing(tuple(
@@ -281,7 +281,7 @@ def _facts(  # noqa: C901 - as many things as there are tables
         servers=Listing(tuple(server(name, at) for at, name in enumerate(servers)), len(servers)),
         boots=Listing(tuple(boot(at) for at in range(crashes * len(servers) + 1)), 40),
         sealing=Listing(tuple(vouchings), len(vouchings)),
-        all_seals=model.Sealing(journal="", server=None, **together),
+        all_seals=evidence.Sealing(journal="", server=None, **together),
         protocols=Listing(tuple(protocols), len(protocols)),
         churn=model.Churn(tuple(opened), tuple(closed)),
         durations=durations,

@@ -36,7 +36,7 @@ from bussrv.audit.report.axis import (
 )
 from bussrv.audit.report.model import Facts
 from bussrv.audit.report.names import plain
-from bussrv.audit.report.page import TEMPLATES, environment, render, write
+from bussrv.audit.report.page import PAGE, TEMPLATES, environment, render, write
 from bussrv.audit.report.questions import Listing
 from bussrv.audit.tables.kinds import KINDS
 from bussrv.events import EVENT_CLASSES, event_name
@@ -139,11 +139,10 @@ def test_every_finding_is_shown_or_counted() -> None:
     for kind in facts.kinds:
         assert f"{kind.number:,}" in found.text
         shown = sum(1 for each in facts.findings if (each.severity, each.kind) == (kind.severity, kind.kind))
-        if kind.number > shown:
-            more = (
-                f"And {kind.number - shown:,} more of this kind" if shown else f"All {kind.number:,} are in the table"
-            )
-            assert more in found.text
+        at_first = min(shown, PAGE)
+        if kind.number > at_first:
+            in_page = f" {shown:,} are in this page." if kind.number > shown else ""
+            assert f"{at_first:,} of {kind.number:,}.{in_page} All of them: bussrv audit --sql " in found.text
     for finding in facts.findings:
         if finding.first_seq is not None:
             assert f"{finding.segment}:{finding.first_seq}" in found.text
@@ -169,7 +168,7 @@ def test_where_a_finding_is(finding: dict[str, object], shown: str) -> None:
         kinds=(model.Kind("error", "k", 1),),
         findings=(model.Finding(severity="error", kind="k", message="m", **finding),),
     )
-    assert f"Place Finding {shown} m" in Page(render(facts)).text
+    assert f"Place Time Finding {shown} – m" in Page(render(facts)).text
 
 
 def test_nothing_is_said_in_words() -> None:

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from bussrv.audit.report import journal_facts, model, service_facts, session_facts
+from bussrv.audit.report import evidence, journal_facts, model, service_facts, session_facts
 from bussrv.audit.report.axis import MINUTE, SECOND, Axis, axis_between
 from bussrv.audit.report.facts import facts
 from bussrv.audit.report.journal_facts import MOST_FINDINGS
@@ -291,7 +291,7 @@ def test_what_is_small_comes_as_it_is(make: Make) -> None:
     third = axis_between(begin, end).steps // 3
     assert found.servers.rows[0].ran[: third - 1] == (1.0,) * (third - 1)
     assert set(found.servers.rows[0].ran[third + 1 :]) == {0.0, None}
-    assert found.all_seals == model.Sealing(
+    assert found.all_seals == evidence.Sealing(
         journal="", server=None, segments=2, records=4, bytes=100, closed=1, open=0, unsealed=1, verified=1
     )
     assert [each.segment for each in found.unverified.rows] == [5]
@@ -306,7 +306,7 @@ def test_what_is_small_comes_as_it_is(make: Make) -> None:
         server="hall", session="s", added=None, expired=end, renewals=0, kind="service"
     )
     assert (len(found.identities.rows[0].routing_id), len(found.identities.rows[0].addresses)) == (256, 8)
-    assert ([each.bytes_in for each in found.traffic.rows], found.traffic.total) == ([*range(29, 9, -1)], 30)
+    assert ([each.bytes_in for each in found.traffic.rows], found.traffic.total) == ([*range(29, -1, -1)], 30)
     assert found.traffic_bytes == sum(range(30)) + 30
     assert found.events.rows == (model.Recorded("e", "ok", 2, 4),)
 
@@ -314,7 +314,7 @@ def test_what_is_small_comes_as_it_is(make: Make) -> None:
 @pytest.mark.parametrize("period", [Period(), Period(BEGIN, BEGIN + MINUTE)])
 def test_no_table_has_a_row(make: Make, period: Period) -> None:
     found = facts(make(), {}, period)
-    nothing = model.Sealing(
+    nothing = evidence.Sealing(
         journal="", server=None, segments=0, records=0, bytes=0, closed=0, open=0, unsealed=0, verified=0
     )
     assert found == Facts(since=period.since, until=period.until, all_seals=nothing, durations=(0,) * 8)

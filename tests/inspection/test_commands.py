@@ -160,6 +160,8 @@ def test_damage_is_one_sentence(shell: Shell, journal: Path, arguments: tuple[st
         ("22", ["20", "21", "22", f"{segment_name(21)},"]),
         ("1", ["1", "2", "3", "4"]),
         ("99", ["32", "33"]),
+        ("2026-11-21T14:02:03.156486Z", ["31", "32", "33"]),
+        ("2026-11-18T06:00:00Z", ["1", "2", "3", "4"]),
         (f"{segment_name(21)}:5", ["21", "22", f"{segment_name(21)},", "23"]),
         (f"{segment_name(21)}.gz:4", ["21", "22", f"{segment_name(21)},", "23"]),
     ],

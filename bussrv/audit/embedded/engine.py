@@ -55,7 +55,7 @@ def examine(
         spark: Any = None  # asked only for journals at URLs
         with take_snapshot(spark, journals, trusted=trusted, since=period.since, until=period.until) as snapshot:
             tables = read(snapshot, period)
-        made = evidence(snapshot.journals, trusted, command)
+        made = evidence(snapshot.journals, trusted, command, out)
         scratch = place / "scratch"
         scratch.mkdir()
         with closing(Database(scratch)) as database:

@@ -1,12 +1,14 @@
-"""How an audit was made, and the last seals of its journals: what makes its report evidence."""
+"""How an audit was made, the seals of its journals, and what they verify: what makes its report evidence."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from bussrv.audit.report.commands import TABLES
 from bussrv.journal.manifest import Manifest, Seal
 
 if TYPE_CHECKING:
@@ -36,6 +38,41 @@ class LastSeal(Struct, frozen=True, kw_only=True):
     key: str | None = None
 
 
+class Sealing(Struct, frozen=True, kw_only=True):
+    """The segments of one journal, and the state of their seals."""
+
+    journal: str
+    server: str | None
+    segments: int
+    records: int
+    bytes: int
+    closed: int
+    open: int
+    unsealed: int
+    verified: int
+
+    @property
+    def unverified(self) -> int:
+        """The number of segments that no seal verifies."""
+        return self.segments - self.verified
+
+
+class Segment(Struct, frozen=True, kw_only=True):
+    """A segment that no seal verifies."""
+
+    segment: int
+    file: str
+    sealed: str
+    server: str | None = None
+    first_seq: int | None = None
+    last_seq: int | None = None
+
+    @property
+    def file_name(self) -> str:
+        """The name of the file, without its directory."""
+        return PurePosixPath(self.file).name
+
+
 class Evidence(Struct, frozen=True):
     """How an audit was made.
 
@@ -43,15 +80,19 @@ class Evidence(Struct, frozen=True):
     :ivar keys: the fingerprints of the keys in force.
     :ivar trusted: the fingerprint of the key that was given to the audit.
     :ivar command: the command line; ``None``: a program made it.
+    :ivar out: the directory of the audit.
     """
 
     seals: tuple[LastSeal, ...] = ()
     keys: tuple[str, ...] = ()
     trusted: str | None = None
     command: str | None = None
+    out: str = TABLES
 
 
-def evidence(journals: Sequence[Journal], trusted: PublicKey | None, command: str | None) -> Evidence:
+def evidence(
+    journals: Sequence[Journal], trusted: PublicKey | None, command: str | None, out: Path | str = TABLES
+) -> Evidence:
     """How an audit of these journals was made.
 
     :param trusted: the key that the seals had to be signed with, or with its successors.
@@ -63,6 +104,7 @@ def evidence(journals: Sequence[Journal], trusted: PublicKey | None, command: st
         tuple(sorted({each.in_force.fingerprint for _, each in manifests if each.in_force is not None})),
         None if trusted is None else trusted.fingerprint,
         command,
+        str(out),
     )
 
 

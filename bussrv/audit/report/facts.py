@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bussrv.audit.report import journal_facts, service_facts, session_facts, trouble_facts
+from bussrv.audit.report import incidents, journal_facts, service_facts, session_facts, trouble_facts
+from bussrv.audit.report.commands import TABLES
 from bussrv.audit.report.model import Facts
 from bussrv.audit.report.questions import Question, Tables, ask
 
 
-def facts(tables: Tables, summary: Mapping[str, Any], period: journal_facts.Bounds) -> Facts:
+def facts(tables: Tables, summary: Mapping[str, Any], period: journal_facts.Bounds, out: str = TABLES) -> Facts:
     """The facts of a report.
 
     :param tables: all tables of the audit.
     :param summary: the content of ``summary.json``. Only ``version``, ``command``, ``seals``, ``last_seals`` and
         ``audited`` (a time in UTC) are read. Each may be missing.
     :param period: the time that the audit is about.
+    :param out: the directory of the audit, for commands that ask it.
     """
     scope = ask(tables, {"scope": journal_facts.scope(period)})["scope"]
     axis = scope.axis
@@ -30,6 +32,8 @@ def facts(tables: Tables, summary: Mapping[str, Any], period: journal_facts.Boun
         "boots": journal_facts.boots(),
         "kinds": journal_facts.kinds(),
         "findings": journal_facts.findings(),
+        "incidents": incidents.incidents(),
+        "happenings": incidents.happenings(),
         "sealing": journal_facts.sealing(),
         "all_seals": journal_facts.all_seals(),
         "unverified": journal_facts.unverified(),
@@ -66,6 +70,7 @@ def facts(tables: Tables, summary: Mapping[str, Any], period: journal_facts.Boun
         keys=keys,
         trusted=trusted,
         command=summary.get("command"),
+        out=out,
         last_seals=journal_facts.last_seals(summary),
         **ask(tables, questions),
     )

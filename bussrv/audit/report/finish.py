@@ -24,7 +24,7 @@ def finish(tables: Tables, place: Path, period: Bounds, made: Evidence, *, csv: 
     :raises OSError: if it cannot be written.
     """
     totals = summarize(tables, made)
-    page.write(place / REPORT, facts(tables, totals, period))
+    page.write(place / REPORT, facts(tables, totals, period, made.out))
     if csv:
         from bussrv.audit.query import write_csv
 

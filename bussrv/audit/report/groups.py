@@ -7,6 +7,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from bussrv.audit.report import explain, text
+from bussrv.audit.report.incidents import Incident
 from bussrv.audit.report.model import BANDS, Facts, Finding, Named
 
 
@@ -58,9 +59,9 @@ def _kinds(facts: Facts, severity: str) -> tuple[KindGroup, ...]:
     return tuple(KindGroup(kind, numbers[kind], tuple(shown[kind])) for kind in in_order)
 
 
-def place(finding: Finding) -> str:
+def place(found: Finding | Incident) -> str:
     """``segment:seq``, or as much of it as is known."""
-    first, last, segment = finding.first_seq, finding.last_seq, finding.segment
+    first, last, segment = found.first_seq, found.last_seq, found.segment
     if first is None:
         return "–" if segment is None else f"{segment}"
     until = f"–{last}" if last not in {None, first} else ""

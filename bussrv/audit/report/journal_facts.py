@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from bussrv.audit.report import steps
 from bussrv.audit.report.axis import Axis, axis_between
-from bussrv.audit.report.evidence import LastSeal
-from bussrv.audit.report.model import Boot, Finding, Kind, Sealing, Segment, Server
+from bussrv.audit.report.evidence import LastSeal, Sealing, Segment
+from bussrv.audit.report.incidents import located
+from bussrv.audit.report.model import Boot, Finding, Kind, Server
 from bussrv.audit.report.questions import (
     Listing,
     Question,
@@ -131,7 +132,7 @@ def findings() -> Question[tuple[Finding, ...]]:
     """The first findings of each severity, with the same share for each kind."""
     severities = ", ".join(f"'{each}'" for each in SEVERITIES)
     chosen = f"""
-        SELECT * FROM (
+        SELECT *, segment AS own, coalesce(first_seq, segment) AS seq FROM (
             SELECT *, row_number() OVER (PARTITION BY severity ORDER BY place, kind) AS rank_in_severity
             FROM (
                 SELECT *, row_number() OVER (PARTITION BY severity, kind ORDER BY {first(*_PLACE)}) AS place
@@ -140,20 +141,15 @@ def findings() -> Question[tuple[Finding, ...]]:
             WHERE place <= {MOST_FINDINGS}
         ) AS of_severity
         WHERE rank_in_severity <= {MOST_FINDINGS}"""
-    # The segment of a first record is the last one that begins before it.
+    columns = (
+        "severity, kind, server, boot, own, seq, first_seq, last_seq, moment, session, service, file, line, message"
+    )
     in_segments = f"""
-        SELECT severity, kind, server, boot, coalesce(segment, begins) AS segment, first_seq, last_seq, session,
-            service, file, line, message
-        FROM (
-            SELECT c.*, b.begins
-            FROM ({chosen}) AS c
-            LEFT JOIN (
-                SELECT p.server AS writer, p.first_seq AS seq, max(s.segment) AS begins
-                FROM (SELECT DISTINCT server, first_seq FROM ({chosen}) AS every) AS p
-                JOIN @segments AS s ON s.server = p.server AND s.segment <= p.first_seq
-                GROUP BY p.server, p.first_seq
-            ) AS b ON c.server = b.writer AND c.first_seq = b.seq
-        ) AS found"""
+        SELECT f.severity, f.kind, f.server, f.boot, coalesce(f.own, f.segment) AS segment, f.first_seq, f.last_seq,
+            f.moment, f.session, f.service, f.file, f.line, f.message, f.journal, f.seg_begin, f.seg_end,
+            s.address, s.actor, s.claimed
+        FROM ({located(f"SELECT {columns} FROM ({chosen}) AS chosen", "seq", "moment")}) AS f
+        LEFT JOIN @sessions AS s ON f.server = s.server AND f.session = s.session"""
     most = MOST_FINDINGS * len(SEVERITIES)
     return rows(in_segments, Finding, most, first("severity", "kind", *_PLACE))
 

@@ -11,7 +11,9 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 from bussrv.audit.report.axis import Axis
-from bussrv.audit.report.evidence import LastSeal
+from bussrv.audit.report.commands import TABLES
+from bussrv.audit.report.evidence import LastSeal, Sealing, Segment
+from bussrv.audit.report.incidents import Incident
 from bussrv.audit.report.questions import Listing
 
 BANDS = (1, 10, 60, 600, 3600, 6 * 3600, 86400)
@@ -19,7 +21,10 @@ BANDS = (1, 10, 60, 600, 3600, 6 * 3600, 86400)
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """A row of the table of findings."""
+    """A row of the table of findings, with the client of its session.
+
+    :ivar moment: of a record that it is about; otherwise its segment has records from ``seg_begin`` to ``seg_end``.
+    """
 
     severity: str
     kind: str
@@ -33,11 +38,23 @@ class Finding(Struct, frozen=True, kw_only=True):
     service: str | None = None
     file: str | None = None
     line: int | None = None
+    moment: int | None = None
+    journal: str | None = None
+    seg_begin: int | None = None
+    seg_end: int | None = None
+    address: str | None = None
+    actor: str | None = None
+    claimed: str | None = None
 
     @property
     def file_name(self) -> str | None:
         """The name of the file, without its directory."""
         return PurePosixPath(self.file).name if self.file else None
+
+    @property
+    def directory(self) -> str | None:
+        """The journal that it is about."""
+        return self.journal or (str(PurePosixPath(self.file).parent) if self.file else None)
 
 
 class Kind(Struct, frozen=True):
@@ -75,41 +92,6 @@ class Boot(Struct, frozen=True, kw_only=True):
     ended: bool
     down_seconds: float | None = None
     version: str | None = None
-
-
-class Sealing(Struct, frozen=True, kw_only=True):
-    """The segments of one journal, and the state of their seals."""
-
-    journal: str
-    server: str | None
-    segments: int
-    records: int
-    bytes: int
-    closed: int
-    open: int
-    unsealed: int
-    verified: int
-
-    @property
-    def unverified(self) -> int:
-        """The number of segments that no seal verifies."""
-        return self.segments - self.verified
-
-
-class Segment(Struct, frozen=True, kw_only=True):
-    """A segment that no seal verifies."""
-
-    segment: int
-    file: str
-    sealed: str
-    server: str | None = None
-    first_seq: int | None = None
-    last_seq: int | None = None
-
-    @property
-    def file_name(self) -> str:
-        """The name of the file, without its directory."""
-        return PurePosixPath(self.file).name
 
 
 class Protocol(Struct, frozen=True, kw_only=True):
@@ -346,6 +328,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     :ivar trusted: the fingerprint of the key that was given to the audit.
     :ivar audited: the time of the audit, as text.
     :ivar command: the command line that made it; ``None``: a program did.
+    :ivar out: the directory of the audit.
     :ivar remote_sessions: not counted anywhere else.
     :ivar traffic_bytes: those of all clients.
     """
@@ -357,6 +340,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     axis: Axis | None = None
     kinds: tuple[Kind, ...] = ()
     findings: tuple[Finding, ...] = ()
+    incidents: Listing[Incident] = Listing()
+    happenings: tuple[Incident, ...] = ()
 
     records: int = 0
     boot_count: int = 0
@@ -369,6 +354,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...] | None = None
     trusted: str | None = None
     command: str | None = None
+    out: str = TABLES
     last_seals: tuple[LastSeal, ...] = ()
 
     protocols: Listing[Protocol] = Listing()

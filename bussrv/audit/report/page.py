@@ -1,4 +1,7 @@
-"""The report as one HTML file that needs nothing else: no other file, no network, no JavaScript.
+"""The report as one HTML file that needs nothing else: no other file, no network.
+
+JavaScript is not needed, either; with it, long tables are paged. Their later rows are in ``template`` elements, which a
+browser parses but does not lay out.
 
 The files in ``templates`` say how it looks. Two rules hold for every value that they write:
 
@@ -18,9 +21,12 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from bussrv.audit.report import charts, explain, groups, names, text
+from bussrv.audit.report import charts, commands, explain, groups, names, standing, text
 from bussrv.audit.report.columns import Column, extent
 from bussrv.audit.report.model import Facts
+
+PAGE = 20
+"""The rows of a table that are shown at a time. Without JavaScript only the first ones are."""
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -36,6 +42,8 @@ def render(facts: Facts) -> str:
             verdict=groups.verdict(facts),
             title=groups.title(facts),
             counts=groups.counts(facts),
+            standing=standing.first_screen(facts),
+            incidents_left_out=standing.left_out(facts),
             severities=groups.severities(facts),
             bands=groups.bands(facts),
             style=_source("page.css"),
@@ -84,7 +92,8 @@ def environment() -> Environment:
         "filled": _filled,
         "ticks": charts.ticks,
     }
-    made.globals |= {"column": Column, "draw": charts, "explain": explain}
+    made.globals |= {"column": Column, "draw": charts, "explain": explain, "commands": commands, "told": standing}
+    made.globals |= {"page_size": PAGE}
     return made
 
 

@@ -18,8 +18,8 @@ from bussrv.audit.sql.activity import NAMES
 T = TypeVar("T")
 U = TypeVar("U")
 
-MOST = 20
-"""The most rows of a list."""
+MOST = 200
+"""The most rows of a list. The page shows some at a time."""
 
 LONGEST = 256
 """The most characters of a text in an answer. No text that is shown is longer. Names may have any length."""
@@ -136,13 +136,18 @@ def _cut(value: Any) -> Any:
     return [each[:LONGEST] for each in value[:MOST_ITEMS]] if isinstance(value, list) else value
 
 
-def listing(query: str, kind: type[T], order: str, *, most: int = MOST) -> Question[Listing[T]]:
-    """The first rows of a query, and the number of all."""
+def listing(
+    query: str, kind: type[T], order: str, *, most: int = MOST, all_of: str | None = None
+) -> Question[Listing[T]]:
+    """The first rows of a query, and the number of all.
+
+    :param all_of: a query that has as many rows, if ``query`` has no more than the first ones.
+    """
 
     def answer(found: tuple[T, ...]) -> Listing[T] | Question[Listing[T]]:
         if len(found) <= most:
             return Listing(found, len(found))
-        return number_of(query).then(lambda number: Listing(found[:most], number))
+        return number_of(all_of or query).then(lambda number: Listing(found[:most], number))
 
     return rows(query, kind, most + 1, order).then(answer)
 

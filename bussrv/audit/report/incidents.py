@@ -1,0 +1,243 @@
+"""What stands out: findings that belong together, attacks, crashes, contested ids, and services that were down.
+
+What belongs together is one incident:
+
+1. Findings about one session are one incident.
+2. All other findings of a server are one incident if their records overlap, or if at most ``NEAR`` records are between
+   them. A finding about a whole segment stands for all its records.
+3. An incident of a session is a part of an incident of the second kind if its first record is among the records of that
+   one: what was changed there may be the reason.
+4. Failed logins as one user from ``SOURCES`` addresses or more are one incident.
+5. All other refusals, limits and reconnect storms of one address at one server are one incident, from ``NOTABLE`` on.
+6. The crashes of one server are one incident.
+7. So are the sessions with one routing id at the same time, and the outages of one service.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from msgspec import Struct
+
+from bussrv.audit.report.questions import MOST, Listing, Question, first, listing, most_of, rows, together
+from bussrv.audit.sql.activity import STORM
+from bussrv.audit.tables.kinds import SEVERITIES
+
+NEAR = 10
+"""Records."""
+
+SOURCES = 3
+"""Addresses."""
+
+NOTABLE = STORM
+"""Refusals, or sessions of a reconnect storm."""
+
+LONG = 60
+"""Seconds of an outage that stands out."""
+
+MOST_EVENTS = 8
+"""The most incidents of one kind that are about no finding."""
+
+
+class Incident(Struct, frozen=True, kw_only=True):
+    """What belongs together. Moments are UTC microseconds since 1970.
+
+    :ivar what: ``damage``, ``session``, ``guessing``, ``address``, ``crash``, ``identity`` or ``outage``.
+    :ivar severity: of the worst finding; ``event`` if it is about no finding.
+    :ivar number: of findings, of refusals, of crashes, of sessions at the same time, or of outages.
+    :ivar others: of addresses that guessed; of sessions in storms; of sessions that the findings are about.
+    :ivar kinds: the kinds of findings, or the events of refusals.
+    :ivar seconds: the longest outage, or the longest time without the server.
+    :ivar journal, segment, first_seq, last_seq: the place; without a number the time is the place.
+    :ivar subject: the routing id or the service.
+    """
+
+    what: str
+    server: str | None = None
+    severity: str = "event"
+    number: int = 0
+    others: int = 0
+    kinds: tuple[str, ...] = ()
+    seconds: float | None = None
+    begin: int | None = None
+    end: int | None = None
+    journal: str | None = None
+    segment: int | None = None
+    first_seq: int | None = None
+    last_seq: int | None = None
+    file: str | None = None
+    line: int | None = None
+    session: str | None = None
+    subject: str | None = None
+    address: str | None = None
+    actor: str | None = None
+    claimed: str | None = None
+
+
+_RANK = " ".join(f"WHEN '{each}' THEN {rank}" for rank, each in enumerate(SEVERITIES))
+_SEVERITY = " ".join(f"WHEN {rank} THEN '{each}'" for rank, each in enumerate(SEVERITIES))
+_BEFORE = "PARTITION BY server ORDER BY first_seq, last_seq, kind ROWS BETWEEN UNBOUNDED PRECEDING AND"
+_UP_TO = "PARTITION BY server ORDER BY first_seq, is_session ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+
+# `near` are the findings about no session, in numbered islands. Islands do not overlap, so the latest one that begins
+# before the first record of a session is the only one that may have it.
+_FINDINGS = f"""
+    WITH found AS (
+        SELECT CASE f.severity {_RANK} END AS severity_rank, f.kind, coalesce(f.server, '') AS server, f.session,
+            f.moment, f.file, f.line, coalesce(f.first_seq, s.first_seq, f.segment, 0) AS first_seq,
+            coalesce(f.last_seq, f.first_seq, s.last_seq, f.segment, 0) AS last_seq
+        FROM @findings AS f
+        LEFT JOIN @segments AS s ON f.server = s.server AND f.segment = s.segment AND f.file = s.file
+    ),
+    near AS (
+        SELECT *, sum(is_first) OVER ({_BEFORE} CURRENT ROW) AS island
+        FROM (
+            SELECT *, CASE WHEN first_seq <= max(last_seq) OVER ({_BEFORE} 1 PRECEDING) + {NEAR + 1} THEN 0 ELSE 1 END
+                AS is_first
+            FROM found WHERE session IS NULL
+        ) AS in_order
+    ),
+    of_sessions AS (
+        SELECT server, session, CASE WHEN first_seq <= ends THEN island END AS island
+        FROM (
+            SELECT server, session, first_seq, is_session, max(island) OVER ({_UP_TO}) AS island,
+                max(last_seq) OVER ({_UP_TO}) AS ends
+            FROM (
+                SELECT server, NULL AS session, min(first_seq) AS first_seq, max(last_seq) AS last_seq, island,
+                    0 AS is_session
+                FROM near GROUP BY server, island
+                UNION ALL
+                SELECT server, session, min(first_seq), NULL, NULL, 1
+                FROM found WHERE session IS NOT NULL GROUP BY server, session
+            ) AS units
+        ) AS placed
+        WHERE is_session = 1
+    )
+    SELECT CASE WHEN island IS NULL THEN 'session' ELSE 'damage' END AS what, nullif(server, '') AS server,
+        CASE min(severity_rank) {_SEVERITY} END AS severity, min(severity_rank) AS severity_rank, count(*) AS number,
+        count(DISTINCT session) AS others, names_of(kind) AS kinds, min(moment) AS begin, max(moment) AS until,
+        min(first_seq) AS first_seq, max(last_seq) AS last_seq, min(file) AS file, min(line) AS line,
+        CASE WHEN count(DISTINCT session) = 1 THEN min(session) END AS session
+    FROM (
+        SELECT severity_rank, kind, server, session, moment, file, line, first_seq, last_seq, island FROM near
+        UNION ALL
+        SELECT f.severity_rank, f.kind, f.server, f.session, f.moment, f.file, f.line, f.first_seq, f.last_seq, o.island
+        FROM found AS f JOIN of_sessions AS o ON f.server = o.server AND f.session = o.session
+    ) AS every
+    GROUP BY server, island, CASE WHEN island IS NULL THEN session END"""
+
+_GUESSED = f"""
+    SELECT server, claimed, sum(records + suppressed) AS number, count(DISTINCT address) AS others,
+        min(first_seq) AS first_seq, min(first_moment) AS begin, max(last_moment) AS until
+    FROM @refusals WHERE event = 'auth.failed' AND claimed IS NOT NULL
+    GROUP BY server, claimed
+    HAVING count(DISTINCT address) >= {SOURCES} AND sum(records + suppressed) >= {NOTABLE}"""
+"""Users as whom clients of several addresses failed to log in."""
+
+_GUESSING = f"""
+    SELECT 'guessing' AS what, server, claimed, CAST(number AS BIGINT) AS number, others, first_seq, begin, until
+    FROM ({_GUESSED}) AS guessed"""
+
+_ADDRESSES = f"""
+    SELECT 'address' AS what, server, address, CAST(sum(number) AS BIGINT) AS number,
+        CAST(sum(openings) AS BIGINT) AS others, names_of(event) AS kinds, min(first_seq) AS first_seq,
+        min(begin) AS begin, max(until) AS until,
+        CASE WHEN count(DISTINCT claimed) = 1 THEN min(claimed) END AS claimed,
+        CASE WHEN count(DISTINCT actor) = 1 THEN min(actor) END AS actor
+    FROM (
+        SELECT r.server, r.address, r.event, r.claimed, r.actor, r.records + r.suppressed AS number, 0 AS openings,
+            r.first_seq, r.first_moment AS begin, r.last_moment AS until
+        FROM @refusals AS r
+        LEFT JOIN ({_GUESSED}) AS g ON r.server = g.server AND r.claimed = g.claimed AND r.event = 'auth.failed'
+        WHERE g.claimed IS NULL
+        UNION ALL
+        SELECT server, address, NULL, NULL, NULL, 0, openings, first_seq, begin, until FROM @storms
+    ) AS every
+    WHERE address IS NOT NULL
+    GROUP BY server, address HAVING sum(number) + sum(openings) >= {NOTABLE}"""
+
+_CRASHES = """
+    SELECT 'crash' AS what, server, count(*) AS number, max(down) AS seconds, min(last_seq) AS first_seq,
+        min(last_moment) AS begin, max(last_moment) AS until
+    FROM (
+        SELECT *, lead(down_seconds) OVER (PARTITION BY server ORDER BY first_seq, first_moment, boot) AS down
+        FROM @boots
+    ) AS followed
+    WHERE crashed GROUP BY server"""
+
+_IDENTITIES = """
+    SELECT 'identity' AS what, server, routing_id AS subject, overlapping AS number, sessions AS others,
+        CAST(NULL AS BIGINT) AS first_seq, first_moment AS begin, last_moment AS until
+    FROM @identities"""
+
+_OUTAGES = f"""
+    SELECT 'outage' AS what, server, service AS subject, number, seconds,
+        CAST(NULL AS BIGINT) AS first_seq, begin, until
+    FROM (
+        SELECT *, row_number() OVER (PARTITION BY server, service ORDER BY until - begin DESC, begin) AS place
+        FROM (
+            SELECT d.server, d.service, d.outages AS number, d.longest_outage_seconds AS seconds, u.until AS begin,
+                coalesce(lead(u.begin) OVER (PARTITION BY u.server, u.service ORDER BY u.begin), s.last_moment) AS until
+            FROM (
+                SELECT * FROM @services WHERE outages > 0 AND longest_outage_seconds >= {LONG}
+                ORDER BY {most_of("longest_outage_seconds")}, server, service LIMIT {MOST_EVENTS}
+            ) AS d
+            JOIN @uptimes AS u ON u.server = d.server AND u.service = d.service
+            JOIN @servers AS s ON s.server = d.server
+        ) AS gaps
+    ) AS ranked
+    WHERE place = 1"""
+
+_WORST = f"severity_rank, number DESC, {first('server', 'first_seq', 'session')}"
+
+
+def incidents() -> Question[Listing[Incident]]:
+    """The incidents that findings are about, the worst first."""
+    worst = f"SELECT * FROM ({_FINDINGS}) AS found ORDER BY {_WORST} LIMIT {MOST + 1}"
+    with_clients = f"""
+        SELECT i.*, s.address, s.actor, s.claimed FROM ({located(worst)}) AS i
+        LEFT JOIN @sessions AS s ON i.server = s.server AND i.session = s.session"""
+    return listing(with_clients, Incident, _WORST, all_of=_FINDINGS)
+
+
+def happenings() -> Question[tuple[Incident, ...]]:
+    """Attacks, crashes, contested ids and outages, each the worst first."""
+    by_number = most_of("number")
+    orders = {
+        _GUESSING: by_number,
+        _ADDRESSES: "number + others DESC",
+        _CRASHES: by_number,
+        _IDENTITIES: by_number,
+        _OUTAGES: most_of("seconds"),
+    }
+    found = [_some(query, f"{order}, {first('server', 'begin')}") for query, order in orders.items()]
+    return together(*found).then(lambda each: tuple(chain.from_iterable(each)))
+
+
+def _some(query: str, order: str) -> Question[tuple[Incident, ...]]:
+    worst = f"SELECT * FROM ({query}) AS found ORDER BY {order} LIMIT {MOST_EVENTS}"
+    names = [name for name in ("subject", "address", "claimed") if f"AS {name}" in query or f" {name}," in query]
+    return rows(located(worst), Incident, MOST_EVENTS, ", ".join((order, first(*names))) if names else order)
+
+
+def located(query: str, seq: str = "first_seq", moment: str = "begin") -> str:
+    """A query, and in which ``segment`` of which ``journal`` its rows are, from ``seg_begin`` to ``seg_end``.
+
+    :param seq: the number of a record of its ``server``. The segment of a record is the last one that begins before it.
+    :param moment: the time that counts if there is no number.
+    """
+    place = f"coalesce({seq}, -1) AS seq, coalesce({moment}, -1) AS moment"
+    latest = ", ".join(
+        f"max_by(s.{each}, s.segment) AS {name}"
+        for each, name in (("journal", "journal"), ("first_moment", "seg_begin"), ("last_moment", "seg_end"))
+    )
+    return f"""
+        SELECT q.*, p.segment, p.journal, p.seg_begin, p.seg_end
+        FROM ({query}) AS q
+        LEFT JOIN (
+            SELECT w.server, w.seq, w.moment, max(s.segment) AS segment, {latest}
+            FROM (SELECT DISTINCT server, {place} FROM ({query}) AS every) AS w
+            JOIN @segments AS s
+                ON s.server = w.server AND (s.segment <= w.seq OR (w.seq < 0 AND s.first_moment <= w.moment))
+            GROUP BY w.server, w.seq, w.moment
+        ) AS p ON q.server = p.server AND coalesce(q.{seq}, -1) = p.seq AND coalesce(q.{moment}, -1) = p.moment"""

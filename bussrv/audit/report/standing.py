@@ -1,0 +1,150 @@
+"""What stands out, in words: incidents with their time, place, client, the commands that show more, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from msgspec import Struct
+
+from bussrv.audit.report import commands, explain, text
+from bussrv.audit.report.incidents import Incident
+from bussrv.audit.report.model import Facts, Finding
+from bussrv.audit.tables.kinds import KINDS
+
+MOST_FOUND = 2
+"""The most incidents on the first screen that are about findings."""
+
+MOST_OF_EACH = {"guessing": 1, "address": 2, "crash": 1, "identity": 1, "outage": 1}
+"""The most of each other kind."""
+
+_CHAPTERS = {"guessing": "refusals", "address": "refusals", "crash": "servers", "identity": "refusals"}
+
+_NEXT = {
+    "damage": "Keep these files as they are. Compare them, and the last seals, with copies that were kept elsewhere.",
+    "session": "Look at the records of the session. If others around them fit, the server has a bug: report it.",
+    "guessing": "Find out whether one of these addresses logged in later, and have the user choose another secret.",
+    "logins": "Find out whether a login from there succeeded, and which program tries.",
+    "address": "Find out which program runs there, and why it comes back that often.",
+    "crash": "Look for the reason in the log of the server, before that time.",
+    "identity": "Find out which of these clients should have the id.",
+    "outage": "The history says which client left, and why.",
+}
+_LOGIN = "auth.failed"
+
+
+class Standing(Struct, frozen=True):
+    """An incident in words.
+
+    :ivar chapter: the part of the page that has more about it.
+    :ivar commands: the first one shows its surroundings.
+    """
+
+    incident: Incident
+    title: str
+    what: str
+    next: str
+    chapter: str
+    commands: tuple[str, ...]
+
+
+def first_screen(facts: Facts) -> list[Standing]:
+    """What stands out most."""
+    return [standing(each) for each in _chosen(facts)]
+
+
+def left_out(facts: Facts) -> int:
+    """How many incidents about findings are not on the first screen."""
+    return max(0, facts.incidents.total - MOST_FOUND)
+
+
+def _chosen(facts: Facts) -> Iterator[Incident]:
+    yield from facts.incidents.rows[:MOST_FOUND]
+    for what, most in MOST_OF_EACH.items():
+        yield from islice((each for each in facts.happenings if each.what == what), most)
+
+
+def standing(incident: Incident) -> Standing:
+    """An incident in words."""
+    what = "logins" if incident.what == "address" and _LOGIN in incident.kinds else incident.what
+    return Standing(
+        incident,
+        title(incident),
+        _what(incident),
+        _NEXT[what],
+        _CHAPTERS.get(what, "services" if what == "outage" else "refusals" if what == "logins" else "findings"),
+        tuple(each for each in _commands(incident) if each is not None),
+    )
+
+
+def title(incident: Incident) -> str:
+    """The heading of an incident. It holds no name."""
+    if incident.what in {"damage", "session"}:
+        worst = min(incident.kinds, key=_rank, default="")
+        return explain.kind(worst)[0]
+    if incident.what == "address":
+        if _LOGIN in incident.kinds:
+            return "An address failed to log in again and again"
+        return "An address was refused again and again" if incident.kinds else "An address reconnected again and again"
+    return {
+        "guessing": "Several addresses failed to log in as one user",
+        "crash": "The server crashed",
+        "identity": "Several sessions had one routing id at the same time",
+        "outage": f"A service was down for {text.length(incident.seconds)}",
+    }.get(incident.what, incident.what)
+
+
+def _rank(kind: str) -> tuple[int, str]:
+    """Damage first, as the table of kinds has it."""
+    return ([*KINDS].index(kind) if kind in KINDS else len(KINDS), kind)
+
+
+def _what(incident: Incident) -> str:
+    """The numbers."""
+    number, others = incident.number, incident.others
+    storm = f"{text.many(others, 'session')} in a reconnect storm" if others else ""
+    of_sessions = f", about {text.many(others, 'session')}" if others > 1 else ""
+    return {
+        "damage": text.many(number, "finding") + of_sessions,
+        "session": text.many(number, "finding"),
+        "guessing": f"{text.many(number, 'failed login')} from {text.many(others, 'address', 'addresses')}",
+        "address": ", ".join(filter(None, (_refusals(incident) if number else "", storm))),
+        "crash": f"{text.many(number, 'crash', 'crashes')}; down for {text.length(incident.seconds)} at most",
+        "identity": f"{text.many(others, 'session')}, {text.many(number, 'overlap')}",
+        "outage": f"the longest of {text.many(number, 'outage')}",
+    }.get(incident.what, "")
+
+
+def _refusals(incident: Incident) -> str:
+    if incident.kinds == (_LOGIN,):
+        return text.many(incident.number, "failed login")
+    return f"{text.many(incident.number, 'refusal')} ({', '.join(incident.kinds)})"
+
+
+def _commands(incident: Incident) -> Iterator[str | None]:
+    journal, begin, end = incident.journal, incident.begin, incident.end
+    if incident.what == "damage":
+        yield _around(journal, incident.kinds, incident.first_seq, incident.file, incident.line)
+        return
+    yield commands.around(journal, incident.first_seq) or commands.at(journal, begin)
+    if incident.what == "session":
+        yield commands.history(journal, incident.session, None, None)
+    elif incident.what != "crash":
+        name = {"guessing": incident.claimed, "address": incident.address}.get(incident.what, incident.subject)
+        yield commands.history(journal, name, begin, end)
+
+
+_OF_THE_WHOLE = frozenset({"bad-manifest", "segment-missing", "unreadable-segment"})
+
+
+def of_finding(finding: Finding) -> str | None:
+    """The command that shows the surroundings of a finding."""
+    return _around(finding.directory, (finding.kind,), finding.first_seq, finding.file, finding.line)
+
+
+def _around(
+    journal: str | None, kinds: Sequence[str], seq: int | None, file: str | None, line: int | None
+) -> str | None:
+    if _OF_THE_WHOLE.issuperset(kinds):
+        return commands.verify(journal)
+    return commands.line_of(journal, file, line) or commands.around(journal, seq) or commands.verify(journal)

@@ -1,0 +1,248 @@
+"""What belongs together is one incident: each case is a server of its own, so both engines are asked once for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from bussrv.audit.embedded.tables import Database
+from bussrv.audit.report.incidents import Incident, happenings, incidents
+from bussrv.audit.report.questions import Tables, ask
+from bussrv.audit.report.standing import standing
+from bussrv.audit.spark.queries import queries
+from bussrv.audit.sql.activity import NAMES
+from tests.audit.report_facts import BEGIN
+from tests.audit.test_report_facts import EPOCH, SCHEMAS, Row, at
+
+SECOND = 1_000_000
+
+
+def found(first: int | None, last: int | None = None, kind: str = "seq-gap", **more: Any) -> dict[str, Any]:
+    severity = more.pop("severity", "error")
+    return {"severity": severity, "kind": kind, "first_seq": first, "last_seq": last or first, "message": "m", **more}
+
+
+def of(session: str, first: int, **more: Any) -> dict[str, Any]:
+    return found(first, **{"kind": "session-never-closed", "session": session, **more})
+
+
+FOUND: dict[str, tuple[list[dict[str, Any]], list[tuple[Any, ...]]]] = {
+    "ten records between": ([found(10), found(21)], [("damage", 2, 10, 21, None)]),
+    "eleven records between": ([found(10), found(22)], [("damage", 1, 10, 10, None), ("damage", 1, 22, 22, None)]),
+    "a chain of neighbours": ([found(10), found(19), found(28)], [("damage", 3, 10, 28, None)]),
+    "a long one reaches far": ([found(1, 300), found(5), found(305)], [("damage", 3, 1, 305, None)]),
+    "a whole segment": (
+        [found(None, segment=101, kind="bad-line", line=3, file="101"), found(150), found(205), found(230)],
+        [("damage", 3, 101, 205, None), ("damage", 1, 230, 230, None)],
+    ),
+    "one session": ([of("s", 10), of("s", 900, kind="session-closed-twice")], [("session", 2, 10, 900, "s")]),
+    "two sessions": ([of("s", 10), of("t", 10)], [("session", 1, 10, 10, "s"), ("session", 1, 10, 10, "t")]),
+    "a session in damage": (
+        [found(100, 110), of("s", 105), of("s", 900), of("t", 111)],
+        [("damage", 3, 100, 900, "s"), ("session", 1, 111, 111, "t")],
+    ),
+    "several sessions in damage": ([found(100, 110), of("s", 105), of("t", 110)], [("damage", 3, 100, 110, None)]),
+    "the worst counts": (
+        [found(10, severity="notice"), found(11, severity="warning"), of("s", 90, severity="warning")],
+        [("damage", 2, 10, 11, None), ("session", 1, 90, 90, "s")],
+    ),
+}
+"""The findings of each server, and its incidents: what, how many findings, the first and last record, the session."""
+
+
+def refused(address: str, number: int, event: str = "limit.reached", **more: Any) -> dict[str, Any]:
+    about = {"first_seq": 7, "first_moment": at(BEGIN), "last_moment": at(BEGIN + SECOND)}
+    return {"event": event, "address": address, "records": number - 1, "suppressed": 1, **about, **more}
+
+
+def guessed(address: str, number: int, claimed: str) -> dict[str, Any]:
+    return refused(address, number, "auth.failed", claimed=claimed)
+
+
+REFUSED: dict[str, tuple[list[dict[str, Any]], list[tuple[Any, ...]]]] = {
+    "ten of an address": ([refused("a", 6), refused("a", 4)], [("address", 10, "a", None)]),
+    "nine of an address": ([refused("a", 9)], []),
+    "of no address": ([{**refused("a", 99), "address": None}], []),
+    "as one user from three": (
+        [guessed("a", 4, "ann"), guessed("b", 4, "ann"), guessed("c", 4, "ann"), refused("a", 9)],
+        [("guessing", 12, None, "ann")],
+    ),
+    "as one user from two": (
+        [guessed("a", 11, "ann"), guessed("b", 12, "ann")],
+        [("address", 12, "b", "ann"), ("address", 11, "a", "ann")],
+    ),
+    "as several users": ([guessed("a", 6, "ann"), guessed("a", 6, "ben")], [("address", 12, "a", None)]),
+    "with a storm": ([refused("a", 3)], [("address", 3, "a", None)]),
+}
+"""The refusals of each server, and its incidents: what, how many, the address, the user."""
+
+
+def tables() -> dict[str, list[Row]]:
+    findings = [{"server": server, **each} for server, (rows, _) in FOUND.items() for each in rows]
+    segments = [
+        {"journal": f"/j/{server}", "server": server, "segment": number, "file": str(number), "first_seq": number,
+         "last_seq": number + 99, "first_moment": at(BEGIN + number * SECOND), "last_moment": at(BEGIN)}
+        for server in (*FOUND, *REFUSED, "happened") for number in (1, 101, 201)
+    ]  # fmt: skip
+    boots = [
+        {"server": "happened", "boot": f"b{number}", "first_seq": 1 + 100 * number, "last_seq": 100 * (number + 1),
+         "first_moment": at(BEGIN + 60 * number * SECOND), "last_moment": at(BEGIN + 60 * number * SECOND + 1),
+         "crashed": number in (0, 1), "down_seconds": 50.0 * number or None}
+        for number in range(3)
+    ]  # fmt: skip
+    contested = {"routing_id": "tv", "sessions": 3, "overlaps": 2, "last_moment": at(BEGIN + SECOND)}
+    down = {"service": "door", "outages": 2, "longest_outage_seconds": 70.0}
+    provided = [(0, 10 * SECOND), (80 * SECOND, 90 * SECOND), (95 * SECOND, 100 * SECOND)]
+    return {
+        "findings": findings,
+        "segments": segments,
+        "refusals": [{"server": server, **each} for server, (rows, _) in REFUSED.items() for each in rows],
+        "storms": [
+            {"server": "with a storm", "address": "a", "openings": 8, "peak": 8, "first_seq": 3, "begin": at(BEGIN),
+             "end": at(BEGIN)}
+        ],
+        "boots": boots,
+        "identities": [{"server": "happened", "first_moment": at(BEGIN + 150 * SECOND), **contested}],
+        "services": [
+            {"server": "happened", **down},
+            {"server": "happened", **down, "service": "lamp", "longest_outage_seconds": 59.0},
+        ],
+        "uptimes": [
+            {"server": "happened", "service": "door", "begin": at(BEGIN + begin), "end": at(BEGIN + end)}
+            for begin, end in provided
+        ],
+        "servers": [{"server": "happened", "first_moment": at(BEGIN), "last_moment": at(BEGIN + 120 * SECOND)}],
+        "sessions": [
+            {"server": "one session", "session": "s", "address": "192.0.2.1", "actor": "ann", "claimed": "<b>"},
+            {"server": "two sessions", "session": "t", "address": "192.0.2.2"},
+        ],
+    }  # fmt: skip
+
+
+def for_spark(spark: SparkSession, name: str, rows: list[Row]) -> Any:
+    schema = StructType.fromDDL(SCHEMAS[name])
+    return spark.createDataFrame([tuple(row.get(each) for each in schema.names) for row in rows], schema)
+
+
+def for_duckdb(name: str, rows: list[Row]) -> pa.Table:
+    """Times are numbers there, and columns have the names of SQL."""
+    kinds = {"string": pa.string(), "bigint": pa.int64(), "timestamp": pa.int64(), "double": pa.float64(),
+             "boolean": pa.bool_(), "array<string>": pa.list_(pa.string())}  # fmt: skip
+    in_sql = {told: sql for sql, told in NAMES.items()}
+    columns = [each.split() for each in SCHEMAS[name].split(", ")]
+
+    def value(row: Mapping[str, Any], column: str, kind: str) -> Any:
+        found = row.get(column)
+        return (found - EPOCH) // timedelta(microseconds=1) if kind == "timestamp" and found is not None else found
+
+    arrays = [pa.array([value(row, each, kind) for row in rows], kinds[kind]) for each, kind in columns]
+    return pa.table(arrays, names=[in_sql.get(each, each) for each, _ in columns])
+
+
+@pytest.fixture(scope="module", params=["spark", "embedded"])
+def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    questions = {"found": incidents(), "happened": happenings()}
+    given = {name: tables().get(name, []) for name in SCHEMAS}
+
+    def answers(of_these: Tables) -> dict[str, Any]:
+        return ask(of_these, questions)
+
+    if request.param == "spark":
+        spark = request.getfixturevalue("spark")
+        with queries(spark, {name: for_spark(spark, name, rows) for name, rows in given.items()}) as those:
+            yield answers(those)
+        return
+    place: Path = tmp_path_factory.mktemp("place")
+    with closing(Database(place)) as database:
+        for name, rows in given.items():
+            database.add(name, for_duckdb(name, rows))
+        yield answers(database)
+
+
+def test_findings_that_belong_together_are_one_incident(asked: dict[str, Any]) -> None:
+    rows: tuple[Incident, ...] = asked["found"].rows
+    assert asked["found"].total == len(rows)
+    for server, (_, expected) in FOUND.items():
+        mine = [each for each in rows if each.server == server]
+        told = [(each.what, each.number, each.first_seq, each.last_seq, each.session) for each in mine]
+        assert (server, sorted(told, key=str)) == (server, sorted(expected, key=str))
+        assert {each.journal for each in mine} == {f"/j/{server}"}
+    worst = {each.what: each.severity for each in rows if each.server == "the worst counts"}
+    assert worst == {"damage": "warning", "session": "warning"}
+    (one,) = (each for each in rows if each.server == "one session")
+    assert (one.segment, one.address, one.actor, one.claimed) == (1, "192.0.2.1", "ann", "<b>")
+    assert one.kinds == ("session-closed-twice", "session-never-closed")
+    assert [each.severity for each in rows] == sorted((each.severity for each in rows), key=["error", "warning"].index)
+
+
+def test_what_one_address_was_refused_is_one_incident(asked: dict[str, Any]) -> None:
+    for server, (_, expected) in REFUSED.items():
+        mine = [each for each in asked["happened"] if each.server == server]
+        assert (server, [(each.what, each.number, each.address, each.claimed) for each in mine]) == (server, expected)
+        assert {(each.journal, each.segment) for each in mine} <= {(f"/j/{server}", 1)}
+    (storm,) = (each for each in asked["happened"] if each.server == "with a storm")
+    assert (storm.others, storm.first_seq, storm.kinds) == (8, 3, ("limit.reached",))
+
+
+def test_crashes_contested_ids_and_outages_are_incidents(asked: dict[str, Any]) -> None:
+    crash, identity, outage = (each for each in asked["happened"] if each.server == "happened")
+    assert (crash.what, crash.number, crash.seconds, crash.first_seq, crash.segment) == ("crash", 2, 100.0, 100, 1)
+    assert (identity.what, identity.subject, identity.number, identity.others) == ("identity", "tv", 2, 3)
+    # The segment in which that time is.
+    assert (identity.journal, identity.segment) == ("/j/happened", 101)
+    assert (outage.what, outage.subject, outage.number, outage.seconds) == ("outage", "door", 2, 70.0)
+    assert (outage.begin, outage.end) == (BEGIN + 10 * SECOND, BEGIN + 80 * SECOND)
+
+
+@pytest.mark.parametrize(
+    ("incident", "expected"),
+    [
+        (
+            Incident(what="damage", number=3, kinds=("seq-gap", "broken-seal"), journal="/j", first_seq=4),
+            ("A segment does not match its seal", "3 findings", ["bussrv journal tail /j --around 4"]),
+        ),
+        (
+            Incident(what="damage", number=1, kinds=("bad-line",), journal="/a b", file=f"/a b/{7:020}.jsonl", line=9),
+            ("A line is not a record", "1 finding", [f"bussrv journal tail '/a b' --around {7:020}.jsonl:9"]),
+        ),
+        (
+            Incident(what="damage", number=1, kinds=("segment-missing",), journal="/j", first_seq=4),
+            ("A segment is missing", "1 finding", ["bussrv journal verify /j"]),
+        ),
+        (
+            Incident(what="address", number=9, others=4, kinds=("auth.failed",), address="::1", journal="/j",
+                     first_seq=4, begin=1, end=SECOND),
+            ("An address failed to log in again and again", "9 failed logins, 4 sessions in a reconnect storm",
+             ["bussrv journal tail /j --around 4",
+              "bussrv timeline ::1 /j --since 1970-01-01T00:00:00Z --until 1970-01-01T00:00:02Z"]),
+        ),
+        # A name that is not plain stands in no command.
+        (
+            Incident(what="outage", number=1, seconds=61.0, subject="$(reboot)", journal="/j", begin=SECOND),
+            ("A service was down for 1 min 1 s", "the longest of 1 outage",
+             ["bussrv journal tail /j --around 1970-01-01T00:00:01.000000Z"]),
+        ),
+        (
+            Incident(what="guessing", number=12, others=3, claimed="--help", journal="/j", first_seq=1),
+            ("Several addresses failed to log in as one user", "12 failed logins from 3 addresses",
+             ["bussrv journal tail /j --around 1"]),
+        ),
+        # The journal is somewhere else.
+        (
+            Incident(what="session", number=1, kinds=("never-heard-of",), session="b.1", journal="s3a://x/j"),
+            ("Never heard of", "1 finding", ["bussrv timeline b.1 s3a://x/j"]),
+        ),
+    ],
+)  # fmt: skip
+def test_an_incident_in_words(incident: Incident, expected: tuple[str, str, list[str]]) -> None:
+    told = standing(incident)
+    what = told.what.replace("\N{NO-BREAK SPACE}", " ")
+    assert (told.title.replace("\N{NO-BREAK SPACE}", " "), what, list(told.commands)) == expected
