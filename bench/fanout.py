@@ -111,7 +111,7 @@ def run(options: argparse.Namespace) -> float:
     reactor = Clock()
     bus = Bus(
         registry,
-        Settings(announce="off", link_allow=(ip_network("127.0.0.1"),)),
+        Settings(announce="off", slice_seconds=10, link_allow=(ip_network("127.0.0.1"),)),
         "bench",
         new_id,
         SystemClock(),

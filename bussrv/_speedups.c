@@ -4,8 +4,8 @@
  * Python for each. It takes a strict subset: whatever it does not take is left to Python, which is also the only
  * source of errors. bussrv/bus/splicing.py calls it.
  *
- *   object = metadata NUL payload                 see bussrv/wire/objects.py
- *   taken  = metadata without its last brace, TAIL, payload    TAIL is: ,"route":[...]} NUL
+ *   object = metadata NUL payload                                    see bussrv/wire/objects.py
+ *   taken  = metadata without its last brace, [ID,] TAIL, payload    ID is: ,"id":"..."   TAIL is: ,"route":[...]} NUL
  *
  * Invariants:
  *   1. A cursor never leaves its bytes: they are looked at by peek() and peek_word() alone, and a cursor moves over
@@ -22,7 +22,7 @@
 #include <string.h>
 
 /* Changes with every change of how Python and this file call each other. */
-#define INTERFACE 2
+#define INTERFACE 3
 
 #define MOST_OBJECTS 1024  /* the most objects of one pass */
 #define MOST_PLANS 256     /* the most route plans of a table */
@@ -612,7 +612,7 @@ is_kept(const Head *head, Cursor metadata)
     return colons == head->number;
 }
 
-/* Metadata: an object with an id, without a recipient and without a route. */
+/* Metadata: an object without a recipient and without a route. */
 static Verdict
 scan_metadata(Cursor *cursor, Head *head)
 {
@@ -639,7 +639,7 @@ scan_metadata(Cursor *cursor, Head *head)
         return lacking(cursor);
     }
     metadata.end = cursor->at;
-    return (head->seen & ID) && (!head->is_ambiguous || is_kept(head, metadata)) ? TAKEN : LOOK;
+    return !head->is_ambiguous || is_kept(head, metadata) ? TAKEN : LOOK;
 }
 
 /* An object that is taken. Its metadata begins at begin, its payload ends at end. */
@@ -647,6 +647,7 @@ typedef struct {
     const unsigned char *begin, *end;
     Py_ssize_t metadata; /* bytes */
     uint64_t outlets;
+    uint64_t id;         /* the number in the id that it is given; 0: it has one */
 } Object;
 
 static Verdict
@@ -795,14 +796,62 @@ key_as_bytes(const Key *key)
 
 /* Writing: for each outlet, all objects that it is given, in one piece. */
 
+/* What the server adds to metadata. An id is the opening, a number of at least so many digits, and a quote. */
+typedef struct {
+    char *tail, *opening;
+    Py_ssize_t tail_size, opening_size;
+    int digits;
+} Added;
+
 static size_t
-size_of(const Object *object, Py_ssize_t tail)
+digits_of(const Added *added, uint64_t number)
 {
-    return (size_t)(object->end - object->begin) - 2 + (size_t)tail; /* without the brace and NUL */
+    int digits = 1;
+    for (; number >= 10; number /= 10) {
+        digits++;
+    }
+    return (size_t)(digits < added->digits ? added->digits : digits);
+}
+
+static size_t
+size_of(const Object *object, const Added *added)
+{
+    size_t size = (size_t)(object->end - object->begin) - 2 + (size_t)added->tail_size; /* without the brace and NUL */
+    return object->id ? size + (size_t)added->opening_size + digits_of(added, object->id) + 1 : size;
+}
+
+/* Returns the place after what was written. */
+static char *
+write_id(char *to, const Added *added, uint64_t number)
+{
+    size_t digits = digits_of(added, number), place;
+    memcpy(to, added->opening, (size_t)added->opening_size);
+    to += added->opening_size;
+    for (place = digits; place; place--, number /= 10) {
+        to[place - 1] = (char)('0' + number % 10);
+    }
+    to[digits] = '"';
+    return to + digits + 1;
+}
+
+static char *
+write_object(char *to, const Object *object, const Added *added)
+{
+    size_t kept = (size_t)object->metadata - 1;
+    size_t payload = (size_t)(object->end - object->begin) - (size_t)object->metadata - 1;
+    memcpy(to, object->begin, kept);
+    to += kept;
+    if (object->id) {
+        to = write_id(to, added, object->id);
+    }
+    memcpy(to, added->tail, (size_t)added->tail_size);
+    to += added->tail_size;
+    memcpy(to, object->end - payload, payload);
+    return to + payload;
 }
 
 static PyObject *
-piece_for(const Object *objects, int number, uint64_t outlet, const char *tail, Py_ssize_t tail_size, long *count)
+piece_for(const Object *objects, int number, uint64_t outlet, const Added *added, long *count)
 {
     size_t size = 0;
     char *to;
@@ -811,7 +860,7 @@ piece_for(const Object *objects, int number, uint64_t outlet, const char *tail, 
     *count = 0;
     for (place = 0; place < number; place++) {
         if (objects[place].outlets & outlet) {
-            size += size_of(&objects[place], tail_size);
+            size += size_of(&objects[place], added);
             ++*count;
         }
     }
@@ -821,14 +870,8 @@ piece_for(const Object *objects, int number, uint64_t outlet, const char *tail, 
     }
     to = PyBytes_AsString(piece);
     for (place = 0; place < number; place++) {
-        const Object *object = &objects[place];
-        if (object->outlets & outlet) {
-            size_t kept = (size_t)object->metadata - 1;
-            size_t payload = (size_t)(object->end - object->begin) - (size_t)object->metadata - 1;
-            memcpy(to, object->begin, kept);
-            memcpy(to + kept, tail, (size_t)tail_size);
-            memcpy(to + kept + tail_size, object->end - payload, payload);
-            to += size_of(object, tail_size);
+        if (objects[place].outlets & outlet) {
+            to = write_object(to, &objects[place], added);
         }
     }
     return piece;
@@ -836,7 +879,7 @@ piece_for(const Object *objects, int number, uint64_t outlet, const char *tail, 
 
 /* Returns [(outlet, piece, count), ...]. */
 static PyObject *
-pieces_for(const Object *objects, int number, const char *tail, Py_ssize_t tail_size)
+pieces_for(const Object *objects, int number, const Added *added)
 {
     PyObject *pieces = PyList_New(0);
     uint64_t outlets = 0;
@@ -850,7 +893,7 @@ pieces_for(const Object *objects, int number, const char *tail, Py_ssize_t tail_
         if (!(outlets >> outlet & 1)) {
             continue;
         }
-        piece = piece_for(objects, number, UINT64_C(1) << outlet, tail, tail_size, &count);
+        piece = piece_for(objects, number, UINT64_C(1) << outlet, added, &count);
         row = piece == NULL ? NULL : Py_BuildValue("(iNl)", outlet, piece, count);
         if (row == NULL || PyList_Append(pieces, row) < 0) {
             Py_CLEAR(pieces);
@@ -885,19 +928,20 @@ plan_at(Plans *self, PyObject *number)
 }
 
 PyDoc_STRVAR(splice_doc,
-"splice(data, begin, max_metadata, max_payload, max_nesting, tail, turn, own_turn, most)\n--\n\n"
-"Take objects from data. Returns (end, count, verdict, what, [(outlet, piece, count), ...]).");
+"splice(data, begin, max_metadata, max_payload, max_nesting, tail, turn, own_turn, most, opening, digits, made)\n--\n\n"
+"Take objects from data. Returns (end, count, verdict, what, [(outlet, piece, count), ...], made).");
 
 static PyObject *
 plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
 {
     Plans *self = (Plans *)object;
     Object objects[MOST_OBJECTS];
-    Py_ssize_t begin, tail_size, size, nesting;
-    uint64_t turn, own_turn;
+    Py_ssize_t begin, size, nesting;
+    uint64_t turn, own_turn, made, made_before;
     Limits limits;
     Cursor cursor;
-    char *data, *tail;
+    Added added;
+    char *data;
     long most, count = 0;
     Verdict verdict = TAKEN;
     Head head;
@@ -905,8 +949,9 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
     Plan *plan = NULL;
     PyObject *what = NULL, *pieces;
 
-    if (!wants_arguments(given, 9) || PyBytes_AsStringAndSize(arguments[0], &data, &size) < 0
-        || PyBytes_AsStringAndSize(arguments[5], &tail, &tail_size) < 0) {
+    if (!wants_arguments(given, 12) || PyBytes_AsStringAndSize(arguments[0], &data, &size) < 0
+        || PyBytes_AsStringAndSize(arguments[5], &added.tail, &added.tail_size) < 0
+        || PyBytes_AsStringAndSize(arguments[9], &added.opening, &added.opening_size) < 0) {
         return NULL;
     }
     begin = PyLong_AsSsize_t(arguments[1]);
@@ -916,6 +961,8 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
     turn = PyLong_AsUnsignedLongLong(arguments[6]);
     own_turn = PyLong_AsUnsignedLongLong(arguments[7]);
     most = PyLong_AsLong(arguments[8]);
+    added.digits = (int)PyLong_AsLong(arguments[10]);
+    made = made_before = PyLong_AsUnsignedLongLong(arguments[11]);
     if (PyErr_Occurred()) {
         return NULL;
     }
@@ -959,10 +1006,11 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
             break;
         }
         verdict = TAKEN;
+        objects[count].id = head.seen & ID ? 0 : ++made;
         objects[count++].outlets = plan->outlets;
         cursor = next;
     }
-    pieces = pieces_for(objects, (int)count, tail, tail_size);
+    pieces = pieces_for(objects, (int)count, &added);
     if (what == NULL) {
         what = Py_None;
         Py_INCREF(what);
@@ -971,8 +1019,8 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
         Py_DECREF(what);
         return NULL;
     }
-    return Py_BuildValue("(nliNN)", (Py_ssize_t)(cursor.at - (const unsigned char *)data), count, (int)verdict, what,
-                         pieces);
+    return Py_BuildValue("(nliNNK)", (Py_ssize_t)(cursor.at - (const unsigned char *)data), count, (int)verdict, what,
+                         pieces, (unsigned long long)(made - made_before));
 }
 
 PyDoc_STRVAR(add_doc,

@@ -20,12 +20,13 @@ from bussrv.bus.failures import FailedEncodings
 from bussrv.bus.following import Follower
 from bussrv.bus.hosted import Hosted
 from bussrv.bus.hosted_subscribers import HostedSubscribers
-from bussrv.bus.interest import kind_of, kind_of_content
+from bussrv.bus.interest import is_request, kind_of, kind_of_content
 from bussrv.bus.interfaces import IBus, IReloadable, ISessionLink, Shown
 from bussrv.bus.judge import Judge
 from bussrv.bus.last_values import LastValues
 from bussrv.bus.limits import CopiedLimits
 from bussrv.bus.links import Links
+from bussrv.bus.object_ids import ObjectIds
 from bussrv.bus.outgoing import Bundle, Delivery
 from bussrv.bus.publishing import Publisher
 from bussrv.bus.reactor_turns import NEVER, Turns
@@ -64,6 +65,7 @@ class Bus:
     :param clock: returns the present time.
     :param reactor: calls later.
     :param access: the permissions of each session; by default all.
+    :param ids: of objects that come without one.
     """
 
     def __init__(
@@ -75,23 +77,22 @@ class Bus:
         clock: Clock,
         reactor: Any,
         access: Access | None = None,
+        ids: ObjectIds | None = None,
     ) -> None:
-        self.registry = registry
-        self.settings = settings
+        self.registry, self.settings = registry, settings
         self.server_id = server_id
         self.access = Access() if access is None else access
         self.identity = Identity(reactor)
         self.counters: Counter[str] = Counter()
         self.utc = clock.utc
         self.slices: Slices = Slices(reactor, settings.slice_seconds, self.counters)
-        self._new_id = new_id
+        self._new_id, self._ids = new_id, ObjectIds() if ids is None else ids
         self._fanout = Fanout(FailedEncodings(self.counters, reactor).failed)
         self._receivers = Receivers(self._fanout)
         self._last_values = LastValues(settings.max_last_values, settings.max_last_value, self.counters)
         self._sources = Sources(registry, self.access, server_id)
         self._turns = turns = Turns(self._fanout.flush, reactor)
-        self.delivery = turns.delivery
-        self.totals = Totals()
+        self.delivery, self.totals = turns.delivery, Totals()
         self._hosted = HostedSubscribers(registry, self.access, self._receivers, self._fanout, turns.wait)
         self._reports: dict[str, Callable[[], object]] = {}
         self._judge = Judge(registry, self.access, self.counters)
@@ -107,12 +108,11 @@ class Bus:
         by_kind = (self._receivers, self.links, self._judge.service_of)
         self.taps = taps = Taps(registry, self.access, *by_kind, clock.utc, reactor)
         giving = (self._receivers, self._fanout, self.links, publisher, self._judge)
-        self._batches = batches = Batches(*giving, new_id, taps, longest)
-        self.splicing = Splicing(registry, self._sources, *giving[:3], batches, taps)
-        self._seen = seen = Seen(settings.max_seen)
-        self._relay = Relay(
-            self.links, self._batches, seen, self.counters, self._deliver_relayed, deny, server_id, longest, new_id
-        )
+        self._batches = batches = Batches(*giving, self._ids, taps, longest)
+        self.splicing = Splicing(registry, self._sources, *giving[:3], batches, taps, self._ids)
+        self._seen = Seen(settings.max_seen)
+        relaying = (self.links, batches, self._seen, self.counters, self._deliver_relayed, deny)
+        self._relay = Relay(*relaying, server_id, longest, self._ids)
         changed = self.permissions_changed
         parts = (self._receivers, self._hosted, self._sources, self._last_values, self._router, self._relay)
         follower = Follower(registry, self.access, *parts, changed)
@@ -127,8 +127,9 @@ class Bus:
         registry.observe(self._admission, Admission.KINDS)
         registry.observe(follower, Follower.KINDS)
         registry.observe(self.links)
-        reach = self._receivers.link
-        self._withdrawal = Withdrawal(registry, self.access, reach, changed, self.slices, reactor.seconds)
+        self._withdrawal = Withdrawal(
+            registry, self.access, self._receivers.link, changed, self.slices, reactor.seconds
+        )
         registry.observe(self._withdrawal, Withdrawal.KINDS)
 
     def _copy_limits(self) -> None:
@@ -212,7 +213,7 @@ class Bus:
             self.counters["not-subscribed"] += 1
             return 0
         source = self._sources.of(session_id)
-        metadata = with_route(obj, source.route, self._new_id)
+        metadata = with_route(obj, source.route, self._new_id if is_request(obj) else self._ids)
         return self._deliver(source.origin, obj, metadata, self.registry.state.provided_by(session_id))
 
     def route_batch(self, session_id: str, batch: Iterator[BusObject]) -> BusObject | None:

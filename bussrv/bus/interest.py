@@ -19,6 +19,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from bussrv.bus.event_names import REQUEST
 from bussrv.errors import OverLimit, Refused
 from bussrv.patterns import is_inner
 from bussrv.settings import Settings
@@ -59,6 +60,12 @@ def kind_of(obj: BusObject, service: str | None = None) -> Kind:
     natures = tuple(sorted({nature.lower() for nature in head.natures})) if head.natures else ()
     event = head.event.lower() if head.event is not None else None
     return Kind(event, bare_type(head.type) if head.type else "", natures, bool(head.size), service)
+
+
+def is_request(obj: BusObject) -> bool:
+    """Whether ``obj`` is a request, to which somebody may reply."""
+    event = obj.head.event
+    return event is not None and event.lower() == REQUEST
 
 
 def kind_of_content(content_type: str, has_payload: bool, service: str | None = None) -> Kind:

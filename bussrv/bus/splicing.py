@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from bussrv.bus.batches import MOST_GROUPS_ASKED, MOST_NEW_PLANS, Batches, Source
 from bussrv.bus.delivery import Fanout, Group
 from bussrv.bus.links import Links
+from bussrv.bus.object_ids import ObjectIds
 from bussrv.bus.outgoing import Joined
 from bussrv.bus.outlets import Outlets
 from bussrv.bus.receivers import Receivers
@@ -102,6 +103,7 @@ class Splicing:
         links: Links,
         batches: Batches,
         taps: Taps,
+        ids: ObjectIds,
     ) -> None:
         self.make: Callable[[], Plans] | None = None if SPEEDUPS is None else SPEEDUPS.Plans
         self._registry = registry
@@ -111,6 +113,7 @@ class Splicing:
         self._links = links
         self._batches = batches
         self._taps = taps
+        self._ids = ids
         self._tables: dict[tuple[frozenset[str], frozenset[str], Permissions], Table] = {}
         self._audience = -1
         self._turn = self._own_turn = 0
@@ -154,12 +157,15 @@ class Splicing:
     def _route(
         self, source: Source, table: Table, reader: ObjectReader, data: bytes, first: int, limits: tuple[int, int, int]
     ) -> Spliced:
-        tail = route_ending(source.route) + NUL
+        tail, ids = route_ending(source.route) + NUL, self._ids
         begin, total, made, most = first, 0, 0, A_PASS
         asked_before = self._batches.groups_asked
         while True:
             what: Any  # a key or a number, as the verdict says
-            begin, count, said, what, pieces = table.plans.splice(data, begin, *limits, tail, *self._now(source), most)
+            begin, count, said, what, pieces, made_ids = table.plans.splice(
+                data, begin, *limits, tail, *self._now(source), most, ids.opening, ids.digits, ids.made
+            )
+            ids.made += made_ids
             total += count
             for outlet, frames, number in pieces:
                 for group in table.outlets.groups[outlet]:

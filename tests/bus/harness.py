@@ -9,6 +9,7 @@ from bussrv.bus.bus import Bus
 from bussrv.bus.interest import mode_interest, rule_interest
 from bussrv.bus.interfaces import ISessionLink
 from bussrv.bus.membership import MembershipAnnouncer
+from bussrv.bus.object_ids import ObjectIds
 from bussrv.formats.framed import OBJECT_FRAMES
 from bussrv.formats.inbus_drops import Drops
 from bussrv.formats.inbus_outlet import InbusPublish
@@ -64,6 +65,17 @@ class RecordingLink:
         raise AssertionError
 
 
+class GivenIds(ObjectIds):
+    """Ids that a test makes."""
+
+    def __init__(self, new_id):
+        super().__init__()
+        self._new_id = new_id
+
+    def __call__(self):
+        return self._new_id()
+
+
 class BusHarness:
     """:ivar fresh: the next id of an object; while it is set, every object gets that one."""
 
@@ -77,9 +89,9 @@ class BusHarness:
         self.registry = Registry(
             self.journal, self.clock, lambda: f"r{next(self.routing_ids)}", server_id=SERVER, boot="b"
         )
-        self.bus = Bus(
-            self.registry, Settings(announce=announce, **settings), SERVER, self.new_id, self.clock, self.reactor
-        )
+        limits, new_id = Settings(announce=announce, **settings), self.new_id
+        ids = GivenIds(new_id)
+        self.bus = Bus(self.registry, limits, SERVER, new_id, self.clock, self.reactor, ids=ids)
         self.registry.observe(MembershipAnnouncer(self.bus), MembershipAnnouncer.KINDS)
         counters = self.bus.counters
         drops = Drops(self.bus, self.reactor.seconds)

@@ -16,6 +16,7 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from bussrv.bus.object_ids import ObjectIds
 from tests.formats.network import Network
 
 BUFFER = 100
@@ -138,6 +139,9 @@ class Arena(Network):
     def _new_id(self) -> str:
         self._made += 1
         return f"~{self._made:06}"
+
+    def ids(self) -> ObjectIds:
+        return ObjectIds("~5", 5)
 
     def pipe(self, kind: str) -> Pipe:
         """A new connection."""

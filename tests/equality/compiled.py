@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from bussrv.bus.object_ids import ObjectIds
 from bussrv.bus.spliced import Verdict
 from bussrv.bus.tap import TapFilter
 from bussrv.compiled import SPEEDUPS
@@ -248,7 +249,8 @@ def compare(stream: bytes) -> tuple[int, int]:
     known: dict[bytes, object] = {}
     took = total = begin = 0
     while True:
-        verdict, key, end, piece = _take(stream, begin)
+        made = total * 97
+        verdict, key, end, piece = _take(stream, begin, made)
         try:
             event = reader.next_event()
         except RemoteProtocolError:
@@ -265,25 +267,28 @@ def compare(stream: bytes) -> tuple[int, int]:
         took += 1
         assert isinstance(event, BusObject), event
         assert end == begin, "the end of the object is somewhere else"
-        assert piece == encode(with_route(event, ROUTE, lambda: "made"), event.payload)
+        assert piece == encode(with_route(event, ROUTE, lambda made=made: f"made{made + 1:03}"), event.payload)
         head = event.head
         about = (head.event, head.type, tuple(head.natures or ()), head.size > 0)
         assert head.to is None
         assert known.setdefault(key, about) == about, "objects that are routed otherwise have the same key"
 
 
-def _take(stream: bytes, begin: int) -> tuple[Verdict, bytes, int, bytes]:
+def _take(stream: bytes, begin: int, made: int) -> tuple[Verdict, bytes, int, bytes]:
     """What the module makes of the first object: its key, its end, and its bytes as it is forwarded."""
     assert SPEEDUPS is not None
     plans = SPEEDUPS.Plans()
-    arguments = (stream, begin, *LIMITS_OF_TEXT, route_ending(ROUTE) + NUL, 1, 1, 1)
-    end, count, verdict, key, pieces = plans.splice(*arguments)
-    assert (end, count, pieces) == (begin, 0, [])
+    ids = ObjectIds("made", 3)
+    tail = route_ending(ROUTE) + NUL
+    arguments = (stream, begin, *LIMITS_OF_TEXT, tail, 1, 1, 1, ids.opening, ids.digits, made)
+    end, count, verdict, key, *rest = plans.splice(*arguments)
+    assert (end, count, rest) == (begin, 0, [[], 0])
     if verdict != Verdict.PLAN:
         return Verdict(verdict), b"", begin, b""
     number = plans.add(key, 1, False, False)
-    assert plans.splice(*arguments) == (begin, 0, Verdict.OPEN, number, [])
+    assert plans.splice(*arguments) == (begin, 0, Verdict.OPEN, number, [], 0)
     plans.open(number, 1, 1)
-    end, count, verdict, _, [(outlet, piece, pieces_count)] = plans.splice(*arguments)
+    end, count, verdict, _, [(outlet, piece, pieces_count)], new = plans.splice(*arguments)
+    assert new == (f'"made{made + 1:03}"'.encode() in piece)
     assert (count, verdict, outlet, pieces_count) == (1, Verdict.TAKEN, 0, 1)
     return Verdict.PLAN, key, end, piece

@@ -10,6 +10,7 @@ from twisted.internet.testing import StringTransportWithDisconnection
 
 from bussrv.bus.bus import Bus
 from bussrv.bus.membership import MembershipAnnouncer
+from bussrv.bus.object_ids import ObjectIds
 from bussrv.events import Event
 from bussrv.formats.business import BusinessProtocol
 from bussrv.formats.inbus import InbusServer
@@ -84,7 +85,7 @@ class Network:
         self.registry = Registry(
             self.journal, clock, self._new_id, server_id=server_id, boot=self._boot, state=state, settings=limits
         )
-        self.bus = Bus(self.registry, limits, server_id, self._new_id, clock, self.reactor)
+        self.bus = Bus(self.registry, limits, server_id, self._new_id, clock, self.reactor, ids=self.ids())
         self.registry.observe(MembershipAnnouncer(self.bus), MembershipAnnouncer.KINDS)
         self.journal.tell_between(self.bus.streams.outflow.hold, self.bus.streams.outflow.release)
         self.proving: dict[str, str] = {}
@@ -100,6 +101,10 @@ class Network:
     def _new_id(self) -> str:
         self._made += 1
         return f"{self._boot}-{self._made}"
+
+    def ids(self) -> ObjectIds:
+        """Of objects that come without one."""
+        return ObjectIds(f"{self._boot}-o", 1)
 
     def factory(self, name: str) -> StreamFactory:
         return self._factories[name]
