@@ -102,13 +102,13 @@ def _ask(description: str, seconds: float) -> None:
     """
     with _connect(description.removeprefix(_PROXY), seconds) as asked:
         if description.startswith("ssl:"):
-            # The end is a reset: a handshake that ends in order, but early, would be a fault that the server logs.
+            # End with a reset: the server would log an orderly end of an unfinished handshake as a fault.
             asked.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             asked.sendall(_hello())
             if asked.recv(_RECORD)[:1] != bytes([_HANDSHAKE]):
                 raise ConnectionError("it does not speak TLS")
         else:
-            # A server that lives answers the end of the connection with the end of its own.
+            # A server that is alive closes its side when the client has closed its own.
             asked.shutdown(socket.SHUT_WR)
             while asked.recv(_RECORD):
                 pass
@@ -131,7 +131,7 @@ def _connect(description: str, seconds: float) -> socket.socket:
 
 
 def _hello() -> bytes:
-    """The first bytes of a handshake. It is not continued: nothing of the server is trusted, so nothing is checked."""
+    """The first bytes of a handshake. The handshake is not continued, so the certificate need not be checked."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()

@@ -11,7 +11,7 @@ from bussrv.cli.command import Command
 from bussrv.cli.connection import Connection, connects
 
 DESCRIPTION = """
-List the links to other servers: which are up, since when, and how many sessions each leads to.
+List the links to other servers, each with its state, the time since which it is up, and the sessions that it leads to.
 """
 
 

@@ -11,8 +11,8 @@ from bussrv.cli.failure import Failure
 from bussrv.cli.statuses import NO
 
 DESCRIPTION = """
-Let the server read its configuration, users, tokens, policy and certificates again, as SIGHUP does. If something in
-them is wrong, nothing changes, and the fault is shown.
+Let the server read its configuration, users, tokens, policy and certificates again, as SIGHUP does. If there is a
+fault, nothing changes, and the command shows it.
 """
 
 
@@ -26,7 +26,7 @@ them is wrong, nothing changes, and the fault is shown.
 @connects
 @as_json
 def command(connection: Connection, as_json: bool) -> int:
-    """Ask for it."""
+    """Reload the configuration of a server."""
     from bussrv.cli import output
     from bussrv.client.admin import AdminError
 

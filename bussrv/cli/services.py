@@ -11,7 +11,7 @@ from bussrv.cli.command import Command
 from bussrv.cli.connection import Connection, connects
 
 DESCRIPTION = """
-List the services: how many sessions provide each, how many are subscribed to it, and over which wire formats.
+List the services, each with the numbers and the wire formats of its providers and of its subscribers.
 """
 
 

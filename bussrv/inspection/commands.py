@@ -25,19 +25,19 @@ from bussrv.registry.snapshot import Snapshot
 from bussrv.terminal import cleaned, word
 
 POLL_SECONDS = 0.2
-"""How long a journal that is followed is left alone when nothing more was in it."""
+"""The seconds between two looks for further records of a journal that is followed."""
 
 DIFFERENT = 1
 
 MOST_QUOTED = 160
-"""Characters of a line that is no record."""
+"""The most characters that are shown of a line that is not a record."""
 
 
 @dataclass(frozen=True)
 class Tail:
     """The records to show.
 
-    :ivar count: the most of them, of those that the filters leave.
+    :ivar count: the most records, among those that pass the filters.
     :ivar follow: whether later ones are shown, too.
     :ivar session, service, protocol, events: filters; ``None``: any.
     :ivar around: the place around which records are shown, in place of the last ones.
@@ -130,7 +130,7 @@ def states(directories: Sequence[Path], at: Moment | None, pseudonyms: Path | No
 
 
 def diff(directories: Sequence[Path], first: Moment, second: Moment, *, as_json: bool) -> int:
-    """Show what differs between two moments. :returns: the exit status."""
+    """Show the differences between two moments. :returns: the exit status."""
     by_server = snapshots_by_server(directories, [first, second])
     differences = {server: difference(*found) for server, found in by_server.items()}
     if as_json:

@@ -25,7 +25,7 @@ from bussrv.registry.fold import RegistryFold
 FAULTY = 1
 
 SEAL_TIMEOUT = 10.0
-"""How many seconds a running server may take to seal its journal."""
+"""The longest time in seconds that a running server may take to seal its journal."""
 
 _POLL = 0.1
 
@@ -33,11 +33,11 @@ _POLL = 0.1
 def run_verify(
     directory: Path, public_key: Path | None, includes: Sequence[str], *, sealed: bool, as_json: bool
 ) -> int:
-    """Say everything that is wrong with a journal.
+    """Verify a journal, and print its faults.
 
-    :param public_key: the file of the key that the seals have to be led back to.
-    :param includes: hashes of seals that have to be there.
-    :param sealed: unsealed records are a fault.
+    :param public_key: the file of the public key that the seals must lead back to.
+    :param includes: hashes of seals that must be there.
+    :param sealed: whether unsealed records are a fault.
     :returns: the exit status.
     """
     trusted = None if public_key is None else read_public(public_key)
@@ -122,7 +122,7 @@ def _ask_server(directory: Path, active: int) -> None:
     marker = directory / MARKER
     deadline = time.monotonic() + SEAL_TIMEOUT
     while time.monotonic() < deadline:
-        # It is gone without an answer when the server was about to remove that of another one.
+        # The server may remove this marker in place of an earlier one of another command. Then make it again.
         if not marker.exists():
             _touch(marker)
         time.sleep(_POLL)
@@ -157,10 +157,10 @@ def _seal_alone(directory: Path, key: Path | None) -> int:
 
 
 def run_keygen(key: Path, replaces: Path | None, of: Path | None, *, as_json: bool = False) -> None:
-    """Make a key, and let the old one say that it takes its place.
+    """Make a key. With an old key, let that one sign that the new one takes its place.
 
-    :param replaces: the private key that it takes the place of.
-    :param of: the journal directory in which the old key hands over.
+    :param replaces: the old private key.
+    :param of: the journal directory of the old key.
     """
     if (replaces is None) != (of is None):
         raise JournalError(

@@ -31,9 +31,9 @@ class Place(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A line.
+    """A line of a journal.
 
-    :ivar record: ``None`` if it is not one.
+    :ivar record: the record; ``None``: the line is not a record.
     """
 
     file: str
@@ -43,9 +43,9 @@ class Found(NamedTuple):
 
 
 def parse_place(text: str) -> Place:
-    """The place that ``SEQ``, ``TIME`` or ``FILE:LINE`` means.
+    """The place of the text ``SEQ``, ``TIME`` or ``FILE:LINE``.
 
-    :raises ValueError: it is none of them.
+    :raises ValueError: the text is malformed.
     """
     if text.endswith("Z"):
         return Place(time=parse_instant(text))
@@ -58,9 +58,9 @@ def parse_place(text: str) -> Place:
 def around(directory: Path, place: Place, count: int) -> list[Found]:
     """The lines around a place: about as many before it as after it. Headers and snapshots are left out.
 
-    Nothing is held against anything: lines that are no records are among them.
+    Nothing is verified, and lines that are not records are among them.
 
-    :param count: how many.
+    :param count: the number of lines.
     :raises JournalError: if the directory cannot be read, holds no journal, or no such segment.
     """
     lines = chain.from_iterable(map(_lines, _paths(directory, place, count)))

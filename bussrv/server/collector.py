@@ -1,11 +1,11 @@
-"""How Python's garbage collector is set for a server."""
+"""The settings of Python's garbage collector for a server."""
 
 from __future__ import annotations
 
 import gc
 
 YOUNG = 20_000
-"""How many new objects start a collection of young ones."""
+"""The number of new objects that starts a collection of young objects."""
 
 
 def tune_collector() -> None:

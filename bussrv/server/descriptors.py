@@ -27,7 +27,7 @@ def most_connections(limit: int) -> int:
 
 
 def raise_limit(wanted: int) -> int:
-    """Raise the limit of open files to what ``wanted`` sessions and everything else need, as far as the system allows.
+    """Raise the limit of open files for ``wanted`` sessions and everything else, as far as the system allows.
 
     :returns: the limit.
     """
@@ -40,9 +40,9 @@ def raise_limit(wanted: int) -> int:
 
 
 class Fitting(NamedTuple):
-    """Limits that the descriptors of this process suffice for.
+    """Settings that fit the descriptors of this process.
 
-    :ivar limit: how many files it may open.
+    :ivar limit: how many files the process may open.
     """
 
     settings: Settings
@@ -51,14 +51,14 @@ class Fitting(NamedTuple):
 
 
 def fitting(wanted: Settings) -> Fitting:
-    """The settings, with no more sessions than this process can have; its own limit of open files is raised first."""
+    """The settings, with no more sessions than this process can have. Raises its limit of open files first."""
     limit = raise_limit(wanted.max_sessions)
     most = most_sessions(wanted.max_sessions, limit)
     return Fitting(replace(wanted, max_sessions=most), most_connections(limit), limit)
 
 
 def warn_of_fewer(wanted: Settings, fits: Fitting) -> None:
-    """Log if there may be fewer sessions than the options say."""
+    """Log a warning if there may be fewer sessions than the options allow."""
     if fits.settings.max_sessions < wanted.max_sessions:
         log.warn(
             "--max-sessions is {most}, not {wanted}: the system lets the server open {limit} files (ulimit -n)",

@@ -1,11 +1,11 @@
-"""Exposed ports, which other machines can reach: a server opens one only if clients have to prove who they are there.
+"""Exposed ports: other machines can reach them. A server opens one only if clients must prove there who they are.
 
 The identities that apply to a port:
 
 1. A TCP port: any ``--auth``. ``certificates:…`` applies only to an endpoint that asks clients for certificates.
 2. A UDP port, which Inbus has: ``--inbus-user``, together with ``--auth`` or ``--policy``.
 
-With ``--insecure`` everything is opened.
+With ``--insecure``, a server opens every port.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from bussrv.server.option_texts import toml_value
 Host = IPv4Address | IPv6Address
 
 _ANY_HOST = {"tcp": "0.0.0.0", "ssl": "0.0.0.0", "udp": "0.0.0.0", "tcp6": "::"}
-"""The kinds of endpoints that name their address, and the one of those that do not: every interface."""
+"""The kinds of endpoints that may name an address, each with the address for all interfaces, which is the default."""
 
 _USERS = "/etc/bussrv/users"
 _EXAMPLES = {"auth": f"users:{_USERS}", "inbus-user": "192.168.7.0/24=devices"}
-"""The values that the lines to write have."""
+"""The values in the lines that an error advises to write."""
 
 log = Logger()
 
@@ -54,13 +54,13 @@ def _exposed(host: Host | None) -> Host | None:
 
 
 def check_endpoints(config: Config, names: Iterable[str]) -> list[str]:
-    """The faults of wire formats that are not to be opened as they are, as far as their endpoints say.
+    """The faults of wire formats whose endpoints would be exposed, followed by advice.
 
-    :param names: those that can be opened otherwise.
+    :param names: the wire formats whose ports have no other fault.
     """
     hosts: dict[str, Host | None] = {}
     for name in names:
-        # An endpoint that makes no sense to this module may do so to a plugin of Twisted.
+        # An endpoint that this module cannot read may be one of a plugin of Twisted.
         with suppress(ValueError, ConfigError):
             hosts[name] = host_of_endpoint(config.ports[name])
     return _faults(config, hosts)
@@ -69,7 +69,7 @@ def check_endpoints(config: Config, names: Iterable[str]) -> list[str]:
 def check_opened(config: Config, listeners: Mapping[str, IListener]) -> None:
     """Check ports that are open already, such as those that the service manager opened.
 
-    :raises ConfigError: has a sentence for each one that is not to be open, and then sentences of what to do.
+    :raises ConfigError: has a sentence for each port that must not be open, and then sentences with advice.
     """
     faults = _faults(config, {name: _host(each) for name, each in listeners.items()})
     if faults:
@@ -98,7 +98,7 @@ def _advice(config: Config, exposed: Iterable[str]) -> Iterator[str]:
     if has_datagrams and not config.inbus_users:
         yield f"and name the user of each network of Inbus devices: {_written(config, 'inbus-user')}"
     if config.auth and not all(_is_datagram(config, name) for name in exposed):
-        # Any other checker would do.
+        # All checkers are certificates:…, because any other one would be enough.
         yield "or let the endpoint ask clients for certificates, clientCA=FILE: certificates:… needs it"
     for name in exposed:
         kind, *places = take_apart(config.ports[name].removeprefix(PREFIX)).values
@@ -108,7 +108,7 @@ def _advice(config: Config, exposed: Iterable[str]) -> Iterator[str]:
 
 
 def _written(config: Config, option: str, value: str = "") -> str:
-    """An option as it is to be written: in the configuration file if there is one, or else on the command line."""
+    """The text of an option in an advice: for the configuration file if there is one, or else for the command line."""
     if "config" not in config.places:
         return f"--{option} {_EXAMPLES.get(option, value)}".strip()
     if option in _EXAMPLES:
@@ -122,7 +122,7 @@ def _is_datagram(config: Config, name: str) -> bool:
 
 def _has_identity(config: Config, name: str) -> bool:
     if _is_datagram(config, name):
-        # Without either, a network that is not mapped may do everything.
+        # With neither of them, networks that --inbus-user does not name may do everything.
         return bool(config.inbus_users) and bool(config.auth or config.policy)
     return any(each.partition(":")[0] != "certificates" or _asks(config.ports[name]) for each in config.auth)
 
@@ -137,7 +137,7 @@ def _where(host: Host) -> str:
 
 
 def warn_of_exposed(listeners: Mapping[str, IListener], config: Config) -> None:
-    """Say which wire formats other machines may use without proving who they are, or in the clear."""
+    """Log a warning for each wire format that other machines may use without a login or without encryption."""
     for name, listener in listeners.items():
         host = _host(listener)
         if host is None:

@@ -17,7 +17,7 @@ from bussrv.server.config import Config
 from bussrv.server.exposure import check_opened
 
 SOON = 30
-"""Days that a certificate is valid when it is time to think of the next one."""
+"""A certificate that expires within so many days causes a warning."""
 
 log = Logger()
 
@@ -76,7 +76,7 @@ def listener_of(wire_format: IWireFormat, config: Config, bus: IBus, reactor: An
     """The listener of a wire format, not started yet.
 
     :raises ConfigError: has a sentence, with the place of the option that is wrong.
-    :raises Exception: it is a bad plugin.
+    :raises Exception: a plugin failed.
     """
     try:
         return wire_format.listen(bus, config.endpoints[wire_format.name], reactor)
@@ -104,9 +104,9 @@ def cannot_listen(error: CannotListenError) -> str:
 
 
 def warn_of_expiry(certificates: Mapping[str, Callable[[], int | None]]) -> None:
-    """Say which certificates expire soon.
+    """Log a warning for each certificate that expires soon.
 
-    :param certificates: the days left to those of each end that speaks TLS, by its name.
+    :param certificates: by the name of each end that speaks TLS, a function that returns the days left.
     """
     for name, days_left in certificates.items():
         days = days_left()

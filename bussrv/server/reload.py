@@ -1,11 +1,11 @@
-"""The configuration, read again while the server runs: all of it is put into effect at once, or nothing is.
+"""Reload: the configuration is read again while the server runs. All changes take effect together, or none does.
 
 1. The file, the environment and the command line are read, and all values are checked.
 2. All files that the running server has read are read again and checked, and so are new links. If an option changed
-   that only a restart can change, all is checked that a start would check.
+   that only a restart can change, everything is checked that a start would check.
 3. If there is any fault, nothing changes.
-4. Otherwise the settings get their new values in one step. Then every part that keeps something of them, or of a file,
-   takes what was prepared. Nothing of that can fail.
+4. Otherwise the settings get their new values in one step. Then every part that depends on them, or on a file, takes
+   its prepared values. This step cannot fail.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MOST_SAID = 2_000
 """The most characters of faults that are journaled."""
 
 Prepare = Callable[[Config], Callable[[], None]]
-"""Checks what a part of the server needs of a configuration. Returns what puts it into effect, which cannot fail."""
+"""Checks the configuration of one part of the server. Returns a function that puts it into effect, and cannot fail."""
 
 _RELOADABLE = frozenset(each.name for each in BUILT_IN if each.reloadable)
 
@@ -48,10 +48,10 @@ _RELOADABLE = frozenset(each.name for each in BUILT_IN if each.reloadable)
 class Change(Struct, frozen=True):
     """A configuration that was read again and checked.
 
-    :ivar fitting: its settings, as far as this process has descriptors for them.
+    :ivar fitting: its settings, within the descriptors of this process.
     :ivar changed: the names of the options that it changes.
     :ivar restart: the names of the options that only a restart changes.
-    :ivar uses: put it into effect.
+    :ivar uses: functions that put it into effect.
     """
 
     config: Config
@@ -62,9 +62,9 @@ class Change(Struct, frozen=True):
 
 
 class Reload:
-    """Reads the configuration again, as often as it is asked to.
+    """Reads the configuration again, each time that it is called.
 
-    :param config: the one that is in effect.
+    :param config: the configuration that is in effect.
     :param read: reads it again; raises :class:`ConfigError`.
     :param formats: the wire formats that are on.
     :param threshold: the threshold of the log.
@@ -102,7 +102,7 @@ class Reload:
         except ConfigError as error:
             return self._failed(error.sentences)
         except Exception as error:
-            # Endpoints and wire formats are plugins, and raise what they like.
+            # Endpoints and wire formats are plugins, which may raise any exception.
             log.failure("the configuration cannot be read again", event="config.reload-failed")
             return self._failed([f"{type(error).__name__}: {error}"])
         self._use(change)
@@ -120,7 +120,7 @@ class Reload:
         prepares += [partial(each, config) for each in self._parts]
         for prepare in prepares:
             prepare_one(prepare, uses, faults)
-        # The ports are those that are open, whatever the file says now.
+        # A reload opens and closes no port, also if the file names other ports now.
         open_now = replace(config, endpoints=self._endpoints, admin=self._admin)
         faults += check_endpoints(open_now, open_now.ports)
         if restart:

@@ -68,10 +68,10 @@ class BusService(Service):
 
     :param formats: the wire formats that are installed.
     :param services: the services of the server itself that are installed.
-    :param read: reads the configuration again; ``None``: it cannot be.
+    :param read: reads the configuration again; ``None``: it cannot be read again.
     :param threshold: the threshold of the log.
     :param observer: writes the log; ``None``: as ``twistd`` does.
-    :ivar bus: once it is started.
+    :ivar bus: the bus, once the server is started.
     """
 
     name = "bussrv"
@@ -167,7 +167,7 @@ class BusService(Service):
         self._open()
         self._note_start(recovered)
         self._close_left_open()
-        # Of what earlier boots left, such as subscribers of Inbus: they may have been allowed more.
+        # Earlier boots may have left sessions, such as subscribers of Inbus, with more permissions than they have now.
         self.bus.policy_changed()
         self._hosted.start()
         self._dial()
@@ -179,11 +179,11 @@ class BusService(Service):
                 self.bus,
                 self._links,
                 self._threshold,
-                # Users who are gone lose their sessions before anything is withdrawn from them.
+                # Sessions of removed users end first. So nothing is withdrawn from them one by one.
                 (self._checkers.prepare, self._policy.prepare, self._links.prepare_token, self._admin.prepare),
                 self._reactor,
             )
-        # Not before the reactor runs: from then on a stop is orderly.
+        # The server is ready only when the reactor runs: from then on, a signal stops it in an orderly way.
         self._reactor.callWhenRunning(self._show_banner, server_id)
 
     def _open(self) -> None:
@@ -201,7 +201,7 @@ class BusService(Service):
         faults += check_endpoints(self._config, [*listeners, *([ADMIN] if self._admin.port is not None else [])])
         if faults:
             raise ConfigError(*faults)
-        # Before the first client comes.
+        # Users and policy are in effect before the first client comes.
         *first, self._dial = uses
         for use in first:
             use()
@@ -264,7 +264,7 @@ class BusService(Service):
         self._supervisor.ready()
 
     def asked_to_stop(self, *, drain: bool) -> None:
-        """A signal asks the server to stop. A second one ends a drain at once.
+        """Begin to stop, after a signal. A second signal ends a drain immediately.
 
         :param drain: whether sessions are to end one after the other.
         """

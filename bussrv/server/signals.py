@@ -27,7 +27,8 @@ class AskedToStop(Protocol):
 def obey_signals(reactor: Any, asked_to_stop: AskedToStop, reload: Callable[[], object]) -> None:
     """Stop on SIGINT and SIGTERM; re-open the log file on SIGHUP and SIGUSR1, and reload on SIGHUP.
 
-    With a controlling terminal, SIGHUP says that the terminal is gone: the server stops. Under ``nohup`` it does not.
+    With a controlling terminal, SIGHUP means that the terminal is gone, and the server stops; under ``nohup`` it does
+    not.
 
     :param asked_to_stop: is called at each signal to stop, before the reactor is stopped.
     :param reload: reads the configuration again.
@@ -36,11 +37,12 @@ def obey_signals(reactor: Any, asked_to_stop: AskedToStop, reload: Callable[[], 
         return
     stop_at_once = partial(stop, reactor, partial(asked_to_stop, drain=False))
     hangup = _Hangup(stop_at_once, reload)
-    # At once: a start may take a while, and both would end it.
+    # These are set immediately: a start may take a while, and either signal would end it.
     _call_on(signal.SIGHUP, hangup.happened, reactor)
     _call_on(signal.SIGUSR1, reopen_log_files, reactor)
     reactor.callWhenRunning(hangup.look)
-    # Not before: the reactor sets its own, with which twistd would end with the signal instead of status 0.
+    # These are set later: the reactor sets its own at its start. With these, twistd would end with the signal instead
+    # of status 0.
     reactor.callWhenRunning(_call_on, signal.SIGINT, stop_at_once, reactor)
     drain = partial(stop, reactor, partial(asked_to_stop, drain=True))
     reactor.callWhenRunning(_call_on, signal.SIGTERM, drain, reactor)
@@ -53,16 +55,16 @@ def _call_on(number: int, call: Callable[[], None], reactor: Any) -> None:
 def stop(reactor: Any, asked_to_stop: Callable[[], None]) -> None:
     """Stop the reactor, and with it the server.
 
-    :param asked_to_stop: called before.
+    :param asked_to_stop: is called before.
     """
     asked_to_stop()
-    # It may be stopping already.
+    # The reactor may be stopping already.
     with suppress(ReactorNotRunning):
         reactor.stop()
 
 
 class _Hangup:
-    """The meaning of SIGHUP, found before it comes: later, a vanished terminal could not be told from none."""
+    """The meaning of SIGHUP. It is decided before the signal comes: afterwards, a lost terminal looks like none."""
 
     def __init__(self, stop: Callable[[], None], reload: Callable[[], object]) -> None:
         self._stop = stop
@@ -71,11 +73,11 @@ class _Hangup:
         self.look()
 
     def look(self) -> None:
-        """See whether there is a terminal now; a daemon has let go of it."""
+        """Look for a terminal again: a daemon has detached from it meanwhile."""
         self._stops = not self._ignored and _has_terminal()
 
     def happened(self) -> None:
-        """SIGHUP came."""
+        """Stop or reload, because SIGHUP came."""
         if self._stops:
             self._stop()
         else:
@@ -92,7 +94,7 @@ def _has_terminal() -> bool:
 
 
 def reopen_log_files() -> None:
-    """Go on in the file that is at the path of the log now: another program may have moved the old one away."""
+    """Continue the log in the file that has its path now: another program may have moved the old file away."""
     for file in _log_files():
         _reopen(file)
 
@@ -100,7 +102,7 @@ def reopen_log_files() -> None:
 def _reopen(file: Any) -> None:
     old = file._file
     try:
-        # Not with reopen(): a file that cannot be opened would leave none to write to.
+        # reopen() would close the old file first, and leave no file if the new one cannot be opened.
         file._openFile()
     except OSError as error:
         log.error(
@@ -112,7 +114,7 @@ def _reopen(file: Any) -> None:
 
 
 def _log_files() -> Iterator[Any]:
-    """The files that the log is written to; ``twistd`` keeps them to itself."""
+    """The files of the log. ``twistd`` has no public way to find them."""
     for observer in tuple(globalLogPublisher._observers):
         file = getattr(observer, "_outFile", None)
         if isinstance(file, BaseLogFile):

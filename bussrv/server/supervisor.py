@@ -1,7 +1,7 @@
-"""Telling the service manager how the server is. Source: sd_notify(3), for ``Type=notify`` units of systemd.
+"""Messages to the service manager about the state of the server. Source: sd_notify(3), for ``Type=notify`` units.
 
-The manager names a UNIX datagram socket in ``NOTIFY_SOCKET``. With ``WATCHDOG_USEC`` it wants a sign of life at least
-once in so many microseconds. Without one, as when the reactor hangs, it starts the server again.
+The manager names a UNIX datagram socket in ``NOTIFY_SOCKET``. With ``WATCHDOG_USEC`` it requires a sign of life at
+least once in so many microseconds. If none comes, because the reactor hangs, it starts the server again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ log = Logger()
 
 
 class Supervisor:
-    """The service manager that started the server, if one did.
+    """The service manager that started the server, if there is one.
 
     :param environment: the variables of the process.
     """
@@ -31,13 +31,13 @@ class Supervisor:
         self._signs.clock = reactor
 
     def ready(self) -> None:
-        """The server is started: from now on it gives signs of life, if these are wanted."""
+        """Tell the manager that the server is ready. From now on, give signs of life, if the manager requires them."""
         self._say("READY=1")
         if self._address and self._pause:
             self._signs.start(self._pause / 2)
 
     def stopping(self) -> None:
-        """The server stops. It gives signs of life until it has."""
+        """Tell the manager that the server stops. Signs of life continue until it has stopped."""
         self._say("STOPPING=1")
 
     def _say(self, words: str) -> None:

@@ -1,4 +1,4 @@
-"""Hosting of the services that the server itself provides: clients find, subscribe to and request them as any other.
+"""Hosting of the services of the server itself. Clients find, subscribe to and request them like any other service.
 
 One session of the server provides all of them. Updates go to SPP and Inbus subscribers. Members of the object network
 ask for the present state with ``services/request``.
@@ -35,7 +35,7 @@ _KINDS: Kinds = frozenset({ev.SubscriptionAdded, ev.SubscriptionRemoved, ev.Sess
 
 @implementer(ISessionLink)
 class _NoWay:
-    """The link of the server's own session, to which nothing is sent."""
+    """The link of the server's own session. It sends nothing."""
 
     waiting = 0
 
@@ -68,7 +68,7 @@ class Host:
         self.publish_each(lambda _: [payload])
 
     def publish_each(self, payloads: Callable[[Permissions], Iterable[bytes]]) -> None:
-        """Publish what subscribers may know of."""
+        """Publish to each subscriber the payloads that it may know."""
         self.bus.update(self._name, payloads)
         if self._flush is None:
             self._flush = self.reactor.callLater(0, self._flush_now)

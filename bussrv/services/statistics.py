@@ -43,7 +43,7 @@ class StatisticsService:
         self._telling.clock = host.reactor
 
     def snapshot(self) -> bytes:
-        """The figures that subscribers were told last; without subscribers, figures of at most a second ago."""
+        """The figures that subscribers got last; without subscribers, figures at most a second old."""
         if self._telling.running:
             return _encode(self._told)
         # Counting takes a while with many sessions, and every client may ask.
