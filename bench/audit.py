@@ -8,6 +8,8 @@ the memory of the system before each measurement: a disk that is read for the fi
 - ``audit, new events, kept``: the same with a checkpoint, which keeps what was read.
 - ``audit, known events``: once more with that checkpoint, so that what is to be read is in Parquet already.
 - ``audit without Spark``: the same tables, findings and report by ``--engine embedded``.
+- ``Spark from_json`` and ``DuckDB read_json``: the same lines parsed and written to Parquet, and nothing else. The bars
+  are multiples of the former.
 - ``Python``: a plain pass over the lines, with a fast JSON decoder; it checks the chain as well.
 - ``DuckDB`` and ``Polars``, if they are installed (``pip install duckdb polars``): from JSON, and DuckDB from Parquet.
 
@@ -30,15 +32,16 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import audit_embedded
 import audit_spark
 from audit_answers import Answers, differences, missing
-from audit_child import AUDIT, DUCKDB, EMBEDDED, POLARS, PYTHON
+from audit_child import AUDIT, DUCKDB, EMBEDDED, FROM_JSON, POLARS, PYTHON, READ_JSON
 from audit_journals import Made, cool, make_journals, warm
 from audit_meter import Phase
+from audit_parquet import PARSED
 from bar import Bar, print_bars
 from journal_figures import facts
 
@@ -47,24 +50,27 @@ Key = tuple[int, str]
 
 NEW, KEPT, KNOWN = "audit, new events", "audit, new events, kept", "audit, known events"
 COLD = "audit, new events, cold"
+ALONE = f"{EMBEDDED}, {audit_embedded.WHOLE}"
 START = audit_spark.START
 
 PART = ": "
 """Stands before the name of what is a part of a measurement."""
 
-FULL = (1_000_000, 10_000_000, 30_000_000)
+SMALL = 5_000
+FULL = (SMALL, 1_000_000, 10_000_000, 30_000_000)
 QUICK = (100_000,)
 
-BAR_NEW = 200_000
-BAR_KNOWN = 1_000_000
 BAR_FROM = 1_000_000
 """Bars are about so many events and more; with less, what is measured is how Spark warms up."""
 
-BAR_LINEAR = 1.2
-"""How much more an event may cost among more events."""
+BAR_EMBEDDED_ALONE, BAR_SPARK_ALONE = 1.5, 12.0
+"""Seconds for ``SMALL`` events; beyond Spark's start."""
 
-BAR_MEMORY = 1.25
-"""How much more memory may be taken for more events."""
+BAR_FLAT = 0.15
+"""How much more or less CPU an event may cost among more events, as a share."""
+
+BAR_MEMORY = 3e9
+"""Bytes of everything together."""
 
 
 @dataclass
@@ -166,8 +172,10 @@ class Run:
         except subprocess.CalledProcessError as error:
             self.results.wrong.append(f"{events:,} events, {name}: failed with {error.returncode}")
             return {}
-        for phase in (Phase(**each) for each in said["phases"]):
+        for phase in (Phase(**each) for each in said["phases"] if each["name"] != START):
             self.results.add(events, f"{name}, {phase.name}", phase)
+        if name in (FROM_JSON, READ_JSON):
+            return {}
         self._compare(events, name, expected, said["answers"])
         found: Answers = said["answers"]
         return found
@@ -197,16 +205,35 @@ def _took(phase: dict[str, Any]) -> str:
 
 def bars(results: Results) -> Iterator[Bar]:
     """What should hold, as far as it was measured."""
-    numbers = [events for events in sorted(results.made) if events >= BAR_FROM]
-    for name, least in ((NEW, BAR_NEW), (KNOWN, BAR_KNOWN)):
-        measured = {events: row for events in numbers if (row := results.median((events, name)))}
-        for events in measured:
-            yield Bar(f"{name}, {events:,}: {least:,} a second", results.rate((events, name)) / least)
-        for (fewer, small), (more, large) in pairwise(measured.items()):
-            cost = results.rate((fewer, name)) / results.rate((more, name))
-            yield Bar(f"{name}, {more:,}: an event costs what it does of {fewer:,} ({cost:.2f})", BAR_LINEAR / cost)
-            memory = (large.java + large.python) / (small.java + small.python)
-            yield Bar(f"{name}, {more:,}: as much memory as for {fewer:,} ({memory:.2f})", BAR_MEMORY / memory)
+    numbers = sorted(results.made)
+    for events in [each for each in numbers if each >= BAR_FROM]:
+        yield from _rates(results, events)
+        rows = [row for name in (NEW, KNOWN, ALONE) if (row := results.median((events, name)))]
+        most = max(row.java + row.python for row in rows)
+        yield Bar(f"{events:,}: {most / 1e9:.2f} GB at most, of {BAR_MEMORY / 1e9:.0f}", BAR_MEMORY / most)
+    for name in (NEW, ALONE):
+        costs = {each: row.cpu / results.records[each] for each in numbers if (row := results.median((each, name)))}
+        costs = {each: cost for each, cost in costs.items() if each >= BAR_FROM}
+        for events, cost in costs.items():
+            change = cost / costs[min(costs)] - 1
+            text = f"{name}, {events:,}: {cost * 1e6:.1f} us of CPU an event, {change:+.0%}, of 15 %"
+            yield Bar(text, BAR_FLAT / abs(change) if change else 2.0)
+    for name, seconds in ((ALONE, BAR_EMBEDDED_ALONE), (NEW, BAR_SPARK_ALONE)):
+        row = results.median((SMALL, name))
+        if row is not None:
+            yield Bar(f"{name}, {SMALL:,} events: {row.seconds:.2f} s, of {seconds}", seconds / row.seconds)
+
+
+def _rates(results: Results, events: int) -> Iterator[Bar]:
+    for least, name, other in (
+        (1.3, NEW, f"{FROM_JSON}, {PARSED}"),
+        (0.2, NEW, f"{READ_JSON}, {PARSED}"),
+        (10.0, KNOWN, f"{FROM_JSON}, {PARSED}"),
+        (2.0, ALONE, f"{FROM_JSON}, {PARSED}"),
+    ):
+        if (events, name) in results.rounds and (events, other) in results.rounds:
+            found = results.rate((events, name)) / results.rate((events, other))
+            yield Bar(f"{name}, {events:,}: {found:.2f} x {other}, of {least}", found / least)
 
 
 def print_table(results: Results) -> None:
@@ -228,7 +255,7 @@ def print_table(results: Results) -> None:
             print(f"    {name.partition(PART)[2]:<54}{row.seconds:>9.1f}{row.cpu:>9.1f}{_memory(row)}")
             continue
         rate = "" if name == START else f"{results.rate((events, name)):,.0f}"
-        is_other = name.startswith((EMBEDDED, PYTHON, DUCKDB, POLARS))
+        is_other = name.startswith((EMBEDDED, PYTHON, DUCKDB, POLARS, FROM_JSON))
         faster = f"{row.seconds / ours.seconds:.2f} x" if is_other else ""
         print(f"{f'{events:,}, {name}':<46}{rate:>12}{row.seconds:>9.1f}{row.cpu:>9.1f}{_memory(row)}{faster:>10}")
 
@@ -263,7 +290,7 @@ def read_command_line() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help=f"{QUICK[0]} events, one round")
     parser.add_argument("--cold", action="store_true", help="also audit journals that have to be read from the disk")
     parser.add_argument("--new", action="store_true", help="without a checkpoint, so new events only")
-    parser.add_argument("--alone", action="store_true", help="the audit only, by both engines")
+    parser.add_argument("--alone", action="store_true", help="both engines, and what the bars are multiples of")
     parser.add_argument(
         "--work", type=Path, help="where journals are kept; takes 450 bytes an event, and as much again"
     )
@@ -281,7 +308,8 @@ def main() -> int:
         machine = facts(work)
         for name, value in machine.items():
             print(f"{name}: {value}")
-        others = [EMBEDDED] if options.alone else [EMBEDDED, PYTHON, *(name for name in installed if installed[name])]
+        others = [EMBEDDED, FROM_JSON, READ_JSON]
+        others += [] if options.alone else [PYTHON, *(name for name in installed if installed[name])]
         run = Run(work, others, cold=options.cold, with_checkpoint=not options.new)
         for name in installed:
             if not installed[name]:

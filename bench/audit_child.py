@@ -14,6 +14,7 @@ from pathlib import Path
 from audit_meter import Meter
 
 AUDIT, EMBEDDED, PYTHON, DUCKDB, POLARS = "audit", "audit without Spark", "Python", "DuckDB", "Polars"
+FROM_JSON, READ_JSON = "Spark from_json", "DuckDB read_json"
 
 
 def main() -> None:
@@ -30,6 +31,11 @@ def main() -> None:
         import audit_embedded
 
         answers = audit_embedded.run(journals, work / "out", meter)
+    elif task["what"] in (FROM_JSON, READ_JSON):
+        import audit_parquet
+
+        parse = audit_parquet.with_spark if task["what"] == FROM_JSON else audit_parquet.with_duckdb
+        answers = parse(journals, work, meter)
     elif task["what"] == DUCKDB:
         import audit_duckdb
 

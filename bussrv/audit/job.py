@@ -114,23 +114,22 @@ def audit(
 
 
 def _examine(spark: SparkSession, request: Request, out: Path, progress: Progress | None) -> Verdict:
+    from bussrv.audit.fold.stripe import Period
     from bussrv.audit.reading.checkpoint import opened
-    from bussrv.audit.reading.ingest import ingest
+    from bussrv.audit.reading.gather import gather
     from bussrv.audit.reading.sources import take_snapshot
     from bussrv.audit.report.evidence import evidence
     from bussrv.audit.report.finish import finish
     from bussrv.audit.report.summary import in_words
+    from bussrv.audit.spark.crew import Crew
     from bussrv.audit.spark.progress import Progress as Silent
-    from bussrv.audit.spark.queries import queries
-    from bussrv.audit.spark.store import Store
-    from bussrv.audit.tables.make import make_tables
-    from bussrv.audit.tables.period import Period
+    from bussrv.audit.spark.tables import make_tables
+    from bussrv.audit.tables.published import places_in, published
 
     progress = progress or Silent()
     period = Period(request.since, request.until)
     with ExitStack() as stack:
         place = stack.enter_context(writing(out))
-        store = Store(spark, place)
         checkpoint = None if request.checkpoint is None else stack.enter_context(opened(request.checkpoint))
         with take_snapshot(
             spark,
@@ -141,11 +140,12 @@ def _examine(spark: SparkSession, request: Request, out: Path, progress: Progres
             parent=request.shared,
             index_of=None if checkpoint is None else checkpoint.index_of,
         ) as snapshot:
-            read = ingest(spark, snapshot, store, progress, checkpoint)
+            with progress.phase("reading"):
+                gather(snapshot, period, place / "facts", Crew(spark, snapshot, place), checkpoint)
             made = evidence(snapshot.journals, request.trusted, request.command, out)
-            with progress.phase("tables"):
-                tables = make_tables(read, period, store)
-        with progress.phase("report"), queries(spark, {name: tables[name] for name in PUBLISHED}) as asked:
+        with progress.phase("tables"):
+            make_tables(spark, place / "facts", place, request.since, request.until)
+        with progress.phase("report"), published(places_in(place), place / "scratch") as asked:
             totals = finish(asked, place, period, made, csv=request.csv)
         path = publish(out, place, PUBLISHED, totals)
     return Verdict(totals, path, in_words(totals))

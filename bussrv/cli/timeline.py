@@ -79,7 +79,7 @@ def _show(asked: Asked) -> int:
 
 def _write_timeline(source: Source, asked: Asked) -> bool:
     """Print it, and return whether there was anything to print."""
-    from bussrv.audit.tables.period import Period
+    from bussrv.audit.fold.stripe import Period
     from bussrv.audit.timeline.query import timeline, with_microseconds
 
     period = Period(asked.since, asked.until)

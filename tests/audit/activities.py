@@ -13,8 +13,6 @@ from hypothesis import Phase, settings
 from hypothesis import given as for_each
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 
 from bussrv import events as ev
 from bussrv.journal.reading import read_journal
@@ -63,12 +61,6 @@ PLANS = st.tuples(
     st.lists(st.integers(0, 24), max_size=2),
     st.sampled_from([0.0, 0.0, 0.5]),
 )
-
-
-def servers_of(records: DataFrame) -> DataFrame:
-    """What the audit says of the servers, as far as activity is concerned with it."""
-    extent = (F.min("moment").alias("first_moment"), F.max("moment").alias("last_moment"))
-    return records.where("NOT given").groupBy("server").agg(*extent)
 
 
 @dataclass

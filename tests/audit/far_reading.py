@@ -8,7 +8,6 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from bussrv.audit.spark import store
 from bussrv.audit.spark.session import spark_session
 from tests.audit.ingested import Ingested, ingested
 
@@ -16,16 +15,14 @@ PROGRAM = ("-m", "tests.audit.far_reading")
 
 
 def main(master: str, place: str, *journals: str) -> None:
-    # All of it is dealt out to the workers, as large journals are.
-    store.SMALL = -1
     with spark_session(master, quick_start=True) as spark:
-        read = ingested(spark, journals, Path(place))
-    json.dump([read.records, read.segments, read.findings], sys.stdout)
+        read = ingested(spark, journals, Path(place), size=20_000)
+    json.dump(read.tables, sys.stdout)
 
 
 def said(text: str) -> Ingested:
     """What the program wrote."""
-    return Ingested(*map(Counter, json.loads(text)))
+    return Ingested({name: Counter(rows) for name, rows in json.loads(text).items()})
 
 
 if __name__ == "__main__":

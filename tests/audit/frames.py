@@ -1,57 +1,122 @@
-"""Records as a DataFrame, without a journal around them, and tables as rows."""
+"""Records as the tables of an audit, without a journal around them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+import msgspec
+import numpy as np
+import pyarrow as pa
+from msgspec.structs import replace
 
-from bussrv.audit.tables.schema import CORRUPT, RECORD_SCHEMA
+from bussrv.audit.embedded.tables import as_published
+from bussrv.audit.fold import seams
+from bussrv.audit.fold.facts import write_tables
+from bussrv.audit.fold.lines import Line
+from bussrv.audit.fold.stripe import Folding, Period, Stretch, in_order_of_places
+from bussrv.audit.fold.tasks import Done
+from bussrv.audit.reading.gather import write_here
+from bussrv.audit.reading.judged import no_judgements
+from bussrv.audit.sql.recipes import FROM_FACTS, RECIPES, recipe
+from bussrv.audit.tables.published import Database, literal
 from bussrv.journal import record
 from bussrv.journal.record import Record
 
 Rows = list[dict[str, Any]]
 
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
 
 @dataclass
 class Answers:
-    """What Spark and a plain program say of everything, of each period."""
+    """What the audit and a plain program say of everything, of each period."""
 
     found: dict[Any, Rows]
     expected: dict[Any, Rows]
 
 
-_NO_FIELDS_OF_RECORDS = ("v", "prev", "time", CORRUPT)
+_decode = msgspec.json.Decoder(Line).decode
 
 
-def frame(spark: SparkSession, directory: Path, records: Sequence[Record], given: Sequence[Record] = ()) -> DataFrame:
-    """The DataFrame ``records`` of the audit, in several partitions.
+def line_of(each: Record) -> Line:
+    """A record as the fold reads it."""
+    found = _decode(record.encode(replace(each, seq=max(1, each.seq))))
+    found.seq = each.seq
+    return found
 
-    :param directory: where there is room for what Spark reads.
+
+def facts(
+    place: Path,
+    records: Iterable[Record],
+    given: Iterable[Record] = (),
+    period: Period | None = None,
+    segments: Sequence[int] | None = None,
+) -> Path:
+    """The facts of records.
+
+    :param place: a directory, which is made.
     :param given: what the registry was before the first of ``records``.
+    :param segments: the number of the segment that each of ``records`` is in.
     """
-    parts = []
-    for is_given, some in ((False, records), (True, given)):
-        path = directory / f"given-{is_given}.json"
-        path.write_bytes(b"".join(map(record.encode, some)))
-        parts.append(spark.read.schema(RECORD_SCHEMA).json(str(path)).withColumn("given", F.lit(is_given)))
-    together = parts[0].unionByName(parts[1]).repartition(3)
-    columns = [name for name in RECORD_SCHEMA.names if name not in _NO_FIELDS_OF_RECORDS]
-    return together.select(*columns, F.col("time").cast("timestamp").alias("moment"), "given")
+    period = period or Period()
+    folding = Folding(period)
+    by_server: dict[str, list[tuple[Record, int]]] = {}
+    before: dict[str, list[tuple[Line, int]]] = {}
+    for place_of, each in enumerate(records):
+        if not period.is_over(each.time):
+            number = segments[place_of] if segments else 1
+            by_server.setdefault(each.server, []).append((each, number))
+    for each in given:
+        before.setdefault(each.server, []).append((line_of(each), each.time))
+    for server, some in before.items():
+        folding.take_baseline(server, sorted(some, key=lambda one: (one[1], one[0].mono)))
+    for server, mine in by_server.items():
+        stretch = Stretch(
+            [line_of(each) for each, _ in mine],
+            np.array([each.time for each, _ in mine], dtype=np.int64),
+            np.array([number for _, number in mine], dtype=np.int64),
+        )
+        folding.take(server, in_order_of_places([stretch]))
+    folded = folding.end()
+    (place / "1").mkdir(parents=True)
+    closed = seams.close(folded)
+    write_tables({name: pa.concat_tables([table, closed[name]]) for name, table in folded.tables.items()}, place / "1")
+    write_here(place, [Done(number=1, extents=folded.extents, ends=folded.ends)], no_judgements())
+    return place
 
 
-def rows(table: DataFrame) -> Rows:
-    """What is in a table; timestamps as UTC microseconds, dates as text."""
-    texts: dict[str, Callable[[str], Any]] = {
-        "timestamp": F.unix_micros,
-        "date": lambda name: F.col(name).cast("string"),
-    }
-    columns = [texts.get(kind, F.col)(name).alias(name) for name, kind in table.dtypes]
-    return [row.asDict() for row in table.select(*columns).collect()]
+def tables(
+    place: Path,
+    records: Iterable[Record],
+    given: Iterable[Record] = (),
+    since: int | None = None,
+    until: int | None = None,
+    segments: Sequence[int] | None = None,
+) -> dict[str, Rows]:
+    """The tables of an audit of records, by name. The other parameters are those of :func:`facts`."""
+    made = facts(place, records, given, Period(since, until), segments)
+    with closing(Database(place)) as database:
+        for name in FROM_FACTS:
+            database.add_files(name, f"{literal(str(made))}/*/{name.removeprefix('fact_')}.parquet")
+        for name in RECIPES:
+            database.make(name, recipe(name, since, until))
+        return {name: rows(database.table(name)) for name in RECIPES}
+
+
+def rows(table: pa.Table) -> Rows:
+    """What is in a table; times as UTC microseconds, dates as text."""
+    return [{name: _plain(value) for name, value in row.items()} for row in as_published(table).to_pylist()]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return (value - EPOCH) // timedelta(microseconds=1)
+    return str(value) if isinstance(value, date) else value
 
 
 def in_order(some: Iterable[dict[str, Any]]) -> Rows:

@@ -1,4 +1,4 @@
-"""What an audit makes its tables of, row for row: far fewer jobs of Spark than the tables are."""
+"""What an audit finds, without a report: every table, row for row."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+import pyarrow as pa
+import pyarrow.dataset as ds
+from pyspark.sql import SparkSession
 
+from bussrv.audit.embedded import crew as embedded
+from bussrv.audit.embedded.tables import make_tables
+from bussrv.audit.fold.stripe import Period
 from bussrv.audit.reading import checkpoint
-from bussrv.audit.reading.ingest import ingest
+from bussrv.audit.reading.gather import gather
 from bussrv.audit.reading.sources import take_snapshot
-from bussrv.audit.spark.progress import Progress
-from bussrv.audit.spark.store import Store
-from bussrv.audit.tables.findings import union
+from bussrv.audit.spark.crew import Crew
+from bussrv.audit.tables.kinds import PUBLISHED
 from bussrv.journal.keys import PublicKey
 
 PLACES = ("file", "journal")
@@ -27,25 +30,31 @@ PLACES = ("file", "journal")
 
 @dataclass
 class Ingested:
-    """What was read.
+    """What was found.
 
-    :ivar records, segments, findings: each row as JSON, and how often it is there.
+    :ivar tables: by name, each row as JSON, and how often it is there.
     """
 
-    records: Counter[str]
-    segments: Counter[str]
-    findings: Counter[str]
+    tables: dict[str, Counter[str]]
+
+    @property
+    def records(self) -> Counter[str]:
+        """How many records each server has."""
+        found: Counter[str] = Counter()
+        for row in map(json.loads, self.tables["events"].elements()):
+            found[row["server"]] += row["records"]
+        return found
 
     @property
     def kinds(self) -> dict[str, int]:
-        return dict(Counter(json.loads(row)["kind"] for row in self.findings.elements()))
+        return dict(Counter(each["kind"] for each in self.found))
 
     @property
     def found(self) -> list[dict[str, Any]]:
-        return [json.loads(row) for row in self.findings.elements()]
+        return [json.loads(row) for row in self.tables["findings"].elements()]
 
     def without_places(self) -> Ingested:
-        return Ingested(*map(_without_places, (self.records, self.segments, self.findings)))
+        return Ingested({name: _without_places(rows) for name, rows in self.tables.items()})
 
 
 def _without_places(rows: Counter[str]) -> Counter[str]:
@@ -55,13 +64,13 @@ def _without_places(rows: Counter[str]) -> Counter[str]:
     return found
 
 
-def rows_of(table: DataFrame) -> Counter[str]:
+def rows_of(table: pa.Table) -> Counter[str]:
     """The rows of a table, each as JSON."""
-    return Counter(row[0] for row in table.select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"})).collect())
+    return Counter(json.dumps(row, sort_keys=True, default=str) for row in table.to_pylist())
 
 
 def ingested(
-    spark: SparkSession,
+    spark: SparkSession | None,
     journals: Sequence[Path | str],
     place: Path,
     *,
@@ -69,11 +78,14 @@ def ingested(
     trusted: PublicKey | None = None,
     since: int | None = None,
     until: int | None = None,
+    size: int | None = None,
 ) -> Ingested:
-    """Read journals as :func:`bussrv.audit.job.audit` does.
+    """Read journals as an audit does.
 
+    :param spark: does the tasks of the fold; ``None``: this process does.
     :param place: a directory for what is written meanwhile, that is made.
     :param kept: the directory of the checkpoint.
+    :param size: of a stripe, in bytes.
     """
     place.mkdir()
     with ExitStack() as stack:
@@ -88,5 +100,8 @@ def ingested(
                 index_of=None if used is None else used.index_of,
             )
         )
-        read = ingest(spark, snapshot, Store(spark, place), Progress(), used)
-        return Ingested(*map(rows_of, (read.records, read.segments, union(read.findings))))
+        crew = embedded.Crew() if spark is None else Crew(spark, snapshot, place)
+        more = {} if size is None else {"size": size}
+        gather(snapshot, Period(since, until), place / "facts", crew, used, **more)
+        make_tables(place / "facts", place, since, until)
+    return Ingested({name: rows_of(ds.dataset(place / name, partitioning="hive").to_table()) for name in PUBLISHED})

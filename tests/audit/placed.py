@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Raw
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import BooleanType, LongType, StructType
 
 from bussrv import events as ev
-from bussrv.audit.tables.schema import CORRUPT, RECORD_SCHEMA
 from bussrv.errors import JournalError
 from bussrv.journal import header
-from bussrv.journal.record import Record, decode, encode
+from bussrv.journal.record import Record, decode
 from bussrv.journal.segment import first_seq, is_compressed, list_segments
 from bussrv.registry.fold import RegistryFold
 from bussrv.registry.state import RegistryState
@@ -62,24 +58,3 @@ def _records(state: RegistryState, begin: Record) -> Iterable[Record]:
             yield record(2, moment, ev.ServiceRegistered(session=session, service=service))
     for each in state.all_subscriptions():
         yield record(3, each.added, ev.SubscriptionAdded(session=each.session, service=each.service))
-
-
-def records_frame(
-    spark: SparkSession, directory: Path, some: Sequence[Placed], before: Sequence[Record] = (), parts: int = 3
-) -> DataFrame:
-    """The DataFrame ``records`` of the audit.
-
-    :param directory: where there is room for what Spark reads.
-    :param before: what was given.
-    :param parts: into how many partitions the records are dealt out.
-    """
-    schema = StructType(list(RECORD_SCHEMA)).add("segment_first", LongType()).add("given", BooleanType())
-    lines = [_line(record, segment, "false") for record, segment in some] + [_line(each, 0, "true") for each in before]
-    path = directory / "records.json"
-    path.write_bytes(b"".join(lines))
-    records = spark.read.schema(schema).json(str(path)).repartition(parts)
-    return records.withColumn("moment", F.col("time").cast("timestamp")).drop("v", "prev", "time", CORRUPT)
-
-
-def _line(record: Record, segment: int, is_given: str) -> bytes:
-    return encode(record).rstrip()[:-1] + f',"segment_first":{segment},"given":{is_given}}}\n'.encode()

@@ -6,7 +6,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from bussrv.addresses import format_address
-from bussrv.audit.activity.address import address_of
+from bussrv.audit.fold import life
+from bussrv.audit.timeline.query import address_of
 from tests.audit.oracles import address as oracle
 from tests.tables import each_row
 
@@ -32,6 +33,7 @@ def test_a_peer_is_told_without_its_port(spark: SparkSession) -> None:
     peers = spark.createDataFrame([(peer,) for peer in CASES], "peer string")
     told = peers.select("peer", address_of(F.col("peer")).alias("address")).collect()
     assert {row["peer"]: row["address"] for row in told} == CASES
+    assert {peer: life.address_of(peer) for peer in CASES} == CASES
 
 
 @each_row("peer", CASES)

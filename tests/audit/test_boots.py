@@ -4,13 +4,11 @@ from dataclasses import dataclass
 
 import pytest
 from msgspec.structs import replace
-from pyspark.sql import SparkSession
 
 from bussrv import events as ev
-from bussrv.audit.activity import boots
 from bussrv.journal.record import Record
 from tests.audit import plans, troubles
-from tests.audit.frames import Rows, frame, in_order, rows
+from tests.audit.frames import Rows, in_order, tables
 from tests.audit.journals import START, STEP, Writer, barn, day
 from tests.audit.oracles import boots as oracle
 from tests.size import sized
@@ -18,7 +16,7 @@ from tests.size import sized
 
 @dataclass
 class Answers:
-    """What Spark says of the boots and the servers of all these records."""
+    """What the audit says of the boots and the servers of all these records."""
 
     records: list[Record]
     each_boot: Rows
@@ -39,7 +37,7 @@ def set_back(server: str) -> list[Record]:
 
 
 @pytest.fixture(scope="module")
-def answers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """Many servers, made up and synthetic, and those of the cases below."""
     place = tmp_path_factory.mktemp("boots")
     drawn = [
@@ -50,8 +48,8 @@ def answers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> An
     synthetic = [replace(each, server=f"far {each.server}") for each in troubles.synthetic(place / "synthetic")]
     records = [*drawn, *cases, *synthetic]
     given = Record(10, START - 1, 0, "barn", "barn-0", ev.SessionOpened(session="barn-0.1"))
-    each_boot = boots.boots(frame(spark, place, records, [given])).cache()
-    return Answers(records, in_order(rows(each_boot)), in_order(rows(boots.servers(each_boot))))
+    found = tables(place / "facts", records, [given])
+    return Answers(records, in_order(found["boots"]), in_order(found["servers"]))
 
 
 def test_boots_and_servers(answers: Answers) -> None:

@@ -5,22 +5,20 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
 
-from bussrv.audit.job import audit
+from bussrv.audit.embedded.crew import Crew
+from bussrv.audit.fold.tasks import Done, Seam, Stripe, Task
+from bussrv.audit.reading import checkpoint
 from bussrv.audit.reading.checkpoint import MARKER, Checkpoint, CheckpointRefused, opened
-from bussrv.audit.tables.kinds import PUBLISHED
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.segment import is_compressed, list_segments
-from tests.audit.conftest import Rows, Whole, without_report
+from tests.audit.conftest import Whole
 from tests.audit.days import Shape, write_days
 from tests.audit.ingested import Ingested, ingested
 from tests.audit.journals import compress
@@ -33,9 +31,8 @@ LONG_AGO = 1_500_000_000
 class Halls:
     """Two journals of which one grows, and what is kept of them."""
 
-    def __init__(self, root: Path, spark: SparkSession, whole: Whole) -> None:
+    def __init__(self, root: Path, whole: Whole) -> None:
         self.root = root
-        self.spark = spark
         self.whole = whole.hall
         self.hall, self.barn = root / "the hall [1]", whole.barn
         self.kept = root / "kept [1]"
@@ -69,9 +66,9 @@ class Halls:
         (self.hall / MANIFEST_NAME).write_bytes((self.whole / MANIFEST_NAME).read_bytes())
 
     @property
-    def batches(self) -> set[str]:
-        """The names of those of lines that are kept."""
-        return {path.name for path in (self.kept / "lines").iterdir()}
+    def stripes(self) -> set[str]:
+        """The names of those that are kept."""
+        return {path.name for path in (self.kept / "stripes").iterdir()}
 
     def read(self, *journals: Path) -> Ingested:
         return self._read(journals, None)
@@ -82,14 +79,14 @@ class Halls:
 
     def _read(self, journals: tuple[Path, ...], kept: Path | None) -> Ingested:
         self._reads += 1
-        return ingested(self.spark, journals, self.root / f"read-{self._reads}", kept=kept)
+        return ingested(None, journals, self.root / f"read-{self._reads}", kept=kept)
 
 
 @dataclass
 class Interrupted:
     """Two journals, one of which an audit was interrupted in, and what the next one read.
 
-    :ivar left: the batches of lines that the interrupted one left.
+    :ivar left: the stripes that the interrupted one left.
     :ivar kept: those that were there in the end.
     :ivar away: a segment that is not where it belongs.
     """
@@ -107,54 +104,52 @@ class _PowerCut(Exception):
 
 
 @pytest.fixture(scope="module")
-def interrupted(spark: SparkSession, whole: Whole, tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
-    """Behind what the stream has read and noted as read, before the ledger says so."""
-    halls = Halls(tmp_path_factory.mktemp("halls"), spark, whole)
+def interrupted(whole: Whole, tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
+    """After facts were written, before the ledger says so."""
+    halls = Halls(tmp_path_factory.mktemp("halls"), whole)
     halls.begin()
     away = halls.root / halls.segments[1].name
     shutil.move(halls.segments[1], away)
     halls.read_on(halls.barn)
 
     def cut(_: Checkpoint) -> None:
-        assert (halls.kept / "stream" / "commits" / "1").exists()
         raise _PowerCut
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Checkpoint, "save", cut)
         with pytest.raises(_PowerCut):
             halls.read_on(halls.hall, halls.barn)
-    left = halls.batches
+    left = halls.stripes
     again, fresh = halls.read_on(halls.hall, halls.barn), halls.read(halls.hall, halls.barn)
-    return Interrupted(halls, left, again, fresh, halls.batches, away)
+    return Interrupted(halls, left, again, fresh, halls.stripes, away)
 
 
 @pytest.fixture
-def was_hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The files of which the bytes were looked at."""
-    import bussrv.audit.reading.ingest as module
+def was_read(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
+    """The segments that were folded and looked at, by the kind of the task."""
+    seen: dict[str, set[str]] = {"Stripe": set(), "Look": set()}
+    perform = Crew.perform
 
-    seen: list[str] = []
-    read_digests = module.read_digests
+    def watching(crew: Crew, tasks: Sequence[Task]) -> Iterator[Done]:
+        for task in tasks:
+            if not isinstance(task, Seam):
+                sources = task.sources if isinstance(task, Stripe) else [task.source]
+                seen[type(task).__name__] |= {each.taken for each in sources}
+        return perform(crew, tasks)
 
-    def watching(spark: object, snapshot: object, segments: list[object], sizes: object) -> object:
-        seen.extend(Path(each.file).name for each in segments)  # type: ignore[attr-defined]
-        return read_digests(spark, snapshot, segments, sizes)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(module, "read_digests", watching)
+    monkeypatch.setattr(Crew, "perform", watching)
     return seen
 
 
-@pytest.mark.long
 def test_an_audit_that_is_interrupted_loses_nothing(interrupted: Interrupted) -> None:
-    assert interrupted.left == {"stream-0", "stream-1"}
     assert interrupted.again == interrupted.fresh
     assert interrupted.again.kinds["segment-missing"] == 1
-    assert interrupted.kept == {"stream-0", "batch-1"}
+    assert interrupted.left < interrupted.kept
+    assert not [name for name in interrupted.kept if name.startswith("new-")]
 
 
-@pytest.mark.long
 def test_more_is_written_and_every_table_is_that_of_a_full_audit(
-    interrupted: Interrupted, whole: Whole, read_table: Callable[[Path, str], Rows], was_hashed: list[str]
+    interrupted: Interrupted, was_read: dict[str, set[str]]
 ) -> None:
     """Meanwhile a segment was compressed, and one that was away is back, as old as it was. The journals are named the
     other way round."""
@@ -163,82 +158,75 @@ def test_more_is_written_and_every_table_is_that_of_a_full_audit(
     shutil.move(interrupted.away, halls.hall / away)
     os.utime(halls.hall / away, (LONG_AGO, LONG_AGO))
     compressed = compress(halls.segments[2])
-    out = halls.root / "short"
-    with without_report():
-        audit(halls.spark, [halls.barn, halls.hall], out, checkpoint=halls.kept)
+    fresh = halls.read(halls.barn, halls.hall)
+    for seen in was_read.values():
+        seen.clear()
+    assert halls.read_on(halls.barn, halls.hall) == fresh
     one, _, three, _, *new = halls.segments
     assert three == compressed
     assert is_compressed(three)
-    assert one.name not in was_hashed
-    assert {away, three.name, *(path.name for path in new)} <= {*was_hashed}
-    assert halls.batches == {"stream-0", "batch-1", "stream-2"}
-    assert {row["server"] for row in read_table(whole.out, "findings")} == {"barn"}
-
-    def placed(row: dict[str, Any]) -> dict[str, Any]:
-        """A row about the same segment there, as it is here."""
-        here = {name: row[name].replace(str(whole.hall), str(halls.hall)) for name in ("journal", "file")}
-        return {**row, **here, "file": here["file"] + ".gz" * (here["file"] == str(three.with_suffix("")))}
-
-    for name in PUBLISHED:
-        full = [placed(row) if name == "segments" else row for row in read_table(whole.out, name)]
-        missing, surplus = (Counter(map(repr, rows)) for rows in (full, read_table(out, name)))
-        assert (name, missing - surplus, surplus - missing) == (name, Counter(), Counter())
+    assert of_hall(one) not in was_read["Stripe"] | was_read["Look"]
+    assert of_hall(three) in was_read["Look"] - was_read["Stripe"]
+    assert was_read["Stripe"] >= {of_hall(halls.hall / away), *map(of_hall, new)}
 
 
-@dataclass
-class Torn:
-    """A journal that was first read when a checkpoint was interrupted in the middle of its stream.
-
-    :ivar read: what was read behind that.
-    """
-
-    journal: Path
-    kept: Path
-    read: Ingested
-    fresh: Ingested
+def of_hall(path: Path) -> str:
+    """The name of a segment of the journal that was read second, and so has the index 1."""
+    return f"1/{path.name.partition('.')[0]}"
 
 
-@pytest.fixture
-def torn(spark: SparkSession, tmp_path: Path) -> Torn:
-    """A segment of the batch that was read in part is gone since."""
-    journal, kept = write_days(tmp_path / "barn", Shape(events=160, segment=40), "barn"), tmp_path / "kept"
-
-    def cut(*_: object) -> None:
-        raise _PowerCut
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bussrv.audit.reading.checkpoint.write_parquet", cut)
-        with pytest.raises(StreamingQueryException, match="_PowerCut"):
-            ingested(spark, [journal], tmp_path / "1", kept=kept)
-    list_segments(journal)[0].unlink()
-    read, fresh = (ingested(spark, [journal], tmp_path / name, kept=at) for name, at in (("2", kept), ("3", None)))
-    return Torn(journal, kept, read, fresh)
+def names_of(journal: Path) -> set[str]:
+    return {f"0/{path.name.partition('.')[0]}" for path in list_segments(journal)}
 
 
-@pytest.mark.long
-def test_what_an_audit_began_and_did_not_end_may_be_gone_and_what_is_kept_is_not_read_again_until_somebody_writes_to_it(
-    spark: SparkSession, torn: Torn, tmp_path: Path
+def test_what_is_kept_is_not_read_again_until_somebody_writes_to_it(
+    tmp_path: Path, was_read: dict[str, set[str]]
 ) -> None:
-    """The stream goes on with a batch of which a part is gone; it is not stuck for ever."""
-    assert torn.read == torn.fresh
-    assert {*torn.read.kinds} == {"segment-missing"}
-
-    victim, _, gone, *_ = list_segments(torn.journal)
+    journal, kept = write_days(tmp_path / "barn", Shape(events=160, segment=40), "barn"), tmp_path / "kept"
+    first = ingested(None, [journal], tmp_path / "1", kept=kept)
+    assert was_read["Stripe"] == names_of(journal)
+    was_read["Stripe"].clear()
+    victim, _, gone, *_ = list_segments(journal)
     before, text = victim.stat(), victim.read_bytes()
     with victim.open("r+b") as file:
         file.write(text.replace(b'"outcome":"ok"', b'"outcome":"OK"'))
     os.utime(victim, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert (victim.stat().st_ino, victim.stat().st_size) == (before.st_ino, before.st_size)
     assert victim.read_bytes() != text
-    assert ingested(spark, [torn.journal], tmp_path / "4", kept=torn.kept) == torn.fresh
+    assert ingested(None, [journal], tmp_path / "2", kept=kept) == first
+    assert not was_read["Stripe"] | was_read["Look"]
 
     os.utime(victim)
     gone.unlink()
-    again, fresh = (
-        ingested(spark, [torn.journal], tmp_path / name, kept=at) for name, at in (("5", torn.kept), ("6", None))
-    )
+    again, fresh = (ingested(None, [journal], tmp_path / name, kept=at) for name, at in (("3", kept), ("4", None)))
     assert again == fresh
     assert {"bad-line", "broken-seal", "broken-chain", "broken-link", "segment-missing"} <= {*again.kinds}
+
+
+def test_another_version_of_the_fold_reads_everything_again(
+    tmp_path: Path, was_read: dict[str, set[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, kept = write_days(tmp_path / "barn", Shape(events=100, segment=40), "barn"), tmp_path / "kept"
+    first = ingested(None, [journal], tmp_path / "1", kept=kept)
+    was_read["Stripe"].clear()
+    monkeypatch.setattr(checkpoint, "version", lambda: "another")
+    assert ingested(None, [journal], tmp_path / "2", kept=kept) == first
+    assert was_read["Stripe"] == names_of(journal)
+
+
+def test_a_stripe_that_the_period_cuts_is_read_again(tmp_path: Path, was_read: dict[str, set[str]]) -> None:
+    journal, kept = write_days(tmp_path / "barn", Shape(events=160, segment=40), "barn"), tmp_path / "kept"
+    whole = ingested(None, [journal], tmp_path / "0", kept=kept, size=1)
+    rows = [json.loads(row) for row in whole.tables["segments"]]
+    moments = sorted(datetime.fromisoformat(row["first_moment"]) for row in rows)
+    since, until = (round((each.timestamp()) * 1_000_000) + 1 for each in moments[1:3])
+    for number, period in enumerate(({"since": since}, {"until": until}, {"since": since, "until": until})):
+        was_read["Stripe"].clear()
+        again = ingested(None, [journal], tmp_path / f"{number}-kept", kept=kept, size=1, **period)
+        assert again == ingested(None, [journal], tmp_path / f"{number}-fresh", **period)
+        assert again != whole
+        assert was_read["Stripe"]
+    assert ingested(None, [journal], tmp_path / "9", kept=kept) == whole
 
 
 def test_a_directory_of_somebody_else(tmp_path: Path) -> None:
@@ -259,18 +247,20 @@ def test_another_audit_uses_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "ledger", ["", "{", "[]", '{"format": [2, 3], "segments": 7}', '{"format": [2, 3], "batches": ["stream-0"]}']
+    "ledger", ["", "{", "[]", '{"format": FORMAT, "stripes": 7}', '{"format": FORMAT, "stripes": {"abc": KEPT}}']
 )
 def test_a_damaged_ledger(tmp_path: Path, ledger: str) -> None:
     (tmp_path / MARKER).touch()
-    (tmp_path / "ledger.json").write_text(ledger)
+    kept = '{"segments": [], "stamps": [], "first": [], "done": {"number": 1}}'
+    known = json.dumps([checkpoint.FORMAT, checkpoint.version()])
+    (tmp_path / "ledger.json").write_text(ledger.replace("FORMAT", known).replace("KEPT", kept))
     with pytest.raises(CheckpointRefused, match=rf"is damaged .*: remove {tmp_path}, or name another"):
         opened(tmp_path).__enter__()
 
 
 def test_what_another_version_kept_is_not_used(tmp_path: Path) -> None:
     (tmp_path / MARKER).touch()
-    (tmp_path / "ledger.json").write_text('{"format": [999, 2], "batches": {"new": "form"}}')
+    (tmp_path / "ledger.json").write_text('{"format": [999, "2"], "stripes": ["new form"]}')
     (tmp_path / "stream" / "commits").mkdir(parents=True)
     with opened(tmp_path):
         assert not (tmp_path / "stream").exists()

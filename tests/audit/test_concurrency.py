@@ -2,22 +2,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
-from bussrv.audit.activity.concurrency import concurrency
-from bussrv.audit.activity.sessions import sessions
-from bussrv.audit.tables.period import Period
 from bussrv.journal.record import Record
 from tests.audit import activities
-from tests.audit.activities import servers_of
-from tests.audit.frames import frame, rows
+from tests.audit.frames import tables
 from tests.audit.journals import START, STEP, Writer
 from tests.audit.oracles import concurrency as oracle
 from tests.audit.oracles import sessions as sessions_oracle
@@ -29,12 +23,11 @@ HOUR = 3600 * 1_000_000
 MIDDLE = START + 6 * STEP
 
 
-def table(records: DataFrame, since: int | None = None) -> dict[Any, list[tuple[int, int]]]:
-    period, servers = Period(since), servers_of(records)
-    found: dict[Any, list[tuple[int, int]]] = {}
-    said = concurrency(sessions(records, period), servers, period)
-    assert said.where(F.to_date("moment") != F.col("date")).isEmpty()
-    for row in sorted(rows(said), key=lambda row: row["moment"]):
+def table(place: Path, collected: activities.Collected, since: int | None = None) -> oracle.Counts:
+    found: oracle.Counts = {}
+    said = tables(place, collected.records, collected.given, since)["concurrency"]
+    assert all(row["date"] == str(datetime.fromtimestamp(row["moment"] // 10**6, timezone.utc).date()) for row in said)
+    for row in sorted(said, key=lambda row: row["moment"]):
         found.setdefault((row["server"], row["protocol"]), []).append((row["moment"], row["sessions"]))
     return found
 
@@ -46,18 +39,18 @@ def expected(collected: activities.Collected, since: int | None = None) -> oracl
 
 @dataclass
 class Answers:
-    """What Spark and a plain program say of records."""
+    """What the audit and a plain program say of records."""
 
     found: oracle.Counts
     wanted: oracle.Counts
 
 
 @pytest.fixture(scope="module")
-def answers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """Of everything: what is drawn, days, and the cases below, each a server of its own."""
     place = tmp_path_factory.mktemp("concurrency")
     collected, _ = activities.everything(place / "days", [(case(case.__name__)[0], []) for case in CASES])
-    return Answers(table(frame(spark, place, collected.records, collected.given)), expected(collected))
+    return Answers(table(place / "facts", collected), expected(collected))
 
 
 def test_a_plain_program_says_the_same(answers: Answers) -> None:
@@ -65,11 +58,11 @@ def test_a_plain_program_says_the_same(answers: Answers) -> None:
     assert_something_happens(answers.wanted)
 
 
-def test_in_a_period(spark: SparkSession, tmp_path: Path) -> None:
+def test_in_a_period(tmp_path: Path) -> None:
     collected = activities.drawn(sized(80))
     wanted = expected(collected, MIDDLE)
     assert_something_happens(wanted)
-    assert table(frame(spark, tmp_path, collected.records, collected.given), MIDDLE) == wanted
+    assert table(tmp_path / "facts", collected, MIDDLE) == wanted
 
 
 def assert_something_happens(wanted: oracle.Counts) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from bussrv.audit.tables.findings import FINDING
 from bussrv.audit.tables.kinds import KINDS
 from tests.audit.conftest import without_report
 from tests.audit.journals import day, write_journal
@@ -30,10 +29,6 @@ def test_kinds() -> None:
     journal_facts, of_records = documented("What it checks"), documented("Findings about what records say")
     assert dict([*journal_facts, *of_records]) == KINDS
     assert len(journal_facts) + len(of_records) == len(KINDS)
-
-
-def test_findings() -> None:
-    assert dict(documented("findings")) == FINDING
 
 
 @pytest.mark.long

@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bussrv.audit import job
+from bussrv.audit.embedded import tables
+from bussrv.audit.embedded.crew import Crew
 from bussrv.audit.embedded.engine import examine
-from bussrv.audit.embedded.reading import read
-from bussrv.audit.embedded.tables import Database, write_table
 from bussrv.audit.fold.stripe import Period
 from bussrv.audit.job import audit
+from bussrv.audit.reading.gather import gather
 from bussrv.audit.reading.sources import take_snapshot
-from bussrv.audit.spark.queries import queries
-from bussrv.audit.sql.recipes import RECIPES, recipe
+from bussrv.audit.spark import tables as spark_tables
 from bussrv.audit.tables.kinds import PUBLISHED
 from tests.audit.commands import BUSSRV, run
 from tests.audit.conftest import Collection, Rows, Whole, without_patience, without_report
@@ -84,23 +84,21 @@ def test_of_journals_in_which_nothing_fits(
         assert all(read_table(tmp_path / "spark", name) for name in PUBLISHED if name != "orphans")
 
 
-@pytest.mark.long
-def test_spark_runs_the_same_sql(spark: SparkSession, tmp_path: Path) -> None:
-    """Every table of the embedded engine, made by Spark of the same facts."""
+def test_spark_makes_the_same_tables_of_the_same_facts(
+    spark: SparkSession, read_table: ReadTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of facts that are several files and partitions."""
     journals = [str(wild_journal(tmp_path / f"wild{seed}", seed)) for seed in range(3)]
-    with take_snapshot(spark, [*journals, str(stormy(tmp_path / "stormy"))]) as snapshot:
-        tables = read(snapshot, Period())
-    with closing(Database(tmp_path)) as database:
-        for name, table in tables.items():
-            database.add(name, table)
-            write_table(table, tmp_path / name)
-        database.make(None, None)
-        frames = {name: spark.read.parquet(str(tmp_path / name)) for name in tables}
-        for name in RECIPES:
-            with queries(spark, frames) as asked:
-                frames[name] = asked.table(recipe(name, None, None)).localCheckpoint()
-            (expected,) = database.collect([f"SELECT * FROM @{name}"])
-            assert (name, plain([row.asDict() for row in frames[name].collect()])) == (name, plain(expected))
+    journals.append(str(stormy(tmp_path / "stormy")))
+    with take_snapshot(None, journals) as snapshot:
+        gather(snapshot, Period(), tmp_path / "facts", Crew(), size=6000)
+    monkeypatch.setattr(spark_tables, "SMALL", -1)
+    outs = [tmp_path / name for name in ("spark", "embedded")]
+    for out in outs:
+        (out / "tables").mkdir(parents=True)
+    for out, make in zip(outs, (partial(spark_tables.make_tables, spark), tables.make_tables), strict=True):
+        make(tmp_path / "facts", out / "tables", None, None)
+    assert_same(read_table, *outs)
 
 
 def _report(path: Path) -> str:

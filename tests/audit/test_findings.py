@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bussrv.audit.report.summary import MOST_LISTED
-from bussrv.audit.tables.findings import FINDING
 from bussrv.audit.tables.kinds import KINDS, SEVERITIES
+from bussrv.journal.record import format_time
 from tests.audit.cases import CASES, Case
 from tests.audit.conftest import Collection, Rows
 from tests.audit.segment_cases import SEGMENT_CASES
@@ -48,10 +48,6 @@ def test_every_kind_is_shown_by_some_case() -> None:
     assert shown == set(KINDS) - OF_SEALS
 
 
-def test_every_finding_has_the_columns_it_promises(collection: Collection) -> None:
-    assert {tuple(each) for each in collection.findings} == {tuple(FINDING)}
-
-
 def test_the_summary_counts_them_and_lists_the_worst(collection: Collection) -> None:
     summary, findings = collection.verdict.summary, collection.findings
     kinds = [each["kind"] for each in findings]
@@ -62,4 +58,5 @@ def test_the_summary_counts_them_and_lists_the_worst(collection: Collection) -> 
     by_severity = sorted(findings, key=lambda each: SEVERITIES.index(each["severity"]))
     listed = summary["findings"]
     assert [each["severity"] for each in listed] == [each["severity"] for each in by_severity[:MOST_LISTED]]
-    assert all(each in findings for each in listed)
+    found = [{**each, "moment": each["moment"] and format_time(each["moment"])} for each in findings]
+    assert all(each in found for each in listed)

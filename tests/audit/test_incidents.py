@@ -1,24 +1,20 @@
-"""What belongs together is one incident: each case is a server of its own, so both engines are asked once for all."""
+"""What belongs together is one incident: each case is a server of its own, so they are asked once for all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
-from bussrv.audit.embedded.tables import Database
 from bussrv.audit.report.incidents import Incident, happenings, incidents
-from bussrv.audit.report.questions import Tables, ask
+from bussrv.audit.report.questions import ask
 from bussrv.audit.report.standing import standing
-from bussrv.audit.spark.queries import queries
 from bussrv.audit.sql.activity import NAMES
+from bussrv.audit.tables.published import Database
 from tests.audit.report_facts import BEGIN
 from tests.audit.test_report_facts import EPOCH, SCHEMAS, Row, at
 
@@ -127,11 +123,6 @@ def tables() -> dict[str, list[Row]]:
     }  # fmt: skip
 
 
-def for_spark(spark: SparkSession, name: str, rows: list[Row]) -> Any:
-    schema = StructType.fromDDL(SCHEMAS[name])
-    return spark.createDataFrame([tuple(row.get(each) for each in schema.names) for row in rows], schema)
-
-
 def for_duckdb(name: str, rows: list[Row]) -> pa.Table:
     """Times are numbers there, and columns have the names of SQL."""
     kinds = {"string": pa.string(), "bigint": pa.int64(), "timestamp": pa.int64(), "double": pa.float64(),
@@ -147,24 +138,13 @@ def for_duckdb(name: str, rows: list[Row]) -> pa.Table:
     return pa.table(arrays, names=[in_sql.get(each, each) for each, _ in columns])
 
 
-@pytest.fixture(scope="module", params=["spark", "embedded"])
-def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    questions = {"found": incidents(), "happened": happenings()}
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     given = {name: tables().get(name, []) for name in SCHEMAS}
-
-    def answers(of_these: Tables) -> dict[str, Any]:
-        return ask(of_these, questions)
-
-    if request.param == "spark":
-        spark = request.getfixturevalue("spark")
-        with queries(spark, {name: for_spark(spark, name, rows) for name, rows in given.items()}) as those:
-            yield answers(those)
-        return
-    place: Path = tmp_path_factory.mktemp("place")
-    with closing(Database(place)) as database:
+    with closing(Database(tmp_path_factory.mktemp("place"))) as database:
         for name, rows in given.items():
             database.add(name, for_duckdb(name, rows))
-        yield answers(database)
+        return ask(database, {"found": incidents(), "happened": happenings()})
 
 
 def test_findings_that_belong_together_are_one_incident(asked: dict[str, Any]) -> None:

@@ -4,14 +4,11 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from pyspark.sql import SparkSession
 
 from bussrv import events as ev
-from bussrv.audit.activity.leases import leases
-from bussrv.audit.tables.period import Period
 from bussrv.journal.record import Record
 from tests.audit import troubles
-from tests.audit.frames import Answers, Rows, frame, in_order, rows
+from tests.audit.frames import Answers, Rows, in_order, tables
 from tests.audit.journals import START, STEP, Writer
 from tests.audit.oracles import leases as oracle
 from tests.size import sized
@@ -71,7 +68,7 @@ LONG_AGO = "begun long ago"
 
 
 @pytest.fixture(scope="module")
-def answers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """Each case is a server of its own, among those that are drawn."""
     place = tmp_path_factory.mktemp("leases")
     planned = [each for name, (events, _) in CASES.items() for each in written(events, name)]
@@ -83,9 +80,7 @@ def answers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> An
     answers = Answers({}, {})
     for since, until in (EVER, CLIPPED):
         some = [each for each in records if until is None or each.time < until]
-        directory = place / f"{until}"
-        directory.mkdir()
-        found = rows(leases(frame(spark, directory, some, given), Period(since, until)))
+        found = tables(place / f"{until}", some, given, since, until)["leases"]
         answers.found[since, until] = in_order(found)
         answers.expected[since, until] = in_order(oracle.leases(some, given, since, until))
     return answers

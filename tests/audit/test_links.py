@@ -1,19 +1,14 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from pyspark.sql import SparkSession
 
 from bussrv import events as ev
-from bussrv.audit.activity.boots import boots
-from bussrv.audit.activity.links import links
-from bussrv.audit.tables.period import Period
 from bussrv.journal.record import Record
 from tests.audit import troubles
-from tests.audit.frames import Answers, Rows, frame, in_order, rows
+from tests.audit.frames import Answers, Rows, in_order, tables
 from tests.audit.journals import START, STEP, Writer
 from tests.audit.oracles import links as oracle
 from tests.size import sized
@@ -40,11 +35,6 @@ def before(session: str, role: str | None = "server", home: str | None = None) -
     about: dict[str, Any] = {"session": session, "routing_id": "attic", "protocol": "objects"}
     known = (ev.SessionOpened(**about, home=home), ev.SessionIdentified(**about, role=role))
     return [Record(4, START - 1000 * STEP, mono, "hall", "hall-1", each) for mono, each in enumerate(known)]
-
-
-def answer(spark: SparkSession, directory: Path, records: list[Record], given: list[Record], period: Period) -> Rows:
-    table = frame(spark, directory, records, given).cache()
-    return rows(links(table, boots(table), period))
 
 
 # How many steps the link stood and was observed, and what else there is to say of it.
@@ -134,7 +124,7 @@ CLIPPED = (START + 6 * STEP, START + 20 * STEP)
 
 
 @pytest.fixture(scope="module")
-def answers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """Each case is a server of its own, among those that are drawn."""
     place = tmp_path_factory.mktemp("links")
     drawn, synthetic = troubles.draw(sized(100)), troubles.synthetic(place / "synthetic")
@@ -156,8 +146,7 @@ def answers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> An
         records = [each for each in records if until is None or each.time < until]
         servers = {each.server for each in records}
         given = [each for each in given if each.server in servers]
-        (place / f"{number}").mkdir()
-        found = answer(spark, place / f"{number}", records, given, Period(since, until))
+        found = tables(place / f"{number}", records, given, since, until)["links"]
         answers.found[since, until] = in_order(found)
         answers.expected[since, until] = in_order(oracle.links(records, given, since, until))
     return answers

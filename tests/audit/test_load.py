@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
 from bussrv import events as ev
-from bussrv.audit.reading import judged
-from bussrv.audit.reading.extents import blocks_of, extents_of
-from bussrv.audit.reading.load import lines_of, records_of
-from bussrv.audit.reading.segments import read_text
-from bussrv.audit.reading.snapshot import Journal, Snapshot
+from bussrv.audit.fold.lines import Line, read_lines
+from bussrv.audit.fold.segments import read_segment
+from bussrv.audit.reading.gather import sources_of
+from bussrv.audit.reading.judged import tables
 from bussrv.audit.reading.sources import take_snapshot
-from bussrv.audit.tables.findings import Finding
 from bussrv.audit.tables.kinds import KINDS
-from bussrv.journal.digests import digests_of
 from bussrv.journal.evidence.lines import LineJudge
 from bussrv.journal.header import decode_header, decode_part, encode_header
 from bussrv.journal.record import Record, encode
 from bussrv.journal.segment import segment_name
 from bussrv.values import ModeInterest, RuleInterest
-from tests.audit.journals import START, Line, Writer, day, write_journal
+from tests.audit.frames import Rows
+from tests.audit.journals import START, day, write_journal
 
 pytestmark = pytest.mark.timeout(300)
-
-NOTHING_READ = judged.Read({}, {}, {}, {}, ())
 
 GOOD = {
     "v": 3,
@@ -166,75 +159,66 @@ def full(event: type[ev.Event]) -> ev.Event:
     return event(**{field.name: values[field.type] for field in msgspec.structs.fields(event)})
 
 
+@dataclass
+class Read:
+    """What was read of a journal with every event and every kind of bad line.
+
+    :ivar records: of its first segment; ``others`` of its second one.
+    """
+
+    journal: Path
+    records: list[Line]
+    moments: list[int]
+    others: list[Line]
+    bad: Rows
+    torn: Rows
+
+
 @pytest.fixture(scope="module")
-def collected(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
-    """One journal with every event and every kind of bad line, read once."""
+def collected(tmp_path_factory: pytest.TempPathFactory) -> Read:
     root = tmp_path_factory.mktemp("load")
     records = [Record(seq, START + seq, seq, "hall", "b1", full(each)) for seq, each in enumerate(ev.EVENT_CLASSES, 1)]
     bad = [line + b"\n" for line, _ in EVERY_BAD]
     journal = write_journal(root / "journal [1]", [*records, *bad], [bad[0]], [*day().records, b"{"])
-    with take_snapshot(spark, [str(journal)]) as snapshot:
-        read = lines_of(read_text(spark, snapshot)).persist()
-        blocks = blocks_of(read)
-        contents = extents_of(blocks, {each.taken: each.number for each in snapshot.segments})
-        found = list(judged.line_findings(spark, snapshot, NOTHING_READ, contents))
-        answer: dict[str, list[Any]] = {
-            "journal": [journal],
-            "records": records_of(read).where("segment_first = 1").orderBy("seq").collect(),
-            "moments": records_of(read).where("segment_first = 1").orderBy("seq").select(micros("moment")).collect(),
-            "others": records_of(read).where("segment_first > 1").collect(),
-            "bad": [each for each in found if each.kind == "bad-line"],
-            "lines": read.orderBy("taken", "position").select("is_sound").collect(),
-            "torn": [each for each in of_segments(snapshot) if each.kind == "torn-tail"],
-        }
-        read.unpersist()
-    return answer
+    with take_snapshot(None, [str(journal)]) as snapshot:
+        (sources,) = sources_of(snapshot)
+        found, read = zip(*map(read_segment, sources), strict=True)
+        findings = tables(snapshot, {each.taken: each for each in found})["findings"].to_pylist()
+    kinds = {kind: [each for each in findings if each["kind"] == kind] for kind in ("bad-line", "torn-tail")}
+    lines = [] if read[0] is None else read[0].records
+    others = [record for each in read[1:] if each is not None for record in each.records]
+    return Read(journal, lines, read[0].moments.tolist(), others, kinds["bad-line"], kinds["torn-tail"])
 
 
-def of_segments(snapshot: Snapshot) -> Iterator[Finding]:
-    digests = {each.taken: digests_of(each.path_in(snapshot.local)) for each in snapshot.segments}
-    return judged.findings(snapshot.journals[0], judged.Read(digests, {}, {}, {}, ()), {})
-
-
-def micros(column: str) -> Any:
-    return F.unix_micros(column).alias(column)
-
-
-def test_every_record_is_read_whole(collected: dict[str, list[Any]]) -> None:
-    rows = collected["records"]
-    assert len(rows) == len(ev.EVENT_CLASSES)
-    for number, (row, event) in enumerate(zip(rows, map(full, ev.EVENT_CLASSES), strict=True), 1):
+def test_every_record_is_read_whole(collected: Read) -> None:
+    assert len(collected.records) == len(ev.EVENT_CLASSES)
+    for number, (record, event) in enumerate(zip(collected.records, map(full, ev.EVENT_CLASSES), strict=True), 1):
         fields = json.loads(encode(Record(number, START + number, number, "hall", "b1", event)))
-        for name in ("v", "prev", "time"):
-            del fields[name]
-        for name in ("interest", "options"):
-            assert json.loads(row[name] or "null") == fields.pop(name, None)
-        assert {name: row[name] for name in fields} == fields
-    assert [row.moment for row in collected["moments"]] == [START + number for number in range(1, len(rows) + 1)]
+        said = json.loads(msgspec.json.encode(record))
+        assert {name: said[name] for name in fields} == fields | {"prev": said["prev"]}
+    assert collected.moments == [START + number for number in range(1, len(ev.EVENT_CLASSES) + 1)]
 
 
-def test_every_bad_line_is_found_where_it_is(collected: dict[str, list[Any]]) -> None:
-    (journal,) = collected["journal"]
+def test_every_bad_line_is_found_where_it_is(collected: Read) -> None:
+    journal = collected.journal
     first, second = journal / segment_name(1), journal / segment_name(1 + len(ev.EVENT_CLASSES) + len(EVERY_BAD))
     before = 1 + len(ev.EVENT_CLASSES)
     expected = [(str(first), before + number) for number in range(1, len(EVERY_BAD) + 1)]
-    assert [(each.file, each.line) for each in collected["bad"]] == [*expected, (str(second), 2)]
-    for finding, (_, _, why) in zip(collected["bad"][-1 - len(MISPLACED) :], MISPLACED, strict=False):
-        assert why in finding.message
-    assert len(collected["others"]) == 9
+    bad = [each for each in collected.bad if "is not written as" not in each["message"]]
+    assert [(each["file"], each["line"]) for each in bad] == [*expected, (str(second), 2)]
+    for finding, (_, _, why) in zip(bad[-1 - len(MISPLACED) :], MISPLACED, strict=False):
+        assert why in finding["message"]
+    assert len(collected.others) == 9
 
 
-def test_no_bad_line_is_a_record_for_spark(collected: dict[str, list[Any]]) -> None:
-    """Which of the lines are records is decided once more, by Spark, to make tables of them."""
-    wanted = [True] * (1 + len(ev.EVENT_CLASSES)) + [False] * len((*BAD, *BAD_HEADERS, *BAD_PARTS))
-    assert [row.is_sound for row in collected["lines"]][: len(wanted)] == wanted
-
-
-def test_what_spark_takes_for_no_record_is_none_for_the_judge_either() -> None:
+def test_what_is_no_record_is_none_for_the_judge_either() -> None:
+    """The tables are made of the same lines that the judge passes."""
+    head = encode_header(decode_header(changed(HEADER, salvaged=None)))
     for line, _ in (*BAD, *BAD_HEADERS, *BAD_PARTS):
         lines = LineJudge(1)
-        lines.pass_line(encode_header(decode_header(changed(HEADER, salvaged=None))))
+        lines.pass_line(head)
         assert lines.pass_line(line) is None, line
+        assert read_lines(head + line + b"\n", 1, is_chained=True).records == [], line
 
 
 def test_a_header_and_a_part_are_what_the_server_reads() -> None:
@@ -242,50 +226,15 @@ def test_a_header_and_a_part_are_what_the_server_reads() -> None:
     assert decode_part(changed(PART)).part == 1
 
 
-def test_a_bad_line_is_quoted_and_shortened(collected: dict[str, list[Any]]) -> None:
-    messages = [each.message for each in collected["bad"]]
+def test_a_bad_line_is_quoted_and_shortened(collected: Read) -> None:
+    messages = [each["message"] for each in collected.bad if "is not written as" not in each["message"]]
     assert messages[0].endswith(": ")
     assert messages[2].endswith(f": {chr(0xFFFD)}{TEXT.decode()}"[:162] + "…")
     garbage = next(index for index, (line, _) in enumerate(EVERY_BAD) if line == b"garbage")
     assert messages[garbage].endswith(": garbage")
 
 
-def test_a_torn_tail_is_a_notice(collected: dict[str, list[Any]]) -> None:
-    (torn,) = collected["torn"]
-    assert (KINDS[torn.kind], torn.kind, torn.line) == ("notice", "torn-tail", 11)
-    assert torn.message == "the journal ends in 1 bytes of an unfinished record"
-
-
-def test_line_numbers_hold_in_a_segment_that_is_read_in_parts(spark: SparkSession, tmp_path: Path) -> None:
-    writer = Writer()
-    for number in range(400):
-        writer.open(f"b1.{number}")
-    lines: list[Line] = [*writer.records]
-    wanted = [2, 77, 200, 201, 399, 400]
-    for number in wanted:
-        lines[number - 2] = b"bad %d\n" % number
-    write_journal(tmp_path / "journal", lines)
-    setting = "spark.sql.files.maxPartitionBytes"
-    before = spark.conf.get(setting)
-    spark.conf.set(setting, "8k")
-    try:
-        with take_snapshot(spark, [str(tmp_path / "journal")]) as snapshot:
-            text = read_text(spark, snapshot)
-            # As if they were read in place.
-            far = replace(snapshot, journals=tuple(in_place(each) for each in snapshot.journals))
-            contents = extents_of(blocks_of(lines_of(text)), {each.taken: each.number for each in far.segments})
-            found = list(judged.line_findings(spark, far, NOTHING_READ, contents))
-            parts = text.select(F.spark_partition_id()).distinct().count()
-    finally:
-        spark.conf.set(setting, str(before))
-    assert parts > 2
-    bad = [each for each in found if each.line is not None]
-    assert [(each.kind, each.line) for each in bad] == [("bad-line", number) for number in wanted]
-    assert all(each.message.endswith(f": bad {each.line}") for each in bad)
-
-
-def in_place(journal: Journal) -> Journal:
-    """A journal whose segments Spark reads from the snapshot as it reads far ones."""
-    root = Path(journal.root)
-    segments = [replace(each, in_place=True, file=f"file://{each.path_in(root)}") for each in journal.segments]
-    return replace(journal, segments=tuple(segments))
+def test_a_torn_tail_is_a_notice(collected: Read) -> None:
+    (torn,) = collected.torn
+    assert (KINDS[torn["kind"]], torn["line"]) == ("notice", 11)
+    assert torn["message"] == "the journal ends in 1 bytes of an unfinished record"

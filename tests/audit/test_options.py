@@ -198,7 +198,7 @@ class Lot:
 
 
 @pytest.fixture(scope="module")
-def lot(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lot:
+def lot(tmp_path_factory: pytest.TempPathFactory) -> Lot:
     root = tmp_path_factory.mktemp("lot")
     sealed = {name: write_days(root / name, each, name) for name, each in SHAPES.items()}
     (sealed["lost"] / MANIFEST_NAME).unlink()
@@ -207,28 +207,21 @@ def lot(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lot:
         path.write_bytes(path.read_bytes().replace(b'{"v":3,', b'{"v":4,'))
     change_line(list_segments(mixed)[0], 4, lambda line: line.replace(b'{"v":3,', b'{"v":4,'))
     with without_patience():
-        return Lot(sealed, new, mixed, ingested(spark, [*sealed.values(), new, mixed], root / "out"))
+        return Lot(sealed, new, mixed, ingested(None, [*sealed.values(), new, mixed], root / "out"))
 
 
-def records_by_server(read: Ingested) -> Counter[str]:
-    return Counter(json.loads(row)["server"] for row in read.records.elements())
-
-
-@pytest.mark.long
-def test_keys_and_manifests(spark: SparkSession, lot: Lot, tmp_path: Path) -> None:
+def test_keys_and_manifests(lot: Lot, tmp_path: Path) -> None:
     found = {name: {each["kind"] for each in lot.read.found if each["server"] == name} for name in SHAPES}
     # The segments refer to seals.
     assert found == {"right": set(), "wrong": set(), "unsigned": set(), "unsealed": set(), "lost": {"bad-manifest"}}
-    trusting = ingested(spark, [*lot.sealed.values()], tmp_path / "with", trusted=KEY.public)
-    assert records_by_server(trusting) == Counter({name: records_by_server(lot.read)[name] for name in SHAPES})
-    assert trusting.records <= lot.read.records
+    trusting = ingested(None, [*lot.sealed.values()], tmp_path / "with", trusted=KEY.public)
+    assert trusting.records == Counter({name: lot.read.records[name] for name in SHAPES})
     found = {name: {each["kind"] for each in trusting.found if each["server"] == name} for name in SHAPES}
     assert found["right"] == set()
     assert all("bad-manifest" in found[name] for name in SHAPES if name != "right"), found
     assert {each["severity"] for each in trusting.found} == {"error"}
 
 
-@pytest.mark.long
 def test_versions(lot: Lot) -> None:
     """All lines of a newer one, and both: each such line is named, the others are read."""
     (new,), (mixed,) = list_segments(lot.new), list_segments(lot.mixed)
@@ -236,29 +229,29 @@ def test_versions(lot: Lot) -> None:
     bad = [each for each in lot.read.found if each["kind"] == "bad-line"]
     assert Counter(each["file"] for each in bad) == {str(new): len(lines), str(mixed): 1}
     assert all("schema version 4" in each["message"] for each in bad)
-    read = records_by_server(lot.read)
+    read = lot.read.records
     assert (read["new"], read["mixed"]) == (0, len(lines) - 2)
 
 
-def test_what_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_cannot_be_read(tmp_path: Path) -> None:
     journal = write_lines_of(tmp_path / "hall", day().records[:5], day().records[5:])
     first, _ = list_segments(journal)
     first.unlink()
     first.mkdir()
     with (
         pytest.raises(JournalError, match=r"cannot read the segment .*1\.jsonl: Is a directory"),
-        take_snapshot(spark, [str(journal)]),
+        take_snapshot(None, [str(journal)]),
     ):
         pass
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_what_may_not_be_read(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_may_not_be_read(tmp_path: Path) -> None:
     journal = write_lines_of(tmp_path / "hall", day().records[:5], day().records[5:])
     list_segments(journal)[0].chmod(0)
     with (
         pytest.raises(JournalError, match=r"cannot read the segment .*: Permission denied"),
-        take_snapshot(spark, [str(journal)]),
+        take_snapshot(None, [str(journal)]),
     ):
         pass
 
@@ -299,11 +292,10 @@ def growing(tmp_path: Path) -> Iterator[Path]:
     writing.join()
 
 
-@pytest.mark.long
-def test_a_segment_that_grows_is_no_fault(spark: SparkSession, growing: Path, tmp_path: Path) -> None:
+def test_a_segment_that_grows_is_no_fault(growing: Path, tmp_path: Path) -> None:
     counts = []
     for number in range(3):
-        read = ingested(spark, [growing], tmp_path / f"out-{number}", kept=tmp_path / "kept" if number else None)
+        read = ingested(None, [growing], tmp_path / f"out-{number}", kept=tmp_path / "kept" if number else None)
         assert {*read.kinds} <= {"torn-tail"}
         assert all(each["severity"] == "notice" for each in read.found)
         counts.append(read.records.total())

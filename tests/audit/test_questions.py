@@ -10,9 +10,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
-from bussrv.audit.embedded.tables import Database
 from bussrv.audit.report.questions import (
     Question,
     Tables,
@@ -25,8 +23,7 @@ from bussrv.audit.report.questions import (
     together,
     total,
 )
-from bussrv.audit.spark import queries as spark_queries
-from bussrv.audit.spark.queries import queries
+from bussrv.audit.tables.published import Database
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -38,14 +35,8 @@ class Row(msgspec.Struct, frozen=True):
 ROWS = [(3, 'with "quotes"', 0.5), (1, None, 1.0), (2, "ü" * 999, 1e300)]
 
 
-@pytest.fixture(scope="module", params=["spark", "embedded"])
-def table(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: Any) -> Iterator[Tables]:
-    if request.param == "spark":
-        frame = spark.createDataFrame(ROWS, "id LONG, name STRING, share DOUBLE")
-        with queries(spark, {"things": frame}) as found:
-            yield found
-        assert not [each for each in spark.catalog.listTables() if each.name.startswith("bussrv_")]
-        return
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tables]:
     place: Path = tmp_path_factory.mktemp("place")
     with closing(Database(place)) as database:
         columns = dict(zip(("id", "name", "share"), map(list, zip(*ROWS, strict=True)), strict=True))
@@ -53,9 +44,7 @@ def table(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory:
         yield database
 
 
-@pytest.mark.parametrize("most", [1, 16])
-def test_each_has_its_answer(table: Tables, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(spark_queries, "TOGETHER", most)
+def test_each_has_its_answer(table: Tables) -> None:
     numbers = only_row("SELECT count(*) AS number, max(id) AS until, min(name) AS none FROM @things")
     nobody = only_row("SELECT max(id) AS most FROM @things WHERE id > 3")
     found = ask(

@@ -6,24 +6,24 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import datetime, timedelta, timezone
 from itertools import count
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 from pyarrow import table as arrow_table
 from pyarrow.parquet import write_table
-from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from bussrv.audit.fold.stripe import Period
 from bussrv.audit.report import evidence, journal_facts, model, service_facts, session_facts
 from bussrv.audit.report.axis import MINUTE, SECOND, Axis, axis_between
 from bussrv.audit.report.facts import facts
 from bussrv.audit.report.journal_facts import MOST_FINDINGS
 from bussrv.audit.report.model import Facts
 from bussrv.audit.report.questions import Question, Tables, ask
-from bussrv.audit.spark.queries import queries
-from bussrv.audit.tables.period import Period
+from bussrv.audit.tables.published import published
 from tests.audit.report_facts import BEGIN
 
 SCHEMAS = {
@@ -83,12 +83,12 @@ def answer(tables: Tables, question: Question[Any]) -> Any:
 
 
 @pytest.fixture(scope="module")
-def make(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
+def make(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
     """``make(findings=[…])``: all tables, with these rows; columns that a row leaves out are NULL."""
     root = tmp_path_factory.mktemp("tables")
     numbers = count()
 
-    def table(name: str, rows: list[Row]) -> DataFrame:
+    def table(name: str, rows: list[Row]) -> Path:
         schema = StructType.fromDDL(SCHEMAS[name])
         assert all(set(row) <= set(schema.names) for row in rows)
         place = root / str(next(numbers))
@@ -97,7 +97,7 @@ def make(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
         for half in (0, 1):
             columns = {each: [row.get(each) for row in rows[half::2]] for each in schema.names}
             write_table(arrow_table(columns, schema=to_arrow_schema(schema, timezone="UTC")), place / f"{half}.parquet")
-        return spark.read.schema(schema).parquet(str(place))
+        return place
 
     empty = {name: table(name, []) for name in SCHEMAS}
 
@@ -105,7 +105,7 @@ def make(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
         def tables(**given: list[Row]) -> Tables:
             found = {**empty, **{name: table(name, rows) for name, rows in given.items()}}
-            return stack.enter_context(queries(spark, found))
+            return stack.enter_context(published(found, root / "scratch"))
 
         yield tables
 

@@ -5,15 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
 
 from bussrv import events as ev
-from bussrv.audit.activity.services import orphans, services, spans, uptimes
-from bussrv.audit.tables.period import Period
 from bussrv.journal.record import Record
 from tests.audit import activities
-from tests.audit.activities import servers_of
-from tests.audit.frames import frame, in_order, rows
+from tests.audit.frames import in_order, tables
 from tests.audit.journals import START, STEP, Writer
 from tests.audit.oracles import services as oracle
 from tests.size import sized
@@ -31,13 +27,9 @@ class Said:
     orphans: list[dict[str, Any]]
 
 
-def said_of(records: DataFrame, since: int | None = None) -> Said:
-    period = Period(since)
-    servers = servers_of(records)
-    held = spans(records, servers, period).cache()
-    up = uptimes(held).cache()
-    tables = (held, up, services(records, held, up, servers, period), orphans(held, up))
-    return Said(*[in_order(rows(table)) for table in tables])
+def said_of(place: Path, collected: activities.Collected, since: int | None = None) -> Said:
+    found = tables(place, collected.records, collected.given, since)
+    return Said(*[in_order(found[name]) for name in ("spans", "uptimes", "services", "orphans")])
 
 
 def expected(records: list[Record], given: list[Record], since: int | None = None) -> Said:
@@ -68,13 +60,13 @@ def agree(said: Said, wanted: Said) -> None:
 
 @dataclass
 class Answers:
-    """What Spark and a plain program say of records."""
+    """What the audit and a plain program say of records."""
 
     said: Said
     wanted: Said
 
     def of(self, server: str) -> Said:
-        """What Spark says of one server."""
+        """What the audit says of one server."""
 
         def mine(some: list[dict[str, Any]]) -> list[dict[str, Any]]:
             return [row for row in some if row["server"] == server]
@@ -84,14 +76,14 @@ class Answers:
 
 
 @pytest.fixture(scope="module")
-def answers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """Of everything: what is drawn, days, and the cases below, each a server of its own."""
     place = tmp_path_factory.mktemp("services")
     collected, houses = activities.everything(place / "days", [case(case.__name__) for case in CASES])
     wanted = expected(collected.records, collected.given)
     assert {row["server"] for row in wanted.orphans} >= {"planned"}
     assert houses & {row["server"] for row in wanted.orphans}
-    return Answers(said_of(frame(spark, place, collected.records, collected.given)), wanted)
+    return Answers(said_of(place / "facts", collected), wanted)
 
 
 def test_a_plain_program_says_the_same(answers: Answers) -> None:
@@ -100,12 +92,12 @@ def test_a_plain_program_says_the_same(answers: Answers) -> None:
 
 
 @pytest.mark.long
-def test_in_a_period(spark: SparkSession, tmp_path: Path) -> None:
+def test_in_a_period(tmp_path: Path) -> None:
     collected = activities.drawn(sized(80))
     wanted = expected(collected.records, collected.given, MIDDLE)
     assert wanted.orphans
     assert {row["outages"] for row in wanted.services} >= {0, 1}
-    agree(said_of(frame(spark, tmp_path, collected.records, collected.given), MIDDLE), wanted)
+    agree(said_of(tmp_path / "facts", collected, MIDDLE), wanted)
 
 
 Given = tuple[list[Record], list[Record]]

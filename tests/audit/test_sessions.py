@@ -5,14 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
 
 from bussrv import events as ev
-from bussrv.audit.activity.sessions import sessions
-from bussrv.audit.tables.period import Period
 from bussrv.journal.record import Record
 from tests.audit import activities
-from tests.audit.frames import frame, rows
+from tests.audit.frames import tables
 from tests.audit.journals import START, STEP, Writer, day
 from tests.audit.oracles import sessions as oracle
 from tests.size import sized
@@ -22,8 +19,8 @@ pytestmark = pytest.mark.timeout(600)
 MIDDLE = START + 6 * STEP
 
 
-def table(spark: SparkSession, records: DataFrame, since: int | None = None) -> dict[Any, dict[str, Any]]:
-    said = rows(sessions(records, Period(since)))
+def table(place: Path, collected: activities.Collected, since: int | None = None) -> dict[Any, dict[str, Any]]:
+    said = tables(place, collected.records, collected.given, since)["sessions"]
     found = {(row.pop("server"), row.pop("session")): row for row in said}
     assert len(found) == len(said)
     return found
@@ -35,7 +32,7 @@ def expected(collected: activities.Collected, since: int | None = None) -> dict[
 
 @dataclass
 class Answers:
-    """What Spark and a plain program say of records.
+    """What the audit and a plain program say of records.
 
     :ivar days: the servers that lived for days.
     """
@@ -54,11 +51,11 @@ def agree(collected: activities.Collected, said: dict[Any, dict[str, Any]], want
 
 
 @pytest.fixture(scope="module")
-def answers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """Of everything: what is drawn, days, and the cases below, each a server of its own."""
     place = tmp_path_factory.mktemp("sessions")
     collected, houses = activities.everything(place / "days", [(case(case.__name__), []) for case in CASES])
-    said = table(spark, frame(spark, place, collected.records, collected.given))
+    said = table(place / "facts", collected)
     return Answers(collected, houses, said, expected(collected))
 
 
@@ -68,9 +65,9 @@ def test_a_plain_program_says_the_same(answers: Answers) -> None:
     agree(answers.collected, answers.said, answers.wanted)
 
 
-def test_in_a_period(spark: SparkSession, tmp_path: Path) -> None:
+def test_in_a_period(tmp_path: Path) -> None:
     collected = activities.drawn(sized(80))
-    said = table(spark, frame(spark, tmp_path, collected.records, collected.given), MIDDLE)
+    said = table(tmp_path / "facts", collected, MIDDLE)
     agree(collected, said, expected(collected, MIDDLE))
 
 

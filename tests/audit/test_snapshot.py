@@ -4,13 +4,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
 
 import pytest
-from pyspark.sql import SparkSession
 
-from bussrv.audit.reading.extents import Extent
-from bussrv.audit.reading.judged import Read, line_findings
+from bussrv.audit.fold.segments import read_segment
+from bussrv.audit.reading.gather import sources_of
+from bussrv.audit.reading.judged import tables
 from bussrv.audit.reading.snapshot import Snapshot
 from bussrv.audit.reading.sources import choose, take_snapshot
 from bussrv.errors import JournalError
@@ -23,7 +22,7 @@ from tests.audit.journals import compress, day, write_journal, write_lines
 @contextmanager
 def taken(*journals: Path, since: int | None = None, until: int | None = None) -> Iterator[Snapshot]:
     """A snapshot of journals of this machine, which takes no Spark."""
-    with take_snapshot(cast(SparkSession, None), [*map(str, journals)], since=since, until=until) as snapshot:
+    with take_snapshot(None, [*map(str, journals)], since=since, until=until) as snapshot:
         yield snapshot
 
 
@@ -179,9 +178,9 @@ def test_findings_that_are_not_listed_are_counted(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(lines, "MOST_FINDINGS", 3)
     journal = write_journal(tmp_path / "journal", [*day().records, *[b"junk\n"] * 50])
     with taken(journal) as snapshot:
-        contents = {each.taken: Extent() for each in snapshot.segments}
-        found = list(line_findings(cast(SparkSession, None), snapshot, Read({}, {}, {}, {}, ()), contents))
-    assert [each.line for each in found[:3]] == [11, 12, 13]
-    assert [(each.kind, each.segment, each.file, each.message) for each in found[3:]] == [
+        (source,), *_ = sources_of(snapshot)
+        found = tables(snapshot, {source.taken: read_segment(source)[0]})["findings"].to_pylist()
+    assert [each["line"] for each in found[:3]] == [11, 12, 13]
+    assert [(each["kind"], each["segment"], each["file"], each["message"]) for each in found[3:]] == [
         ("bad-line", 1, str(journal / segment_name(1)), "and 47 more in this segment, which are not listed")
     ]

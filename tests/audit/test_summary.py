@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
+from bussrv.audit.fold.segments import Source
+from bussrv.audit.fold.stripe import Period
 from bussrv.audit.job import audit
 from bussrv.audit.output import OutputRefused
-from bussrv.audit.reading.load import lines_of
+from bussrv.audit.reading import gather
+from bussrv.audit.reading.snapshot import Snapshot
 from bussrv.audit.report import summary
 from bussrv.audit.tables.kinds import PUBLISHED
-from bussrv.audit.tables.period import Period
 from bussrv.errors import JournalError
 from bussrv.journal.segment import segment_name
 from bussrv.version import VERSION
@@ -124,14 +126,11 @@ def test_the_documentation_describes_the_summary(audited: Audited) -> None:
 
 
 @pytest.mark.long
-def test_the_snippet_writes_the_report_again(
-    spark: SparkSession, audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_snippet_writes_the_report_again(audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = Path(__file__).parents[2].joinpath("docs", "reference", "audit", "report.md").read_text(encoding="utf-8")
     (snippet,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    tables = {name: spark.read.parquet(str(audited.out / "tables" / name)) for name in PUBLISHED}
     monkeypatch.chdir(tmp_path)
-    exec(snippet, {"tables": tables, "summary": audited.summary, "period": Period(), "Path": Path})
+    exec(snippet, {"out": audited.out, "summary": audited.summary, "period": Period(), "Path": Path})
     assert (tmp_path / "report.html").read_bytes() == (audited.out / "report.html").read_bytes()
 
 
@@ -159,11 +158,14 @@ def test_nothing_is_said_of_a_segment_that_goes_away_meanwhile(
 ) -> None:
     journal = write_journal(tmp_path / "journal", day().records[:4], day().records[4:])
 
-    def read_late(text: DataFrame) -> DataFrame:
-        compress(journal / segment_name(1))
-        return lines_of(text)
+    sources_of = gather.sources_of
 
-    monkeypatch.setattr("bussrv.audit.reading.ingest.lines_of", read_late)
+    def read_late(snapshot: Snapshot) -> list[list[Source]]:
+        found = sources_of(snapshot)
+        compress(journal / segment_name(1))
+        return found
+
+    monkeypatch.setattr(gather, "sources_of", read_late)
     with pytest.raises(JournalError, match="went away while it was read"):
         audit(spark, [journal], tmp_path / "out")
     assert not (tmp_path / "out" / "summary.json").exists()

@@ -1,27 +1,23 @@
 from __future__ import annotations
 
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
-from bussrv.audit.activity import talkers
+from bussrv.audit.fold.facts import SESSIONS
+from bussrv.audit.sql.recipes import recipe
+from bussrv.audit.tables.published import Database
 from tests.audit.frames import Answers, Rows, in_order, rows
 from tests.audit.journals import START
 from tests.audit.oracles import talkers as oracle
 from tests.size import sized
 
 SECOND = 1_000_000
-SCHEMA = (
-    "session string, server string, protocol string, routing_id string, actor string, claimed string, address string,"
-    "state string,"
-    "opened bigint, closed bigint, duration_seconds double, objects_in bigint, objects_out bigint, bytes_in bigint,"
-    "bytes_out bigint, home string"
-)
-COLUMNS = [column.split()[0] for column in SCHEMA.split(",")]
 
 
 def session(number: int, opened: float | None, closed: float | None, **fields: Any) -> dict[str, Any]:
@@ -45,14 +41,21 @@ def session(number: int, opened: float | None, closed: float | None, **fields: A
     }
 
 
-def table(spark: SparkSession, sessions: Rows) -> DataFrame:
-    """The columns that count of the table of sessions, in several partitions."""
-    plain = spark.createDataFrame([tuple(each[name] for name in COLUMNS) for each in sessions], SCHEMA).repartition(3)
-    moments = {name: F.timestamp_micros(name) for name in ("opened", "closed")}
-    return plain.withColumns(moments)
+def tables(place: Path, sessions: Rows) -> dict[str, Rows]:
+    """``talkers`` and ``identities`` of these sessions."""
+    durations = [each["duration_seconds"] for each in sessions]
+    facts = [
+        {**each, "duration": None if duration is None else round(duration * SECOND), "first_moment": START}
+        for each, duration in zip(sessions, durations, strict=True)
+    ]
+    with closing(Database(place)) as database:
+        database.add("fact_sessions", pa.Table.from_pylist(facts, SESSIONS))
+        for name in ("sessions", "talkers", "identities"):
+            database.make(name, recipe(name, None, None))
+        return {name: rows(database.table(name)) for name in ("talkers", "identities")}
 
 
-def test_talkers_are_told_apart_by_who_they_are(spark: SparkSession) -> None:
+def test_talkers_are_told_apart_by_who_they_are(tmp_path: Path) -> None:
     sessions = [
         session(1, 0, 10.5),
         session(2, 20, 30.25),
@@ -64,7 +67,7 @@ def test_talkers_are_told_apart_by_who_they_are(spark: SparkSession) -> None:
     about = {"server": "hall", "protocol": "objects", "routing_id": "tv", "actor": None, "claimed": None}
     about |= {"address": "192.0.2.1"}
     counted = {"objects_in": 3, "objects_out": 3, "bytes_in": 3, "bytes_out": 3}
-    assert in_order(rows(talkers.talkers(table(spark, sessions)))) == [
+    assert in_order(tables(tmp_path, sessions)["talkers"]) == [
         {**about, "sessions": 3, "connected_seconds": 20.75, **counted},
         {**about, "claimed": "ann", "sessions": 1, "connected_seconds": 1.0, **dict.fromkeys(counted, 6)},
         {**about, "actor": "ann", "sessions": 1, "connected_seconds": 1.0, **dict.fromkeys(counted, 4)},
@@ -87,10 +90,10 @@ def of_case(name: str) -> Rows:
     return [{**each, "server": f"{name}, {each['server']}"} for each in IDENTITIES[name][0]]
 
 
-def test_an_identity_says_who_and_when(spark: SparkSession) -> None:
+def test_an_identity_says_who_and_when(tmp_path: Path) -> None:
     sessions = [session(1, 5, None, actor="ben", address=None), session(2, 7, 9, actor="ann")]
     sessions.append(session(3, 8, 12, claimed="ann"))
-    assert rows(talkers.identities(table(spark, sessions))) == [
+    assert tables(tmp_path, sessions)["identities"] == [
         {
             "server": "hall",
             "routing_id": "tv",
@@ -136,12 +139,12 @@ PLANNED = [
 
 
 @pytest.fixture(scope="module")
-def answers(spark: SparkSession) -> Answers:
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
     sessions = [*drawn(sized(300)), *PLANNED, *(each for name in IDENTITIES for each in of_case(name))]
-    rows_of = table(spark, sessions).cache()
+    found = tables(tmp_path_factory.mktemp("talkers"), sessions)
     names = ("talkers", "identities")
     return Answers(
-        {name: in_order(rows(getattr(talkers, name)(rows_of))) for name in names},
+        {name: in_order(found[name]) for name in names},
         {name: in_order(getattr(oracle, name)(sessions)) for name in names},
     )
 

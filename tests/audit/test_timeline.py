@@ -6,15 +6,19 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyarrow.parquet import write_table
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from bussrv.audit.spark.store import Store
 from bussrv.audit.timeline.query import similar_names, timeline, with_microseconds
+from bussrv.audit.timeline.source import batch_of
 from bussrv.journal.reading import read_journal
 from bussrv.journal.record import Record
 from bussrv.synth.journal import write_journal
-from tests.audit.frames import frame
+from tests.audit.frames import line_of
 from tests.audit.oracles import timeline as oracle
 from tests.audit.wild_records import wild
 from tests.size import further, sized
@@ -39,7 +43,12 @@ def stories(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> St
     write_journal(place / "synth", events=600, server="synth", uptime=1800e6)
     records["synth"] = [*read_journal(place / "synth")]
     shown = [each for some in records.values() for each in some]
-    return Stories(records, Store(spark, place).keep("records", frame(spark, place, shown, [])))
+    rows = [(line_of(each), each.time) for each in shown]
+    (place / "shown").mkdir()
+    for number in range(3):
+        write_table(pa.Table.from_batches([batch_of(rows[number::3], False)]), place / "shown" / f"{number}.parquet")
+    table = spark.read.parquet(str(place / "shown")).withColumn("moment", F.timestamp_micros("moment"))
+    return Stories(records, Store(spark, place).keep("records", table))
 
 
 STORY = (

@@ -4,19 +4,16 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from pyspark.sql import DataFrame, SparkSession
 
 from bussrv import events as ev
-from bussrv.audit.activity import trouble
-from bussrv.audit.tables.period import Period
+from bussrv.audit.sql.activity import STORM
 from bussrv.journal.record import Record
 from tests.audit import plans, troubles
-from tests.audit.frames import Rows, frame, in_order, rows
+from tests.audit.frames import Rows, in_order, tables
 from tests.audit.journals import START, Writer
 from tests.audit.oracles import trouble as oracle
 from tests.size import sized
 
-ALWAYS = Period()
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
 
@@ -43,7 +40,7 @@ def test_the_minutes_of_these_tests_are_those_of_the_clock() -> None:
     assert START % MINUTE == 0
 
 
-def test_events_are_counted_by_day(spark: SparkSession, tmp_path: Path) -> None:
+def test_events_are_counted_by_day(tmp_path: Path) -> None:
     midnight = (START // (1440 * MINUTE) + 1) * 1440 * MINUTE
     refused = ev.ServiceRefused(protocol="spp", suppressed=3)
     records = [
@@ -52,9 +49,9 @@ def test_events_are_counted_by_day(spark: SparkSession, tmp_path: Path) -> None:
         Record(3, midnight, 3, "hall", "hall-1", ev.ServiceRefused(protocol="spp")),
         Record(4, midnight, 4, "hall", "hall-1", ev.ConfigReloaded()),
     ]
-    table = trouble.events(frame(spark, tmp_path, records, [at(0, refused)]), ALWAYS)
+    table = tables(tmp_path / "facts", records, [at(0, refused)])["events"]
     about = {"server": "hall", "event": "service.refused", "outcome": "refused", "protocol": "spp"}
-    assert in_order(rows(table)) == in_order(
+    assert in_order(table) == in_order(
         [
             {**about, "records": 1, "suppressed": 3, "date": "2027-01-15"},
             {**about, "records": 2, "suppressed": 3, "date": "2027-01-16"},
@@ -64,13 +61,13 @@ def test_events_are_counted_by_day(spark: SparkSession, tmp_path: Path) -> None:
     )
 
 
-def test_refusals_say_to_whom_from_where_and_why(spark: SparkSession, tmp_path: Path) -> None:
+def test_refusals_say_to_whom_from_where_and_why(tmp_path: Path) -> None:
     failed = ev.AuthFailed(claimed="ann", peer="[::1]:7", protocol="spp", reason="bad-credentials", suppressed=2)
     limit = ev.LimitReached(limit="max-connects", value=3, reason="too-many-connects", peer="192.0.2.1:5")
     records = [at(1, failed), at(2, failed), at(3, limit), at(4, ev.LinkDown(reason="client-closed"))]
-    table = trouble.refusals(frame(spark, tmp_path, records, [at(0, failed)]), ALWAYS)
+    table = tables(tmp_path / "facts", records, [at(0, failed)])["refusals"]
     nothing = dict.fromkeys(("reason", "limit", "actor", "claimed", "address", "protocol"))
-    assert in_order(rows(table)) == in_order(
+    assert in_order(table) == in_order(
         [
             {
                 "server": "hall",
@@ -113,7 +110,7 @@ def storm(begin: float, end: float, openings: int, peak: int) -> dict[str, objec
 
 
 STORMS: dict[str, tuple[list[Record], list[dict[str, object]]]] = {
-    "one too few": (openings(0, trouble.STORM - 1), []),
+    "one too few": (openings(0, STORM - 1), []),
     "just enough": (openings(0, 10), [storm(0, 4.5, 10, 10)]),
     "enough, but in two minutes": (openings(57, 12), []),
     "two minutes in a row": (openings(50, 32), [storm(50, 65.5, 32, 20)]),
@@ -133,11 +130,11 @@ STORMS: dict[str, tuple[list[Record], list[dict[str, object]]]] = {
 
 
 @pytest.fixture(scope="module")
-def storms(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rows:
+def storms(tmp_path_factory: pytest.TempPathFactory) -> Rows:
     """Those of all cases, each of which is a server of its own."""
     records = [replace(each, server=name) for name, (some, _) in STORMS.items() for each in some]
     given = [replace(each, server="one too few") for each in openings(0, 9)]
-    return rows(trouble.storms(frame(spark, tmp_path_factory.mktemp("storms"), records, given), ALWAYS))
+    return tables(tmp_path_factory.mktemp("storms") / "facts", records, given)["storms"]
 
 
 @pytest.mark.parametrize("name", STORMS)
@@ -167,16 +164,10 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
     ]
 
 
-@pytest.fixture(scope="module")
-def table_of_many(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, many: list[Record]) -> DataFrame:
-    return frame(spark, tmp_path_factory.mktemp("many"), many, openings(0, 20)).cache()
-
-
 @pytest.mark.parametrize(("since", "until"), [(None, None), (SINCE, None), (SINCE, UNTIL)])
-@pytest.mark.parametrize("name", ["events", "refusals", "storms"])
-def test_the_oracle_finds_the_same(
-    many: list[Record], table_of_many: DataFrame, name: str, since: int | None, until: int | None
-) -> None:
-    expected = in_order(getattr(oracle, name)(many, since, until))
-    assert in_order(rows(getattr(trouble, name)(table_of_many, Period(since, until)))) == expected
-    assert expected
+def test_the_oracle_finds_the_same(many: list[Record], tmp_path: Path, since: int | None, until: int | None) -> None:
+    found = tables(tmp_path / "facts", many, openings(0, 20), since, until)
+    for name in ("events", "refusals", "storms"):
+        expected = in_order(getattr(oracle, name)(many, since, until))
+        assert in_order(found[name]) == expected
+        assert expected

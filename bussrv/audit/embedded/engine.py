@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from bussrv.audit.embedded.reading import read
-from bussrv.audit.embedded.tables import Database
+from bussrv.audit.embedded.crew import Crew
+from bussrv.audit.embedded.tables import make_tables
 from bussrv.audit.fold.stripe import Period
 from bussrv.audit.output import publish, writing
+from bussrv.audit.reading.gather import gather
 from bussrv.audit.reading.sources import is_url, take_snapshot
 from bussrv.audit.report.evidence import evidence
 from bussrv.audit.report.finish import finish
 from bussrv.audit.tables.kinds import PUBLISHED
+from bussrv.audit.tables.published import places_in, published
 from bussrv.errors import BussrvError
 from bussrv.journal.keys import PublicKey
 
@@ -52,19 +54,12 @@ def examine(
         if is_url(each):
             raise EngineFailed(f"{each}: --engine embedded reads directories on this machine only: use --engine spark")
     with writing(out) as place, _as_failure():
-        spark: Any = None  # asked only for journals at URLs
-        with take_snapshot(spark, journals, trusted=trusted, since=period.since, until=period.until) as snapshot:
-            tables = read(snapshot, period)
+        with take_snapshot(None, journals, trusted=trusted, since=period.since, until=period.until) as snapshot:
+            gather(snapshot, period, place / "facts", Crew())
+        make_tables(place / "facts", place, period.since, period.until)
         made = evidence(snapshot.journals, trusted, command, out)
-        scratch = place / "scratch"
-        scratch.mkdir()
-        with closing(Database(scratch)) as database:
-            for name, table in tables.items():
-                database.add(name, table)
-            database.make(period.since, period.until)
-            for name in PUBLISHED:
-                database.write(name, place)
-            totals = finish(database, place, period, made, csv=csv)
+        with published(places_in(place), place / "scratch") as asked:
+            totals = finish(asked, place, period, made, csv=csv)
         return totals, publish(out, place, PUBLISHED, totals)
 
 

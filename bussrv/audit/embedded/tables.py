@@ -1,75 +1,39 @@
-"""The tables of an audit in DuckDB."""
+"""The tables of an audit, made by DuckDB and written as Parquet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bussrv.audit.sql.activity import NAMES
-from bussrv.audit.sql.recipes import RECIPES, recipe
-from bussrv.audit.tables.kinds import PARTITIONED
+from bussrv.audit.sql.recipes import FROM_FACTS, RECIPES, recipe
+from bussrv.audit.tables.kinds import MOMENTS, PARTITIONED, PUBLISHED
+from bussrv.audit.tables.published import Database, literal
 
-_MOMENTS = frozenset(
-    {"first_moment", "last_moment", "opened", "closed", "moment", "first_registered", "last_registered", "begin",
-     "end", "added", "renewed", "expired"}
-)  # fmt: skip
 _MOMENT, _DATE = pa.timestamp("us", tz="UTC"), pa.date32()
 
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _FILE = "part-0.parquet"
 
-_MACROS = (
-    "CREATE MACRO names_of(x) AS coalesce(list_sort(list(DISTINCT x) FILTER (WHERE x IS NOT NULL)), []::VARCHAR[])",
-)
 
+def make_tables(facts: Path, place: Path, since: int | None, until: int | None) -> None:
+    """Write every table that is published into directories of their names.
 
-class Database:
-    """Tables in memory. Times in them are UTC microseconds since 1970.
-
-    :param directory: where DuckDB may put what does not fit into memory.
+    :param facts: the directory of :mod:`bussrv.audit.reading.gather`.
+    :param since, until: the period, UTC microseconds.
     """
-
-    def __init__(self, directory: Path) -> None:
-        self._connection = duckdb.connect(config={"temp_directory": str(directory)})
-        for macro in _MACROS:
-            self._connection.execute(macro)
-
-    def add(self, name: str, table: pa.Table) -> None:
-        """A table that was made elsewhere."""
-        self._connection.register(name, table)
-
-    def make(self, since: int | None, until: int | None) -> None:
-        """Make every table from facts.
-
-        :param since, until: the period, UTC microseconds.
-        """
+    with closing(Database(place / "scratch")) as database:
+        for name in FROM_FACTS:
+            database.add_files(name, f"{literal(str(facts))}/*/{name.removeprefix('fact_')}.parquet")
         for name in RECIPES:
-            self._connection.execute(f"CREATE TABLE {name} AS {_plain(recipe(name, since, until))}")
-
-    def collect(self, queries: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
-        """The rows of each query, in which ``@name`` is a table."""
-        for query in queries:
-            yield self._connection.sql(_plain(query)).to_arrow_table().to_pylist()
-
-    def write(self, name: str, place: Path) -> None:
-        """Write a table as Parquet, into a directory of its name."""
-        write_table(as_published(self._connection.sql(f"SELECT * FROM {name}").to_arrow_table()), place / name)
-
-    def close(self) -> None:
-        """Forget everything."""
-        self._connection.close()
-
-
-def _plain(query: str) -> str:
-    """A query in which tables have their plain names."""
-    return query.replace("@", "")
+            database.make(name, recipe(name, since, until))
+        for name in PUBLISHED:
+            write_table(as_published(database.table(name)), place / name)
 
 
 def as_published(table: pa.Table) -> pa.Table:
@@ -79,7 +43,7 @@ def as_published(table: pa.Table) -> pa.Table:
 
 
 def _published(name: str, kind: pa.DataType) -> pa.Field:
-    if name in _MOMENTS:
+    if name in MOMENTS:
         return pa.field(name, _MOMENT)
     return pa.field(name, _DATE if name == "date" else kind)
 

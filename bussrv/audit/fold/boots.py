@@ -16,13 +16,13 @@ _OF_START = frozenset(
      "link.down"}
 )  # fmt: skip
 
-_SUM = ("records", "closed")
-_LEAST = ("first_seq", "first_moment", "settled", "first_start", "first_stop", "recovered")
-_MOST = (
+SUM = ("records", "closed")
+LEAST = ("first_seq", "first_moment", "settled", "first_start", "first_stop", "recovered")
+MOST = (
     *("last_seq", "last_moment", "last_settled", "last_start", "last_stop", "last_of_server", "sessions_closed"),
     *("torn_bytes", "version"),
 )
-_ANY = ("started", "stopped", "salvaged")
+ANY = ("started", "stopped", "salvaged")
 
 COLUMNS = (
     *("version", "records", "first_seq", "last_seq", "first_moment", "last_moment", "started", "stopped", "settled"),
@@ -45,16 +45,16 @@ def by_journal(event: str) -> bool:
 
 def new_boot() -> Boot:
     """A boot of which nothing is known."""
-    return {**dict.fromkeys(COLUMNS), "records": 0, "closed": 0, **dict.fromkeys(_ANY, False)}
+    return {**dict.fromkeys(COLUMNS), "records": 0, "closed": 0, **dict.fromkeys(ANY, False)}
 
 
 def add(boot: Boot, other: Boot) -> None:
     """Add what another stripe knows of a boot."""
-    for name in _SUM:
+    for name in SUM:
         boot[name] += other[name]
-    for name in _ANY:
+    for name in ANY:
         boot[name] = boot[name] or other[name]
-    for choose, names in ((min, _LEAST), (max, _MOST)):
+    for choose, names in ((min, LEAST), (max, MOST)):
         for name in names:
             known = [each for each in (boot[name], other[name]) if each is not None]
             boot[name] = choose(known) if known else None

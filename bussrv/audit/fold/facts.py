@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from bussrv.audit.fold.life import COUNTERS, Life, address_of
 from bussrv.audit.fold.suspicions import suspicions
@@ -169,3 +171,10 @@ def together(lives: Iterable[Life]) -> Life:
     for life in (first, *others):
         found.follow(life)
     return found
+
+
+def write_tables(tables: Tables, place: Path) -> None:
+    """Write tables as Parquet, those with rows."""
+    for name, table in tables.items():
+        if table.num_rows:
+            pq.write_table(table, place / f"{name}.parquet", compression="lz4")

@@ -6,7 +6,10 @@ they mean depends on the stripe before. All later ones do not.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
+
+from msgspec import Struct
 
 REGISTERED, UNREGISTERED, ADDED, REMOVED, RENEWED = range(1, 6)
 
@@ -83,28 +86,25 @@ class Suspicion(NamedTuple):
     is_first: bool
 
 
-class Holding:
+class Holding(Struct):
     """The state of a holding, and what is known of its past.
 
     :ivar deferred: the records up to the first end, if the session began before this stripe; else ``None``.
     """
 
-    __slots__ = ("_bound", "_last", "_open", "_renewals", "_renewed", "deferred", "leases", "spans", "suspicions")
-
-    def __init__(self, *, is_deferred: bool) -> None:
-        self.deferred: list[Step] | None = [] if is_deferred else None
-        self.spans: list[Span] = []
-        self.leases: list[Lease] = []
-        self.suspicions: list[Suspicion] = []
-        self._last: tuple[int, Place] | None = None
-        self._open: Step | None = None
-        self._bound: tuple[bool, int] | None = None
-        self._renewals = 0
-        self._renewed: int | None = None
+    deferred: list[Step] | None
+    spans: list[Span] = []
+    leases: list[Lease] = []
+    suspicions: list[Suspicion] = []
+    _last: tuple[int, Place] | None = None
+    _open: Step | None = None
+    _bound: tuple[bool, int] | None = None
+    _renewals: int = 0
+    _renewed: int | None = None
 
     def take(self, step: Step) -> None:
         """Take in the next record."""
-        if self.deferred is None or (self.deferred and self.deferred[-1].code in ENDS):
+        if self.deferred is None or _is_over(self.deferred):
             self._apply(step)
             return
         if self.deferred and _is_again(self.deferred[-1], step):
@@ -112,7 +112,7 @@ class Holding:
             self.deferred[-1] = before._replace(times=before.times + 1, until=step.until)
             return
         self.deferred.append(step)
-        if step.code in ENDS:
+        if _is_over(self.deferred):
             # All that later records need to know of it.
             self._end(step)
 
@@ -121,12 +121,12 @@ class Holding:
 
     def follow(self, later: Holding) -> None:
         """Take in the same holding of the next stripe."""
-        if self.deferred is not None and not (self.deferred and self.deferred[-1].code in ENDS):
+        if self.deferred is not None and not _is_over(self.deferred):
             self.deferred += later.deferred or ()
         else:
             for step in later.deferred or ():
                 self._apply(step)
-        if later.deferred is None or (later.deferred and later.deferred[-1].code in ENDS):
+        if later.deferred is None or _is_over(later.deferred):
             self._last, self._open, self._bound = later._last, later._open, later._bound
             self._renewals, self._renewed = later._renewals, later._renewed
         self.spans += later.spans
@@ -137,7 +137,7 @@ class Holding:
         """The same with nothing before it."""
         if self.deferred is None:
             return self
-        found = Holding(is_deferred=False)
+        found = Holding(None)
         found.follow(self)
         return found
 
@@ -194,6 +194,14 @@ class Holding:
 
 def _span(begin: Step, end: Place | None) -> Span:
     return Span(begin.place, end, begin.protocol, begin.routing_id)
+
+
+def _is_over(deferred: Sequence[Step]) -> bool:
+    """Whether later records mean the same whatever came before these."""
+    if not deferred or deferred[-1].code not in ENDS:
+        return False
+    # A lease goes on after the end of a subscription of another wire format.
+    return deferred[-1].protocol == LEASED or not any(each.protocol == LEASED or each.given for each in deferred)
 
 
 def _is_again(before: Step, step: Step) -> bool:

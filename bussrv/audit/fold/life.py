@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from msgspec import Struct
+
 from bussrv.audit.fold.holdings import BEGINS, CODES, Holding, Place, Span, Step
 from bussrv.audit.fold.lines import Line
 
@@ -41,7 +43,7 @@ def address_of(peer: str | None) -> str | None:
     return peer if peer.count(":") > 1 else peer.partition(":")[0]
 
 
-class Life:
+class Life(Struct):
     """What is known of a session. Places are of records, times are UTC microseconds.
 
     :ivar opening, closing: the first record of each kind, with its place.
@@ -50,69 +52,37 @@ class Life:
     :ivar boots: of its last opening and closing that are no part of the baseline.
     """
 
-    __slots__ = (
-        "acting",
-        "boots",
-        "claiming",
-        "closed_at",
-        "closed_mono",
-        "closing",
-        "closings",
-        "duration",
-        "first_change",
-        "first_closing",
-        "first_moment",
-        "first_opening",
-        "flags",
-        "holdings",
-        "identified",
-        "last_change",
-        "last_closing",
-        "last_opening",
-        "latest",
-        "objects_wanted",
-        "opened_at",
-        "opened_mono",
-        "opening",
-        "openings",
-        "peer",
-        "protocol",
-        "provided",
-        "routing_id",
-        "server",
-        "session",
-        "wanted",
-    )  # fmt: skip
-
-    def __init__(self, server: str, session: str | None) -> None:
-        self.server, self.session = server, session
-        self.opening: tuple[Place, Line] | None = None
-        self.closing: tuple[Place, Line] | None = None
-        self.identified: tuple[Place, Line] | None = None
-        self.acting: tuple[Place, Line] | None = None
-        self.claiming: tuple[Place, Line] | None = None
-        self.first_moment: int | None = None
-        self.protocol: str | None = None
-        self.routing_id: str | None = None
-        self.peer: str | None = None
-        self.openings = self.closings = self.flags = 0
-        self.first_opening: int | None = None
-        self.last_opening: int | None = None
-        self.first_closing: int | None = None
-        self.last_closing: int | None = None
-        self.first_change: int | None = None
-        self.last_change: int | None = None
-        self.opened_at: int | None = None
-        self.closed_at: int | None = None
-        self.latest: int | None = None
-        self.opened_mono: int | None = None
-        self.closed_mono: int | None = None
-        self.duration: int | None = None
-        self.boots: dict[str, str] = {}
-        self.provided: set[str] = set()
-        self.wanted: set[str] = set()
-        self.objects_wanted = False
-        self.holdings: dict[tuple[bool, str | None], Holding] = {}
+    server: str
+    session: str | None
+    opening: tuple[Place, Line] | None = None
+    closing: tuple[Place, Line] | None = None
+    identified: tuple[Place, Line] | None = None
+    acting: tuple[Place, Line] | None = None
+    claiming: tuple[Place, Line] | None = None
+    first_moment: int | None = None
+    protocol: str | None = None
+    routing_id: str | None = None
+    peer: str | None = None
+    openings: int = 0
+    closings: int = 0
+    flags: int = 0
+    first_opening: int | None = None
+    last_opening: int | None = None
+    first_closing: int | None = None
+    last_closing: int | None = None
+    first_change: int | None = None
+    last_change: int | None = None
+    opened_at: int | None = None
+    closed_at: int | None = None
+    latest: int | None = None
+    opened_mono: int | None = None
+    closed_mono: int | None = None
+    duration: int | None = None
+    boots: dict[str, str] = {}
+    provided: set[str] = set()
+    wanted: set[str] = set()
+    objects_wanted: bool = False
+    holdings: dict[tuple[bool, str | None], Holding] = {}
 
     def take(self, record: Line, at: int, given: bool) -> None:
         """Take in the next record of the session.
@@ -186,7 +156,7 @@ class Life:
         key = is_subscription, service
         holding = self.holdings.get(key)
         if holding is None:
-            holding = self.holdings[key] = Holding(is_deferred=not self.openings)
+            holding = self.holdings[key] = Holding(None if self.openings else [])
         place = record.seq, at, record.mono
         address = None if record.reason is None else address_of(record.peer)
         holding.take(Step(code, place, record.protocol, record.routing_id, address, record.reason, given, 1, at))
@@ -230,7 +200,7 @@ class Life:
             known = self.holdings.get(key)
             if known is None:
                 # Until now there was no record of it, but maybe in a stripe before.
-                known = self.holdings[key] = Holding(is_deferred=not self.openings)
+                known = self.holdings[key] = Holding(None if self.openings else [])
             known.follow(holding)
 
     def spans(self) -> Iterator[tuple[bool, str, Span]]:

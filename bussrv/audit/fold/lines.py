@@ -30,7 +30,7 @@ Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Numbers = NDArray[np.int64]
 
 
-class Line(Struct, kw_only=True, gc=False):
+class Line(Struct, kw_only=True, gc=False, omit_defaults=True):
     """A record: the stamp, and the fields of all events."""
 
     v: int

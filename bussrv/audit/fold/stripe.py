@@ -10,9 +10,9 @@ import numpy as np
 from msgspec import Struct
 
 from bussrv.audit.fold.baseline import baseline
-from bussrv.audit.fold.boots import Boot, Stamp, add, backwards, by_journal, new_boot, run_of, tell
+from bussrv.audit.fold.boots import COLUMNS, Boot, Stamp, add, backwards, by_journal, new_boot, run_of, tell
 from bussrv.audit.fold.facts import Tables, as_tables, finish, no_rows
-from bussrv.audit.fold.holdings import CODES
+from bussrv.audit.fold.holdings import CODES, Place
 from bussrv.audit.fold.life import Life, address_of
 from bussrv.audit.fold.lines import Line, Numbers, Read
 
@@ -41,28 +41,26 @@ class Period(Struct, frozen=True):
         return self.until is not None and at >= self.until
 
 
+Ends = list[tuple[Stamp, bool]]
+"""The stamps of the first and the last record of each segment, and whether it is the first."""
+
+
 class Folded:
     """The facts of a stripe.
 
-    :ivar tables: of what needs no other stripe.
+    :ivar tables: of what needs no other stripe, and sums that those of other stripes are added to.
     :ivar border: the sessions that may go on in another stripe, by server and id.
     :ivar whole: the ids of all other sessions.
     :ivar extents: the first and the last place of the records of each server.
-    :ivar ends: the stamps of the first and the last record of each segment, by server; and whether it is the first.
+    :ivar ends: by server.
     """
 
     def __init__(self) -> None:
         self.tables: Tables = {}
         self.border: dict[tuple[str, str | None], Life] = {}
-        self.whole: set[str] = set()
-        self.boots: dict[tuple[str, str], Boot] = {}
-        self.events: Counter[tuple[Any, ...]] = Counter()
-        self.suppressed: Counter[tuple[Any, ...]] = Counter()
-        self.refusals: dict[tuple[Any, ...], list[int]] = {}
-        self.openings: dict[tuple[Any, ...], list[int]] = {}
-        self.mentions: dict[tuple[str, str], list[Any]] = {}
-        self.extents: dict[str, tuple[tuple[int, int, int], tuple[int, int, int]]] = {}
-        self.ends: dict[str, list[tuple[Stamp, bool]]] = {}
+        self.whole: list[str] = []
+        self.extents: dict[str, tuple[Place, Place]] = {}
+        self.ends: dict[str, Ends] = {}
 
 
 class Stretch(Struct):
@@ -83,7 +81,7 @@ def fold_stripe(segments: Sequence[tuple[int, Read]], first: Mapping[int, str], 
     :param first: the servers whose first segment is among these, by the place in ``segments``.
     :param period: later records are left out. Sessions, services and links need the earlier ones.
     """
-    folding = _Folding(period)
+    folding = Folding(period)
     for place, server in first.items():
         number, read = segments[place]
         folding.take_baseline(server, baseline(read.parts, server, number))
@@ -104,7 +102,7 @@ def _stretches(segments: Sequence[tuple[int, Read]], period: Period) -> Iterator
                 stretch = Stretch(records, moments, np.full(len(records), number, dtype=np.int64))
                 found.setdefault(server, []).append(stretch)
     for server, some in found.items():
-        yield server, _in_order(some)
+        yield server, in_order_of_places(some)
 
 
 def _by_server(read: Read) -> Iterator[tuple[str, list[Line], Numbers]]:
@@ -119,7 +117,8 @@ def _by_server(read: Read) -> Iterator[tuple[str, list[Line], Numbers]]:
         yield server, [read.records[each] for each in some], read.moments[some]
 
 
-def _in_order(some: Sequence[Stretch]) -> Stretch:
+def in_order_of_places(some: Sequence[Stretch]) -> Stretch:
+    """The records of a server, in order, however they stood in segments."""
     records = [record for stretch in some for record in stretch.records]
     moments = np.concatenate([stretch.moments for stretch in some])
     segments = np.concatenate([stretch.segments for stretch in some])
@@ -131,14 +130,23 @@ def _in_order(some: Sequence[Stretch]) -> Stretch:
     return Stretch(records, moments, segments)
 
 
-class _Folding:
+class Folding:
+    """The state machine of a stripe."""
+
     def __init__(self, period: Period) -> None:
         self._period = period
         self._found = Folded()
         self._rows = no_rows()
         self._lives: dict[tuple[str, str | None], Life] = {}
+        self._boots: dict[tuple[str, str], Boot] = {}
+        self._events: Counter[tuple[Any, ...]] = Counter()
+        self._suppressed: Counter[tuple[Any, ...]] = Counter()
+        self._refusals: dict[tuple[Any, ...], list[int]] = {}
+        self._openings: dict[tuple[Any, ...], list[int]] = {}
+        self._mentions: dict[tuple[str, str], list[Any]] = {}
 
     def take_baseline(self, server: str, records: Sequence[tuple[Line, int]]) -> None:
+        """Take in the registry before the first record of a server."""
         links: dict[str, Line] = {}
         opened: dict[str, tuple[Line, int]] = {}
         for record, at in records:
@@ -159,6 +167,7 @@ class _Folding:
                 self._rows["links"].append(row)
 
     def take(self, server: str, stretch: Stretch) -> None:
+        """Take in all records of a server."""
         records, moments = stretch.records, stretch.moments
         first, last = records[0], records[-1]
         self._found.extents[server] = (
@@ -171,7 +180,7 @@ class _Folding:
         self._take_sessions(server, records, moments)
 
     def _take_boots(self, server: str, records: Sequence[Line], moments: Numbers) -> None:
-        boots = self._found.boots
+        boots = self._boots
         names = [record.boot for record in records]
         begin, size = 0, len(records)
         while begin < size:
@@ -218,12 +227,12 @@ class _Folding:
             counts = Counter([(each.event, each.outcome, each.protocol) for each in records[begin:end]])
             for about, number in counts.items():
                 counted: tuple[Any, ...] = (server, *about, days[begin])
-                self._found.events[counted] += number
+                self._events[counted] += number
             begin = end
         for at, record in enumerate(records):
             if record.suppressed is not None:
                 key = (server, record.event, record.outcome, record.protocol, days[at])
-                self._found.suppressed[key] += record.suppressed
+                self._suppressed[key] += record.suppressed
 
     def _take_sessions(self, server: str, records: Sequence[Line], moments: Numbers) -> None:
         lives, others = self._lives, _OTHERS
@@ -243,11 +252,11 @@ class _Folding:
     def _open(self, server: str, record: Line, at: int) -> None:
         if record.home is None and record.peer is not None and self._period.holds(at):
             key = (server, record.protocol, address_of(record.peer), at // _MINUTE)
-            _add(self._found.openings, key, [1 + (record.suppressed or 0)], record.seq, at)
+            _add(self._openings, key, [1 + (record.suppressed or 0)], record.seq, at)
 
     def _close(self, server: str, record: Line, at: int) -> None:
         if record.reason == "server-crashed":
-            self._found.boots[server, record.boot]["closed"] += 1
+            self._boots[server, record.boot]["closed"] += 1
 
     def _link(self, server: str, record: Line, at: int) -> None:
         is_up = record.event == "link.up"
@@ -258,7 +267,7 @@ class _Folding:
         self._rows["disk"].append((server, record.event, record.seq, at, record.mono))
 
     def _tell(self, server: str, record: Line, at: int) -> None:
-        tell(self._found.boots[server, record.boot], record)
+        tell(self._boots[server, record.boot], record)
         if record.event == "server.started":
             self._disk(server, record, at)
 
@@ -267,13 +276,13 @@ class _Folding:
             return
         about = (record.event, record.reason, record.limit, record.actor, record.claimed, address_of(record.peer))
         key = (server, *about, record.protocol, at // _DAY)
-        _add(self._found.refusals, key, [1, record.suppressed or 0], record.seq, at)
+        _add(self._refusals, key, [1, record.suppressed or 0], record.seq, at)
 
     def _mention(self, server: str, record: Line, at: int) -> None:
         if record.service is None or not self._period.holds(at):
             return
         key = (server, record.service)
-        known = self._found.mentions.setdefault(key, [0, None, None, 0, at])
+        known = self._mentions.setdefault(key, [0, None, None, 0, at])
         if record.event == "service.registered":
             known[0] += 1
             known[1] = at if known[1] is None else min(known[1], at)
@@ -284,26 +293,30 @@ class _Folding:
 
     def end(self) -> Folded:
         """No more records follow."""
-        found = self._found
+        found, rows = self._found, self._rows
         several = Counter(session for _, session in self._lives)
         for (server, session), life in self._lives.items():
             if session is not None and life.is_whole and several[session] == 1:
-                found.whole.add(session)
-                finish([life], self._rows)
+                found.whole.append(session)
+                finish([life], rows)
             else:
                 found.border[server, session] = life
-        found.tables = as_tables(self._rows)
+        rows["boots"] = [(*key, *(boot[name] for name in COLUMNS)) for key, boot in self._boots.items()]
+        rows["events"] = [(*key, number, self._suppressed[key]) for key, number in self._events.items()]
+        for name, table in (("refusals", self._refusals), ("openings", self._openings), ("mentions", self._mentions)):
+            rows[name] = [(*key, *numbers) for key, numbers in table.items()]
+        found.tables = as_tables(rows)
         return found
 
 
-_OTHERS: dict[str, Callable[[_Folding, str, Line, int], None]] = {
-    "session.opened": _Folding._open,
-    "session.closed": _Folding._close,
-    **dict.fromkeys(_OF_SERVICES, _Folding._mention),
-    **dict.fromkeys(REFUSALS, _Folding._refuse),
-    **dict.fromkeys(("link.up", "link.down"), _Folding._link),
-    **dict.fromkeys(("journal.degraded", "journal.restored"), _Folding._disk),
-    **dict.fromkeys(("server.started", "server.stopped", "server.recovered", "journal.salvaged"), _Folding._tell),
+_OTHERS: dict[str, Callable[[Folding, str, Line, int], None]] = {
+    "session.opened": Folding._open,
+    "session.closed": Folding._close,
+    **dict.fromkeys(_OF_SERVICES, Folding._mention),
+    **dict.fromkeys(REFUSALS, Folding._refuse),
+    **dict.fromkeys(("link.up", "link.down"), Folding._link),
+    **dict.fromkeys(("journal.degraded", "journal.restored"), Folding._disk),
+    **dict.fromkeys(("server.started", "server.stopped", "server.recovered", "journal.salvaged"), Folding._tell),
 }
 """What else a record of an event tells, beside what it tells of its session."""
 

@@ -1,48 +1,45 @@
-"""Lines that are kept from one audit to the next, so that closed segments are read once.
+"""Facts that are kept from one audit to the next, so that closed segments are read once.
 
 ::
 
     DIR/
         .bussrv-audit-checkpoint   marks the directory as a checkpoint; locked while it is used
-        ledger.json                what is kept: the journals, and each segment with what it is like
-        lines/BATCH/               their lines, as Parquet
-        inbox/0/….jsonl            links to segments, in which Spark's stream finds new ones
-        stream/                    how far the stream got
+        ledger.json                what is kept: the journals, and each stripe with what its segments are like
+        stripes/KEY/               the facts of a stripe
 
-Kept are segments that are what their closing seal says. Which ones have to be there is not for the stream to say, but
-for the ledger and the journal: a segment that was away and comes back, however old it is, is read, too; one that was
-written to since is read again, as if nothing were kept of it.
+Kept are stripes of segments that are what their closing seals say. The key of a stripe is made of the digests of its
+segments and of the version of the fold. A stripe is used again if the journal has the same segments in a row, and their
+files are what they were. A file that is another one by now, for it was compressed, or somebody wrote to it, is read
+again; if its digest is the same, so are the facts.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
+from msgspec.structs import replace
 
+from bussrv.audit import fold
+from bussrv.audit.fold.segments import Found, Source
+from bussrv.audit.fold.stripe import Period
+from bussrv.audit.fold.tasks import Done, Stripe
 from bussrv.audit.output import Ownership
-from bussrv.audit.reading.extents import Block, blocks_of
-from bussrv.audit.reading.load import lines_of
-from bussrv.audit.reading.segments import located, read_text
-from bussrv.audit.reading.snapshot import Segment, Snapshot
-from bussrv.audit.spark.store import literal, write_parquet
 from bussrv.errors import BussrvError
-from bussrv.journal.digests import Digests
+from bussrv.journal.evidence.segments import is_verified
 from bussrv.journal.versions import SCHEMA_VERSION
+from bussrv.version import VERSION
 
 MARKER = ".bussrv-audit-checkpoint"
 
-FORMAT = 2
+FORMAT = 3
 """The version of what is in the directory; with another one, everything is read again."""
-
-# Spark skips files that are older than the newest one by more than this. A restored segment is as old as it was.
-_NEVER = "36500d"
 
 
 class CheckpointRefused(BussrvError):
@@ -57,50 +54,76 @@ _OURS = Ownership(
 )
 
 
-class Kept(Struct, frozen=True, rename={"digests": "whole"}):
-    """A segment of which the lines are kept.
+class Kept(Struct, frozen=True):
+    """A stripe whose facts are kept.
 
-    :ivar stamp: of the file when it was read.
+    :ivar segments: the names of its segments, and ``stamps`` those of their files when they were read.
+    :ivar first: those of the segments that are the first ones of their servers.
+    :ivar done: how its task went.
     """
 
-    stamp: str
-    digests: Digests
-    blocks: list[Block]
+    segments: list[str]
+    stamps: list[str]
+    first: frozenset[str]
+    done: Done
+
+    def is_doubtful(self, source: Source) -> bool:
+        """Whether a segment has to be looked at: its file is another one, or more has to be known of it."""
+        place = self.segments.index(source.taken)
+        found = self.done.segments[place]
+        assert found.digests is not None
+        sizes = {each for each in source.sizes if each <= found.digests.size}
+        is_known = (source.to_the_byte is None or found.judged is not None) and sizes <= {*found.digests.beginnings}
+        return self.stamps[place] != source.stamp or not is_known
 
 
 class _Version(Struct):
-    format: tuple[int, int]
+    format: tuple[int, str]
 
 
 class _Ledger(Struct):
     """
-    :ivar format: ``FORMAT`` and the schema version of journals.
+    :ivar format: ``FORMAT``, and the version of the fold.
     :ivar journals: the locations of the journals; the index of each is part of the names of its segments.
-    :ivar batches: the directories of lines that are whole.
+    :ivar stripes: by key.
     """
 
-    format: tuple[int, int] = (FORMAT, SCHEMA_VERSION)
+    format: tuple[int, str]
     journals: list[str] = []
-    batches: list[str] = []
-    segments: dict[str, Kept] = {}
+    stripes: dict[str, Kept] = {}
+
+
+@cache
+def version() -> str:
+    """The version of the fold: another one may make other facts."""
+    sources = sorted(Path(fold.__file__).parent.glob("*.py"))
+    text = b"".join(path.read_bytes() for path in sources)
+    return f"{VERSION} {SCHEMA_VERSION} {sha256(text).hexdigest()[:16]}"
 
 
 class Checkpoint:
     """The directory while it is used; made by :func:`opened`."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
         self._path = directory / "ledger.json"
+        self._directory = directory
+        self._stripes = directory / "stripes"
         self._ledger = self._read()
-        for batch in self._lines().iterdir():
-            if batch.name not in self._ledger.batches:
-                shutil.rmtree(batch)
+        self._saved = {*self._ledger.stripes}
+        self._stripes.mkdir(exist_ok=True)
+        self.clean()
+
+    def clean(self) -> None:
+        """Remove what is not kept: an audit was interrupted, or the stripe is not what its seals say."""
+        for stripe in self._stripes.iterdir():
+            if stripe.name not in self._saved:
+                shutil.rmtree(stripe)
 
     def _read(self) -> _Ledger:
         try:
             text = self._path.read_bytes()
             # Another version may have written any other form.
-            if msgspec.json.decode(text, type=_Version).format == (FORMAT, SCHEMA_VERSION):
+            if msgspec.json.decode(text, type=_Version).format == (FORMAT, version()):
                 ledger = msgspec.json.decode(text, type=_Ledger)
                 self._check(ledger)
                 return ledger
@@ -108,22 +131,18 @@ class Checkpoint:
             pass
         except msgspec.DecodeError as error:
             raise self._damaged(str(error)) from error
-        for name in ("lines", "inbox", "stream"):
+        # The others are what versions before this one kept.
+        for name in ("stripes", "lines", "inbox", "stream"):
             shutil.rmtree(self._directory / name, ignore_errors=True)
-        return _Ledger()
+        return _Ledger((FORMAT, version()))
 
     def _check(self, ledger: _Ledger) -> None:
-        for batch in ledger.batches:
-            if not (self._lines() / batch / "_SUCCESS").exists():
-                raise self._damaged(f"there are no lines in {batch}")
+        for key in ledger.stripes:
+            if not (self._stripes / key).is_dir():
+                raise self._damaged(f"there are no facts in {key}")
 
     def _damaged(self, why: str) -> CheckpointRefused:
         return CheckpointRefused(f"{self._path} is damaged ({why}): remove {self._directory}, or name another")
-
-    def _lines(self) -> Path:
-        path = self._directory / "lines"
-        path.mkdir(exist_ok=True)
-        return path
 
     def index_of(self, location: str) -> int:
         """The index of a journal, the same each time."""
@@ -132,116 +151,90 @@ class Checkpoint:
             journals.append(location)
         return journals.index(location)
 
-    def kept(self, segments: Iterable[Segment]) -> dict[str, Kept]:
-        """Those of the segments of which the lines are kept, and that are as they were, by their names."""
-        found = {}
-        for segment in segments:
-            kept = self._ledger.segments.get(segment.taken)
-            if kept is not None and kept.stamp == segment.stamp:
-                found[segment.taken] = kept
-        return found
+    def known(self, sources: Sequence[Source], first: frozenset[str], period: Period) -> tuple[str, Kept] | None:
+        """The longest stripe with which a journal goes on whose facts are kept, and its key.
 
-    def recognize(self, segments: Iterable[Segment], digests: Mapping[str, Digests]) -> dict[str, Kept]:
-        """Those of the segments of which the lines are kept, though the file is another one: compressed meanwhile.
-
-        :param digests: what each of them is like.
+        :param sources: the segments of the rest of the journal.
+        :param first: the segments that are the first ones of their servers.
         """
-        found = {}
-        for segment in segments:
-            kept, known = self._ledger.segments.get(segment.taken), digests.get(segment.taken)
-            if kept is None or known is None or (kept.digests.size, kept.digests.digest) != (known.size, known.digest):
-                continue
-            found[segment.taken] = self._ledger.segments[segment.taken] = Kept(segment.stamp, known, kept.blocks)
-        return found
+        names = [source.taken for source in sources]
+        found = [
+            (key, kept)
+            for key, kept in self._ledger.stripes.items()
+            if kept.segments == names[: len(kept.segments)]
+            and kept.first == first & {*kept.segments}
+            and is_uncut(kept.done.segments, kept.first, period)
+        ]
+        return max(found, key=lambda each: len(each[1].segments), default=None)
 
-    def is_new(self, segment: Segment) -> bool:
-        """Whether nothing is kept of a segment, not even as it was before somebody wrote to it."""
-        return segment.taken not in self._ledger.segments
+    def kept(self, key: str) -> Kept:
+        """A stripe that is kept."""
+        return self._ledger.stripes[key]
 
-    def add(
-        self, spark: SparkSession, snapshot: Snapshot, segments: Sequence[Segment], digests: Mapping[str, Digests]
-    ) -> dict[str, Kept]:
-        """Read segments, and keep their lines.
+    def place(self, key: str) -> Path:
+        """The facts of a stripe."""
+        return self._stripes / key
 
-        :param segments: of which nothing is kept.
+    def update(self, key: str, found: Mapping[str, Found], sources: Sequence[Source]) -> bool:
+        """Take in what segments of a stripe are like by now.
+
+        :returns: whether they are the same. If not, nothing is kept of the stripe any more.
         """
-        batches = [] if _is_connected(spark) else self._stream(spark, snapshot, segments)
-        blocks = self._blocks(spark, batches)
-        if rest := [each.taken for each in segments if each.taken not in blocks]:
-            batches.append(self._batch(spark, snapshot, rest))
-            blocks |= self._blocks(spark, batches[-1:])
-        self._ledger.batches += batches
-        found = {each.taken: Kept(each.stamp, digests[each.taken], blocks.get(each.taken, [])) for each in segments}
-        self._ledger.segments |= found
-        return found
+        kept = self._ledger.stripes[key]
+        segments = [found.get(each.taken, each) for each in kept.done.segments]
+        if _key(segments, kept.first) != key:
+            del self._ledger.stripes[key]
+            return False
+        done, stamps = replace(kept.done, segments=segments), [each.stamp for each in sources]
+        self._ledger.stripes[key] = replace(kept, done=done, stamps=stamps)
+        return True
 
-    def _stream(self, spark: SparkSession, snapshot: Snapshot, segments: Sequence[Segment]) -> list[str]:
-        """Let Spark's stream read what is new on this machine; see that nothing else is in its inbox."""
-        segments = [each for each in segments if not each.in_place]
-        inbox = self._directory / "inbox"
-        shutil.rmtree(inbox, ignore_errors=True)
-        for segment in segments:
-            link = segment.path_in(inbox)
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(segment.path_in(snapshot.local).resolve())
-        if not segments:
-            return []
-        # A batch that an earlier audit did not finish is read again, though some of its links may be gone. Segments
-        # that it lacks are read after it, or are reported as missing.
-        written: list[str] = []
+    def new_place(self, number: int) -> Path:
+        """A directory for the facts of a stripe that may be kept."""
+        return self._stripes / f"new-{number}"
 
-        def write(text: DataFrame, number: int) -> None:
-            name = f"stream-{number}"
-            write_parquet(lines_of(text), self._lines() / name)
-            written.append(name)
+    def keep(self, stripe: Stripe, done: Done) -> Path:
+        """Keep the facts of a stripe, unless its segments are not what their seals say, or only a part of it is in the
+        period.
 
-        text = (
-            spark.readStream.option("maxFileAge", _NEVER)
-            .option("ignoreMissingFiles", True)
-            .text(f"file://{literal(str(inbox))}", recursiveFileLookup=True, lineSep="\n")
-        )
-        query = (
-            located(text, snapshot)
-            .writeStream.foreachBatch(write)
-            .option("checkpointLocation", f"file://{self._directory / 'stream'}")
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
-        return written
-
-    def _batch(self, spark: SparkSession, snapshot: Snapshot, taken: Sequence[str]) -> str:
-        name = f"batch-{len(self._ledger.batches)}"
-        write_parquet(lines_of(read_text(spark, snapshot, only=taken)), self._lines() / name)
-        return name
-
-    def _blocks(self, spark: SparkSession, batches: Sequence[str]) -> dict[str, list[Block]]:
-        return blocks_of(self._table(spark, batches)) if batches else {}
-
-    def _table(self, spark: SparkSession, batches: Sequence[str]) -> DataFrame:
-        return spark.read.parquet(*[f"file://{literal(str(self._lines() / each))}" for each in batches])
-
-    def lines(self, spark: SparkSession, taken: Iterable[str]) -> DataFrame | None:
-        """The lines that are kept of segments; ``None`` if these are none.
-
-        :param taken: the names of the segments.
+        :returns: the directory with its facts.
         """
-        wanted = [*taken]
-        if not wanted:
-            return None
-        table = self._table(spark, self._ledger.batches)
-        return table if len(wanted) == len(self._ledger.segments) else table.where(F.col("taken").isin(wanted))
+        place, seals = Path(stripe.place), {source.taken: source.seal for source in stripe.sources}
+        for each in done.segments:
+            seal = seals[each.taken]
+            if seal is None or each.digests is None or not is_verified(each.digests, seal):
+                return place
+        if not is_uncut(done.segments, stripe.first, stripe.period):
+            return place
+        key = _key(done.segments, stripe.first)
+        names, stamps = ([getattr(each, name) for each in stripe.sources] for name in ("taken", "stamp"))
+        self._ledger.stripes[key] = Kept(names, stamps, stripe.first, done)
+        shutil.rmtree(self.place(key), ignore_errors=True)
+        return place.rename(self.place(key))
 
     def save(self) -> None:
         """Keep what was added."""
         new = self._path.with_suffix(".new")
         new.write_bytes(msgspec.json.encode(self._ledger))
         new.rename(self._path)
+        self._saved = {*self._ledger.stripes}
 
 
-def _is_connected(spark: SparkSession) -> bool:
-    """Whether it is a session of Spark Connect: another process, somewhere, would write the batches of a stream."""
-    return type(spark).__module__.startswith("pyspark.sql.connect")
+def is_uncut(segments: Sequence[Found], first: frozenset[str], period: Period) -> bool:
+    """Whether a stripe is in the period as a whole, so that its facts are the same without a period."""
+    if first and period.until is not None:
+        # Of what was there before the first record, a part may be after the period.
+        return False
+    moments = [(each.first_moment, each.last_moment) for each in segments]
+    return all(
+        begin is None or end is None or (period.holds(begin) and not period.is_over(end)) for begin, end in moments
+    )
+
+
+def _key(segments: Sequence[Found], first: frozenset[str]) -> str:
+    digests = [(None if each.digests is None else each.digests.digest, each.taken in first) for each in segments]
+    names = [each.taken for each in segments]
+    return sha256(msgspec.json.encode([version(), names, digests])).hexdigest()[:32]
 
 
 @contextmanager
@@ -251,4 +244,8 @@ def opened(directory: Path) -> Iterator[Checkpoint]:
     :raises CheckpointRefused: if it is not ours, another audit uses it, or it is damaged.
     """
     with _OURS.held(directory):
-        yield Checkpoint(directory)
+        checkpoint = Checkpoint(directory)
+        try:
+            yield checkpoint
+        finally:
+            checkpoint.clean()

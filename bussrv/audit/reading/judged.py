@@ -1,4 +1,4 @@
-"""The judgements of :mod:`bussrv.journal.evidence` on journals, as findings of the audit.
+"""The judgements of :mod:`bussrv.journal.evidence` on journals, as findings of the audit, and the table of segments.
 
 A seal that later seals of the same segment have superseded is judged in the last two segments only. An attacker who
 changes an older segment and seals it again has to make everything after it anew, in the manifest and in the headers,
@@ -7,28 +7,19 @@ and can as well make the old seals fit.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
+from typing import Any
 
-from msgspec import Struct
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
+import pyarrow as pa
 
-from bussrv.audit.reading.digests import LARGEST, why_unreadable
-from bussrv.audit.reading.extents import Extent
-from bussrv.audit.reading.proofs import Proof, judge_content
-from bussrv.audit.reading.segments import read_text
+from bussrv.audit.fold.segments import Found
 from bussrv.audit.reading.snapshot import Journal, Segment, Snapshot
-from bussrv.audit.tables.findings import Finding
-from bussrv.journal.digests import Digests
+from bussrv.journal.evidence import findings as of_journals
 from bussrv.journal.evidence import segments as evidence
-from bussrv.journal.evidence.findings import Finding as Found
-from bussrv.journal.evidence.lines import LineJudge
 from bussrv.journal.evidence.numbers import Numbers
 from bussrv.journal.evidence.registries import Registries
-from bussrv.journal.header import Header
 from bussrv.journal.manifest import MANIFEST_NAME
-from bussrv.journal.scan import Scan
-from bussrv.registry.fold import RegistryFold
+from bussrv.journal.segment import Counts
 
 EXCERPT = 160
 """How many characters of a bad line are quoted."""
@@ -36,45 +27,20 @@ EXCERPT = 160
 _ALL_SEALS_OF = 2
 """Of so many segments at the end all seals are judged, of the others the last one."""
 
+_TEXT, _NUMBER = pa.string(), pa.int64()
 
-class Read(Struct, frozen=True):
-    """What was read of segments, by the name of the segment in the snapshot.
+_FINDINGS = pa.schema(
+    [("kind", _TEXT), ("message", _TEXT), ("server", _TEXT), ("boot", _TEXT), ("segment", _NUMBER),
+     ("first_seq", _NUMBER), ("last_seq", _NUMBER), ("file", _TEXT), ("line", _NUMBER)]
+)  # fmt: skip
 
-    :ivar headers: of those that begin with their own.
-    :ivar asked: whether each is to be judged to the byte; see :func:`bussrv.audit.reading.proofs.to_prove`.
-    :ivar proofs: of these.
-    :ivar verified: those that are, to the last byte, what their closing seal says.
-    """
+_SEGMENTS = pa.schema(
+    [("journal", _TEXT), ("segment", _NUMBER), ("file", _TEXT), ("server", _TEXT), ("records", _NUMBER),
+     ("first_seq", _NUMBER), ("last_seq", _NUMBER), ("first_moment", _NUMBER), ("last_moment", _NUMBER),
+     ("bytes", _NUMBER), ("sealed", _TEXT), ("vouched", pa.bool_())]
+)  # fmt: skip
 
-    digests: Mapping[str, Digests]
-    headers: Mapping[str, Header]
-    asked: Mapping[str, bool]
-    proofs: Mapping[str, Proof]
-    verified: Container[str]
-
-    def is_proved(self, taken: str) -> bool:
-        """Whether a segment is what its server wrote, as far as its closing seal says, or its own lines."""
-        if self.asked.get(taken):
-            return taken in self.proofs and self.proofs[taken].is_sound
-        return taken in self.verified
-
-    def registries(self, segment: Segment) -> Registries | None:
-        """What a segment begins and ends with, if that is known."""
-        proof = self.proofs.get(segment.taken)
-        is_known = self.asked.get(segment.taken) or segment.taken in self.verified
-        return proof.registries if proof is not None and is_known and not segment.torn else None
-
-
-def headers_of(snapshot: Snapshot, digests: Mapping[str, Digests]) -> dict[str, Header]:
-    """The headers of the segments that begin with their own, by the name of the segment in the snapshot."""
-    found = {}
-    for segment in snapshot.segments:
-        lines = LineJudge(segment.number)
-        if segment.taken in digests:
-            lines.pass_line(digests[segment.taken].first_line)
-        if lines.header is not None:
-            found[segment.taken] = lines.header
-    return found
+Row = dict[str, Any]
 
 
 def sizes_of(snapshot: Snapshot) -> dict[str, list[int]]:
@@ -86,125 +52,160 @@ def sizes_of(snapshot: Snapshot) -> dict[str, list[int]]:
     }
 
 
-def verified(snapshot: Snapshot, digests: Mapping[str, Digests]) -> set[str]:
-    """The names in the snapshot of the segments that are, to the last byte, what their closing seal says."""
-    found = set()
+def to_judge(snapshot: Snapshot) -> dict[str, bool]:
+    """The names of the segments to judge.
+
+    Each is to be judged to the byte, since no closing seal vouches for it (true), or is one that such a segment
+    follows (false): the registry that a segment begins with is that with which the one before ends.
+    """
+    found: dict[str, bool] = {}
     for journal in snapshot.journals:
+        before: Segment | None = None
         for segment in journal.segments:
-            seal, known = journal.late.seals.get(segment.number), digests.get(segment.taken)
-            if seal is not None and known is not None and evidence.is_verified(known, seal):
-                found.add(segment.taken)
+            if not evidence.is_closed(journal.late.seals.get(segment.number)):
+                found[segment.taken] = True
+                if before is not None:
+                    found.setdefault(before.taken, False)
+            before = segment
     return found
 
 
-def line_findings(
-    spark: SparkSession, snapshot: Snapshot, read: Read, contents: Mapping[str, Extent]
-) -> Iterator[Finding]:
-    """Findings about lines and numbers. Only segments in which something is wrong are read once more.
+def tables(snapshot: Snapshot, found: Mapping[str, Found]) -> dict[str, pa.Table]:
+    """The tables ``findings`` and ``segments``.
 
-    :param contents: by the name of the segment in the snapshot: of each segment that could be read.
+    :param found: what each segment is like, by its name.
     """
-    numbers, files = Numbers(), {segment.taken: segment.file for segment in snapshot.segments}
-    odd: list[Segment] = []
-    for segment in snapshot.segments:
-        found, header = contents.get(segment.taken), read.headers.get(segment.taken)
-        if found is None:
-            continue
-        if not found.is_sound or header is None or not read.is_proved(segment.taken):
-            odd.append(segment)
-        elif found.first_seq is not None and found.last_seq is not None:
-            numbers.add(header.server, found.first_seq, found.last_seq, segment.number)
-    for taken, lines in _judged(spark, snapshot, read, odd):
-        yield from (_as_row(each, files[taken]) for each in lines.findings)
-        numbers.extend(lines.numbers)
-    yield from (_as_row(each, None) for each in numbers.findings())
+    judging = _Judging(snapshot, found)
+    return {
+        "findings": pa.Table.from_pylist([*judging.findings()], _FINDINGS),
+        "segments": pa.Table.from_pylist([*judging.segments()], _SEGMENTS),
+    }
 
 
-def _judged(
-    spark: SparkSession, snapshot: Snapshot, read: Read, segments: Iterable[Segment]
-) -> Iterator[tuple[str, LineJudge]]:
-    far = []
-    for segment in segments:
-        taken = segment.taken
-        if segment.in_place:
-            far.append(segment)
-        else:
-            registry = RegistryFold() if read.asked.get(taken) else None
-            to_the_byte = taken not in read.verified
-            yield taken, Scan(segment.path_in(snapshot.local), registry=registry, to_the_byte=to_the_byte).judge
-    for some in _in_batches(far):
-        text = read_text(spark, snapshot, whole=True, only=[each.taken for each in some])
-        contents = {
-            row["taken"]: bytes(row["raw"])
-            for row in text.select("taken", F.col("raw").cast("binary").alias("raw")).collect()
-        }
-        for each in some:
-            content, to_the_byte = contents.get(each.taken, b""), each.taken not in read.verified
-            yield each.taken, judge_content(each.number, content, to_the_byte=to_the_byte)[0]
+def no_judgements() -> dict[str, pa.Table]:
+    """The same without rows."""
+    return {"findings": _FINDINGS.empty_table(), "segments": _SEGMENTS.empty_table()}
 
 
-def _in_batches(segments: Iterable[Segment]) -> Iterator[list[Segment]]:
-    """Segments that fit into the memory of this machine together."""
-    some: list[Segment] = []
-    for segment in segments:
-        if some and sum(each.bytes for each in some) + segment.bytes > LARGEST:
-            yield some
-            some = []
-        some.append(segment)
-    if some:
-        yield some
+def verified(snapshot: Snapshot, found: Mapping[str, Found]) -> set[str]:
+    """The names of the segments that are, to the last byte, what their closing seal says."""
+    names = set()
+    for journal in snapshot.journals:
+        for segment in journal.segments:
+            seal, digests = journal.late.seals.get(segment.number), found[segment.taken].digests
+            if seal is not None and digests is not None and evidence.is_verified(digests, seal):
+                names.add(segment.taken)
+    return names
 
 
-def findings(journal: Journal, read: Read, contents: Mapping[str, Extent]) -> Iterator[Finding]:
-    """Findings about the segments of a journal, and about its manifest. The parameters are those above."""
-    judge = evidence.SegmentJudge(journal.manifest, journal.numbers, is_complete=False)
-    files = {segment.number: segment.file for segment in journal.segments}
-    recent = journal.segments[-_ALL_SEALS_OF:]
-    for segment in journal.segments:
-        known = read.digests.get(segment.taken)
-        if known is None:
-            judge.pass_unreadable(segment.number)
-            found = [evidence.unreadable(segment.number, why_unreadable(segment))]
-        else:
-            late = journal.late.all_seals.get(segment.number, [])
-            # A seal that was made after the segment was read may be about more than was read.
-            before = journal.manifest.all_seals.get(segment.number, [])
-            found = judge.pass_segment(
-                evidence.Segment(
-                    number=segment.number,
-                    digests=known,
-                    header=read.headers.get(segment.taken),
-                    torn=segment.torn,
-                    lines=segment.lines,
-                    counts=contents.get(segment.taken),
-                    registries=read.registries(segment),
-                ),
-                [seal for seal in (late if segment in recent else late[-1:]) if seal in before],
-                late[-1] if late else None,
-                may_grow=segment.number == max(journal.numbers),
-            )
-        yield from (_as_row(each, files.get(each.segment or 0)) for each in found)
-    server = next((header.server for header in judge.headers.values()), None)
-    file = f"{journal.location.rstrip('/')}/{MANIFEST_NAME}"
-    found = [*evidence.judge_manifest(journal.manifest), *evidence.judge_references(journal.late, judge.headers)]
-    yield from (_as_row(each, file, server) for each in found)
-    missing = evidence.judge_missing(journal.manifest, journal.numbers)
-    yield from (_as_row(each, None, server) for each in missing)
+class _Judging:
+    def __init__(self, snapshot: Snapshot, found: Mapping[str, Found]) -> None:
+        self._snapshot = snapshot
+        self._found = found
+        self._asked = to_judge(snapshot)
+        self._verified: Container[str] = verified(snapshot, found)
+
+    def findings(self) -> Iterator[Row]:
+        for journal in self._snapshot.journals:
+            yield from self._of_journal(journal)
+        yield from self._of_lines()
+
+    def _is_proved(self, found: Found) -> bool:
+        """Whether a segment is what its server wrote, as far as its closing seal says, or its own lines."""
+        if self._asked.get(found.taken):
+            return found.judged is not None and found.judged.is_sound
+        return found.taken in self._verified
+
+    def _of_lines(self) -> Iterator[Row]:
+        """Findings about lines and numbers."""
+        numbers, files = Numbers(), {segment.taken: segment.file for segment in self._snapshot.segments}
+        for segment in self._snapshot.segments:
+            found = self._found[segment.taken]
+            header, judged = found.header, found.judged
+            if found.is_sound and header is not None and self._is_proved(found):
+                if found.first_seq is not None and found.last_seq is not None:
+                    numbers.add(header.server, found.first_seq, found.last_seq, segment.number)
+            elif judged is not None:
+                yield from (_as_row(each, files[segment.taken]) for each in judged.findings)
+                for each in judged.numbers:
+                    numbers.add(*each)
+        yield from (_as_row(each, None) for each in numbers.findings())
+
+    def _of_journal(self, journal: Journal) -> Iterator[Row]:
+        """Findings about the segments of a journal, and about its manifest."""
+        judge = evidence.SegmentJudge(journal.manifest, journal.numbers, is_complete=False)
+        files = {segment.number: segment.file for segment in journal.segments}
+        recent = journal.segments[-_ALL_SEALS_OF:]
+        for segment in journal.segments:
+            known = self._found[segment.taken]
+            if known.digests is None:
+                judge.pass_unreadable(segment.number)
+                found = [evidence.unreadable(segment.number, known.unreadable)]
+            else:
+                late = journal.late.all_seals.get(segment.number, [])
+                # A seal that was made after the segment was read may be about more than was read.
+                before = journal.manifest.all_seals.get(segment.number, [])
+                found = judge.pass_segment(
+                    evidence.Segment(
+                        number=segment.number,
+                        digests=known.digests,
+                        header=known.header,
+                        torn=segment.torn,
+                        lines=segment.lines,
+                        counts=Counts(records=known.records, first_seq=known.first_seq, last_seq=known.last_seq),
+                        registries=self._registries(segment, known),
+                    ),
+                    [seal for seal in (late if segment in recent else late[-1:]) if seal in before],
+                    late[-1] if late else None,
+                    may_grow=segment.number == max(journal.numbers),
+                )
+            yield from (_as_row(each, files.get(each.segment or 0)) for each in found)
+        server = next((header.server for header in judge.headers.values()), None)
+        file = f"{journal.location.rstrip('/')}/{MANIFEST_NAME}"
+        found = [*evidence.judge_manifest(journal.manifest), *evidence.judge_references(journal.late, judge.headers)]
+        yield from (_as_row(each, file, server) for each in found)
+        missing = evidence.judge_missing(journal.manifest, journal.numbers)
+        yield from (_as_row(each, None, server) for each in missing)
+
+    def _registries(self, segment: Segment, found: Found) -> Registries | None:
+        """What a segment begins and ends with, if that is known."""
+        is_known = self._asked.get(segment.taken) or segment.taken in self._verified
+        return found.judged.registries if found.judged is not None and is_known and not segment.torn else None
+
+    def segments(self) -> Iterator[Row]:
+        for journal in self._snapshot.journals:
+            for segment in journal.segments:
+                found = self._found[segment.taken]
+                seal = journal.late.seals.get(segment.number)
+                yield {
+                    "journal": journal.location,
+                    "segment": segment.number,
+                    "file": segment.file,
+                    "server": None if found.header is None else found.header.server,
+                    **{
+                        name: None if found.digests is None else getattr(found, name)
+                        for name in ("first_seq", "last_seq", "first_moment", "last_moment")
+                    },
+                    "records": found.records,
+                    "bytes": None if found.digests is None else found.digests.size,
+                    "sealed": "none" if seal is None else "closed" if seal.closed else "open",
+                    "vouched": segment.taken in self._verified,
+                }
 
 
-def _as_row(found: Found, file: str | None, server: str | None = None) -> Finding:
+def _as_row(found: of_journals.Finding, file: str | None, server: str | None = None) -> Row:
     message = found.message
     if found.quote is not None:
         quote = found.quote.decode(errors="replace")
         message = f"{message}: {quote[:EXCERPT]}{'…' if len(quote) > EXCERPT else ''}"
-    return Finding(
-        kind=found.code,
-        message=message,
-        server=found.server or server,
-        boot=found.boot,
-        segment=found.segment,
-        first_seq=found.first_seq,
-        last_seq=found.last_seq,
-        file=file,
-        line=found.line,
-    )
+    return {
+        "kind": found.code,
+        "message": message,
+        "server": found.server or server,
+        "boot": found.boot,
+        "segment": found.segment,
+        "first_seq": found.first_seq,
+        "last_seq": found.last_seq,
+        "file": file,
+        "line": found.line,
+    }

@@ -48,7 +48,7 @@ def are_small(locations: Sequence[str]) -> bool:
 
 @contextmanager
 def take_snapshot(
-    spark: SparkSession,
+    spark: SparkSession | None,
     locations: Sequence[str],
     *,
     trusted: PublicKey | None = None,
@@ -59,13 +59,13 @@ def take_snapshot(
 ) -> Iterator[Snapshot]:
     """A snapshot of journals, removed afterwards. A journal that is named twice is taken once.
 
+    :param spark: reads journals at URLs; ``None``: there are none.
     :param trusted: the key that the seals must be traceable to.
     :param since, until: UTC microseconds. Segments entirely before or after this period are left out.
     :param parent: the directory of the snapshot. If Spark runs on several machines, all of them must see it.
     :param index_of: the index of a journal. ``None``: journals are counted.
     :raises JournalError: if one of them is no journal, holds no record, or cannot be read.
     """
-    from bussrv.audit.reading.remote import take_remote
 
     def choice(paths: Sequence[Path]) -> Sequence[Path]:
         return choose(paths, since, until)
@@ -74,7 +74,9 @@ def take_snapshot(
         journals: list[Journal] = []
         for place, location in enumerate(_distinct(locations)):
             index = place if index_of is None else index_of(location)
-            if is_url(location):
+            if spark is not None and is_url(location):
+                from bussrv.audit.reading.remote import take_remote
+
                 journals.append(take_remote(spark, location, index, root, trusted))
             else:
                 journals.append(take_journal(Path(location), index, root, trusted, choice))

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +41,10 @@ COMPILED_QUERIES = 1000
 """The most pieces of compiled code that Spark keeps. An audit makes hundreds; a session may run several audits."""
 
 
+_HERE = r"local(\[.*\])?"
+"""The masters of which the workers are processes of this machine, with the packages of this program."""
+
+
 class SparkUnavailable(BussrvError):
     """Spark cannot run here. The message says what to do."""
 
@@ -61,6 +66,8 @@ def spark_session(master: str = "local[*]", *, quick_start: bool = False) -> Ite
         context = SparkContext.getOrCreate() if submitted else _start(master, Path(directory), quick_start)
         with SparkSession(context) as spark:
             spark.conf.set("spark.sql.session.timeZone", "UTC")
+            if not re.fullmatch(_HERE, context.master or ""):
+                _ship(spark, Path(directory))
             yield spark
 
 
@@ -82,9 +89,24 @@ def remote_session(url: str) -> Iterator[SparkSession]:
             raise
         raise SparkUnavailable(f"there is no Spark Connect server at {url}: {in_one_line(error)}") from error
     try:
-        yield spark
+        with tempfile.TemporaryDirectory(prefix="bussrv-spark-") as directory:
+            _ship(spark, Path(directory))
+            yield spark
     finally:
         spark.stop()
+
+
+def _ship(spark: SparkSession, directory: Path) -> None:
+    """Bring the code of the fold to executors, which then need no bussrv of their own.
+
+    :param directory: keeps that code as long as the session lasts.
+    """
+    package = Path(__file__).parents[2]
+    path = directory / "bussrv-code.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for source in package.rglob("*.py"):
+            file.write(source, source.relative_to(package.parent))
+    spark.addArtifacts(str(path), pyfile=True)
 
 
 def _knock(url: str) -> None:

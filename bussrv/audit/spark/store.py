@@ -1,15 +1,12 @@
-"""Tables kept on disk, and small tables that become a part of a query's plan."""
+"""Tables kept on disk."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-import msgspec
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 Keep = Callable[[str, DataFrame], DataFrame]
 """Takes the name of a table and the table. Returns the same table, computed."""
@@ -23,9 +20,6 @@ _WITHOUT_DICTIONARY = ("session", "routing_id", "peer", "seq", "mono", "moment",
 
 SMALL = 8 << 20
 """Tables up to this size, in bytes, are one partition."""
-
-_LARGER_AS_TEXT = 8
-"""The size of journals divided by the size of the table of their records, about."""
 
 
 class Store:
@@ -61,14 +55,6 @@ def write_parquet(table: DataFrame, path: Path, partitioned_by: Sequence[str] = 
     writer.parquet(f"file://{path}")
 
 
-def make_a_small_table(size: int) -> bool:
-    """Whether the table of records of such journals is small.
-
-    :param size: bytes, uncompressed.
-    """
-    return size <= _LARGER_AS_TEXT * SMALL
-
-
 def _size_of(path: Path) -> int:
     return sum(each.stat().st_size for each in path.rglob("*.parquet"))
 
@@ -76,21 +62,3 @@ def _size_of(path: Path) -> int:
 def literal(path: str) -> str:
     """A path for Spark to read, escaped: it reads patterns, but writes plain paths."""
     return _PATTERN_CHARACTER.sub(r"\\\g<0>", path)
-
-
-def small_table(spark: SparkSession, rows: Iterable[Sequence[Any]], schema: str) -> DataFrame:
-    """A table of at most some thousand rows.
-
-    It becomes a part of the plan, as JSON. ``createDataFrame`` would start a Python process for it.
-
-    :param rows: strings, numbers, booleans, lists of these, and times in UTC, in the order of the columns.
-    """
-    names = [column.split()[0] for column in schema.split(", ")]
-    text = msgspec.json.encode([dict(zip(names, row, strict=True)) for row in rows]).decode()
-    table = F.from_json(F.lit(text), f"array<struct<{', '.join(_field(column) for column in schema.split(', '))}>>")
-    return spark.range(1, numPartitions=1).select(F.inline(table))
-
-
-def _field(column: str) -> str:
-    name, kind = column.split()
-    return f"{name}: {kind}"

@@ -8,11 +8,22 @@ here, see ``NAMES``.
 
 from __future__ import annotations
 
+from bussrv.audit.fold.boots import ANY, LEAST, MOST
+
 NAMES = {"until": "end", "limit_name": "limit", "overlapping": "overlaps"}
 """The names of columns, by those that they have in SQL."""
 
 STORM = 10
 """The sessions in one minute from one address that make a reconnect storm."""
+
+BOOT_SUMS = f"""
+SELECT server, boot, max(version) AS version, CAST(sum(records) AS BIGINT) AS records,
+    CAST(sum(closed) AS BIGINT) AS closed,
+    {", ".join(f"min({name}) AS {name}" for name in LEAST)},
+    {", ".join(f"max({name}) AS {name}" for name in MOST if name != "version")},
+    {", ".join(f"bool_or({name}) AS {name}" for name in ANY)}
+FROM @fact_boots GROUP BY server, boot
+"""
 
 BOOTS = """
 SELECT server, boot, records, first_seq, last_seq, first_moment, last_moment, started, stopped,
@@ -25,7 +36,7 @@ FROM (
     SELECT *,
         lead(boot) OVER (PARTITION BY server ORDER BY first_seq, first_moment, boot) AS later,
         lag(last_moment) OVER (PARTITION BY server ORDER BY first_seq, first_moment, boot) AS ended_before
-    FROM @fact_boots
+    FROM @boot_sums
 ) AS each_boot
 """
 
@@ -41,13 +52,16 @@ SELECT server, greatest(first_moment, :since) AS watch_begin, least(last_moment,
 """
 
 EVENTS = """
-SELECT server, event, outcome, records, suppressed, CAST(day AS INT) AS date, protocol FROM @fact_events
+SELECT server, event, outcome, CAST(sum(records) AS BIGINT) AS records, CAST(sum(suppressed) AS BIGINT) AS suppressed,
+    CAST(day AS INT) AS date, protocol
+FROM @fact_events GROUP BY server, event, outcome, protocol, day
 """
 
 REFUSALS = """
-SELECT server, event, reason, limit_name, actor, claimed, address, records, suppressed, first_seq, first_moment,
-    last_moment, CAST(day AS INT) AS date, protocol
-FROM @fact_refusals
+SELECT server, event, reason, limit_name, actor, claimed, address, CAST(sum(records) AS BIGINT) AS records,
+    CAST(sum(suppressed) AS BIGINT) AS suppressed, min(first_seq) AS first_seq, min(first_moment) AS first_moment,
+    max(last_moment) AS last_moment, CAST(day AS INT) AS date, protocol
+FROM @fact_refusals GROUP BY server, event, reason, limit_name, actor, claimed, address, protocol, day
 """
 
 SESSIONS = """
@@ -62,7 +76,12 @@ SELECT server, protocol, address, min(first_seq) AS first_seq, min(first_moment)
     CAST(sum(openings) AS BIGINT) AS openings, max(openings) AS peak
 FROM (
     SELECT *, minute - row_number() OVER (PARTITION BY server, protocol, address ORDER BY minute) AS storm
-    FROM @fact_openings WHERE openings >= {STORM}
+    FROM (
+        SELECT server, protocol, address, minute, CAST(sum(openings) AS BIGINT) AS openings,
+            min(first_seq) AS first_seq, min(first_moment) AS first_moment, max(last_moment) AS last_moment
+        FROM @fact_openings GROUP BY server, protocol, address, minute
+    ) AS each_minute
+    WHERE openings >= {STORM}
 ) AS busy
 GROUP BY server, protocol, address, storm
 """

@@ -23,7 +23,7 @@ WHERE event <> 'server.started'
 OVER = """
 SELECT b.server, b.boot, b.last_moment
 FROM @boots AS b
-LEFT JOIN (SELECT server, max(last_settled) AS settled FROM @fact_boots GROUP BY server) AS s ON b.server = s.server
+LEFT JOIN (SELECT server, max(last_settled) AS settled FROM @boot_sums GROUP BY server) AS s ON b.server = s.server
 WHERE b.stopped OR (b.ended AND s.settled > b.last_seq)
 """
 """The boots that were stopped, and those whose successor has closed all that they left open."""
@@ -53,7 +53,7 @@ BOOT_ORDER = """
 SELECT f.*, lag(stopped_last) OVER in_order AS after_stop, max(last_seq) OVER (
         PARTITION BY server ORDER BY first_seq, first_moment, boot ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     ) AS latest
-FROM (SELECT *, coalesce(last_stop = last_seq, false) AS stopped_last FROM @fact_boots) AS f
+FROM (SELECT *, coalesce(last_stop = last_seq, false) AS stopped_last FROM @boot_sums) AS f
 WINDOW in_order AS (PARTITION BY server ORDER BY first_seq, first_moment, boot)
 """
 

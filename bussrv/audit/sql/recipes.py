@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from bussrv.audit.fold.facts import FACTS
 from bussrv.audit.sql import activity, findings, services
 
 ALWAYS = 2**62
 """Microseconds. The period without a bound begins at ``-ALWAYS`` and ends at ``ALWAYS``."""
 
+FROM_FACTS = (*(f"fact_{name}" for name in FACTS), "fact_findings", "segments")
+"""The tables that are there before all others."""
+
 RECIPES: dict[str, str] = {
+    "boot_sums": activity.BOOT_SUMS,
     "boots": activity.BOOTS,
     "servers": activity.SERVERS,
     "watched": activity.WATCHED,
@@ -22,6 +27,7 @@ RECIPES: dict[str, str] = {
     "identities": activity.IDENTITIES,
     "link_steps": activity.LINK_STEPS,
     "links": activity.LINKS,
+    "mentions": services.MENTIONS,
     "spans": services.SPANS,
     "uptimes": services.UPTIMES,
     "known_times": services.KNOWN_TIMES,

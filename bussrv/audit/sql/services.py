@@ -5,6 +5,13 @@ A closed session provides and wants nothing, even if records of it follow. After
 
 from __future__ import annotations
 
+MENTIONS = """
+SELECT server, service, CAST(sum(registrations) AS BIGINT) AS registrations, min(first_registered) AS first_registered,
+    max(last_registered) AS last_registered, CAST(sum(subscriptions) AS BIGINT) AS subscriptions,
+    min(first_moment) AS first_moment
+FROM @fact_mentions GROUP BY server, service
+"""
+
 SPANS = """
 SELECT server, session, service, is_provided, protocol, routing_id, begun AS begin,
     greatest(until, begun) AS until, ended
@@ -87,8 +94,8 @@ FROM (
         u.longest_gap, u.mean_gap, u.last_end, w.watch_end,
         coalesce(h.subscribers, 0) AS subscribers, coalesce(m.subscriptions, 0) AS subscriptions,
         coalesce(k.covered, 0.0) AS covered
-    FROM (SELECT server, service FROM @fact_mentions UNION SELECT server, service FROM @held) AS n
-    LEFT JOIN @fact_mentions AS m ON n.server = m.server AND n.service = m.service
+    FROM (SELECT server, service FROM @mentions UNION SELECT server, service FROM @held) AS n
+    LEFT JOIN @mentions AS m ON n.server = m.server AND n.service = m.service
     LEFT JOIN @held AS h ON n.server = h.server AND n.service = h.service
     LEFT JOIN @up AS u ON n.server = u.server AND n.service = u.service
     LEFT JOIN @known AS k ON n.server = k.server AND n.service = k.service

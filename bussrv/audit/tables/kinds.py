@@ -47,3 +47,9 @@ PUBLISHED = (
 
 PARTITIONED = ("date", "protocol")
 """The largest tables have a directory for each value of these columns."""
+
+MOMENTS = frozenset(
+    {"first_moment", "last_moment", "opened", "closed", "moment", "first_registered", "last_registered", "begin",
+     "end", "added", "renewed", "expired"}
+)  # fmt: skip
+"""The columns that are times."""

@@ -8,9 +8,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
-from bussrv.audit.activity.address import address_of
+from bussrv.audit.fold.stripe import Period
 from bussrv.audit.spark.store import Keep
-from bussrv.audit.tables.period import Period
 from bussrv.audit.timeline.availability import PROVIDES, WANTS, availability, changes
 from bussrv.audit.timeline.causes import (
     REPLACED,
@@ -103,6 +102,17 @@ def timeline(records: DataFrame, name: str, keep: Keep, period: Period = _EVER) 
     )
     told = keep("told", _with_availability(explained, available))
     return _in_order(_with_names(told, near), period)
+
+
+def address_of(peer: Column) -> Column:
+    """The same as :func:`bussrv.audit.fold.life.address_of`, by Spark."""
+    # No regular expression: these functions work on bytes.
+    has_no_port = F.substring_index(peer, ":", 2) != peer
+    return (
+        F.when(peer.startswith("["), F.substring(F.substring_index(peer, "]", 1), 2, 2**31 - 1))
+        .when(has_no_port, peer)
+        .otherwise(F.substring_index(peer, ":", 1))
+    )
 
 
 def with_microseconds(table: DataFrame) -> DataFrame:
@@ -230,6 +240,11 @@ def _with_names(found: DataFrame, records: DataFrame) -> DataFrame:
     return found
 
 
+def _is_in(period: Period, micros: Column) -> Column:
+    begun = F.lit(True) if period.since is None else micros >= period.since
+    return begun if period.until is None else begun & (micros < period.until)
+
+
 def _in_order(found: DataFrame, period: Period) -> DataFrame:
     # The order of a server is that of its records, also where its clock was set back.
     so_far = Window.partitionBy("server").orderBy("at", "about").rowsBetween(Window.unboundedPreceding, 0)
@@ -237,7 +252,7 @@ def _in_order(found: DataFrame, period: Period) -> DataFrame:
     available = ("about", "providers", "missing_since", "missing_until", "next_session", "next_who")
     return (
         found.withColumn("by_then", F.max("moment").over(so_far))
-        .where(period.holds(F.col("moment")))
+        .where(_is_in(period, F.unix_micros("moment")))
         .orderBy("by_then", "server", "at", "about")
         .select(*_SHOWN, "concern", "who", *available, *explained)
     )

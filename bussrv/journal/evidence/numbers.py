@@ -66,6 +66,12 @@ class Numbers:
             self._ranges.setdefault(server, []).extend(ranges)
         self._last = None
 
+    def ranges(self) -> Iterator[tuple[str, int, int, int]]:
+        """Everything that was added: server, first and last number, segment."""
+        for server, ranges in self._ranges.items():
+            for each in ranges:
+                yield server, each.first, each.last, each.segment
+
     def contains(self, server: str, seq: int) -> bool:
         """Whether a record of that number was added."""
         ranges = self._ranges.get(server, [])

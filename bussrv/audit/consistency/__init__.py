@@ -1,1 +1,0 @@
-"""Findings about records that contradict each other."""

@@ -1,0 +1,159 @@
+"""One segment: its bytes, its digests, its records, and what the judge says of its lines."""
+
+from __future__ import annotations
+
+import gzip
+from io import BytesIO
+from pathlib import Path
+
+from msgspec import Struct
+
+from bussrv.audit.fold.lines import Read, read_lines
+from bussrv.journal.digests import Digests, digests_in
+from bussrv.journal.evidence.findings import Finding
+from bussrv.journal.evidence.lines import LineJudge
+from bussrv.journal.evidence.registries import Registries, RegistryJudge
+from bussrv.journal.evidence.segments import is_verified
+from bussrv.journal.header import Header
+from bussrv.journal.manifest import Seal
+from bussrv.journal.reading import MAX_LINE
+from bussrv.journal.segment import COMPRESSED_SUFFIX, CORRUPT, open_segment
+from bussrv.registry.fold import RegistryFold
+
+
+class Source(Struct, frozen=True):
+    """A segment to read.
+
+    :ivar taken: its name, unlike all others.
+    :ivar path: a file on this machine; or a URL, whose content somebody else has to read.
+    :ivar number: the number in the name of its file.
+    :ivar size: in bytes, uncompressed, about.
+    :ivar stamp: a text that differs if the file was replaced or written to.
+    :ivar sizes: of the beginnings whose digests are wanted.
+    :ivar seal: its last seal.
+    :ivar to_the_byte: whether it is judged to the byte, because it has no closing seal (true), or such a segment
+        follows it (false). Of both, it is asked which registry they begin and end with. ``None``: neither.
+    """
+
+    taken: str
+    path: str
+    number: int
+    size: int
+    stamp: str = ""
+    sizes: tuple[int, ...] = ()
+    seal: Seal | None = None
+    to_the_byte: bool | None = None
+
+    @property
+    def is_far(self) -> bool:
+        """Whether it is at a URL."""
+        return "://" in self.path
+
+
+class Judged(Struct, frozen=True):
+    """What the judge says of the lines of a segment.
+
+    :ivar is_sound: whether nothing is wrong.
+    :ivar registries: what the segment begins and ends with; ``None`` if a line is wrong, or nobody asked.
+    :ivar findings: about lines.
+    :ivar numbers: of its records: server, first and last number, segment.
+    """
+
+    is_sound: bool
+    registries: Registries | None
+    findings: list[Finding]
+    numbers: list[tuple[str, int, int, int]]
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """What a segment is like. Times are UTC microseconds.
+
+    :ivar digests: ``None`` if it cannot be decompressed, which leaves it out; ``unreadable`` says why.
+    :ivar is_sound: whether every line is what it should be, and nothing is missing, repeated or out of order.
+    :ivar judged: ``None`` of a segment that needs no judge, since its closing seal says the same.
+    """
+
+    taken: str
+    digests: Digests | None = None
+    unreadable: str = ""
+    header: Header | None = None
+    records: int = 0
+    first_seq: int | None = None
+    last_seq: int | None = None
+    first_moment: int | None = None
+    last_moment: int | None = None
+    is_sound: bool = False
+    judged: Judged | None = None
+
+
+def read_segment(source: Source, stored: bytes | None = None) -> tuple[Found, Read | None]:
+    """Read a segment. There are no records of one that cannot be decompressed.
+
+    :param stored: the content of its file, if it is at a URL.
+    :raises OSError: if it cannot be read.
+    """
+    try:
+        content = content_of(source, stored)
+    except CORRUPT as error:
+        return Found(taken=source.taken, unreadable=str(error)), None
+    digests = digests_in(BytesIO(content), source.sizes)
+    verified = source.seal is not None and is_verified(digests, source.seal)
+    judged = None
+    if source.to_the_byte is not None:
+        judged = judge(source.number, content, to_the_byte=not verified, follow=source.to_the_byte or verified)
+    read = read_lines(content, source.number, is_chained=verified or (judged is not None and judged.is_sound))
+    if judged is None and not (verified and read.is_sound):
+        judged = judge(source.number, content, to_the_byte=not verified, follow=False)
+    seqs = [record.seq for record in read.records]
+    return Found(
+        taken=source.taken,
+        digests=digests,
+        header=read.header,
+        records=len(seqs),
+        first_seq=seqs[0] if seqs else None,
+        last_seq=seqs[-1] if seqs else None,
+        first_moment=int(read.moments.min()) if seqs else None,
+        last_moment=int(read.moments.max()) if seqs else None,
+        is_sound=read.is_sound,
+        judged=judged,
+    ), read
+
+
+def content_of(source: Source, stored: bytes | None = None) -> bytes:
+    """The lines of a segment.
+
+    :param stored: the content of its file, if it is at a URL and not empty.
+    :raises OSError: if it cannot be read; one of ``CORRUPT`` if it is compressed and damaged.
+    """
+    if stored is None and source.is_far:
+        return b""
+    if stored is None:
+        with open_segment(Path(source.path)) as file:
+            return file.read()
+    return gzip.decompress(stored) if source.path.endswith(COMPRESSED_SUFFIX) else stored
+
+
+def judge(number: int, content: bytes, *, to_the_byte: bool, follow: bool) -> Judged:
+    """Judge the lines of a segment.
+
+    :param number: the number in its name.
+    :param content: all of its lines.
+    :param to_the_byte: whether each line has to be, byte for byte, what a server writes.
+    :param follow: whether the registry is followed as well.
+    """
+    lines = LineJudge(number, to_the_byte=to_the_byte)
+    registry = RegistryJudge(lines, RegistryFold()) if follow else None
+    for line in BytesIO(content):
+        if line.endswith(b"\n") and len(line) < MAX_LINE:
+            found = lines.pass_line(line)
+            if registry is not None:
+                registry.pass_line(found)
+        else:
+            lines.pass_unreadable("the line is too long" if len(line) >= MAX_LINE else "the line has no end")
+    findings = lines.end()
+    return Judged(
+        lines.wrong is None,
+        None if registry is None else registry.registries(),
+        findings,
+        [*lines.numbers.ranges()],
+    )

@@ -1,0 +1,375 @@
+"""From the snapshot of journals to files of facts. Somebody else does the tasks of the fold.
+
+What this process keeps in memory grows with the segments and the boots. What grows with the records is in files::
+
+    PLACE/0/sessions.parquet …      the facts of a stripe, or of a part of their borders
+    PLACE/here/sessions.parquet …   the facts that are made here: every table, also without rows
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from msgspec.structs import replace
+
+from bussrv.audit.fold.boots import backwards
+from bussrv.audit.fold.facts import as_tables, no_rows
+from bussrv.audit.fold.lines import header_of
+from bussrv.audit.fold.segments import Found, Source
+from bussrv.audit.fold.stripe import Period
+from bussrv.audit.fold.tasks import STRIPE, Done, Look, Seam, Stripe, Task, divided
+from bussrv.audit.reading import judged
+from bussrv.audit.reading.checkpoint import Checkpoint, Kept
+from bussrv.audit.reading.snapshot import Snapshot
+from bussrv.journal.evidence.segments import is_closed
+from bussrv.journal.header import Header
+from bussrv.journal.segment import CORRUPT, open_segment
+
+COMPRESSED = 8
+"""How many times larger a compressed segment is inside, about."""
+
+SEAM = 64 << 20
+"""How many bytes of the borders of stripes are joined at once."""
+
+
+class Crew(Protocol):
+    """Does the tasks of the fold."""
+
+    def perform(self, tasks: Sequence[Task]) -> Iterable[Done]:
+        """Do tasks, in any order, and maybe at the same time."""
+
+    def bring(self, source: Source) -> Source:
+        """The same segment on this machine; it may be at a URL."""
+
+
+def gather(
+    snapshot: Snapshot,
+    period: Period,
+    place: Path,
+    crew: Crew,
+    checkpoint: Checkpoint | None = None,
+    *,
+    size: int = STRIPE,
+) -> None:
+    """Make the facts of journals, and ``findings`` and ``segments``, which are about everything but the records.
+
+    :param place: a directory for them, which is made.
+    :param checkpoint: keeps the facts of stripes.
+    :param size: of a stripe, in bytes.
+    :raises bussrv.errors.JournalError: if a segment goes away meanwhile.
+    """
+    place.mkdir()
+    try:
+        gathering = _Gathering(snapshot, period, place, crew, checkpoint)
+        gathering.gather(size)
+    finally:
+        snapshot.check()
+    write_here(place, gathering.done, judged.tables(snapshot, gathering.found))
+
+
+def write_here(place: Path, stripes: Iterable[Done], judgements: Mapping[str, pa.Table]) -> None:
+    """Write the facts that are made here.
+
+    :param judgements: ``findings`` and ``segments``.
+    """
+    here = place / "here"
+    here.mkdir()
+    tables = as_tables({**no_rows(), "clocks": [*_borders(stripes)]})
+    for name, table in {**tables, **judgements}.items():
+        pq.write_table(table, here / f"{name}.parquet")
+
+
+class _Gathering:
+    """The stripes of journals, while they are folded.
+
+    :ivar found: what each segment is like, by its name.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, period: Period, place: Path, crew: Crew, checkpoint: Checkpoint | None
+    ) -> None:
+        self.found: dict[str, Found] = {}
+        self._snapshot = snapshot
+        self._period = period
+        self._place = place
+        self._crew = crew
+        self._checkpoint = checkpoint
+        self._stripes: dict[int, Stripe] = {}
+        self._kept: dict[int, str] = {}
+        self._to_keep: set[int] = set()
+        self._done: dict[int, Done] = {}
+        self._number = 0
+
+    @property
+    def done(self) -> Iterable[Done]:
+        """How each stripe went."""
+        return self._done.values()
+
+    def gather(self, size: int) -> None:
+        """Fold everything."""
+        journals = sources_of(self._snapshot)
+        first = first_segments(journals, most=1)
+        if self._checkpoint is None:
+            for sources in _packed(journals, size):
+                self._plan(sources, first)
+        else:
+            for journal in journals:
+                self._plan_on(self._checkpoint, journal, first, size)
+            self._look(self._checkpoint, first, size)
+        self._settle()
+        for number, stripe in self._stripes.items():
+            self._link(number, Path(stripe.place))
+        if self._checkpoint is not None:
+            self._checkpoint.save()
+
+    def _link(self, number: int, place: Path) -> None:
+        """Let the facts of a stripe be where all others are."""
+        if number in self._to_keep and self._checkpoint is not None:
+            place = self._checkpoint.keep(self._stripes[number], self._done[number])
+        if place.parent != self._place:
+            (self._place / str(number)).symlink_to(place.resolve())
+
+    def _plan_on(self, checkpoint: Checkpoint, journal: Sequence[Source], first: frozenset[str], size: int) -> None:
+        """Plan a journal, of which facts may be kept."""
+        rest, fresh = [*journal], []
+        while rest:
+            known = checkpoint.known(rest, first, self._period)
+            if known is None:
+                fresh.append(rest.pop(0))
+                continue
+            self._plan_fresh(checkpoint, fresh, first, size)
+            self._plan_known(checkpoint, *known, rest)
+            fresh, rest = [], rest[len(known[1].segments) :]
+        self._plan_fresh(checkpoint, fresh, first, size)
+
+    def _plan_fresh(self, checkpoint: Checkpoint, journal: Sequence[Source], first: frozenset[str], size: int) -> None:
+        for may_be_kept, run in _runs(journal):
+            for sources in divided(run, size):
+                number = self._plan(sources, first)
+                if may_be_kept:
+                    self._to_keep.add(number)
+                    place = str(checkpoint.new_place(number))
+                    self._stripes[number] = replace(self._stripes[number], place=place)
+
+    def _plan_known(self, checkpoint: Checkpoint, key: str, kept: Kept, rest: Sequence[Source]) -> None:
+        sources = (*rest[: len(kept.segments)],)
+        number = self._next()
+        self._stripes[number] = Stripe(number, str(checkpoint.place(key)), sources, kept.first, self._period)
+        self._kept[number], self._done[number] = key, kept.done
+        self.found |= {each.taken: each for each in kept.done.segments}
+
+    def _look(self, checkpoint: Checkpoint, first: frozenset[str], size: int) -> None:
+        """Look at segments of which facts are kept, where they may have changed."""
+        kept = {number: checkpoint.kept(key) for number, key in self._kept.items()}
+        doubtful = [
+            source for number in kept for source in self._stripes[number].sources if kept[number].is_doubtful(source)
+        ]
+        tasks = [Look(self._next(), source) for source in doubtful]
+        found = {each.taken: each for done in self._crew.perform(tasks) for each in done.segments} if tasks else {}
+        for number, key in [*self._kept.items()] if tasks else ():
+            sources = self._stripes[number].sources
+            if checkpoint.update(key, found, sources):
+                self.found |= {source.taken: found[source.taken] for source in sources if source.taken in found}
+            else:
+                del self._stripes[number], self._kept[number], self._done[number]
+                self._plan_fresh(checkpoint, sources, first, size)
+
+    def _plan(self, sources: Sequence[Source], first: frozenset[str]) -> int:
+        number = self._next()
+        names = {source.taken for source in sources}
+        place = str(self._place / str(number))
+        self._stripes[number] = Stripe(number, place, (*sources,), first & names, self._period)
+        return number
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number
+
+    def _settle(self) -> None:
+        """Fold until all stripes fit each other. Only journals that were changed or copied need a second round."""
+        while True:
+            self._fold()
+            first = _first(self.found.values())
+            wrong = [{each.number} for each in self._stripes.values() if each.first != _of(each, first)]
+            groups = wrong or self._clashes()
+            if not groups:
+                return
+            for group in groups:
+                self._merge(sorted(group), first)
+
+    def _fold(self) -> None:
+        alone = self._is_alone()
+        todo = [replace(each, is_alone=alone) for each in self._stripes.values() if each.number not in self._done]
+        for done in self._crew.perform(todo):
+            self._done[done.number] = done
+            self.found |= {each.taken: each for each in done.segments}
+
+    def _is_alone(self) -> bool:
+        """Whether nothing can go on in another stripe, neither now nor in the next audit."""
+        return len(self._stripes) == 1 and not self._to_keep and not self._kept
+
+    def _merge(self, group: Sequence[int], first: frozenset[str]) -> None:
+        """Fold stripes anew, as one."""
+        sources = [source for number in group for source in self._stripes[number].sources]
+        for number in group:
+            if self._kept.pop(number, None) is None:
+                shutil.rmtree(self._stripes[number].place)
+            self._to_keep.discard(number)
+            del self._stripes[number], self._done[number]
+        if len(sources) > 1:
+            sources = [self._crew.bring(source) for source in sources]
+        self._plan(sources, first)
+
+    def _clashes(self) -> list[set[int]]:
+        """The stripes that have to be folded as one."""
+        extents = {number: done.extents for number, done in self._done.items()}
+        groups = _merged(_overlapping(extents))
+        return groups or ([] if self._is_alone() else self._join())
+
+    def _join(self) -> list[set[int]]:
+        numbers = [*self._stripes]
+        places = tuple(self._stripes[number].place for number in numbers)
+        parts = 1 + sum(self._done[number].loose for number in numbers) // SEAM
+        tasks = []
+        for part in range(parts):
+            number = self._next()
+            tasks.append(Seam(number, str(self._place / str(number)), places, part, parts))
+        torn = [{numbers[each] for each in group} for done in self._crew.perform(tasks) for group in done.torn]
+        for each in tasks if torn else ():
+            shutil.rmtree(each.place)
+        return _merged(torn)
+
+
+def sources_of(snapshot: Snapshot) -> list[list[Source]]:
+    """What is to be read of each journal."""
+    sizes, asked = judged.sizes_of(snapshot), judged.to_judge(snapshot)
+    return [
+        [
+            Source(
+                each.taken,
+                each.file if each.in_place else str(each.path_in(snapshot.local)),
+                each.number,
+                each.bytes * (COMPRESSED if each.is_compressed else 1),
+                each.stamp,
+                (*sizes.get(each.taken, ()),),
+                journal.late.seals.get(each.number),
+                asked.get(each.taken),
+            )
+            for each in journal.segments
+        ]
+        for journal in snapshot.journals
+    ]
+
+
+def _packed(journals: Sequence[Sequence[Source]], size: int) -> Iterator[tuple[Source, ...]]:
+    """The stripes of journals. Those of small journals become one, but each segment at a URL is one by itself."""
+    some: list[Source] = []
+    for journal in journals:
+        yield from ((source,) for source in journal if source.is_far)
+        for stripe in divided([source for source in journal if not source.is_far], size):
+            if some and sum(source.size for source in (*some, *stripe)) > size:
+                yield (*some,)
+                some = []
+            some += stripe
+    if some:
+        yield (*some,)
+
+
+def _runs(journal: Sequence[Source]) -> Iterator[tuple[bool, list[Source]]]:
+    """Segments in a row with nothing missing between them, and whether they have closing seals."""
+    run: list[Source] = []
+    for source in journal:
+        if run and not _goes_on(run[-1], source):
+            yield is_closed(run[0].seal), run
+            run = []
+        run.append(source)
+    if run:
+        yield is_closed(run[0].seal), run
+
+
+def _goes_on(before: Source, source: Source) -> bool:
+    if source.is_far or before.is_far or is_closed(before.seal) != is_closed(source.seal):
+        return False
+    last = None if before.seal is None else before.seal.last_seq
+    return last is None or last + 1 == source.number
+
+
+def first_segments(journals: Sequence[Sequence[Source]], *, most: int | None = None) -> frozenset[str]:
+    """The first segments of the servers, as far as headers on this machine tell; at URLs, the first ones of journals.
+
+    :param most: of so many segments of each journal the headers are read; ``None``: of all.
+    """
+    headers = {source.taken: _header(source) for journal in journals for source in journal[:most] if not source.is_far}
+    far = {source.taken for journal in journals for source in journal[:1] if source.is_far}
+    return frozenset(_lowest(headers) | far)
+
+
+def _header(source: Source) -> Header | None:
+    try:
+        with open_segment(Path(source.path)) as file:
+            return header_of(file.readline(1 << 16), source.number)
+    except CORRUPT:
+        return None
+
+
+def _lowest(headers: Mapping[str, Header | None]) -> set[str]:
+    """The segments that hold the first record of a server."""
+    found: dict[str, tuple[int, str]] = {}
+    for taken, header in headers.items():
+        if header is not None and (header.server not in found or header.segment < found[header.server][0]):
+            found[header.server] = header.segment, taken
+    return {taken for _, taken in found.values()}
+
+
+def _first(segments: Iterable[Found]) -> frozenset[str]:
+    return frozenset(_lowest({each.taken: each.header for each in segments}))
+
+
+def _of(stripe: Stripe, names: frozenset[str]) -> frozenset[str]:
+    return names & {source.taken for source in stripe.sources}
+
+
+def _overlapping(extents: Mapping[int, Mapping[str, tuple[Any, Any]]]) -> Iterator[set[int]]:
+    """Stripes in which records of one server overlap."""
+    by_server: dict[str, list[tuple[tuple[Any, Any], int]]] = {}
+    for number, of_servers in extents.items():
+        for server, extent in of_servers.items():
+            by_server.setdefault(server, []).append((extent, number))
+    for some in by_server.values():
+        latest: tuple[Any, int] | None = None
+        for (first, last), number in sorted(some):
+            if latest is not None and first <= latest[0]:
+                yield {latest[1], number}
+            if latest is None or last > latest[0]:
+                latest = last, number
+
+
+def _merged(groups: Iterable[set[int]]) -> list[set[int]]:
+    """Groups without a common member."""
+    merged: list[set[int]] = []
+    for group in groups:
+        joined = set(group)
+        for other in [each for each in merged if each & joined]:
+            merged.remove(other)
+            joined |= other
+        merged.append(joined)
+    return merged
+
+
+def _borders(stripes: Iterable[Done]) -> Iterator[tuple[Any, ...]]:
+    """Clocks that ran backwards from the end of a segment to the beginning of the next one."""
+    by_server: dict[str, list[Any]] = {}
+    for stripe in stripes:
+        for server, ends in stripe.ends.items():
+            by_server.setdefault(server, []).extend(ends)
+    for server, ends in by_server.items():
+        ends.sort(key=lambda end: end[0][:3])
+        for (before, _), (stamp, begins) in pairwise(ends):
+            if begins:
+                yield from backwards(server, before, stamp)

@@ -1,0 +1,152 @@
+"""The tasks of the fold, done by Spark's Python workers: one job, one task each, without a shuffle.
+
+A segment that is on this machine, or on a disk that all machines see, is read where it is, by the worker. One at a URL
+that only Spark can read (``s3a://…``, ``hdfs://…``) is given to a worker as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
+
+from bussrv.audit.fold.segments import Source
+from bussrv.audit.fold.tasks import Done, Look, Stripe, Task, perform
+from bussrv.audit.reading.gather import COMPRESSED
+from bussrv.audit.reading.snapshot import Snapshot
+from bussrv.audit.spark.store import literal
+from bussrv.errors import JournalError
+from bussrv.journal.segment import COMPRESSED_SUFFIX
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+    from pyspark.sql import DataFrame
+
+LARGEST = 256 << 20
+"""The largest segment at a URL, in bytes, that is read. Segments are ended at 64 MiB, unless an option says so."""
+
+LARGEST_COMPRESSED = 32 << 20
+"""The same of one that is compressed, which is several times as large inside."""
+
+_SCHEMA = "done binary"
+_ROWS_AT_ONCE = "spark.sql.execution.arrow.maxRecordsPerBatch"
+
+T = TypeVar("T")
+
+Unit = tuple["Source | None", T]
+"""A unit of work, and the segment that it is about, if that is a single one."""
+
+Work = Callable[[T, Mapping[str, bytes]], "Iterator[RecordBatch]"]
+"""Does a unit of work, where Spark's executors are. It is given the contents of segments at URLs."""
+
+NOTHING_STORED: Mapping[str, bytes] = {}
+
+_decode = msgspec.msgpack.Decoder(Done).decode
+
+
+class Crew:
+    """See :class:`bussrv.audit.reading.gather.Crew`.
+
+    :param place: a directory for segments that have to be on this machine.
+    """
+
+    def __init__(self, spark: SparkSession, snapshot: Snapshot, place: Path) -> None:
+        self._spark = spark
+        self._place = place
+        self._urls = {
+            segment.file: f"{journal.root.rstrip('/')}/{segment.file.rpartition('/')[2]}"
+            for journal in snapshot.journals
+            for segment in journal.segments
+            if segment.in_place
+        }
+
+    def perform(self, tasks: Sequence[Task]) -> Iterator[Done]:
+        """Do tasks."""
+        sources = [_far(task) for task in tasks]
+        yield from (_decode(row["done"]) for row in self.collect([*zip(sources, tasks, strict=True)], _answer, _SCHEMA))
+
+    def collect(self, units: Sequence[Unit[T]], work: Work[T], schema: str) -> Iterator[Any]:
+        """The rows that come of units of work."""
+        for frame in self.frames(units, work, schema):
+            with one_by_one(self._spark):
+                yield from frame.collect()
+
+    def frames(self, units: Sequence[Unit[T]], work: Work[T], schema: str) -> Iterator[DataFrame]:
+        """The same as tables that are not computed yet, those of segments at URLs apart."""
+        # Spark may have no row for an empty file.
+        far = {source.path: unit for source, unit in units if source is not None and source.is_far and _size(source)}
+        near = [unit for source, unit in units if source is None or source.path not in far]
+        if near:
+            numbers = self._spark.range(0, len(near), 1, len(near))
+            yield numbers.mapInArrow(partial(_work, work, near), schema)
+        if far:
+            by_url = {self._urls[path]: (path, unit) for path, unit in far.items()}
+            yield self._files(far).mapInArrow(partial(_work_stored, work, by_url), schema)
+
+    def bring(self, source: Source) -> Source:
+        """Copy a segment to this machine."""
+        if not source.is_far:
+            return source
+        path = self._place / source.taken.replace("/", "-")
+        path = path.with_suffix(".jsonl" + (COMPRESSED_SUFFIX if source.path.endswith(COMPRESSED_SUFFIX) else ""))
+        (row,) = self._files([source.path]).collect()
+        path.write_bytes(bytes(row["content"]))
+        return replace(source, path=str(path))
+
+    def _files(self, paths: Iterable[str]) -> DataFrame:
+        files = self._spark.read.format("binaryFile").load([literal(path) for path in paths])
+        return files.select(F.col("_metadata.file_path").alias("path"), "content")
+
+
+def _far(task: Task) -> Source | None:
+    """The segment of a task, if it is at a URL. A stripe of such segments has only one."""
+    source = task.source if isinstance(task, Look) else task.sources[0] if isinstance(task, Stripe) else None
+    return source if source is not None and source.is_far else None
+
+
+def _size(source: Source) -> int:
+    most = LARGEST_COMPRESSED * COMPRESSED if source.path.endswith(COMPRESSED_SUFFIX) else LARGEST
+    if source.size > most:
+        raise JournalError(f"{source.path} is too large ({source.size} bytes): copy the journal to this machine")
+    return source.size
+
+
+@contextmanager
+def one_by_one(spark: SparkSession) -> Iterator[None]:
+    """Give Python one segment at a time: a segment is one value, and may be large."""
+    before = spark.conf.get(_ROWS_AT_ONCE)
+    spark.conf.set(_ROWS_AT_ONCE, "1")
+    try:
+        yield
+    finally:
+        spark.conf.set(_ROWS_AT_ONCE, str(before))
+
+
+def _work(work: Work[T], units: Sequence[T], batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+    """Runs where Spark's executors are."""
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield from work(units[number], NOTHING_STORED)
+
+
+def _work_stored(
+    work: Work[T], units: Mapping[str, tuple[str, T]], batches: Iterable[RecordBatch]
+) -> Iterator[RecordBatch]:
+    """Runs where Spark's executors are."""
+    for batch in batches:
+        for url, content in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+            path, unit = units[url]
+            yield from work(unit, {path: content})
+
+
+def _answer(task: Task, stored: Mapping[str, bytes]) -> Iterator[RecordBatch]:
+    import pyarrow
+
+    yield pyarrow.RecordBatch.from_pydict({"done": [msgspec.msgpack.encode(perform(task, stored))]})

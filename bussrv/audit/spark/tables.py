@@ -1,0 +1,161 @@
+"""The tables of an audit, made by Spark from facts, by the SQL that DuckDB runs, too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
+
+from bussrv.audit.spark.store import literal, write_parquet
+from bussrv.audit.sql.activity import NAMES
+from bussrv.audit.sql.recipes import FROM_FACTS, RECIPES, recipe
+from bussrv.audit.tables.kinds import MOMENTS, PARTITIONED, PUBLISHED
+
+AT_ONCE = 4
+"""The most tables made at the same time. For small ones, planning takes longest."""
+
+SMALL = 8 << 20
+"""Facts up to this size, in bytes, are one partition, so that no query about them has an exchange."""
+
+PARTITION = 32 << 20
+"""About how many bytes of facts a task reads."""
+
+_READ_BACK = frozenset({"boots", "servers", "uptimes"})
+"""The published tables of which others are made. They are read from disk then, and not made again."""
+
+_SHARED = {"spans": ("server", "service")}
+"""The other tables of which several are made, and by what they are partitioned. They are kept in memory, or on disk."""
+
+_TYPES = {pa.string(): "string", pa.int64(): "bigint", pa.bool_(): "boolean"}
+
+_TABLE = re.compile(r"@(\w+)")
+_NAMES_OF = re.compile(r"names_of\((\w+)\)")
+_IN_SQL = {name: in_sql for in_sql, name in NAMES.items()}
+
+
+def make_tables(spark: SparkSession, facts: Path, place: Path, since: int | None, until: int | None) -> None:
+    """Write every table that is published, as Parquet, into directories of their names.
+
+    :param facts: the directory of :mod:`bussrv.audit.reading.gather`.
+    :param since, until: the period, UTC microseconds.
+    """
+    size = sum(each.stat().st_size for each in facts.glob("*/*.parquet"))
+    settings = {
+        # Few and known stages: planning anew after each of them takes longer than it saves.
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": str(max(2, -(-size // PARTITION))),
+        "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "false",
+        # Not the deprecated type, which has no time zone for others that read it.
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+    }
+    with _set(spark, settings):
+        _Making(spark, facts, place, since, until).make()
+
+
+@contextmanager
+def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    before: dict[str, Any] = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)
+
+
+class _Making:
+    def __init__(self, spark: SparkSession, facts: Path, place: Path, since: int | None, until: int | None) -> None:
+        self._spark = spark
+        self._facts = facts
+        self._place = place
+        self._period = since, until
+        self._prefix = f"bussrv_{uuid4().hex}_"
+        self._shared: list[DataFrame] = []
+
+    def make(self) -> None:
+        ready: dict[str, Future[None]] = {}
+
+        def make(name: str) -> None:
+            query = recipe(name, *self._period)
+            for other in _TABLE.findall(query):
+                if other in ready:
+                    ready[other].result()
+            self._make(name, query)
+
+        try:
+            for name in FROM_FACTS:
+                self._name(name, self._fact(name.removeprefix("fact_")))
+            with ThreadPoolExecutor(AT_ONCE) as pool:
+                for name in RECIPES:
+                    ready[name] = pool.submit(make, name)
+                ready["segments"] = pool.submit(self._publish, "segments", self._spark.table(f"{self._prefix}segments"))
+            for each in ready.values():
+                each.result()
+        finally:
+            for table in self._shared:
+                table.unpersist()
+            for name in (*FROM_FACTS, *RECIPES):
+                self._spark.catalog.dropTempView(self._prefix + name)
+
+    def _fact(self, name: str) -> DataFrame:
+        schema = pq.read_schema(self._facts / "here" / f"{name}.parquet")
+        columns = ", ".join(f"{field.name} {_TYPES.get(field.type, 'array<string>')}" for field in schema)
+        table = self._spark.read.schema(columns).parquet(f"file://{literal(str(self._facts))}/*/{name}.parquet")
+        return table.coalesce(1) if self._is_small(name) else table
+
+    def _is_small(self, *names: str) -> bool:
+        return sum(each.stat().st_size for name in names for each in self._facts.glob(f"*/{name}.parquet")) <= SMALL
+
+    def _name(self, name: str, table: DataFrame) -> None:
+        table.createOrReplaceTempView(self._prefix + name)
+
+    def _make(self, name: str, query: str) -> None:
+        text = _NAMES_OF.sub(r"array_sort(collect_set(\1))", _TABLE.sub(rf"{self._prefix}\1", query))
+        table = self._spark.sql(text)
+        if name in _SHARED:
+            if not self._is_small(name):
+                table = table.repartition(*_SHARED[name])
+            table = table.persist()
+            self._shared.append(table)
+        if name in PUBLISHED:
+            self._publish(name, table)
+        if name in _READ_BACK:
+            published = self._spark.read.parquet(f"file://{literal(str(self._place / name))}").coalesce(1)
+            table = published.select(*[_in_sql(column, kind) for column, kind in published.dtypes])
+        self._name(name, table)
+
+    def _publish(self, name: str, table: DataFrame) -> None:
+        published = table.select(*[_published(column) for column in table.columns])
+        place = self._place / name
+        write_parquet(published, place, PARTITIONED if "date" in published.columns else ())
+        if not any(place.rglob("*.parquet")):
+            write_parquet(published, place)
+
+
+def _published(name: str) -> Column:
+    """A column as readers know it: with its own name, and times and dates instead of numbers."""
+    known_as, column = NAMES.get(name, name), F.col(name)
+    if known_as in MOMENTS:
+        column = F.timestamp_micros(column)
+    elif known_as == "date":
+        column = F.date_from_unix_date(column)
+    return column.alias(known_as)
+
+
+def _in_sql(name: str, kind: str) -> Column:
+    column = F.unix_micros(name) if kind == "timestamp" else F.col(f"`{name}`")
+    return column.alias(_IN_SQL.get(name, name))

@@ -1,0 +1,115 @@
+"""The tables that an audit wrote, asked with DuckDB."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from bussrv.audit.sql.activity import NAMES
+from bussrv.audit.tables.kinds import PUBLISHED
+
+MEMORY = "1GB"
+"""The most memory that DuckDB takes. What does not fit goes to disk."""
+
+_IN_SQL = {name: in_sql for in_sql, name in NAMES.items()}
+
+_PATTERN_CHARACTER = re.compile(r"[\[*?]")
+
+_MACROS = (
+    "CREATE MACRO names_of(x) AS coalesce(list_sort(list(DISTINCT x) FILTER (WHERE x IS NOT NULL)), []::VARCHAR[])",
+)
+
+
+class Database:
+    """Tables that SQL can name. Times in them are UTC microseconds since 1970.
+
+    :param directory: where DuckDB may put what does not fit into memory.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._connection = duckdb.connect(config={"temp_directory": str(directory), "memory_limit": MEMORY})
+        self._connection.execute("SET TimeZone = 'UTC'")
+        for macro in _MACROS:
+            self._connection.execute(macro)
+
+    def add(self, name: str, table: pa.Table) -> None:
+        """A table that was made elsewhere."""
+        self._connection.register(name, table)
+
+    def add_files(self, name: str, pattern: str) -> None:
+        """A table in Parquet files.
+
+        :param pattern: of their paths.
+        """
+        self._connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet({_quoted(pattern)})")
+
+    def add_published(self, name: str, place: Path) -> None:
+        """A table that an audit wrote to a directory."""
+        has_partitions = any(place.glob("date=*"))
+        options = "true, hive_types = {'date': DATE, 'protocol': VARCHAR}" if has_partitions else "false"
+        files = f"read_parquet({_quoted(literal(str(place)) + '/**/*.parquet')}, hive_partitioning = {options})"
+        described = self._connection.sql(f"SELECT * FROM {files}")
+        columns = [_in_sql(*each) for each in zip(described.columns, map(str, described.types), strict=True)]
+        self._connection.execute(f"CREATE VIEW {name} AS SELECT {', '.join(columns)} FROM {files}")
+
+    def make(self, name: str, query: str) -> None:
+        """Make a table of others."""
+        self._connection.execute(f"CREATE TABLE {name} AS {_plain(query)}")
+
+    def table(self, name: str) -> pa.Table:
+        """All rows of a table."""
+        return self._connection.sql(f"SELECT * FROM {name}").to_arrow_table()
+
+    def collect(self, queries: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
+        """The rows of each query, in which ``@name`` is a table."""
+        for query in queries:
+            yield self._connection.sql(_plain(query)).to_arrow_table().to_pylist()
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._connection.close()
+
+
+@contextmanager
+def published(tables: Mapping[str, Path], scratch: Path) -> Iterator[Database]:
+    """The tables of an audit.
+
+    :param tables: their directories, by name.
+    :param scratch: where DuckDB may put what does not fit into memory.
+    """
+    with closing(Database(scratch)) as database:
+        for name, place in tables.items():
+            database.add_published(name, place)
+        yield database
+
+
+def places_in(directory: Path) -> dict[str, Path]:
+    """The directories of all tables of an audit, by name."""
+    return {name: directory / name for name in PUBLISHED}
+
+
+def literal(path: str) -> str:
+    """A path for DuckDB to read, escaped: it reads patterns."""
+    return _PATTERN_CHARACTER.sub(r"[\g<0>]", path)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _in_sql(name: str, kind: str) -> str:
+    column = f'"{name}"'
+    if kind.startswith("TIMESTAMP"):
+        column = f"epoch_us({column})"
+    return f"{column} AS {_IN_SQL.get(name, name)}"
+
+
+def _plain(query: str) -> str:
+    """A query in which tables have their plain names."""
+    return query.replace("@", "")
