@@ -165,7 +165,7 @@ class Receivers:
     def catch_up(self, session_id: str) -> None:
         """Send a session its collected frames now, so that an answer can be sent after them."""
         group = self.group_of(session_id)
-        if group is not None:
+        if group is not None and (group.pending or group.overrides):
             self._fanout.send_one(group, session_id)
         for service in self._services_of.get(session_id, ()):
             for group in self.subscribed_to(service):

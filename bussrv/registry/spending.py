@@ -20,7 +20,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from msgspec import Struct
@@ -182,6 +182,8 @@ class Spending:
         """
         if session is None or session.home is not None or self._later is None:
             return change()
+        if is_prepaid and not self._queues:
+            return change()
         payer = _payer(session)
         queue = self._queues.get(payer.address)
         waits = queue is not None and (session.id in queue or not is_prepaid)
@@ -254,8 +256,12 @@ class Spending:
 
 def _payer(session: Session) -> Payer:
     # A network proves who a sender of datagrams is, but whoever forges sources is in every network.
-    is_authenticated = session.actor is not None and session.protocol != _FORGEABLE
-    return Payer(session.id, address_key(session.peer), is_authenticated=is_authenticated)
+    return _payer_of(session.id, session.peer, session.actor is not None and session.protocol != _FORGEABLE)
+
+
+@lru_cache(1024)
+def _payer_of(session_id: str, peer: str, is_authenticated: bool) -> Payer:
+    return Payer(session_id, address_key(peer), is_authenticated=is_authenticated)
 
 
 def _is_prepaid(session: Session, changes: Sequence[ev.Event]) -> bool:

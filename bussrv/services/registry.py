@@ -73,10 +73,12 @@ class RegistryService:
         self._snapshots.clear()
         for each in records:
             self._seq = each.seq
+            if not self._has_subscribers:
+                self._registry.apply(each.event, each.time)
+                continue
             done = change(self._state, each.event, each.time)
             self._registry.apply(each.event, each.time)
-            if self._has_subscribers:
-                self._publish(each, done._replace(after=self._state.sessions.get(each.event.session or "")))
+            self._publish(each, done._replace(after=self._state.sessions.get(each.event.session or "")))
 
     def _publish(self, written: Record, done: Change) -> None:
         def shown(permissions: Permissions) -> list[bytes]:
