@@ -16,6 +16,7 @@ from bussrv.bus.batches import Batches
 from bussrv.bus.bridge import as_metadata, as_publication
 from bussrv.bus.delivery import Fanout
 from bussrv.bus.directory import Directory
+from bussrv.bus.exchanges import Exchanges
 from bussrv.bus.failures import FailedEncodings
 from bussrv.bus.following import Follower
 from bussrv.bus.hosted import Hosted
@@ -96,8 +97,7 @@ class Bus:
         self._hosted = HostedSubscribers(registry, self.access, self._receivers, self._fanout, turns.wait)
         self._reports: dict[str, Callable[[], object]] = {}
         self._judge = Judge(registry, self.access, self.counters)
-        deny = self._judge.deny
-        own = (self._fanout, self._receivers.link, self.counters, self.access, deny, self.slices, reactor)
+        own = (self._fanout, self._receivers.link, self.counters, self.access, self._judge.deny, self.slices, reactor)
         self.links = Links(registry, settings, server_id, new_id, *own)
         most, of_one, seconds = settings.max_requests, settings.max_requests_per_asker, settings.request_timeout
         self._requests = requests = OpenRequests(lambda: clock.mono() / 1_000_000, most, of_one, seconds, new_id)
@@ -108,14 +108,15 @@ class Bus:
         by_kind = (self._receivers, self.links, self._judge.service_of)
         self.taps = taps = Taps(registry, self.access, *by_kind, clock.utc, reactor)
         giving = (self._receivers, self._fanout, self.links, publisher, self._judge)
-        self._batches = batches = Batches(*giving, self._ids, taps, longest)
+        batches = Batches(*giving, self._ids, taps, longest)
         self.splicing = Splicing(registry, self._sources, *giving[:3], batches, taps, self._ids)
+        asking = (recipients, self._fanout, requests, self._router, self._judge)
+        self._exchanges = Exchanges(registry, self._receivers, *asking, batches, taps, self.hosted_type, self._ids)
         self._seen = Seen(settings.max_seen)
-        relaying = (self.links, batches, self._seen, self.counters, self._deliver_relayed, deny)
+        relaying = (self.links, batches, self._seen, self.counters, self._deliver_relayed, self._judge.deny)
         self._relay = Relay(*relaying, server_id, longest, self._ids)
         changed = self.permissions_changed
         parts = (self._receivers, self._hosted, self._sources, self._last_values, self._router, self._relay)
-        follower = Follower(registry, self.access, *parts, changed)
         self.streams = Streams(settings, reactor)
         self.permission_observers: list[Callable[[str], None]] = []
         self.reloadables: list[IReloadable] = [CopiedLimits(self._copy_limits)]
@@ -125,11 +126,10 @@ class Bus:
         registry.spending.enforce(reactor.callLater, self.counters)
         registry.observe(self._directory, Directory.KINDS)
         registry.observe(self._admission, Admission.KINDS)
-        registry.observe(follower, Follower.KINDS)
+        registry.observe(Follower(registry, self.access, *parts, changed), Follower.KINDS)
         registry.observe(self.links)
-        self._withdrawal = Withdrawal(
-            registry, self.access, self._receivers.link, changed, self.slices, reactor.seconds
-        )
+        reach = self._receivers.link
+        self._withdrawal = Withdrawal(registry, self.access, reach, changed, self.slices, reactor.seconds)
         registry.observe(self._withdrawal, Withdrawal.KINDS)
 
     def _copy_limits(self) -> None:
@@ -220,7 +220,7 @@ class Bus:
         """Route objects that a member of the object network sent, up to one that is not for this; see :class:`IBus`."""
         if self._receivers.group_of(session_id) is None:
             return next(batch, None)
-        return self._batches.route(self._sources.of(session_id), self.registry.state.provided_by(session_id), batch)
+        return self._exchanges.route(self._sources.of(session_id), self.registry.state.provided_by(session_id), batch)
 
     # Links.
 

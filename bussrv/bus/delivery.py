@@ -186,8 +186,12 @@ class Fanout:
             self._not_encoded(group)
             return
         if frame is not None:
-            self._dirty[group] = None
-            _override(group, session_id, frame, 0)
+            self.add_frame_for_one(group, session_id, frame)
+
+    def add_frame_for_one(self, group: Group, session_id: str, frame: bytes) -> None:
+        """The same with a frame in the encoding of ``group``."""
+        self._dirty[group] = None
+        _override(group, session_id, frame, 0)
 
     def _not_encoded(self, group: Group) -> None:
         """The encoding of a group failed. It may be a plugin's, so that is not the publisher's fault."""

@@ -8,6 +8,9 @@ REPLYING = ("services/reply", "error")
 ASKING = (REQUEST, *REPLYING)
 """Events that are routed to one provider and back to the asker."""
 
+EXCHANGED = frozenset({REQUEST, "services/reply"})
+"""Those of them that clients send often, as they are usually spelt."""
+
 SERVERS_ONLY = (
     "routing/subscribe/reply",
     "routing/subscribe/notify",

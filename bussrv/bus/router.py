@@ -29,6 +29,8 @@ class Router:
 
     :meth:`route` returns how many sessions are given the object, as :class:`Recipients` does. A sender that is asked
     for its own service counts, too.
+
+    :ivar turns: how many requests were given to providers of each service, so that these take turns.
     """
 
     def __init__(
@@ -46,7 +48,7 @@ class Router:
         self._links = links
         self._requests = requests
         self._counters = counters
-        self._turns: Counter[str] = Counter()
+        self.turns: Counter[str] = Counter()
 
     def route(self, origin: Origin, obj: BusObject, kind: Kind, delivery: Delivery) -> int:
         """Give an object to its recipients.
@@ -74,7 +76,7 @@ class Router:
 
     def forget_turns(self, service: str) -> None:
         """The service has no provider any more."""
-        self._turns.pop(service, None)
+        self.turns.pop(service, None)
 
     def forget_requests(self, session_id: str) -> None:
         """A session ended."""
@@ -160,8 +162,8 @@ class Router:
         able = [provider for provider in providers if self._can_ask(provider, origin, kind)]
         if not able:
             return None
-        turn = self._turns[name]
-        self._turns[name] += 1
+        turn = self.turns[name]
+        self.turns[name] += 1
         return able[turn % len(able)]
 
     def _ask_agreed(

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from operator import length_hint
 from typing import Any, ClassVar
 
+from bussrv.bus.event_names import EXCHANGED
 from bussrv.bus.spliced import Spliced, Verdict
 from bussrv.formats.stream import StreamProtocol
 from bussrv.wire.objects import BadObject, BusObject, ObjectReader
@@ -31,7 +32,7 @@ class ObjectInput(StreamProtocol):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls._served = frozenset(getattr(cls, "EVENTS", ()))
+        cls._served = frozenset(getattr(cls, "EVENTS", ())) - EXCHANGED
 
     def make_reader(self) -> ObjectReader:
         """Reads objects, within the limits that are set."""

@@ -18,6 +18,7 @@ class RegistryState(EventFold):
     :ivar sessions: by session id.
     :ivar own_services: how many services sessions of this server provide, once for each that provides it, without
         those of the server itself.
+    :ivar service_changes: how often a session began or ceased to provide a service.
     :ivar services: by name, then by providing session, when it was registered (UTC microseconds); a name without
         providers has no entry.
     :ivar subscriptions: by session id, then by service name (``None`` for an interest in objects).
@@ -27,7 +28,7 @@ class RegistryState(EventFold):
         self.sessions: dict[str, Session] = {}
         self.services: dict[str, dict[str, int]] = {}
         self.subscriptions: dict[str, dict[str | None, Subscription]] = {}
-        self.own_services = 0
+        self.own_services = self.service_changes = 0
         self._provided: dict[str, set[str]] = {}
         self._by_routing_id: dict[str, str] = {}
         self._sharing: dict[str, set[str]] = {}
@@ -49,7 +50,7 @@ class RegistryState(EventFold):
         twin.sessions = dict(self.sessions)
         twin.services = {name: dict(providers) for name, providers in self.services.items()}
         twin.subscriptions = {session: dict(held) for session, held in self.subscriptions.items()}
-        twin.own_services = self.own_services
+        twin.own_services, twin.service_changes = self.own_services, self.service_changes
         twin._provided = {session: set(names) for session, names in self._provided.items()}
         twin._by_routing_id = dict(self._by_routing_id)
         twin._sharing = {routing_id: set(sessions) for routing_id, sessions in self._sharing.items()}
@@ -137,9 +138,11 @@ class RegistryState(EventFold):
         self._forget_addresses(session)
         self.subscriptions.pop(session.id, None)
         for name in self._provided.pop(session.id, ()):
+            self.service_changes += 1
             self._drop_provider(session, name)
 
     def _set_service(self, session: Session, service: str, time: int | None) -> None:
+        self.service_changes += 1
         if time is not None:
             self.services.setdefault(service, {})[session.id] = time
             self._provided.setdefault(session.id, set()).add(service)

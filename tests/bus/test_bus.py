@@ -304,7 +304,7 @@ def test_turns_begin_anew_with_the_service(harness):
         second.unregister("tv")
     harness.bus.flush()
     assert [len(each.got) for each in (first, second)] == [2, 0]
-    assert not harness.bus._router._turns
+    assert not harness.bus._router.turns
 
 
 def test_a_reply_finds_who_asked_and_only_that_one(harness):

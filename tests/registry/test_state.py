@@ -52,8 +52,8 @@ def fold(events, state=None):
 
 
 def contents(state):
-    """Everything that a state says, entries as well as indexes."""
-    return copy.deepcopy(vars(state))
+    """Everything that a state says of its present, entries as well as indexes."""
+    return copy.deepcopy({name: value for name, value in vars(state).items() if name != "service_changes"})
 
 
 def check_indexes(state):

@@ -1,0 +1,263 @@
+"""Exchanges: the requests and replies that one session sent at once, routed by plans.
+
+Who can be given a request depends on its sender, on the service, and on the attributes that interests look at. So it is
+found once for all requests that are alike in this: they share a *plan*. Replies share one for each asker. A plan is
+right until the audience or the services change.
+
+Most exchanges are plain: a client asks a service whose providers are clients of this server, nobody observes requests,
+and a provider answers under the id that it was given. Everything else is routed by :mod:`bussrv.bus.router`, which
+says what is right: a request that is refused, too, since nothing is counted or changed here before all is certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Set
+from itertools import chain
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, field
+
+from bussrv.bus.asks import Asked
+from bussrv.bus.batches import Batches, Source
+from bussrv.bus.delivery import OBJECT_FRAMES, Fanout, Group
+from bussrv.bus.event_names import EXCHANGED, REQUEST
+from bussrv.bus.interest import Kind, kind_of
+from bussrv.bus.judge import Judge
+from bussrv.bus.receivers import Receivers
+from bussrv.bus.recipients import Recipients
+from bussrv.bus.requests import OpenRequests
+from bussrv.bus.router import Router
+from bussrv.bus.taps import Taps
+from bussrv.errors import OverLimit
+from bussrv.registry.registry import Registry
+from bussrv.wire.forwarded import route_ending, with_route, with_value
+from bussrv.wire.objects import NUL, BusObject, decode_raw, encode, encode_json
+
+MOST_TABLES = 1024
+"""The most sessions whose plans are remembered. Beyond it all are forgotten."""
+
+MOST_PLANS = 256
+"""The most plans of one session. Beyond it all of them are forgotten."""
+
+LONGEST_KEY = 1024
+"""The most characters of a key that is remembered. Senders determine its length."""
+
+_NOTHING = Raw(b"")
+_decode = msgspec.json.Decoder(str | int).decode
+_BRACE, _SPACE = b"} "
+
+
+class _Plan(Struct, frozen=True):
+    """The providers of a service that a request can be given to, each with its group."""
+
+    service: str
+    able: tuple[tuple[str, Group, Asked], ...]
+
+
+class _Table(Struct):
+    """The plans of one session. Requests and replies without one are not plain.
+
+    :ivar tail: what ends metadata as it is forwarded, its NUL included.
+    """
+
+    source: Source
+    tail: bytes
+    requests: dict[tuple[str | None, bool, bytes, bytes], _Plan | None] = field(default_factory=dict)
+    replies: dict[tuple[str | None, bool, str], Group | None] = field(default_factory=dict)
+
+
+class Exchanges:
+    """Routes batches: plain exchanges here, other objects as ``batches`` does.
+
+    :param hosted_type: see :meth:`bussrv.bus.bus.Bus.hosted_type`.
+    :param ids: makes ids for replies that come without one.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        receivers: Receivers,
+        recipients: Recipients,
+        fanout: Fanout,
+        requests: OpenRequests,
+        router: Router,
+        judge: Judge,
+        batches: Batches,
+        taps: Taps,
+        hosted_type: Callable[[object], str | None],
+        ids: Callable[[], str],
+    ) -> None:
+        self._state = registry.state
+        self._receivers = receivers
+        self._recipients = recipients
+        self._fanout = fanout
+        self._requests = requests
+        self._router = router
+        self._judge = judge
+        self._batches = batches
+        self._taps = taps
+        self._hosted_type = hosted_type
+        self._ids = ids
+        self._tables: dict[int, _Table] = {}
+        self._made_at = (-1, -1)
+
+    def route(self, source: Source, provided: Set[str], batch: Iterator[BusObject]) -> BusObject | None:
+        """Route the objects of a batch, up to the first that has to be routed by itself; see :meth:`Batches.route`."""
+        if self._taps.is_on:
+            return self._batches.route(source, provided, batch)
+        obj = next(batch, None)
+        while obj is not None:
+            if obj.head.event not in EXCHANGED:
+                obj = self._batches.route(source, provided, chain((obj,), batch))
+                if obj is None or obj.head.event not in EXCHANGED:
+                    return obj
+            obj = self._exchange(source, obj, batch)
+            if obj is not None and obj.head.event in EXCHANGED:
+                return obj
+        return None
+
+    def _exchange(self, source: Source, obj: BusObject | None, batch: Iterator[BusObject]) -> BusObject | None:
+        """Route plain exchanges. :returns: the first object of the batch that is none."""
+        table = self._table(source)
+        while obj is not None and obj.head.event in EXCHANGED:
+            give = self._ask if obj.head.event == REQUEST else self._answer
+            if not give(table, obj):
+                return obj
+            obj = next(batch, None)
+        return obj
+
+    def _table(self, source: Source) -> _Table:
+        now = self._fanout.audience, self._state.service_changes
+        if now != self._made_at or len(self._tables) > MOST_TABLES:
+            self._made_at = now
+            self._tables.clear()
+        table = self._tables.get(source.number)
+        if table is None:
+            table = self._tables[source.number] = _Table(source, route_ending(source.route) + NUL)
+        return table
+
+    # Requests.
+
+    def _ask(self, table: _Table, obj: BusObject) -> bool:
+        """Give a request to the next provider. :returns: whether it is plain, so that it was given."""
+        head = obj.head
+        if head.id is UNSET or head.id is None or head.to is not None or head.natures or head.route:
+            return False
+        fields = decode_raw(obj.metadata)
+        name, service = fields.get("name", _NOTHING), fields.get("service", _NOTHING)
+        key = (head.type, head.size > 0, bytes(name), bytes(service))
+        plan = table.requests[key] if key in table.requests else self._plan(table, key, obj)
+        if plan is None:
+            return False
+        turns = self._router.turns
+        turn = turns[plan.service]
+        provider, group, asked = plan.able[turn % len(plan.able)]
+        origin = table.source.origin
+        try:
+            ask = self._requests.open(origin.sender, origin.route[0], head.id, fields["id"], asked)
+        except OverLimit:
+            return False
+        turns[plan.service] = turn + 1
+        frame = self._frame(table, obj, fields)
+        if ask.shown is not None:
+            metadata = frame[: len(frame) - len(obj.payload) - 1]
+            frame = encode(with_value(metadata, "id", encode_json(ask.shown)), obj.payload)
+        self._fanout.add_frame_for_one(group, provider, frame)
+        return True
+
+    def _plan(self, table: _Table, key: tuple[str | None, bool, bytes, bytes], obj: BusObject) -> _Plan | None:
+        """Find, and remember, the plan of requests like this one."""
+        plan = self._find(table.source, obj)
+        if len(table.requests) >= MOST_PLANS:
+            table.requests.clear()
+        if len(key[0] or "") + len(key[2]) + len(key[3]) <= LONGEST_KEY:
+            table.requests[key] = plan
+        return plan
+
+    def _find(self, source: Source, obj: BusObject) -> _Plan | None:
+        head, origin, fields = obj.head, source.origin, obj.fields()
+        service, kind = fields.get("name", fields.get("service")), kind_of(obj)
+        providers = self._state.services.get(service) if isinstance(service, str) else None
+        if (
+            not isinstance(service, str)
+            or not providers
+            or self._hosted_type(service) is not None
+            or (head.size and not head.type)
+        ):
+            return None
+        if not self._judge.may_send(origin, obj, kind) or self._is_observed(kind, providers.keys()):
+            return None
+        if any(self._state.sessions[provider].home is not None for provider in providers):
+            return None
+        able = []
+        for provider in providers:
+            group = self._group(provider, origin.sender, kind)
+            if group is not None:
+                able.append((provider, group, Asked(session=provider)))
+        are_framed = all(group.encoding is OBJECT_FRAMES for _, group, _ in able)
+        return _Plan(service, tuple(able)) if able and are_framed else None
+
+    def _is_observed(self, kind: Kind, providers: Set[str]) -> bool:
+        """Whether others than the providers want requests."""
+        return any(not group.links.keys() <= providers for group in self._receivers.wanting(kind))
+
+    def _group(self, session_id: str, sender: str, kind: Kind) -> Group | None:
+        """The group of a member; ``None`` if it does not take such objects that are for it alone."""
+        if not self._recipients.accepts(session_id, sender, kind):
+            return None
+        return self._receivers.group_of(session_id)
+
+    # Replies.
+
+    def _answer(self, table: _Table, obj: BusObject) -> bool:
+        """Give a reply to the asker. :returns: whether it is plain, so that it was given."""
+        head, sender = obj.head, table.source.origin.sender
+        fields = decode_raw(obj.metadata)
+        if head.id is None or head.natures or head.route or not self._is_unambiguous(table, obj, fields):
+            return False
+        try:
+            ask = self._requests.given(sender, _decode(fields.get("in-reply-to", _NOTHING)))
+        except msgspec.MsgspecError:
+            return False
+        if ask is None or ask.asked.session != sender or ask.own_id is not None or ask.asker.is_remote:
+            return False
+        asker = ask.asker.session
+        if head.to not in (None, ask.routing_id) or asker not in self._state.sessions:
+            return False
+        key = (head.type, head.size > 0, asker)
+        group = table.replies[key] if key in table.replies else self._reply_plan(table, key, obj)
+        if group is None:
+            return False
+        self._requests.answered(ask)
+        self._fanout.add_frame_for_one(group, asker, self._frame(table, obj, fields))
+        return True
+
+    @staticmethod
+    def _is_unambiguous(table: _Table, obj: BusObject, fields: dict[str, Raw]) -> bool:
+        """Whether a reply plainly says nothing twice, once its route is added. The router writes others anew."""
+        return obj.metadata.count(b":") == len(fields) and table.tail.count(b":") == 1
+
+    def _reply_plan(self, table: _Table, key: tuple[str | None, bool, str], obj: BusObject) -> Group | None:
+        """Find, and remember, the group of the asker of replies like this one."""
+        head = obj.head
+        is_sound = head.type or not head.size
+        group = self._group(key[2], table.source.origin.sender, kind_of(obj)) if is_sound else None
+        if group is not None and group.encoding is not OBJECT_FRAMES:
+            group = None
+        if len(table.replies) >= MOST_PLANS:
+            table.replies.clear()
+        if len(head.type or "") <= LONGEST_KEY:
+            table.replies[key] = group
+        return group
+
+    def _frame(self, table: _Table, obj: BusObject, fields: dict[str, Raw]) -> bytes:
+        """The bytes of an object as it is forwarded.
+
+        :param fields: its attributes.
+        """
+        metadata = obj.metadata
+        if metadata.count(b":") == len(fields) and metadata[-1] == _BRACE and metadata[-2] > _SPACE:
+            if obj.head.id is not UNSET:
+                return metadata[:-1] + table.tail + obj.payload
+            return b'%b,"id":"%b"%b%b' % (metadata[:-1], self._ids().encode(), table.tail, obj.payload)
+        return encode(with_route(obj, table.source.route, self._ids), obj.payload)
