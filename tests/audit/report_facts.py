@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import shlex
 from random import Random
 
 from bussrv.audit.report import evidence, model
 from bussrv.audit.report.axis import DAY, HOUR, MINUTE, SECOND, axis_between
+from bussrv.audit.report.incidents import Incident
 from bussrv.audit.report.model import Facts
 from bussrv.audit.report.questions import Listing
 
@@ -53,7 +55,15 @@ def terrible() -> Facts:
     facts = _facts(random, servers=NASTY[:12], minutes=90 * 24 * 60, people=900, is_well=False, names=NASTY)
     kinds = [model.Kind(severity, kind, 10**at + at) for at, (severity, kind) in enumerate(_KINDS)]
     found = [_finding(random, severity, kind, NASTY) for severity, kind in _KINDS for _ in range(25)]
-    return _replaced(facts, kinds=(*kinds, model.Kind("error", NASTY[0], 1)), findings=tuple(found))
+    return _replaced(
+        facts,
+        kinds=(*kinds, model.Kind("error", NASTY[0], 1)),
+        findings=tuple(found),
+        incidents=Listing(tuple(_incident(random, each, NASTY) for each in ("damage", "session") * 30), 10**6),
+        happenings=tuple(_incident(random, each, NASTY) for each in HAPPENINGS),
+        last_seals=tuple(_seal(name) for name in NASTY),
+        command="bussrv audit " + " ".join(map(shlex.quote, NASTY)),
+    )
 
 
 _KINDS = (
@@ -65,6 +75,43 @@ _KINDS = (
     ("warning", "time-backwards"),
     ("notice", "torn-tail"),
 )
+
+
+HAPPENINGS = ("guessing", "address", "crash", "identity", "outage")
+
+
+def _incident(random: Random, what: str, names: tuple[str, ...]) -> Incident:
+    """With names in all its places."""
+    seq = random.randrange(1, 90_000)
+    is_found = what in {"damage", "session"}
+    kinds = ("auth.failed", names[-1]) if what == "address" else tuple(kind for _, kind in _KINDS[:3])
+    return Incident(
+        what=what,
+        server=random.choice(names),
+        severity="error" if is_found else "event",
+        number=seq % 90 + 1,
+        others=seq % 7,
+        kinds=kinds if is_found or what == "address" else (),
+        seconds=seq / 10,
+        begin=BEGIN,
+        end=BEGIN + seq * SECOND,
+        journal=random.choice(names) or "journal",
+        segment=seq // 1000 * 1000 + 1,
+        first_seq=None if what in {"identity", "outage"} else seq,
+        last_seq=seq + 9 if is_found else None,
+        session=random.choice(names) if what == "session" else None,
+        subject=random.choice(names) if what in {"identity", "outage"} else None,
+        address=random.choice(names) if what in {"session", "address"} else None,
+        actor=random.choice(names) if what == "session" else None,
+        claimed=random.choice(names) if what in {"session", "address", "guessing"} else None,
+    )
+
+
+def _seal(name: str) -> evidence.LastSeal:
+    return evidence.LastSeal(
+        journal=f"/srv/{name}", server=name, time=BEGIN, segment=9001, closed=True, digest="d0" * 32, entry=7,
+        hash="3b" * 32, last_seq=9812, key="f5e0bcae7da7b8ced8b01f663251a739",
+    )  # fmt: skip
 
 
 def _replaced(facts: Facts, **changes: object) -> Facts:
@@ -256,6 +303,12 @@ def _facts(  # noqa: C901 - as many things as there are tables
                             routing_id=who(("c0ffee", "90ab12cd34ef56ab78cd90ef")), address="192.168.7.21",
                             service=who(("doorbell", "light")))
                 for at in range(5)), 5),
+            "incidents": Listing(
+                tuple(_incident(random, each, ("hall", "garage")) for each in ("damage", "session") * 3), 6
+            ),
+            "happenings": tuple(_incident(random, each, ("tv-3", "anna")) for each in HAPPENINGS),
+            "last_seals": (_seal("hall"), _seal("garage")),
+            "command": "bussrv audit /srv/hall /srv/garage --public-key hall.key.pub",
             "remote_sessions": 12,
             "keys": ("f5e0bcae7da7b8ced8b01f663251a739",),
             "trusted": "f5e0bcae7da7b8ced8b01f663251a739",
@@ -269,7 +322,7 @@ def _facts(  # noqa: C901 - as many things as there are tables
                      routing_id=who(("camera-1", "nas", "tv-3", "panel", "anna-phone")) if at % 3 else None,
                      actor=who(("anna", "ben")) if at % 2 else None, claimed=None if at % 2 else "anna",
                      address=f"192.168.7.{20 + at}")
-        for at in range(6 if is_well else 20)
+        for at in range(6 if is_well else 20 if not names else 60)
     )  # fmt: skip
     return Facts(
         version="0.1.0",

@@ -215,6 +215,11 @@ def test_crashes_contested_ids_and_outages_are_incidents(asked: dict[str, Any]) 
             ("Several addresses failed to log in as one user", "12 failed logins from 3 addresses",
              ["bussrv journal tail /j --around 1"]),
         ),
+        # A path that the page would not show as it is.
+        (
+            Incident(what="crash", number=2, seconds=3.0, journal="/j\u202e", first_seq=1),
+            ("The server crashed", "2 crashes; down for 3 s at most", []),
+        ),
         # The journal is somewhere else.
         (
             Incident(what="session", number=1, kinds=("never-heard-of",), session="b.1", journal="s3a://x/j"),

@@ -6,9 +6,6 @@ import base64
 import hashlib
 import itertools
 import re
-import shutil
-import subprocess
-from collections.abc import Callable
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -141,8 +138,9 @@ def test_every_finding_is_shown_or_counted() -> None:
         shown = sum(1 for each in facts.findings if (each.severity, each.kind) == (kind.severity, kind.kind))
         at_first = min(shown, PAGE)
         if kind.number > at_first:
-            in_page = f" {shown:,} are in this page." if kind.number > shown else ""
-            assert f"{at_first:,} of {kind.number:,}.{in_page} All of them: bussrv audit --sql " in found.text
+            in_page = f" {shown:,} of {kind.number:,} are in this page." if kind.number > shown > at_first else ""
+            told = f"{at_first:,} of {kind.number:,} are shown.{in_page} All of them: bussrv audit --sql "
+            assert told in found.text
     for finding in facts.findings:
         if finding.first_seq is not None:
             assert f"{finding.segment}:{finding.first_seq}" in found.text
@@ -350,87 +348,3 @@ def test_steps_are_lengths_that_people_use() -> None:
 )
 def test_numbers_are_for_people(shown: str, expected: str) -> None:
     assert shown.replace("\N{NO-BREAK SPACE}", " ") == expected
-
-
-def _browser() -> str | None:
-    return shutil.which("chromium") or shutil.which("google-chrome")
-
-
-_PROBE = """<script>
-addEventListener("load", () => setTimeout(() => {
-  const inner = document.querySelector("iframe").contentWindow, page = inner.document, root = page.documentElement;
-  const sticksOut = each => each.getBoundingClientRect().right > root.clientWidth + 1 && !each.closest("caption");
-  const wide = [...page.querySelectorAll("main *")].filter(sticksOut).map(each => each.outerHTML.slice(0, 80));
-  const requests = inner.performance.getEntriesByType("resource").length;
-  const isSortable = page.querySelectorAll("thead button").length > 0;
-  const overlapping = [], broken = [];
-  for (const times of page.querySelectorAll(".times")) {
-    const ticks = [...times.children].filter(each => each.getClientRects().length);
-    ticks.sort((one, two) => one.getBoundingClientRect().left - two.getBoundingClientRect().left);
-    ticks.slice(1).forEach((each, at) => {
-      const range = page.createRange(), before = page.createRange();
-      range.selectNodeContents(each);
-      before.selectNodeContents(ticks[at]);
-      if (range.getBoundingClientRect().left < before.getBoundingClientRect().right) overlapping.push(each.innerText);
-    });
-  }
-  for (const name of page.querySelectorAll("td bdi, th bdi, td code, th code")) {
-    const range = page.createRange();
-    range.selectNodeContents(name);
-    const lines = new Set([...range.getClientRects()].map(each => Math.round(each.bottom)));
-    const word = name.textContent;
-    const isPlain = word.length <= 18 && !/[\\s<>"-]/.test(word) && !name.querySelector(".odd");
-    if (lines.size > 1 && isPlain) broken.push(word);
-  }
-  const found = [root.scrollWidth - root.clientWidth, wide, requests, isSortable, overlapping, broken];
-  document.title = JSON.stringify(found.map(each => Array.isArray(each) ? each.slice(0, 3) : each));
-  document.querySelector("iframe").remove();
-}, 300));
-</script>"""
-
-
-@pytest.mark.processes
-@pytest.mark.skipif(_browser() is None, reason="no Chromium here")
-@pytest.mark.parametrize(
-    ("make", "width"),
-    [
-        (report_facts.terrible, 390),
-        *((make, width) for make in (report_facts.clean, report_facts.eventful) for width in (390, 1000, 1400)),
-    ],
-    ids=lambda each: each if isinstance(each, int) else each.__name__,
-)
-def test_nothing_sticks_out_or_overlaps_or_is_broken_or_requested(
-    make: Callable[[], Facts], width: int, tmp_path: Path
-) -> None:
-    """``terrible`` only on a narrow screen: so many names that are so long need more than any other has."""
-    write(tmp_path / "report.html", make())
-    frame = f'<iframe src="report.html" style="width:{width}px;height:900px;border:0"></iframe>'
-    (tmp_path / "probe.html").write_text(f"<!doctype html><title></title>{frame}{_PROBE}")
-    page = browse(
-        tmp_path, "--allow-file-access-from-files", "--dump-dom", "--virtual-time-budget=5000", name="probe.html"
-    )
-    found = re.search("<title>(.*?)</title>", page, re.DOTALL)
-    assert found is not None
-    assert found[1] == "[0,[],0,true,[],[]]"
-
-
-def browse(directory: Path, *options: str, name: str) -> str:
-    """Have Chromium do something with a page. :returns: what it prints."""
-    always = ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={directory / 'profile'}")
-    command = [str(_browser()), *always, *options, (directory / name).as_uri()]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout
-
-
-@pytest.mark.processes
-@pytest.mark.skipif(_browser() is None or shutil.which("pdftotext") is None, reason="no Chromium or no pdftotext here")
-@pytest.mark.parametrize("make", [report_facts.clean, report_facts.eventful], ids=lambda make: make.__name__)
-def test_no_printed_page_ends_in_the_head_of_a_table(make: Callable[[], Facts], tmp_path: Path) -> None:
-    write(tmp_path / "report.html", make())
-    browse(tmp_path, "--no-pdf-header-footer", f"--print-to-pdf={tmp_path / 'report.pdf'}", name="report.html")
-    command = ["pdftotext", "-layout", str(tmp_path / "report.pdf"), "-"]
-    pages = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split("\f")
-    heads = re.findall(r"<thead>(.*?)</thead>", (tmp_path / "report.html").read_text(), re.DOTALL)
-    known = {" ".join(re.sub("<.*?>", " ", head).split()) for head in heads}
-    last_lines = [" ".join(page.strip().splitlines()[-1].split()) for page in pages if page.strip()]
-    assert len(last_lines) > 3
-    assert not known & set(last_lines)

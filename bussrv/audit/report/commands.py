@@ -9,11 +9,15 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import PurePosixPath
+from typing import TypeGuard
 
 from bussrv.audit.report.text import machine_moment
 
 TABLES = "bussrv-audit"
 """Where an audit is unless it is said otherwise."""
+
+LONGEST = 256
+"""Characters of the name of a journal in a command."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.:@%+/-]{1,100}")
 _SEGMENT = re.compile(r"[0-9]{20}\.jsonl(\.gz)?")
@@ -28,7 +32,7 @@ def around(journal: str | None, place: int | str | None) -> str | None:
     :param place: the number of a record, a time, or ``FILE:LINE``.
     :returns: ``None`` if there is no place, or if the journal is not on this machine.
     """
-    if place is None or journal is None or "://" in journal:
+    if place is None or not _is_here(journal):
         return None
     return f"bussrv journal tail {shlex.quote(journal)} --around {place}"
 
@@ -49,14 +53,20 @@ def verify(journal: str | None, noted: str | None = None) -> str | None:
 
     :param noted: the hash of a seal that must be in it.
     """
-    if journal is None or "://" in journal:
+    if not _is_here(journal):
         return None
     return f"bussrv journal verify {shlex.quote(journal)}" + (f" --includes {noted}" if noted else "")
 
 
 def history(journal: str | None, name: str | None, begin: int | None, end: int | None) -> str | None:
     """The command that tells what concerns a client or a service in a period, UTC microseconds since 1970."""
-    if journal is None or name is None or not _PLAIN.fullmatch(name) or name.startswith("-"):
+    if (
+        journal is None
+        or not _is_shown_whole(journal)
+        or name is None
+        or not _PLAIN.fullmatch(name)
+        or name.startswith("-")
+    ):
         return None
     words = ["bussrv", "timeline", name, journal]
     # Whole seconds are easier to read.
@@ -65,6 +75,16 @@ def history(journal: str | None, name: str | None, begin: int | None, end: int |
     for option, seconds in (("--since", since), ("--until", until)):
         words += [] if seconds is None else [option, machine_moment(seconds * _SECOND).replace(".000000", "")]
     return shlex.join(words)
+
+
+def _is_here(journal: str | None) -> TypeGuard[str]:
+    """Whether it is a directory on this machine."""
+    return journal is not None and "://" not in journal and _is_shown_whole(journal)
+
+
+def _is_shown_whole(journal: str) -> bool:
+    """Whether a page shows its name as it is."""
+    return journal.isprintable() and 0 < len(journal) <= LONGEST
 
 
 def ask(query: str, out: str) -> str:

@@ -1,0 +1,96 @@
+"""An auditor's afternoon: a journal with attacks, crashes and faults is audited, and every command of the report is
+pasted into a shell. Each does what it is for.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from bussrv.audit.embedded.engine import examine
+from bussrv.audit.fold.stripe import Period
+from bussrv.cli.main import main
+from bussrv.journal.batch import Rotation
+from bussrv.journal.segment import list_segments
+from bussrv.synth.faults import KINDS as FAULTS
+from bussrv.synth.journal import write_journal
+from bussrv.synth.scripts import KINDS as ATTACKS
+from tests.audit.commands import called
+from tests.audit.conftest import without_patience
+from tests.audit.journals import change_line
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Those of the report. Some show the same."""
+    root = tmp_path_factory.mktemp("an afternoon")
+    journal = root / "a journal"
+    rotation = Rotation(bytes=400_000)
+    write_journal(journal, events=5000, server="hall", rotation=rotation, attacks=[*ATTACKS], faults=[*FAULTS])
+    first, *_, last = list_segments(journal)
+    change_line(first, 40, lambda line: b"junk\n")
+    change_line(last, 30, lambda line: line.replace(b'"mono":', b'"mono":1'))
+    with without_patience():
+        examine([str(journal)], Period(), None, root / "out", command="bussrv audit 'a journal'")
+    page = (root / "out" / "report.html").read_text("utf-8")
+    found = [html.unescape(each) for each in re.findall('<code class="command">(.*?)</code>', page)]
+    return [each for each in dict.fromkeys(found) if each != "bussrv audit 'a journal'"]
+
+
+def shown(capfdbinary: pytest.CaptureFixture[bytes], command: str) -> tuple[int, list[str]]:
+    """The exit status, and the lines of the output, of a command that complains about nothing."""
+    status = main(shlex.split(command)[1:])
+    said, complained = capfdbinary.readouterr()
+    assert complained == b"", command
+    return status, said.decode().splitlines()
+
+
+def test_the_surroundings_of_each_place_are_shown(
+    commands: list[str], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Also around damage, which every other command stops at."""
+    places = [each for each in commands if each.startswith("bussrv journal tail ")]
+    assert len(places) > 25
+    for each in places:
+        status, lines = shown(capfdbinary, each)
+        place = each.rpartition(" ")[2]
+        assert (status, len(lines)) == (0, 10), each
+        if place.isdecimal():
+            # The record itself, or those before and after it if it is missing.
+            seqs = {int(line.split()[1]) for line in lines if line.startswith("20")}
+            assert {int(place)} <= seqs or {int(place) - 1, int(place) + 1} <= seqs, each
+    assert any(":" in each.rpartition(" ")[2] and ".jsonl:" in each for each in places)
+
+
+def test_the_last_seal_is_verified(commands: list[str], capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    (seal,) = (each for each in commands if "--includes" in each)
+    status, lines = shown(capfdbinary, seal)
+    # It is there; what was changed is damage all the same.
+    assert (status, any("FAULT" in line for line in lines)) == (1, True)
+    assert not any("is not in it" in line or "missing-seal" in line for line in lines)
+
+
+def test_the_tables_are_asked(commands: list[str], capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    queries = [each for each in commands if "--sql" in each]
+    assert len(queries) >= 5
+    for each in queries:
+        status, lines = shown(capfdbinary, each)
+        # The report shows 20 rows, and there are more; the first line has the names of columns.
+        assert (status, len(lines) > 20) == (0, True), each
+
+
+@pytest.mark.long
+def test_the_history_of_each_client_and_service_is_told(commands: list[str], spark: SparkSession) -> None:
+    histories = [each for each in commands if each.startswith("bussrv timeline ")]
+    assert len(histories) >= 4
+    for each in histories:
+        ended = called(spark, main, Path.cwd(), *shlex.split(each)[1:])
+        assert (ended.returncode, ended.stderr) == (0, ""), each
+        assert ended.stdout.count("\n") > 0
