@@ -32,29 +32,7 @@ _LOCKED = {
     "autoinstall_known_extensions": "false",
     "python_enable_replacements": "false",
 }
-_KINDS = {"": pa.string(), "n": pa.int64(), "f": pa.float64(), "b": pa.bool_(), "names": pa.list_(pa.string())}
-_KINDS |= {"time": pa.timestamp("us", tz="UTC"), "date": pa.date32()}
-
-
-def _schema(text: str) -> pa.Schema:
-    return pa.schema([(name, _KINDS[kind]) for name, _, kind in (each.partition(":") for each in text.split())])
-
-
-NOTHING = {
-    "sessions": _schema(
-        "session server routing_id actor claimed name role peer address state opened:time closed:time "
-        "duration_seconds:f reason objects_in:n objects_out:n bytes_in:n bytes_out:n persistent:b home provided:names "
-        "wanted:names objects_wanted:b date:date protocol"
-    ),
-    "concurrency": _schema("server moment:time sessions:n date:date protocol"),
-    "events": _schema("server event outcome records:n suppressed:n date:date protocol"),
-    "refusals": _schema(
-        "server event reason limit actor claimed address records:n suppressed:n first_seq:n first_moment:time "
-        "last_moment:time date:date protocol"
-    ),
-}
-"""The columns of the tables that have partitions."""
-
+_TIME = pa.timestamp("us", tz="UTC")
 _PARQUET = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
 _PARTITIONS = ds.HivePartitioning(pa.schema(list(zip(PARTITIONED, (pa.date32(), pa.string()), strict=True))))
 
@@ -100,13 +78,12 @@ def _opened(tables: Path) -> Iterator[duckdb.DuckDBPyConnection]:
             yield database
 
 
-def _table(path: Path) -> ds.Dataset | pa.Table:
+def _table(path: Path) -> ds.Dataset:
     parts = _PARTITIONS if any(path.glob(f"{PARTITIONED[0]}=*")) else None
-    found = ds.dataset(path, format=_PARQUET, partitioning=parts)
-    # Of a table that has partitions but no rows, Spark writes nothing. The times that it writes name no zone.
-    fields = [each.with_type(_KINDS["time"]) if pa.types.is_timestamp(each.type) else each for each in found.schema]
-    schema = pa.schema(fields)
-    return ds.dataset(path, schema, _PARQUET, partitioning=parts) if fields else NOTHING[path.name].empty_table()
+    found = ds.dataset(path, format=_PARQUET, partitioning=parts).schema
+    # The times that Spark writes name no zone.
+    schema = pa.schema([each.with_type(_TIME) if pa.types.is_timestamp(each.type) else each for each in found])
+    return ds.dataset(path, schema, _PARQUET, partitioning=parts)
 
 
 @contextmanager
@@ -161,7 +138,7 @@ def _plain(column: pa.Array) -> pa.Array:
     if _plain_type(column.type) == column.type != pa.string():
         return column
     if pa.types.is_timestamp(column.type):
-        return pc.strftime(column.cast(_KINDS["time"], safe=False), "%Y-%m-%dT%H:%M:%SZ")
+        return pc.strftime(column.cast(_TIME, safe=False), "%Y-%m-%dT%H:%M:%SZ")
     text = column.cast(pa.string()) if not pa.types.is_nested(column.type) else _as_json(column)
     seen = pc.replace_substring_regex(text, _UNSEEN, _REPLACEMENT)
     return pc.if_else(pc.match_substring_regex(text, _FORMULA), pc.binary_join_element_wise("'", seen, ""), seen)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from bussrv.audit.fold.stripe import Period
 from bussrv.audit.report.facts import facts
 from bussrv.audit.report.page import PAGE, write
 from bussrv.audit.report.questions import MOST
-from bussrv.audit.tables.period import Period
 from tests.audit import report_facts
 from tests.audit.large import large
 from tests.browser import serious_findings, watch

@@ -16,7 +16,7 @@ import pytest
 from bussrv import events as ev
 from bussrv.audit.embedded.engine import examine
 from bussrv.audit.fold.stripe import Period
-from bussrv.audit.query import NOTHING, answered, write_csv
+from bussrv.audit.query import answered, write_csv
 from bussrv.audit.tables.kinds import PUBLISHED
 from bussrv.cli.main import main
 from tests.audit.conftest import Whole, without_patience
@@ -189,13 +189,6 @@ def test_the_tables_of_both_engines_are_the_same_csv(whole: Whole, tmp_path: Pat
         assert each.read_text("utf-8") == ours
     with answered(whole.out, "SELECT max(opened) AS last FROM sessions WHERE date > DATE '1999-12-31'") as found:
         assert str(found.schema.field("last").type) == "timestamp[us, tz=UTC]"
-
-
-@pytest.mark.parametrize("table", NOTHING)
-def test_tables_without_rows_have_their_columns(out: Path, table: str) -> None:
-    """Spark writes nothing of those that have partitions."""
-    with answered(out, f"SELECT * FROM {table}") as found:
-        assert found.schema == NOTHING[table]
 
 
 def test_the_commands_of_the_documentation(
