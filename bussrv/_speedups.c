@@ -22,11 +22,11 @@
 #include <string.h>
 
 /* Changes with every change of how Python and this file call each other. */
-#define INTERFACE 3
+#define INTERFACE 4
 
 #define MOST_OBJECTS 1024  /* the most objects of one pass */
-#define MOST_PLANS 256     /* the most route plans of a table */
-#define SLOTS 1024         /* of the hash table of plans: a power of two, with room to spare */
+#define MOST_PLANS 128     /* the most route plans of a table */
+#define SLOTS 512          /* of the hash table of plans: a power of two, with room to spare */
 #define MOST_OUTLETS 64    /* one bit each */
 #define MOST_LEVELS 64     /* one bit each */
 #define MOST_NATURES 64    /* as MAX_NATURES in bussrv/wire/objects.py */
@@ -127,12 +127,13 @@ typedef struct {
 typedef struct {
     int max_nesting;
     int seen;               /* the names of the attributes, as bits */
-    Span event, type, natures;
+    Span event, type, natures, sender;
     Py_ssize_t size;        /* of the payload */
     Span keys[MOST_KEYS];   /* the first ones */
     Py_ssize_t number;      /* of keys, all of them */
+    int is_sender_null;
     int is_compact;         /* no blanks outside of values */
-    int is_ambiguous;       /* an escape, or the text of an attribute's name elsewhere */
+    int is_ambiguous;       /* something elsewhere that may be taken for the name of an attribute */
 } Head;
 
 /* The attribute with this name, or 0. */
@@ -159,7 +160,8 @@ attribute(const Span *name)
 #define ONES UINT64_C(0x0101010101010101)
 #define HIGHS UINT64_C(0x8080808080808080)
 
-/* Whether a byte of a word is zero, or less than 32, is told by the high bits of these. */
+/* Whether a byte of a word is zero, or less than 32, is told by the high bits of these: exactly for the lowest such byte,
+ * from which a borrow may reach higher ones. */
 #define ZEROS(word) (((word) - ONES) & ~(word))
 #define CONTROLS(word) (((word) - ONES * 0x20) & ~(word))
 
@@ -177,7 +179,12 @@ skip_plain(Cursor *cursor)
     while (peek_word(cursor, &word)) {
         uint64_t odd = word | ZEROS(word ^ (ONES * '"')) | ZEROS(word ^ (ONES * '\\')) | CONTROLS(word);
         if (odd & HIGHS) {
+#if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+            cursor->at += __builtin_ctzll(odd & HIGHS) / 8;
+            return;
+#else
             break;
+#endif
         }
         cursor->at += sizeof(word);
     }
@@ -231,9 +238,17 @@ scan_character(Cursor *cursor)
     return TAKEN;
 }
 
+/* The escapes of a string. Python looks for names of attributes in the whole text of metadata: between any two quotes,
+ * also if the first one is escaped, and as escapes of letters, which begin with 006 or 007. */
+typedef struct {
+    int any;
+    int may_hide_letters;
+    const unsigned char *after_quote; /* the place after the last escaped quote */
+} Escapes;
+
 /* What follows a backslash. Surrogates are left to Python, also those of a sound pair. */
 static Verdict
-scan_escape(Cursor *cursor)
+scan_escape(Cursor *cursor, Escapes *escapes)
 {
     int byte = peek(cursor), value = 0, digits;
     if (byte == END) {
@@ -244,6 +259,10 @@ scan_escape(Cursor *cursor)
             return LOOK;
         }
         cursor->at++;
+        if (byte == '"') {
+            escapes->after_quote = cursor->at;
+        }
+        escapes->may_hide_letters |= byte == '\\' && peek(cursor) == 'u';
         return TAKEN;
     }
     cursor->at++;
@@ -260,15 +279,16 @@ scan_escape(Cursor *cursor)
         }
         cursor->at++;
     }
+    escapes->may_hide_letters |= value >= 0x60 && value <= 0x7F;
     return value >= 0xD800 && value <= 0xDFFF ? LOOK : TAKEN;
 }
 
 /* A string. text is what stands between the quotes. */
 static Verdict
-scan_string(Cursor *cursor, Span *text, int *has_escapes)
+scan_string(Cursor *cursor, Span *text, Escapes *escapes)
 {
     Verdict verdict;
-    *has_escapes = 0;
+    escapes->any = escapes->may_hide_letters = 0;
     if (!take(cursor, '"')) {
         return lacking(cursor);
     }
@@ -283,9 +303,12 @@ scan_string(Cursor *cursor, Span *text, int *has_escapes)
             return TAKEN;
         }
         if (byte == '\\') {
-            *has_escapes = 1;
+            if (!escapes->any) {
+                escapes->any = 1;
+                escapes->after_quote = text->begin;
+            }
             cursor->at++;
-            verdict = scan_escape(cursor);
+            verdict = scan_escape(cursor, escapes);
         }
         else if (byte >= 0x80) {
             verdict = scan_character(cursor);
@@ -304,27 +327,35 @@ static Verdict
 scan_any_string(Cursor *cursor, Head *head)
 {
     Span text;
-    int has_escapes;
-    Verdict verdict = scan_string(cursor, &text, &has_escapes);
-    if (verdict == TAKEN && (has_escapes || attribute(&text))) {
+    Escapes escapes;
+    Verdict verdict = scan_string(cursor, &text, &escapes);
+    if (verdict != TAKEN) {
+        return verdict;
+    }
+    if (escapes.any) {
+        head->is_ambiguous |= escapes.may_hide_letters;
+        text.size -= escapes.after_quote - text.begin;
+        text.begin = escapes.after_quote;
+    }
+    if (attribute(&text)) {
         head->is_ambiguous = 1;
     }
-    return verdict;
+    return TAKEN;
 }
 
 /* A string whose value matters: without escapes, it is the text itself. */
 static Verdict
 scan_text(Cursor *cursor, Head *head, Span *text)
 {
-    int has_escapes;
-    Verdict verdict = scan_string(cursor, text, &has_escapes);
+    Escapes escapes;
+    Verdict verdict = scan_string(cursor, text, &escapes);
     if (verdict != TAKEN) {
         return verdict;
     }
     if (attribute(text)) {
         head->is_ambiguous = 1;
     }
-    return has_escapes ? LOOK : TAKEN;
+    return escapes.any ? LOOK : TAKEN;
 }
 
 static Verdict
@@ -531,7 +562,6 @@ scan_value(Cursor *cursor, Head *head)
 static Verdict
 scan_attribute(Cursor *cursor, Head *head, int name)
 {
-    Span text;
     switch (name) {
     case EVENT:
         return scan_text(cursor, head, &head->event);
@@ -544,7 +574,11 @@ scan_attribute(Cursor *cursor, Head *head, int name)
     case ID:
         return peek(cursor) == '"' ? scan_any_string(cursor, head) : scan_integer(cursor);
     case SENDER:
-        return peek(cursor) == 'n' ? scan_literal(cursor, "null") : scan_text(cursor, head, &text);
+        if (peek(cursor) != 'n') {
+            return scan_text(cursor, head, &head->sender);
+        }
+        head->is_sender_null = 1;
+        return scan_literal(cursor, "null");
     case 0:
         return scan_value(cursor, head);
     default:
@@ -557,13 +591,14 @@ static Verdict
 scan_member(Cursor *cursor, Head *head)
 {
     Span key;
-    int has_escapes, name;
-    Verdict verdict = scan_string(cursor, &key, &has_escapes);
+    Escapes escapes;
+    int name;
+    Verdict verdict = scan_string(cursor, &key, &escapes);
     if (verdict != TAKEN) {
         return verdict;
     }
     name = attribute(&key);
-    if (has_escapes || (name & head->seen)) {
+    if (escapes.any || (name & head->seen)) {
         return LOOK;
     }
     head->seen |= name;
@@ -648,6 +683,8 @@ typedef struct {
     Py_ssize_t metadata; /* bytes */
     uint64_t outlets;
     uint64_t id;         /* the number in the id that it is given; 0: it has one */
+    Py_ssize_t payload;  /* bytes */
+    int service;         /* that it is published on; 0: none */
 } Object;
 
 static Verdict
@@ -656,9 +693,9 @@ scan_object(Cursor *cursor, const Limits *limits, Head *head, Object *object)
     static const Span none = {NULL, 0};
     Verdict verdict;
     head->max_nesting = limits->max_nesting;
-    head->seen = head->is_ambiguous = 0;
+    head->seen = head->is_ambiguous = head->is_sender_null = 0;
     head->size = head->number = 0;
-    head->event = head->type = head->natures = none;
+    head->event = head->type = head->natures = head->sender = none;
     object->begin = cursor->at;
     verdict = scan_metadata(cursor, head);
     object->metadata = cursor->at - object->begin;
@@ -676,6 +713,7 @@ scan_object(Cursor *cursor, const Limits *limits, Head *head, Object *object)
     }
     cursor->at += head->size;
     object->end = cursor->at;
+    object->payload = head->size;
     return TAKEN;
 }
 
@@ -687,12 +725,14 @@ typedef struct {
     Py_ssize_t size;
     uint64_t outlets;  /* bit n: outlet n is given such objects */
     uint64_t turn;     /* the turn in which its groups were opened */
+    int service;       /* that such objects are published on, from 1; 0: none */
     char is_own;       /* whether what is open for one sender is not for another one */
     char is_pythons;   /* whether Python routes such objects */
 } Plan;
 
 typedef struct {
     PyObject_HEAD
+    int is_by_sender;      /* whether plans depend on the sender that an object names */
     int number;
     uint64_t opened;       /* the outlets that were opened in these turns */
     uint64_t turn, own_turn;
@@ -701,32 +741,36 @@ typedef struct {
 } Plans;
 
 /* What a route plan depends on, in parts. The sizes keep the parts apart: no part is longer than LONGEST_KEY. */
+#define PARTS 5
+
 typedef struct {
-    unsigned char sizes[8];
-    Span parts[4];
+    unsigned char sizes[2 * PARTS];
+    Span parts[PARTS];
     Py_ssize_t size;
 } Key;
 
 static void
-make_key(const Head *head, Key *key)
+make_key(const Head *head, int is_by_sender, Key *key)
 {
-    int part;
+    static const Span none = {NULL, 0};
+    int part, seen = EVENT | TYPE | NATURES | (is_by_sender && !head->is_sender_null ? SENDER : 0);
     key->parts[0].begin = key->sizes;
     key->parts[0].size = sizeof(key->sizes);
     key->parts[1] = head->event;
     key->parts[2] = head->type;
     key->parts[3] = head->natures;
+    key->parts[4] = is_by_sender ? head->sender : none;
     key->size = 0;
-    for (part = 0; part < 4; part++) {
+    for (part = 0; part < PARTS; part++) {
         key->size += key->parts[part].size;
     }
-    for (part = 1; part < 4; part++) {
+    for (part = 1; part < PARTS; part++) {
         key->sizes[2 * part - 2] = (unsigned char)(key->parts[part].size >> 8);
         key->sizes[2 * part - 1] = (unsigned char)key->parts[part].size;
     }
     /* An event of no characters is an event, too. */
-    key->sizes[6] = (unsigned char)(head->seen & (EVENT | TYPE | NATURES));
-    key->sizes[7] = head->size > 0;
+    key->sizes[2 * PARTS - 2] = (unsigned char)(head->seen & seen);
+    key->sizes[2 * PARTS - 1] = head->size > 0;
 }
 
 static int
@@ -737,7 +781,7 @@ has_key(const Plan *plan, const Key *key)
     if (plan->size != key->size) {
         return 0;
     }
-    for (part = 0; part < 4; part++) {
+    for (part = 0; part < PARTS; part++) {
         size_t size = (size_t)key->parts[part].size;
         if (size && memcmp(text, key->parts[part].begin, size)) {
             return 0;
@@ -769,7 +813,7 @@ find_plan(Plans *self, const Key *key, Plan *latest)
     if (latest != NULL && has_key(latest, key)) {
         return latest;
     }
-    for (slot = hash_of(key->parts, 4) % SLOTS; self->slots[slot]; slot = (slot + 1) % SLOTS) {
+    for (slot = hash_of(key->parts, PARTS) % SLOTS; self->slots[slot]; slot = (slot + 1) % SLOTS) {
         Plan *plan = &self->plans[self->slots[slot] - 1];
         if (has_key(plan, key)) {
             return plan;
@@ -784,7 +828,7 @@ key_as_bytes(const Key *key)
     PyObject *made = PyBytes_FromStringAndSize(NULL, key->size);
     char *to = made == NULL ? NULL : PyBytes_AsString(made);
     int part;
-    for (part = 0; to != NULL && part < 4; part++) {
+    for (part = 0; to != NULL && part < PARTS; part++) {
         size_t size = (size_t)key->parts[part].size;
         if (size) {
             memcpy(to, key->parts[part].begin, size);
@@ -838,7 +882,7 @@ static char *
 write_object(char *to, const Object *object, const Added *added)
 {
     size_t kept = (size_t)object->metadata - 1;
-    size_t payload = (size_t)(object->end - object->begin) - (size_t)object->metadata - 1;
+    size_t payload = (size_t)object->payload;
     memcpy(to, object->begin, kept);
     to += kept;
     if (object->id) {
@@ -903,6 +947,37 @@ pieces_for(const Object *objects, int number, const Added *added)
     return pieces;
 }
 
+/* Returns [(service, [payload, ...]), ...]: what is published, in order. */
+static PyObject *
+published(const Object *objects, int number)
+{
+    PyObject *runs = PyList_New(0), *payloads = NULL;
+    int place, service = 0;
+    for (place = 0; runs != NULL && place < number; place++) {
+        const Object *object = &objects[place];
+        PyObject *payload;
+        if (!object->service) {
+            continue;
+        }
+        if (object->service != service) {
+            PyObject *run;
+            service = object->service;
+            payloads = PyList_New(0); /* its run keeps it, and the list of runs keeps that */
+            run = payloads == NULL ? NULL : Py_BuildValue("(iN)", service, payloads);
+            if (run == NULL || PyList_Append(runs, run) < 0) {
+                Py_CLEAR(runs);
+            }
+            Py_XDECREF(run);
+        }
+        payload = runs == NULL ? NULL : PyBytes_FromStringAndSize((const char *)object->end - object->payload, object->payload);
+        if (payload == NULL || PyList_Append(payloads, payload) < 0) {
+            Py_CLEAR(runs);
+        }
+        Py_XDECREF(payload);
+    }
+    return runs;
+}
+
 /* The module: a type with the plans of some senders. */
 
 static int
@@ -929,7 +1004,8 @@ plan_at(Plans *self, PyObject *number)
 
 PyDoc_STRVAR(splice_doc,
 "splice(data, begin, max_metadata, max_payload, max_nesting, tail, turn, own_turn, most, opening, digits, made)\n--\n\n"
-"Take objects from data. Returns (end, count, verdict, what, [(outlet, piece, count), ...], made).");
+"Take objects from data.\n\n"
+"Returns (end, count, verdict, what, [(outlet, piece, count), ...], made, [(service, [payload, ...]), ...]).");
 
 static PyObject *
 plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
@@ -947,7 +1023,7 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
     Head head;
     Key key;
     Plan *plan = NULL;
-    PyObject *what = NULL, *pieces;
+    PyObject *what = NULL, *pieces, *runs;
 
     if (!wants_arguments(given, 12) || PyBytes_AsStringAndSize(arguments[0], &data, &size) < 0
         || PyBytes_AsStringAndSize(arguments[5], &added.tail, &added.tail_size) < 0
@@ -981,10 +1057,10 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
             break;
         }
         verdict = LOOK;
-        if (head.event.size + head.type.size + head.natures.size > LONGEST_KEY) {
+        if (head.event.size + head.type.size + head.natures.size + head.sender.size > LONGEST_KEY) {
             break;
         }
-        make_key(&head, &key);
+        make_key(&head, self->is_by_sender, &key);
         plan = find_plan(self, &key, plan);
         if (plan == NULL) {
             verdict = PLAN;
@@ -1007,6 +1083,7 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
         }
         verdict = TAKEN;
         objects[count].id = head.seen & ID ? 0 : ++made;
+        objects[count].service = plan->service;
         objects[count++].outlets = plan->outlets;
         cursor = next;
     }
@@ -1015,16 +1092,18 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
         what = Py_None;
         Py_INCREF(what);
     }
-    if (pieces == NULL) {
+    runs = pieces == NULL ? NULL : published(objects, (int)count);
+    if (runs == NULL) {
         Py_DECREF(what);
+        Py_XDECREF(pieces);
         return NULL;
     }
-    return Py_BuildValue("(nliNNK)", (Py_ssize_t)(cursor.at - (const unsigned char *)data), count, (int)verdict, what,
-                         pieces, (unsigned long long)(made - made_before));
+    return Py_BuildValue("(nliNNKN)", (Py_ssize_t)(cursor.at - (const unsigned char *)data), count, (int)verdict, what,
+                         pieces, (unsigned long long)(made - made_before), runs);
 }
 
 PyDoc_STRVAR(add_doc,
-"add(key, outlets, is_own, is_pythons)\n--\n\n"
+"add(key, outlets, is_own, is_pythons, service)\n--\n\n"
 "Add the plan of objects with a key that splice has named. Returns its number. IndexError: there is no room.");
 
 static PyObject *
@@ -1035,12 +1114,13 @@ plans_add(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
     Span text;
     char *key;
     uint32_t slot;
-    if (!wants_arguments(given, 4) || PyBytes_AsStringAndSize(arguments[0], &key, &plan.size) < 0) {
+    if (!wants_arguments(given, 5) || PyBytes_AsStringAndSize(arguments[0], &key, &plan.size) < 0) {
         return NULL;
     }
     plan.outlets = PyLong_AsUnsignedLongLong(arguments[1]);
     plan.is_own = (char)PyObject_IsTrue(arguments[2]);
     plan.is_pythons = (char)PyObject_IsTrue(arguments[3]);
+    plan.service = (int)PyLong_AsLong(arguments[4]);
     if (PyErr_Occurred()) {
         return NULL;
     }
@@ -1124,10 +1204,25 @@ static PyMethodDef plans_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* All of a new object is zero: it has no plans. */
+/* Plans(is_by_sender). All else of a new object is zero: it has no plans. */
+static PyObject *
+plans_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    int is_by_sender;
+    PyObject *object;
+    if (!PyArg_ParseTuple(arguments, "p", &is_by_sender)) {
+        return NULL;
+    }
+    object = PyType_GenericNew(type, arguments, keywords);
+    if (object != NULL) {
+        ((Plans *)object)->is_by_sender = is_by_sender;
+    }
+    return object;
+}
+
 static PyType_Slot plans_slots[] = {
     {Py_tp_doc, (void *)"Route plans, and the taking of objects by them."},
-    {Py_tp_new, (void *)PyType_GenericNew},
+    {Py_tp_new, (void *)plans_new},
     {Py_tp_dealloc, (void *)plans_dealloc},
     {Py_tp_methods, plans_methods},
     {0, NULL},

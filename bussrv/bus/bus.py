@@ -109,7 +109,7 @@ class Bus:
         self.taps = taps = Taps(registry, self.access, *by_kind, clock.utc, reactor)
         giving = (self._receivers, self._fanout, self.links, publisher, self._judge)
         batches = Batches(*giving, self._ids, taps, longest)
-        self.splicing = Splicing(registry, self._sources, *giving[:3], batches, taps, self._ids)
+        self.splicing = Splicing(registry, self._sources, *giving[:4], batches, taps, self._ids)
         asking = (recipients, self._fanout, requests, self._router, self._judge)
         self._exchanges = Exchanges(registry, self._receivers, *asking, batches, taps, self.hosted_type, self._ids)
         self._seen = Seen(settings.max_seen)

@@ -54,6 +54,13 @@ class Publisher:
             self._service = service
         self._payloads.append(payload)
 
+    def collect_all(self, service: str, payloads: Sequence[bytes]) -> None:
+        """Collect some publications as :meth:`collect` does."""
+        if service != self._service:
+            self.settle()
+            self._service = service
+        self._payloads += payloads
+
     def publish(self, obj: BusObject, frame: bytes, provided: Set[str]) -> None:
         """Give subscribers one object by itself, after the collected ones, if it is a publication.
 

@@ -1,27 +1,20 @@
-"""The outcome of a stretch of input; see :mod:`bussrv.bus.splicing`. Pure."""
+"""What came of a stretch of input; see :mod:`bussrv.bus.splicing`. Pure."""
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import NamedTuple
 
-
-class Verdict(IntEnum):
-    """The reason why a pass of the compiled module has ended."""
-
-    TAKEN = 0
-    MORE = 1
-    LOOK = 2
-    PLAN = 3
-    OPEN = 4
+TAKEN, MORE, LOOK, PLAN, OPEN = range(5)
+"""The verdicts of the compiled module: why a pass has ended."""
 
 
 class Spliced(NamedTuple):
-    """The outcome of a stretch.
+    """What came of a stretch.
 
-    :ivar objects: how many objects were routed.
-    :ivar verdict: the reason of its end. ``TAKEN``: there may be more objects, after the sender's limits are checked.
+    :ivar objects: how many were routed.
+    :ivar verdict: why there were no more. ``TAKEN``: there may be more, after the sender's limits were looked at.
+        ``MORE``: more bytes are needed. ``LOOK``: the next object has to be read.
     """
 
     objects: int
-    verdict: Verdict
+    verdict: int

@@ -16,8 +16,8 @@ A plan is right until the audience changes. What comes of an object is the same 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Set
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bussrv.bus.batches import MOST_GROUPS_ASKED, MOST_NEW_PLANS, Batches, Source
 from bussrv.bus.delivery import Fanout, Group
@@ -25,10 +25,11 @@ from bussrv.bus.links import Links
 from bussrv.bus.object_ids import ObjectIds
 from bussrv.bus.outgoing import Joined
 from bussrv.bus.outlets import Outlets
+from bussrv.bus.publishing import Publisher
 from bussrv.bus.receivers import Receivers
 from bussrv.bus.recipients import no_echo
 from bussrv.bus.sources import Sources
-from bussrv.bus.spliced import Spliced, Verdict
+from bussrv.bus.spliced import LOOK, OPEN, PLAN, TAKEN, Spliced
 from bussrv.bus.taps import Taps
 from bussrv.compiled import SPEEDUPS
 from bussrv.policy.permissions import Permissions
@@ -39,10 +40,10 @@ from bussrv.wire.objects import NUL, BusObject, ObjectReader, read_head
 if TYPE_CHECKING:
     from bussrv._speedups import Plans
 
-MOST_TABLES = 64
-"""The most tables of plans. Beyond it all are forgotten."""
+MOST_TABLES = 512
+"""The most tables of plans, of 8 KiB each. Beyond it all are forgotten."""
 
-MOST_PLANS = 256
+MOST_PLANS = 128
 """The most plans of a table. Beyond it all of it are forgotten."""
 
 A_PASS = 1024
@@ -55,29 +56,36 @@ WORTHWHILE = 4
 class Table:
     """The plans of some senders, and their outlets.
 
+    :param make: makes empty plans.
+    :param provided: the services that each of the senders provides.
     :ivar groups: the groups of each plan, as they are to be opened.
+    :ivar services: that plans publish on.
     """
 
-    def __init__(self, make: Callable[[], Plans]) -> None:
+    def __init__(self, make: Callable[[bool], Plans], provided: frozenset[str]) -> None:
         self._make = make
+        self.provided = provided
         self.clear()
 
     def clear(self) -> None:
         """Forget all plans."""
-        self.plans = self._make()
+        self.plans = self._make(bool(self.provided))
         self.groups: list[tuple[Group, ...]] = []
         self.outlets = Outlets(self._split)
+        self.services = sorted(self.provided)
         self._outlets: list[int] = []
 
-    def add(self, key: bytes, groups: tuple[Group, ...] | None) -> None:
+    def add(self, key: bytes, groups: tuple[Group, ...] | None, service: str | None) -> None:
         """Add a plan. If there is no room for it, forget all others.
 
         :param groups: ``None``: objects with this key have to be read.
+        :param service: that they are published on.
         """
         if len(self.groups) == MOST_PLANS:
             self.clear()
         outlets = None if groups is None else self.outlets.of(groups)
-        self.plans.add(key, outlets or 0, any(map(no_echo, groups or ())), outlets is None)
+        place = 0 if service is None else self.services.index(service) + 1
+        self.plans.add(key, outlets or 0, any(map(no_echo, groups or ())), outlets is None, place)
         self.groups.append(groups or ())
         self._outlets.append(outlets or 0)
 
@@ -88,8 +96,17 @@ class Table:
                 self.plans.give(number, self._outlets[number])
 
 
+class Prepared(NamedTuple):
+    """A sender, with everything that stays the same until the audience or its services change."""
+
+    source: Source
+    provided: Set[str]
+    table: Table
+    tail: bytes
+
+
 class Splicing:
-    """Routes stretches of members who provide no service, while no tap is open.
+    """Routes stretches of members, while no tap is open.
 
     :ivar make: makes empty plans of the compiled module; ``None``: there is no such module, so nothing is routed here.
     """
@@ -101,20 +118,23 @@ class Splicing:
         receivers: Receivers,
         fanout: Fanout,
         links: Links,
+        publisher: Publisher,
         batches: Batches,
         taps: Taps,
         ids: ObjectIds,
     ) -> None:
-        self.make: Callable[[], Plans] | None = None if SPEEDUPS is None else SPEEDUPS.Plans
+        self.make: Callable[[bool], Plans] | None = None if SPEEDUPS is None else SPEEDUPS.Plans
         self._registry = registry
         self._sources = sources
         self._receivers = receivers
         self._fanout = fanout
         self._links = links
+        self._publisher = publisher
         self._batches = batches
         self._taps = taps
         self._ids = ids
-        self._tables: dict[tuple[frozenset[str], frozenset[str], Permissions], Table] = {}
+        self._tables: dict[tuple[frozenset[str], frozenset[str], frozenset[str], Permissions], Table] = {}
+        self._prepared: dict[int, Prepared] = {}
         self._audience = -1
         self._turn = self._own_turn = 0
         self._epoch = self._number = -1
@@ -124,24 +144,38 @@ class Splicing:
         if self.make is None or self._taps.is_on or not self._links.all_tell_all:
             return None
         stretch = reader.stretch()
-        if stretch is None or self._receivers.group_of(session_id) is None:
+        if stretch is None:
             return None
-        if self._registry.state.provided_by(session_id):
-            return None
-        source = self._sources.of(session_id)
-        return self._route(source, self._table(source, reader.ends, self.make), reader, *stretch)
+        if self._audience != self._fanout.audience:
+            self._audience = self._fanout.audience
+            self._tables.clear()
+            self._prepared.clear()
+        source, provided = self._sources.of(session_id), self._registry.state.provided_by(session_id)
+        prepared = self._prepared.get(source.number)
+        if prepared is None or prepared.provided != provided:
+            if self._receivers.group_of(session_id) is None:
+                return None
+            prepared = self._prepare(source, frozenset(provided), reader.ends, self.make)
+        try:
+            return self._route(prepared, reader, *stretch)
+        finally:
+            if provided:
+                self._publisher.settle()
 
-    def _table(self, source: Source, ends: frozenset[str], make: Callable[[], Plans]) -> Table:
-        """The table of a sender: shared by all with the same permissions, vocabulary and passed servers."""
-        fanout, tables = self._fanout, self._tables
-        if self._audience != fanout.audience or len(tables) > MOST_TABLES:
-            self._audience = fanout.audience
-            tables.clear()
-        key = (ends, self._links.passed(source.origin.route), source.origin.permissions)
-        table = tables.get(key)
+    def _prepare(
+        self, source: Source, provided: frozenset[str], ends: frozenset[str], make: Callable[[bool], Plans]
+    ) -> Prepared:
+        """Find the table of a sender: shared by all with the same services, permissions, events and passed servers."""
+        key = (provided, ends, self._links.passed(source.origin.route), source.origin.permissions)
+        table = self._tables.get(key)
         if table is None:
-            table = tables[key] = Table(make)
-        return table
+            if len(self._tables) >= MOST_TABLES:
+                self._tables.clear()
+                self._prepared.clear()
+            table = self._tables[key] = Table(make, provided)
+        prepared = Prepared(source, provided, table, route_ending(source.route) + NUL)
+        self._prepared[source.number] = prepared
+        return prepared
 
     def _now(self, source: Source) -> tuple[int, int]:
         """The turns in which groups are open: for all senders, and for this one alone."""
@@ -155,14 +189,14 @@ class Splicing:
         return self._turn, self._own_turn
 
     def _route(
-        self, source: Source, table: Table, reader: ObjectReader, data: bytes, first: int, limits: tuple[int, int, int]
+        self, prepared: Prepared, reader: ObjectReader, data: bytes, first: int, limits: tuple[int, int, int]
     ) -> Spliced:
-        tail, ids = route_ending(source.route) + NUL, self._ids
-        begin, total, made, most = first, 0, 0, A_PASS
+        source, _, table, tail = prepared
+        begin, total, made, most, ids = first, 0, 0, A_PASS, self._ids
         asked_before = self._batches.groups_asked
         while True:
             what: Any  # a key or a number, as the verdict says
-            begin, count, said, what, pieces, made_ids = table.plans.splice(
+            begin, count, verdict, what, pieces, made_ids, published = table.plans.splice(
                 data, begin, *limits, tail, *self._now(source), most, ids.opening, ids.digits, ids.made
             )
             ids.made += made_ids
@@ -171,29 +205,37 @@ class Splicing:
                 for group in table.outlets.groups[outlet]:
                     group.pending.append(Joined(frames, number))
                     group.has_joined = True
-            verdict = Verdict(said)
-            if verdict is Verdict.PLAN:
+            for service, payloads in published:
+                self._publisher.collect_all(table.services[service - 1], payloads)
+            if verdict == PLAN:
                 made += 1
                 if made > MOST_NEW_PLANS or self._batches.groups_asked - asked_before > MOST_GROUPS_ASKED:
-                    verdict = Verdict.TAKEN
+                    verdict = TAKEN
                     break
-                table.add(what, self._groups(data, begin, source, reader))
-            elif verdict is Verdict.OPEN:
+                self._add_plan(table, what, data, begin, source, reader)
+            elif verdict == OPEN:
                 if self._open(table, what, source):
                     most = 1  # The sender may be over a limit after this object.
             else:
                 break
-        reader.skip(begin - first, reads_on=verdict is Verdict.LOOK, in_vain=total < WORTHWHILE)
+        reader.skip(begin - first, reads_on=verdict == LOOK, in_vain=total < WORTHWHILE)
         return Spliced(total, verdict)
 
-    def _groups(self, data: bytes, begin: int, source: Source, reader: ObjectReader) -> tuple[Group, ...] | None:
-        """The groups that are given objects like the one at ``begin``; ``None``: such objects have to be read."""
+    def _add_plan(
+        self, table: Table, key: bytes, data: bytes, begin: int, source: Source, reader: ObjectReader
+    ) -> None:
+        """Add the plan of objects like the one at ``begin``."""
         metadata = data[begin : data.index(NUL, begin)]
         obj = BusObject(metadata, read_head(metadata))
-        if obj.head.event is not None and obj.head.event in reader.ends:
-            return None
-        audience = self._batches.audience(obj, source.origin, frozenset())
-        return None if audience is None else tuple(audience.groups)
+        is_served = obj.head.event is not None and obj.head.event in reader.ends
+        audience = None if is_served else self._batches.audience(obj, source.origin, table.provided)
+        groups, service = None, None
+        if audience is not None:
+            publication = audience.publication
+            service = None if publication is None else self._publisher.collects(publication)
+            if service is not None or publication is None:
+                groups = tuple(audience.groups)
+        table.add(key, groups, service)
 
     def _open(self, table: Table, number: int, source: Source) -> bool:
         """Open the groups of a plan. :returns: whether something had to be sent for that."""

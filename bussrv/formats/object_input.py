@@ -10,7 +10,7 @@ from operator import length_hint
 from typing import Any, ClassVar
 
 from bussrv.bus.event_names import EXCHANGED
-from bussrv.bus.spliced import Spliced, Verdict
+from bussrv.bus.spliced import MORE, TAKEN
 from bussrv.formats.stream import StreamProtocol
 from bussrv.wire.objects import BadObject, BusObject, ObjectReader
 
@@ -50,12 +50,12 @@ class ObjectInput(StreamProtocol):
     def next_event(self) -> BusObject | BadObject | None:
         """The next object to be served or routed by itself; objects before it are routed in batches."""
         while self.sends_batches():
-            spliced = self.splice()
+            spliced = self.bus.splicing.route(self.session_id, self._objects)
             if spliced is not None:
                 self.traffic.objects_in += spliced.objects
-                if spliced.verdict is Verdict.MORE or self.link.is_closing or self.slice_is_over():
+                if spliced.verdict == MORE or self.link.is_closing or self.slice_is_over():
                     return None
-                if spliced.verdict is Verdict.TAKEN:
+                if spliced.verdict == TAKEN:
                     continue
             batch = self._objects.batch()
             before = length_hint(batch)
@@ -66,11 +66,6 @@ class ObjectInput(StreamProtocol):
             if obj is not None or self.link.is_closing or self.slice_is_over():
                 return obj
         return self._objects.next_event()
-
-    def splice(self) -> Spliced | None:
-        """Route objects without reading them; see :class:`ISplicing`."""
-        spliced: Spliced | None = self.bus.splicing.route(self.session_id, self._objects)
-        return spliced
 
     def has_input(self) -> bool:
         """Whether something that the client sent may be left."""

@@ -28,7 +28,6 @@ from typing import Any
 
 from bussrv.bus.interest import mode_interest, rule_interest
 from bussrv.bus.interfaces import IBus
-from bussrv.bus.spliced import Spliced
 from bussrv.errors import Refused
 from bussrv.formats.framed import FramedProtocol, routing_id, routing_ids, text
 from bussrv.formats.link_tokens import is_private
@@ -60,10 +59,6 @@ class ObjectsProtocol(FramedProtocol):
     def route_batch(self, batch: Iterator[BusObject]) -> BusObject | None:
         """Route objects; a linked server forwards those of others."""
         return super().route_batch(batch) if self._server is None else self._server.route_batch(batch)
-
-    def splice(self) -> Spliced | None:
-        """Route objects; those of a linked server are read."""
-        return super().splice() if self._server is None else None
 
     def subscribe(self, obj: BusObject) -> None:
         """``routing/subscribe``: the session is a member of the network, with this interest, from now on."""

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from bussrv.bus.object_ids import ObjectIds
-from bussrv.bus.spliced import Verdict
+from bussrv.bus.spliced import LOOK, MORE, OPEN, PLAN, TAKEN
 from bussrv.bus.tap import TapFilter
 from bussrv.compiled import SPEEDUPS
 from bussrv.errors import RemoteProtocolError
@@ -73,6 +73,10 @@ def history(draw: Draw) -> list[Op]:
     """What happens, one after the other. The first ones let there be something to see."""
     ops: list[Op] = [("limits", draw.one(LIMITS), draw.chance(128))]
     ops += [("join", draw.one(SUBSCRIPTIONS)) for _ in range(3)]
+    if draw.chance(100):
+        ops += [("provide", 0, b"tv"), ("watch", b"tv")]
+    if draw.chance(30):
+        ops += [("provide", 0, b"radio"), ("watch", b"radio"), ("watch", b"tv")]
     while not draw.is_over and len(ops) < 40:
         ops.append(_op(draw))
     return ops
@@ -97,6 +101,7 @@ def _op(draw: Draw) -> Op:
         ("business",),
         ("websocket",),
         ("watch", name),
+        ("device", name),
         ("two say", draw.byte(), draw.byte(), plain.stream(draw, 3)),
     )
     return draw.one(ops)
@@ -140,6 +145,10 @@ class Scene:
 
     def do_watch(self, name: bytes) -> None:
         self.open("spp", spp.subscribe(name.decode()))
+
+    def do_device(self, name: bytes) -> None:
+        self.network.udp.subscribe(name.decode())
+        self.network.reactor.advance(0)
 
     def do_link(self, tells_all: bool) -> None:
         about = {"role": "server", "routing-id": "cellar", "subscriptions": ["*"], "directory": tells_all}
@@ -229,7 +238,7 @@ def play(data: bytes) -> None:
 
 
 ROUTE = b'["c1","hall"]'
-LIMITS_OF_TEXT = (400, 40, 8)
+LIMITS_OF_TEXT = (2000, 40, 8)
 
 
 class OneByOne(ObjectReader):
@@ -254,41 +263,41 @@ def compare(stream: bytes) -> tuple[int, int]:
         try:
             event = reader.next_event()
         except RemoteProtocolError:
-            assert verdict is Verdict.LOOK, (verdict, stream[begin:])
+            assert verdict == LOOK, (verdict, stream[begin:])
             return took, total
         if event is None:
-            assert verdict in (Verdict.MORE, Verdict.LOOK), (verdict, stream[begin:])
+            assert verdict in (MORE, LOOK), (verdict, stream[begin:])
             return took, total
-        assert verdict is not Verdict.MORE, stream[begin:]
+        assert verdict != MORE, stream[begin:]
         total += 1
         begin = len(stream) - len(reader)
-        if verdict is Verdict.LOOK:
+        if verdict == LOOK:
             continue
         took += 1
         assert isinstance(event, BusObject), event
         assert end == begin, "the end of the object is somewhere else"
         assert piece == encode(with_route(event, ROUTE, lambda made=made: f"made{made + 1:03}"), event.payload)
         head = event.head
-        about = (head.event, head.type, tuple(head.natures or ()), head.size > 0)
+        about = (head.event, head.type, head.sender, tuple(head.natures or ()), head.size > 0)
         assert head.to is None
         assert known.setdefault(key, about) == about, "objects that are routed otherwise have the same key"
 
 
-def _take(stream: bytes, begin: int, made: int) -> tuple[Verdict, bytes, int, bytes]:
+def _take(stream: bytes, begin: int, made: int) -> tuple[int, bytes, int, bytes]:
     """What the module makes of the first object: its key, its end, and its bytes as it is forwarded."""
     assert SPEEDUPS is not None
-    plans = SPEEDUPS.Plans()
+    plans = SPEEDUPS.Plans(True)
     ids = ObjectIds("made", 3)
     tail = route_ending(ROUTE) + NUL
     arguments = (stream, begin, *LIMITS_OF_TEXT, tail, 1, 1, 1, ids.opening, ids.digits, made)
     end, count, verdict, key, *rest = plans.splice(*arguments)
-    assert (end, count, rest) == (begin, 0, [[], 0])
-    if verdict != Verdict.PLAN:
-        return Verdict(verdict), b"", begin, b""
-    number = plans.add(key, 1, False, False)
-    assert plans.splice(*arguments) == (begin, 0, Verdict.OPEN, number, [], 0)
+    assert (end, count, rest) == (begin, 0, [[], 0, []])
+    if verdict != PLAN:
+        return verdict, b"", begin, b""
+    number = plans.add(key, 1, False, False, 0)
+    assert plans.splice(*arguments) == (begin, 0, OPEN, number, [], 0, [])
     plans.open(number, 1, 1)
-    end, count, verdict, _, [(outlet, piece, pieces_count)], new = plans.splice(*arguments)
+    end, count, verdict, _, [(outlet, piece, pieces_count)], new, _ = plans.splice(*arguments)
     assert new == (f'"made{made + 1:03}"'.encode() in piece)
-    assert (count, verdict, outlet, pieces_count) == (1, Verdict.TAKEN, 0, 1)
-    return Verdict.PLAN, key, end, piece
+    assert (count, verdict, outlet, pieces_count) == (1, TAKEN, 0, 1)
+    return PLAN, key, end, piece

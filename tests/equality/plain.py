@@ -16,7 +16,7 @@ TYPES = (b"text/plain", b"Text/Plain; charset=UTF-8", b"image/png", b"text/html"
 NATURES = (b'["spam"]', b"[]", b'["Message", "n"]', b'[ "a" ,"b"]', b'["n"]', b'"spam"', b'["a",7]', b'["\\u0061"]')
 IDS = (b'"1"', b"1", b'"a:b"', b'"\xc3\xa4"', b"-7", b"0", b"123456789012345678", b'"\\u00e4\\n"', b'"id"')
 ODD_IDS = (b"1.5", b"null", b"true", b"1234567890123456789", b"1e3", b"01", b"[]", b'"\\ud83d"', b"-0", b"-")
-SENDERS = (b'"tv"', b'"somebody"', b'"radio"', b"null", b"7", b'"\\u0074v"')
+SENDERS = (b'"tv"', b'"somebody"', b'"radio"', b"null", b'"tv"', b'"tv"', b"7", b'"\\u0074v"')
 TO = (b'"r1"', b'["r1","r2"]', b"null", b"7", b'"nobody"', b"[]")
 ROUTES = (b'["forged"]', b"[]", b"7")
 KEYS = (b"x", b"name", b"in-reply-to", b"app-type", b"y", b"ID", b"types", b"\xc3\xa4", b"idx", b"Size")
@@ -24,6 +24,16 @@ VALUES = (
     *(b"1", b'"text"', b"true", b"null", b"-0.5e+10", b'"\xf0\x9f\x98\x80 \xc3\xa9"', b"[1,2,[3]]", b'{"a":{"b":[]}}'),
     *(b'{"id":"2"}', b'{ "size" : [ 1 , "type" ] }', b'"a:b"', b'"to"', b'"\\n\\t\\"quoted\\" \\/"', b'"\\u0069d"'),
     *(b'"' + b"y" * 150 + b'"', b"[" * 4 + b"]" * 4, b"1e999", b"12345678901234567890", b'["\\u00e4","\xc3\xa4"]'),
+    *(
+        b'"a\\"id"',
+        b'"a\\"id\\""',
+        b'"\\\\u0069"',
+        b'"\\u0041\\u006a"',
+        b'"\\\\"',
+        b'"\\"type"',
+        b'"\\\\u00e4"',
+        b'"\\u007a"',
+    ),
     *(b"[]", b"{}", b"[ ]", b"{ }", b'{"a":1,"a":2}', b"false", b'"\x7f"', b"0", b"-1.25E-3"),
 )
 ODD_VALUES = (
@@ -53,6 +63,8 @@ def metadata(draw: Draw, payload: bytes) -> bytes:
     if draw.chance(40):
         members.append((b"sender", draw.one(SENDERS)))
     members += [(draw.one(KEYS), draw.one(VALUES)) for _ in range(draw.byte() % 4)]
+    if draw.chance(12):
+        members += [(b"k%d" % (number % 45), draw.one(VALUES)) for number in range(40 + draw.byte() % 8)]
     if is_odd:
         members.append(_oddity(draw))
     for _ in range(draw.byte() % 3):
@@ -79,7 +91,7 @@ def _written(draw: Draw, members: list[tuple[bytes, bytes]], is_odd: bool) -> by
     """As clients write JSON: compact, as Python does it by default, or with blanks anywhere."""
     comma, colon = draw.one(((b",", b":"), (b",", b":"), (b", ", b": "), (b" ,\n", b" :\t")))
     text = comma.join(b'"%b"%b%b' % (key, colon, value) for key, value in members)
-    first, last = (draw.one(BLANKS), draw.one(BLANKS)) if draw.chance(16) else (b"", b"")
+    first, last = (draw.one(BLANKS), draw.one(BLANKS)) if draw.chance(8) else (b"", b"")
     before, after = (draw.one(BLANKS), draw.one(BLANKS)) if is_odd and draw.chance(50) else (b"", b"")
     return before + b"{" + first + text + last + b"}" + after
 
