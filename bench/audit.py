@@ -139,7 +139,7 @@ class Run:
             self._kept(events, made, answers)
         if self._cold:
             self._compare(events, COLD, answers, self._audit(events, COLD, made))
-        # What the audit does not say, the first of the others that does says.
+        # Where the audit says nothing, the first of the others that says something counts.
         expected = answers
         for name in self._others:
             expected = {**self._other(events, name, made, expected), **expected}
@@ -204,7 +204,7 @@ def _took(phase: dict[str, Any]) -> str:
 
 
 def bars(results: Results) -> Iterator[Bar]:
-    """What should hold, as far as it was measured."""
+    """The bars, as far as they were measured."""
     numbers = sorted(results.made)
     for events in [each for each in numbers if each >= BAR_FROM]:
         yield from _rates(results, events)
@@ -283,7 +283,7 @@ def as_json(machine: dict[str, str], results: Results, found: Sequence[Bar]) -> 
 
 
 def read_command_line() -> argparse.Namespace:
-    """What is to be measured, and where."""
+    """The options of this program."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, nargs="+", help=f"how many [{' '.join(map(str, FULL))}]")
     parser.add_argument("--rounds", type=int, default=3)

@@ -1,4 +1,4 @@
-"""What is asked of the journals: a few tables of whole numbers, the same whoever computes them.
+"""The questions to the journals: a few tables of whole numbers, the same whoever computes them.
 
 ==========  =====================================  ==============================================================
 answer      key                                    numbers
@@ -40,7 +40,7 @@ def as_answer(rows: Iterable[Sequence[Any]], keys: int) -> Answer:
 
 
 def differences(ours: Answers, theirs: Answers) -> Iterator[str]:
-    """Where two of them differ, in words, as far as both say something."""
+    """The differences between two answers, in words, as far as both say something."""
     for name in NAMES:
         if name not in ours or name not in theirs:
             continue

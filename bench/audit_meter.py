@@ -1,4 +1,4 @@
-"""What a program costs, with the processes it started: time, CPU and memory of each phase, from ``/proc``.
+"""The cost of a program, with the processes it started: time, CPU and memory of each phase, from ``/proc``.
 
 The system keeps the peak of each process; it is reset when a phase begins, so no sampling can miss one.
 """
@@ -16,12 +16,12 @@ from pathlib import Path
 import processes
 
 RESET_PEAK = "5"
-"""What ``/proc/PID/clear_refs`` takes that for."""
+"""The word for that in ``/proc/PID/clear_refs``."""
 
 
 @dataclass(frozen=True)
 class Phase:
-    """What one phase cost.
+    """The cost of one phase.
 
     :ivar seconds: from its beginning to its end.
     :ivar cpu: seconds of all processes together.

@@ -1,4 +1,4 @@
-"""What the audit is measured by: the same lines, parsed and written to Parquet, and nothing else.
+"""The measure of the audit: the same lines, parsed and written to Parquet, and nothing else.
 
 Spark does it with ``from_json``, DuckDB with ``read_json``, both with the fields of all events as columns.
 """

@@ -60,7 +60,7 @@ class _Peak:
 
 
 class _Pass:
-    """What is known after some of the lines of one server."""
+    """The state after some of the lines of one server."""
 
     def __init__(self) -> None:
         self.answers: Answers = {

@@ -100,7 +100,7 @@ def run(directories: list[Path], out: Path, checkpoint: Path | None, meter: Mete
 
 
 def read_answers(spark: SparkSession, out: Path) -> Answers:
-    """What the tables say; nothing of those that are not there."""
+    """The answers of the tables; tables that are not there are left out."""
     answers: Answers = {}
     for name, (table, keys, query) in TABLES.items():
         path = out / "tables" / table

@@ -115,7 +115,7 @@ class CountingFiles(Files):
 
 
 def make_writer(directory: Path, files: Files = FILES) -> BatchWriter:
-    """What writes the journal to the disk."""
+    """The writer of the journal, with its files."""
     return BatchWriter(
         directory,
         "bench",
@@ -146,7 +146,7 @@ def make_journal(directory: Path, files: Files = FILES) -> FileJournal:
 
 
 def make_line(seq: int, stamped: Stamped) -> str:
-    """What the journal would write of an event, without newline."""
+    """The line that the journal would write of an event, without newline."""
     return encode(Record(seq, stamped.time, stamped.mono, "bench", BOOT, stamped.event)).decode()[:-1]
 
 
@@ -235,7 +235,7 @@ class Run:
             self.results.add((OPEN, rate, DISK), syncs_as_asked(self._directory, self._line, rate, seconds))
 
     def _new_directory(self) -> Path:
-        # What the measurement before left is not for this one to clear away.
+        # This measurement is not to clear away the leftovers of the one before.
         gc.collect()
         path = self._directory / str(next(self._numbers))
         path.mkdir()
@@ -255,7 +255,7 @@ def bare_writer(writer: BatchWriter, stamped: Stamped, together: int, seconds: f
 
 
 def bars(results: Results, plan: Plan) -> list[Bar]:
-    """What should hold, as far as it was measured."""
+    """The bars, as far as they were measured."""
     found = []
     for section, number, other in product((CLOSED, BARE), plan.sessions, OTHERS):
         ours, theirs = (results.median((section, number, system)) for system in (OURS, other))
@@ -320,7 +320,7 @@ def as_json(machine: dict[str, str], results: Results, found: list[Bar]) -> dict
 
 
 def read_command_line() -> argparse.Namespace:
-    """What is to be measured, and where."""
+    """The options of this program."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sessions", type=int, nargs="+", default=[1, 10, 100, 1000], help="changes on their way")
     parser.add_argument("--rates", type=int, nargs="+", default=[1000, 10_000], help="changes asked for a second")

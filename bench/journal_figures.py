@@ -34,7 +34,7 @@ class Figures:
 
 
 def figures(latencies: Sequence[float], seconds: float, shared: float | None = None) -> Figures:
-    """What ``latencies`` amount to that were measured in so many seconds."""
+    """The figures of ``latencies`` that were measured in so many seconds."""
     ordered = sorted(latencies)
     p50, p99 = (ordered[min(len(ordered) - 1, int(len(ordered) * share))] for share in (0.50, 0.99))
     return Figures(len(ordered) / seconds, p50, p99, shared)
@@ -107,7 +107,7 @@ def _appended(directory: Path) -> Iterator[Callable[[bytes], None]]:
 
 
 def facts(directory: Path) -> dict[str, str]:
-    """What one has to know of a machine to compare its figures with those of another one."""
+    """The facts of a machine that a comparison of its figures with those of another one needs."""
     return {
         "processor": f"{_processor()}, {os.cpu_count()} CPUs",
         "system": f"{platform.system()} {platform.release()}",

@@ -124,7 +124,7 @@ class _Changes(FileDescriptor):
         self._ask = ask
 
     def fileno(self) -> int:
-        """What to read from."""
+        """The descriptor to read from."""
         return self._pipe
 
     def doRead(self) -> None:

@@ -19,7 +19,7 @@ DEFAULT_OUT = Path("bussrv-audit")
 DEFAULT_MASTER = "local[*]"
 
 SPARK, EMBEDDED = ENGINES = ("spark", "embedded")
-"""What computes the tables: Spark, which needs Java and may run on several machines, or DuckDB in this process."""
+"""The engines that compute the tables: Spark, which needs Java and may run on several machines, or DuckDB here."""
 
 
 class Converted(Base):

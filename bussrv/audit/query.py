@@ -98,7 +98,7 @@ def _as_failure(database: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 
 def _said(error: duckdb.Error) -> str:
-    """The first line. What follows shows the place in the query, or guesses at names of DuckDB's own tables."""
+    """The first line. Further lines show the place in the query, or guess at names of DuckDB's own tables."""
     return str(error).partition("\n")[0].rstrip(".!")
 
 

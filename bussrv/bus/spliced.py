@@ -1,4 +1,4 @@
-"""What came of a stretch of input; see :mod:`bussrv.bus.splicing`. Pure."""
+"""The outcome of a stretch of input; see :mod:`bussrv.bus.splicing`. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ TAKEN, MORE, LOOK, PLAN, OPEN = range(5)
 
 
 class Spliced(NamedTuple):
-    """What came of a stretch.
+    """The outcome of a stretch.
 
     :ivar objects: how many were routed.
     :ivar verdict: why there were no more. ``TAKEN``: there may be more, after the sender's limits were looked at.

@@ -40,7 +40,7 @@ class IJournal(Interface):
     def tell_between(begin: Callable[[], object], end: Callable[[], object]) -> None:
         """Call ``begin`` before some of those who wait are told one after the other, and ``end`` after them.
 
-        What all of them answer can be sent together then.
+        The answers of all of them can be sent together then.
         """
 
     def close() -> Deferred[None]:

@@ -31,7 +31,7 @@ COLUMNS = (
 )
 
 Boot = dict[str, Any]
-"""What is known of a boot, by the names of ``COLUMNS``. ``settled`` is the first record, and ``last_settled`` the last
+"""The facts of a boot, by the names of ``COLUMNS``. ``settled`` is the first record, and ``last_settled`` the last
 one, that a server writes only after it closed the sessions that the boot before it left open."""
 
 

@@ -44,7 +44,7 @@ def address_of(peer: str | None) -> str | None:
 
 
 class Life(Struct):
-    """What is known of a session. Places are of records, times are UTC microseconds.
+    """The known facts of a session. Places are of records, times are UTC microseconds.
 
     :ivar opening, closing: the first record of each kind, with its place.
     :ivar identified, acting, claiming: the last one that identifies the session, that has an actor, a claimed name.

@@ -112,7 +112,7 @@ _DIGITS = [at for at in range(_TIME) if at not in _PUNCTUATION]
 
 
 class Read(Struct):
-    """What was read of a segment.
+    """The content of a segment, as far as it can be read.
 
     :ivar header: its header, if that is its own and its first line.
     :ivar parts: of its snapshot.

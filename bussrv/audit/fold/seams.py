@@ -42,7 +42,7 @@ _decode = msgspec.msgpack.Decoder(Life).decode
 
 
 class _Piece(NamedTuple):
-    """What one stripe knows of a session.
+    """The facts of a session that one stripe has.
 
     :ivar place: where the records of the server begin in the stripe.
     """
@@ -109,7 +109,7 @@ def _hash_of(server: str, session: str | None) -> int:
 
 
 def _begin(folded: Folded, server: str) -> Place:
-    """Where the records of a server begin; a stripe may have its baseline only."""
+    """The place of the first record of a server; a stripe may have its baseline only."""
     extent = folded.extents.get(server)
     return (0, 0, 0) if extent is None else extent[0]
 
@@ -144,7 +144,7 @@ def _torn(whole: Sequence[NDArray[np.uint64]], border: Sequence[NDArray[np.uint6
 
 
 def _by_session(border: Sequence[pa.Table]) -> Iterator[tuple[str | None, list[_Piece]]]:
-    """What all stripes know of each session; of records without one, for each server."""
+    """The pieces of each session from all stripes; those of records without a session by server."""
     found: dict[Any, list[tuple[int, int]]] = {}
     for stripe, table in enumerate(border):
         names = (table.column(name).to_pylist() for name in ("session", "server"))

@@ -51,7 +51,7 @@ class Source(Struct, frozen=True):
 
 
 class Judged(Struct, frozen=True):
-    """What the judge says of the lines of a segment.
+    """The judgement on the lines of a segment.
 
     :ivar is_sound: whether nothing is wrong.
     :ivar registries: what the segment begins and ends with; ``None`` if a line is wrong, or nobody asked.
@@ -66,7 +66,7 @@ class Judged(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True, kw_only=True):
-    """What a segment is like. Times are UTC microseconds.
+    """The properties of a segment. Times are UTC microseconds.
 
     :ivar digests: ``None`` if it cannot be decompressed, which leaves it out; ``unreadable`` says why.
     :ivar is_sound: whether every line is what it should be, and nothing is missing, repeated or out of order.

@@ -318,7 +318,7 @@ _OTHERS: dict[str, Callable[[Folding, str, Line, int], None]] = {
     **dict.fromkeys(("journal.degraded", "journal.restored"), Folding._disk),
     **dict.fromkeys(("server.started", "server.stopped", "server.recovered", "journal.salvaged"), Folding._tell),
 }
-"""What else a record of an event tells, beside what it tells of its session."""
+"""The further facts in a record of an event, beside those of its session."""
 
 
 def _add(table: dict[tuple[Any, ...], list[int]], key: tuple[Any, ...], numbers: list[int], seq: int, at: int) -> None:

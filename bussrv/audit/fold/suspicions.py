@@ -1,4 +1,4 @@
-"""What is suspicious about a session: opened or closed twice or never, records outside of it, numbers that do not fit.
+"""Suspicions about a session: opened or closed twice or never, records outside of it, numbers that do not fit.
 
 A suspicion is a finding unless a missing record, a failing disk or a running boot explains it.
 """
@@ -22,7 +22,7 @@ _JAVA_EXPONENT = 10_000_000
 
 
 class Suspicion(NamedTuple):
-    """What may be a finding. Times are microseconds.
+    """A possible finding. Times are microseconds.
 
     :ivar first_seq, last_seq: the first and the last record that it is about.
     :ivar at: the time that decides whether it belongs to the period.

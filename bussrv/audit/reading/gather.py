@@ -247,7 +247,7 @@ class _Gathering:
 
 
 def sources_of(snapshot: Snapshot) -> list[list[Source]]:
-    """What is to be read of each journal."""
+    """The segments to read of each journal."""
     sizes, asked = judged.sizes_of(snapshot), judged.to_judge(snapshot)
     return [
         [

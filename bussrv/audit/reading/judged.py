@@ -55,7 +55,7 @@ def sizes_of(snapshot: Snapshot) -> dict[str, list[int]]:
 def to_judge(snapshot: Snapshot) -> dict[str, bool]:
     """The names of the segments to judge.
 
-    Each is to be judged to the byte, since no closing seal vouches for it (true), or is one that such a segment
+    Each is to be judged to the byte, since no closing seal has its digest (true), or is one that such a segment
     follows (false): the registry that a segment begins with is that with which the one before ends.
     """
     found: dict[str, bool] = {}
@@ -168,7 +168,7 @@ class _Judging:
         yield from (_as_row(each, None, server) for each in missing)
 
     def _registries(self, segment: Segment, found: Found) -> Registries | None:
-        """What a segment begins and ends with, if that is known."""
+        """The registries that a segment begins and ends with, if they are known."""
         is_known = self._asked.get(segment.taken) or segment.taken in self._verified
         return found.judged.registries if found.judged is not None and is_known and not segment.torn else None
 

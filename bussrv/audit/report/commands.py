@@ -14,7 +14,7 @@ from typing import TypeGuard
 from bussrv.audit.report.text import machine_moment
 
 TABLES = "bussrv-audit"
-"""Where an audit is unless it is said otherwise."""
+"""The default directory of an audit."""
 
 LONGEST = 256
 """Characters of the name of a journal in a command."""

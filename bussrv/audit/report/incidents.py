@@ -1,15 +1,15 @@
-"""What stands out: findings that belong together, attacks, crashes, contested ids, and services that were down.
+"""Incidents: findings that belong together, attacks, crashes, contested ids, and services that were down.
 
-What belongs together is one incident:
+An incident is one of these:
 
-1. Findings about one session are one incident.
-2. All other findings of a server are one incident if their records overlap, or if at most ``NEAR`` records are between
+1. Findings about one session.
+2. All other findings of a server, if their records overlap, or if at most ``NEAR`` records are between
    them. A finding about a whole segment stands for all its records.
 3. An incident of a session is a part of an incident of the second kind if its first record is among the records of that
    one: what was changed there may be the reason.
-4. Failed logins as one user from ``SOURCES`` addresses or more are one incident.
-5. All other refusals, limits and reconnect storms of one address at one server are one incident, from ``NOTABLE`` on.
-6. The crashes of one server are one incident.
+4. Failed logins as one user from ``SOURCES`` addresses or more.
+5. All other refusals, limits and reconnect storms of one address at one server, from ``NOTABLE`` on.
+6. The crashes of one server.
 7. So are the sessions with one routing id at the same time, and the outages of one service.
 """
 
@@ -40,7 +40,7 @@ MOST_EVENTS = 8
 
 
 class Incident(Struct, frozen=True, kw_only=True):
-    """What belongs together. Moments are UTC microseconds since 1970.
+    """Findings and events that belong together. Moments are UTC microseconds since 1970.
 
     :ivar what: ``damage``, ``session``, ``guessing``, ``address``, ``crash``, ``identity`` or ``outage``.
     :ivar severity: of the worst finding; ``event`` if it is about no finding.

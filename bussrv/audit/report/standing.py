@@ -1,4 +1,4 @@
-"""What stands out, in words: incidents with their time, place, client, the commands that show more, and what to do."""
+"""The incidents that stand out, in words: their time, place and client, commands that show more, and what to do."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Standing(Struct, frozen=True):
 
 
 def first_screen(facts: Facts) -> list[Standing]:
-    """What stands out most."""
+    """The incidents that stand out most."""
     return [standing(each) for each in _chosen(facts)]
 
 

@@ -15,7 +15,7 @@ from bussrv.audit.sql.activity import NAMES
 from bussrv.audit.tables.kinds import PUBLISHED
 
 MEMORY = "1GB"
-"""The most memory that DuckDB takes. What does not fit goes to disk."""
+"""The most memory that DuckDB takes. The rest goes to disk."""
 
 _IN_SQL = {name: in_sql for in_sql, name in NAMES.items()}
 
