@@ -2,15 +2,15 @@
 
 An incident is one of these:
 
-1. Findings about one session.
-2. All other findings of a server, if their records overlap, or if at most ``NEAR`` records are between
-   them. A finding about a whole segment stands for all its records.
-3. An incident of a session is a part of an incident of the second kind if its first record is among the records of that
-   one: what was changed there may be the reason.
-4. Failed logins as one user from ``SOURCES`` addresses or more.
-5. All other refusals, limits and reconnect storms of one address at one server, from ``NOTABLE`` on.
-6. The crashes of one server.
-7. So are the sessions with one routing id at the same time, and the outages of one service.
+1. Findings about one session. They are a part of an incident of the second kind if its records include the first one of
+   these: what was changed there may be the reason.
+2. All other findings of a server, if their records overlap, or if at most ``NEAR`` records are between them. A finding
+   about a whole segment stands for all its records.
+3. Failed logins as one user from ``SOURCES`` addresses or more.
+4. All other refusals, limits and reconnect storms of one address at one server, from ``NOTABLE`` on.
+5. The crashes of one server.
+6. The sessions that had one routing id at the same time.
+7. The outages of one service.
 """
 
 from __future__ import annotations
