@@ -17,6 +17,7 @@ from bussrv import events as ev
 from bussrv.audit.embedded.engine import examine
 from bussrv.audit.fold.stripe import Period
 from bussrv.audit.query import answered, write_csv
+from bussrv.audit.report.page import TEMPLATES
 from bussrv.audit.tables.kinds import PUBLISHED
 from bussrv.cli.main import main
 from tests.audit.conftest import Whole, without_patience
@@ -189,6 +190,16 @@ def test_the_tables_of_both_engines_are_the_same_csv(whole: Whole, tmp_path: Pat
         assert each.read_text("utf-8") == ours
     with answered(whole.out, "SELECT max(opened) AS last FROM sessions WHERE date > DATE '1999-12-31'") as found:
         assert str(found.schema.field("last").type) == "timestamp[us, tz=UTC]"
+
+
+def test_every_query_of_the_report_is_answered(out: Path) -> None:
+    """Most of them are only in reports of large journals."""
+    templates = "".join(each.read_text("utf-8") for each in TEMPLATES.rglob("*.html"))
+    queries = re.findall(r'"(SELECT [^"]*)"(?! ~)', templates)
+    assert len(queries) > 15
+    for query in queries:
+        with answered(out, query) as found:
+            assert found.schema.names
 
 
 def test_the_commands_of_the_documentation(
