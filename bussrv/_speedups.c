@@ -127,13 +127,13 @@ typedef struct {
 typedef struct {
     int max_nesting;
     int seen;               /* the names of the attributes, as bits */
-    Span event, type, natures, sender;
-    Py_ssize_t size;        /* of the payload */
-    Span keys[MOST_KEYS];   /* the first ones */
-    Py_ssize_t number;      /* of keys, all of them */
     int is_sender_null;
     int is_compact;         /* no blanks outside of values */
     int is_ambiguous;       /* something elsewhere that may be taken for the name of an attribute */
+    Span event, type, natures, sender;
+    Py_ssize_t size;        /* of the payload */
+    Py_ssize_t number;      /* of keys, all of them */
+    Span keys[MOST_KEYS + 1]; /* the first ones, and one more place for the latest of all others */
 } Head;
 
 /* The attribute with this name, or 0. */
@@ -590,21 +590,18 @@ scan_attribute(Cursor *cursor, Head *head, int name)
 static Verdict
 scan_member(Cursor *cursor, Head *head)
 {
-    Span key;
+    Span *key = &head->keys[head->number < MOST_KEYS ? head->number : MOST_KEYS];
     Escapes escapes;
     int name;
-    Verdict verdict = scan_string(cursor, &key, &escapes);
+    Verdict verdict = scan_string(cursor, key, &escapes);
     if (verdict != TAKEN) {
         return verdict;
     }
-    name = attribute(&key);
+    name = attribute(key);
     if (escapes.any || (name & head->seen)) {
         return LOOK;
     }
     head->seen |= name;
-    if (head->number < MOST_KEYS) {
-        head->keys[head->number] = key;
-    }
     head->number++;
     head->is_compact &= !skip_blanks(cursor);
     if (!take(cursor, ':')) {
@@ -690,12 +687,12 @@ typedef struct {
 static Verdict
 scan_object(Cursor *cursor, const Limits *limits, Head *head, Object *object)
 {
-    static const Span none = {NULL, 0};
     Verdict verdict;
     head->max_nesting = limits->max_nesting;
-    head->seen = head->is_ambiguous = head->is_sender_null = 0;
+    head->seen = head->is_sender_null = head->is_ambiguous = 0;
     head->size = head->number = 0;
-    head->event = head->type = head->natures = head->sender = none;
+    head->event.begin = head->type.begin = head->natures.begin = head->sender.begin = cursor->at;
+    head->event.size = head->type.size = head->natures.size = head->sender.size = 0;
     object->begin = cursor->at;
     verdict = scan_metadata(cursor, head);
     object->metadata = cursor->at - object->begin;
@@ -791,19 +788,29 @@ has_key(const Plan *plan, const Key *key)
     return 1;
 }
 
-/* FNV-1a; the slots of equal hashes follow each other. Clients choose keys, so a search may pass all plans; there are
- * few. */
+/* The place where the search for a key begins; the slots of equal hashes follow each other. Clients choose keys, so a
+ * search may pass all plans; there are few. */
 static uint32_t
-hash_of(const Span *parts, int number)
+slot_of(const Key *key)
 {
-    uint32_t hash = 2166136261u;
-    for (; number; number--, parts++) {
-        Py_ssize_t place;
-        for (place = 0; place < parts->size; place++) {
-            hash = (hash ^ parts->begin[place]) * 16777619u;
+    uint64_t hash = 0, word;
+    int part;
+    for (part = 0; part < PARTS; part++) {
+        Cursor cursor = {key->parts[part].begin, key->parts[part].begin};
+        if (!key->parts[part].size) {
+            continue; /* it may have no place */
+        }
+        cursor.end += key->parts[part].size;
+        for (; peek_word(&cursor, &word); cursor.at += sizeof(word)) {
+            hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+            hash ^= hash >> 32;
+        }
+        for (; peek(&cursor) != END; cursor.at++) {
+            hash = (hash << 8 | hash >> 56) ^ (uint64_t)peek(&cursor);
         }
     }
-    return hash;
+    hash *= UINT64_C(0x9E3779B97F4A7C15);
+    return (uint32_t)(hash >> 32) % SLOTS;
 }
 
 static Plan *
@@ -813,13 +820,37 @@ find_plan(Plans *self, const Key *key, Plan *latest)
     if (latest != NULL && has_key(latest, key)) {
         return latest;
     }
-    for (slot = hash_of(key->parts, PARTS) % SLOTS; self->slots[slot]; slot = (slot + 1) % SLOTS) {
+    for (slot = slot_of(key); self->slots[slot]; slot = (slot + 1) % SLOTS) {
         Plan *plan = &self->plans[self->slots[slot] - 1];
         if (has_key(plan, key)) {
             return plan;
         }
     }
     return NULL;
+}
+
+/* The parts of a key that key_as_bytes made. Returns whether it is one. */
+static int
+find_parts(const char *text, Py_ssize_t size, Key *key)
+{
+    Py_ssize_t begin = sizeof(key->sizes);
+    int part;
+    if (size < begin) {
+        return 0;
+    }
+    memcpy(key->sizes, text, sizeof(key->sizes));
+    key->parts[0].begin = key->sizes;
+    key->parts[0].size = begin;
+    for (part = 1; part < PARTS; part++) {
+        key->parts[part].begin = (const unsigned char *)text + begin;
+        key->parts[part].size = key->sizes[2 * part - 2] << 8 | key->sizes[2 * part - 1];
+        begin += key->parts[part].size;
+        if (begin > size) {
+            return 0;
+        }
+    }
+    key->size = size;
+    return begin == size;
 }
 
 static PyObject *
@@ -1111,10 +1142,14 @@ plans_add(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
 {
     Plans *self = (Plans *)object;
     Plan plan = {0};
-    Span text;
-    char *key;
+    Key key;
+    char *text;
     uint32_t slot;
-    if (!wants_arguments(given, 5) || PyBytes_AsStringAndSize(arguments[0], &key, &plan.size) < 0) {
+    if (!wants_arguments(given, 5) || PyBytes_AsStringAndSize(arguments[0], &text, &plan.size) < 0) {
+        return NULL;
+    }
+    if (!find_parts(text, plan.size, &key)) {
+        PyErr_SetString(PyExc_ValueError, "that is no key");
         return NULL;
     }
     plan.outlets = PyLong_AsUnsignedLongLong(arguments[1]);
@@ -1128,11 +1163,9 @@ plans_add(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
         PyErr_SetString(PyExc_IndexError, "there are too many plans");
         return NULL;
     }
-    text.begin = (const unsigned char *)key;
-    text.size = plan.size;
-    for (slot = hash_of(&text, 1) % SLOTS; self->slots[slot]; slot = (slot + 1) % SLOTS) {
+    for (slot = slot_of(&key); self->slots[slot]; slot = (slot + 1) % SLOTS) {
     }
-    plan.text = key;
+    plan.text = text;
     plan.key = arguments[0];
     Py_INCREF(plan.key);
     self->plans[self->number] = plan;
