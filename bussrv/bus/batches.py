@@ -214,6 +214,8 @@ class Batches:
     def audience(self, obj: BusObject, origin: Origin, provided: Set[str]) -> Audience | None:
         """The audience of objects like this one; ``None`` if they have to be routed by themselves, or denied."""
         head = obj.head
+        if head.event in PARTED:
+            return None  # Most are in lower case.
         publication = as_publication(obj, provided)
         kind = kind_of(obj, self._judge.service_of(publication))
         if kind.event in PARTED or (head.size and not head.type) or not self._judge.may_send(origin, obj, kind):

@@ -103,18 +103,13 @@ class Exchanges:
 
     def route(self, source: Source, provided: Set[str], batch: Iterator[BusObject]) -> BusObject | None:
         """Route the objects of a batch, up to the first that has to be routed by itself; see :meth:`Batches.route`."""
-        if self._taps.is_on:
-            return self._batches.route(source, provided, batch)
-        obj = next(batch, None)
-        while obj is not None:
-            if obj.head.event not in EXCHANGED:
-                obj = self._batches.route(source, provided, chain((obj,), batch))
-                if obj is None or obj.head.event not in EXCHANGED:
-                    return obj
+        obj = self._batches.route(source, provided, batch)
+        while obj is not None and obj.head.event in EXCHANGED and not self._taps.is_on:
             obj = self._exchange(source, obj, batch)
-            if obj is not None and obj.head.event in EXCHANGED:
+            if obj is None or obj.head.event in EXCHANGED:
                 return obj
-        return None
+            obj = self._batches.route(source, provided, chain((obj,), batch))
+        return obj
 
     def _exchange(self, source: Source, obj: BusObject | None, batch: Iterator[BusObject]) -> BusObject | None:
         """Route plain exchanges. :returns: the first object of the batch that is none."""

@@ -58,8 +58,10 @@ class PromptServer(tcp.Server):
 
         :returns: how many bytes were sent; all of them if the connection is gone, because they do not matter then.
         """
+        # As _may_send() says: this is called for every client, and a call less is felt.
+        is_open = self.connected and not (self.TLS or self._writeDisconnected)
         try:
-            sent = self.socket.send(data) if self._may_send() else 0
+            sent = self.socket.send(data) if is_open and not (self.dataBuffer or self._tempDataBuffer) else 0
         except OSError:
             sent = 0  # The connection is full or broken. If it is broken, the next attempt ends it.
         return sent if sent == len(data) else self._stalled(sent, len(data))

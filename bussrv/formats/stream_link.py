@@ -84,6 +84,11 @@ class StreamLink:
         traffic.bytes_out += bundle.size
         if self._outflow.is_held:
             self._outflow.keep(self, bundle)
+        elif self._is_clear and bundle.at_once:
+            # As in give(): this is called for every client, and a call less is felt.
+            sent = self._send_now(bundle.joined)
+            if sent != bundle.size:
+                self._queue(bundle, sent)
         else:
             self.give(bundle)
 
@@ -91,15 +96,22 @@ class StreamLink:
         """Send frames that are counted; see :class:`bussrv.bus.outflow.Giving`."""
         if self.is_closing:
             return
-        if self._is_clear:
-            sent = self._send_now(bundle.joined) if bundle.at_once else 0
-            if sent == bundle.size:
-                return
-            self._is_clear = False
-            self._backlog.begin(bundle, sent)
-            self._go_on()
-        else:
+        if not self._is_clear:
             self._backlog.put(bundle)
+            self._check_size()
+            return
+        sent = self._send_now(bundle.joined) if bundle.at_once else 0
+        if sent != bundle.size:
+            self._queue(bundle, sent)
+
+    def _queue(self, bundle: Bundle, sent: int) -> None:
+        """Nothing waited until now: let the rest of a bundle wait."""
+        self._is_clear = False
+        self._backlog.begin(bundle, sent)
+        self._go_on()
+        self._check_size()
+
+    def _check_size(self) -> None:
         if self._full and self._backlog.behind + self._unsent() > self._max_outbound:
             self.is_closing = True
             self._protocol.overflow(self._max_outbound)
