@@ -35,7 +35,7 @@ class Asked(Struct, frozen=True, kw_only=True):
 
     def size(self) -> int:
         """How many requests it counts as, by the bytes that are remembered."""
-        texts = sum(UNIT // 4 + len(each) for each in self.addresses or ())
+        texts = sum(UNIT // 4 + len(each) for each in self.addresses) if self.addresses else 0
         return 1 + len(self.links) // 4 + (texts + (self.kind.length() if self.kind is not None else 0)) // UNIT
 
 

@@ -175,7 +175,7 @@ class Fanout:
             return
         if frame is not None:
             self.open(group, None)
-            _override(group, session_id, None, 1)
+            _leave_out(group, session_id)
             group.pending.append(frame)
 
     def add_for_one(self, group: Group, session_id: str, delivery: Delivery) -> None:
@@ -191,7 +191,9 @@ class Fanout:
     def add_frame_for_one(self, group: Group, session_id: str, frame: bytes) -> None:
         """The same with a frame in the encoding of ``group``."""
         self._dirty[group] = None
-        _override(group, session_id, frame, 0)
+        if session_id in group.links:
+            place = len(group.pending)
+            group.overrides.setdefault(session_id, []).append(MemberOverride(place, frame, place))
 
     def _not_encoded(self, group: Group) -> None:
         """The encoding of a group failed. It may be a plugin's, so that is not the publisher's fault."""
@@ -247,10 +249,11 @@ class Fanout:
         return bool(dirty)
 
 
-def _override(group: Group, session_id: str, frame: bytes | None, skipped: int) -> None:
+def _leave_out(group: Group, session_id: str) -> None:
+    """A member is not given the next frame."""
     if session_id in group.links:
         place = len(group.pending)
-        group.overrides.setdefault(session_id, []).append(MemberOverride(place, frame, place + skipped))
+        group.overrides.setdefault(session_id, []).append(MemberOverride(place, None, place + 1))
 
 
 def _frame(delivery: Delivery, encoding: IEncoding) -> bytes | None:

@@ -39,6 +39,10 @@ MOST_TABLES = 1024
 MOST_PLANS = 256
 """The most plans of one session. Beyond it all of them are forgotten."""
 
+MOST_ASKED = 64
+"""A new plan takes a step for each provider and group. After more steps than this in one batch, requests without a plan
+are routed by themselves, so that the sender may have to wait for its next slice."""
+
 LONGEST_KEY = 1024
 """The most characters of a key that is remembered. Senders determine its length."""
 
@@ -100,6 +104,7 @@ class Exchanges:
         self._ids = ids
         self._tables: dict[int, _Table] = {}
         self._made_at = (-1, -1)
+        self._steps = self._most_steps = 0
 
     def route(self, source: Source, provided: Set[str], batch: Iterator[BusObject]) -> BusObject | None:
         """Route the objects of a batch, up to the first that has to be routed by itself; see :meth:`Batches.route`."""
@@ -114,6 +119,7 @@ class Exchanges:
     def _exchange(self, source: Source, obj: BusObject | None, batch: Iterator[BusObject]) -> BusObject | None:
         """Route plain exchanges. :returns: the first object of the batch that is none."""
         table = self._table(source)
+        self._most_steps = self._steps + self._receivers.groups_asked + MOST_ASKED
         while obj is not None and obj.head.event in EXCHANGED:
             give = self._ask if obj.head.event == REQUEST else self._answer
             if not give(table, obj):
@@ -162,6 +168,8 @@ class Exchanges:
 
     def _plan(self, table: _Table, key: tuple[str | None, bool, bytes, bytes], obj: BusObject) -> _Plan | None:
         """Find, and remember, the plan of requests like this one."""
+        if self._steps + self._receivers.groups_asked > self._most_steps:
+            return None
         plan = self._find(table.source, obj)
         if len(table.requests) >= MOST_PLANS:
             table.requests.clear()
@@ -185,6 +193,7 @@ class Exchanges:
         if any(self._state.sessions[provider].home is not None for provider in providers):
             return None
         able = []
+        self._steps += len(providers)
         for provider in providers:
             group = self._group(provider, origin.sender, kind)
             if group is not None:

@@ -78,14 +78,15 @@ class OpenRequests:
         :param own_id: its id as JSON.
         :raises OverLimit: ``too-many-requests``.
         """
-        self._forget_some()
+        now = self._seconds()
+        self._forget_some(now)
         key, name = key_of(request_id), routing_id if is_remote else ""
         asker = self._askers.get(session, {}).get(name) or Asker(session, name, is_remote)
         older = self._same_before(asker, key, asked)
         is_known = older is None and self._is_known(key, asked)
         size = asked.size() + (len(own_id) // UNIT if is_known else 0)
         self._make_room(asker, size, older)
-        ask = Ask(asker, routing_id, asked, self._seconds(), size, key, older=older)
+        ask = Ask(asker, routing_id, asked, now, size, key, older=older)
         if is_known:
             ask.own_id, ask.shown = own_id, self._unknown_id()
         self._add(ask)
@@ -251,12 +252,13 @@ class OpenRequests:
             self._doomed.extend(asker.open)
         self._doomed.extend(self._given.pop(session, {}).values())
         self._over.pop(session, None)
-        self._forget_some()
+        self._forget_some(self._seconds())
 
-    def _forget_some(self) -> None:
-        for _ in range(min(AT_A_TIME, len(self._doomed))):
-            self.close(self._doomed.popleft())
-        oldest = self._seconds() - self._max_age
+    def _forget_some(self, now: float) -> None:
+        if self._doomed:
+            for _ in range(min(AT_A_TIME, len(self._doomed))):
+                self.close(self._doomed.popleft())
+        oldest = now - self._max_age
         for _ in range(AT_A_TIME):
             ask = next(iter(self._by_age), None)
             if ask is None or ask.when >= oldest:

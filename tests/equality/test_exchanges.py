@@ -275,3 +275,18 @@ def test_plain_requests_and_replies_need_no_router(monkeypatch: pytest.MonkeyPat
     scene.do(("say", 0, requests))
     scene.do(("answer", [b""]))
     assert scene.given[-1][0].count(b'"in-reply-to"') == 20
+
+
+def test_a_batch_makes_few_plans_if_there_are_many_providers(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene(ByPlans(), in_turns=False)
+    for _ in range(100):
+        scene.network.member(**SUBSCRIPTIONS[0]).send({"event": "services/register", "name": "tv"})
+    routed: list[object] = []
+    route = scene.network.bus._router.route
+    monkeypatch.setattr(scene.network.bus._router, "route", lambda *about: routed.append(about) or route(*about))
+    asks = b'{"event":"services/request","name":"tv","id":%d,"type":"a/%d"}\0'
+    scene.do(("say", 0, b"".join(asks % (number, number % 4) for number in range(20))))
+    before = len(routed)
+    assert 0 < before < 10
+    scene.do(("say", 0, b"".join(asks % (number, number % 4) for number in range(20, 40))))
+    assert len(routed) == before, "by now there is a plan for each of the types"
