@@ -253,9 +253,12 @@ def _embedded(asked: Asked, trusted: PublicKey | None, out: Path) -> Verdict:
     except ImportError as error:
         raise AuditFailed(f"the embedded engine needs DuckDB, NumPy and PyArrow ({error}): {INSTALL}") from error
     from bussrv.audit.report import summary
+    from bussrv.audit.spark.progress import Counted
 
     period = Period(asked.since, asked.until)
-    totals, path = examine(asked.journals, period, trusted, out, command=command_line(vars(asked)), csv=asked.csv)
+    progress = Counted() if sys.stderr.isatty() else None
+    command = command_line(vars(asked))
+    totals, path = examine(asked.journals, period, trusted, out, command=command, csv=asked.csv, progress=progress)
     return Verdict(totals, path, summary.in_words(totals))
 
 

@@ -30,7 +30,7 @@ CASES = {
 
 
 def test_a_peer_is_told_without_its_port(spark: SparkSession) -> None:
-    peers = spark.createDataFrame([(peer,) for peer in CASES], "peer string")
+    peers = spark.range(1).select(F.explode(F.array(*map(F.lit, CASES))).alias("peer"))
     told = peers.select("peer", address_of(F.col("peer")).alias("address")).collect()
     assert {row["peer"]: row["address"] for row in told} == CASES
     assert {peer: life.address_of(peer) for peer in CASES} == CASES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -125,6 +126,20 @@ def test_of_journals_of_every_version_there_is_a_report(journal: Path, tmp_path:
     totals, path = examine([str(journal)], Period(), None, tmp_path / "out")
     assert totals["records"]
     assert "</html>" in path.with_name("report.html").read_text("utf-8")
+
+
+def test_on_a_terminal_it_tells_how_far_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_journal(tmp_path / "hall", day().records)
+    arguments = [str(tmp_path / "hall"), "--engine", "embedded", "--out"]
+    assert job.main([*arguments, str(tmp_path / "quiet")]) == job.CLEAN
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(type(sys.stderr), "isatty", lambda _: True)
+    assert job.main([*arguments, str(tmp_path / "shown")]) == job.CLEAN
+    said = capsys.readouterr().err
+    assert re.search(r"reading: 100%.* 1/1 ", said)
+    assert all(f"{phase}:" in said for phase in ("tables", "report"))
 
 
 @pytest.mark.parametrize(

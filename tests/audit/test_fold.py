@@ -31,7 +31,7 @@ def journals(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Sound ones and all that are not; with sessions over many stripes; one that is there twice, cut otherwise."""
     root = tmp_path_factory.mktemp("journals")
     found = [each(each.__name__).write(root / each.__name__) for each in (*CASES, *SEGMENT_CASES)]
-    found += [write(root / f"server{number}", plan) for number, plan in enumerate(draw(sized(25)))]
+    found += [write(root / f"server{number}", plan) for number, plan in enumerate(draw(sized(25, 8)))]
     found += [wild_journal(root / f"wild{seed}", seed, 7) for seed in range(sized(6, 2))]
     found += [wild_journal(root / "copy" / "wild0", 0, 11), stormy(root / "stormy")]
     long = root / "house"

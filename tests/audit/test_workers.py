@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
+import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +70,53 @@ def _spark_home(home: Path) -> Path:
     return home
 
 
+@contextmanager
+def standalone(root: Path) -> Iterator[str]:
+    """A master and two workers, each with one core, as processes of their own. Yields the URL of the master.
+
+    A package ``bussrv`` that the workers find first is none: the audit brings its own.
+    """
+    home, stranger = _spark_home(root / "spark"), root / "stranger"
+    (stranger / "bussrv").mkdir(parents=True)
+    (stranger / "bussrv" / "__init__.py").write_text("raise ImportError('another bussrv')\n")
+    settings = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(home), "PYTHONPATH": str(stranger)}
+    here = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+    with ExitStack() as stack:
+
+        def start(name: str, *arguments: str) -> Path:
+            log = root / f"{arguments[-1].rpartition('/')[2]}.log"
+            program = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *here, *arguments]
+            with log.open("wb") as file:
+                process = subprocess.Popen(program, env={**os.environ, **settings}, stdout=file, stderr=file)
+            stack.callback(process.wait, 60)
+            stack.callback(process.terminate)
+            return log
+
+        (url,) = _said(start("master.Master", "--properties-file", _properties(root)), r"master at (spark://\S+)")
+        for number in range(2):
+            limits = ("--cores", "1", "--memory", "1g", "--work-dir", str(home / "work" / f"worker{number}"))
+            _said(start("worker.Worker", url, *limits), r"registered with master (\S+)")
+        yield url
+
+
+def _properties(root: Path) -> str:
+    path = root / "master"
+    path.write_text("spark.ui.enabled false\n")
+    return str(path)
+
+
+def _said(log: Path, pattern: str) -> list[str]:
+    """What a log says, once it does."""
+    until = time.monotonic() + 120
+    while not (found := re.findall(pattern, log.read_text())):
+        assert time.monotonic() < until, log.read_text()
+        time.sleep(0.1)
+    return found
+
+
 def assert_had_workers(root: Path) -> None:
     """They are processes of their own."""
-    executors = list(root.glob("spark/work/app-*/*/stderr"))
+    executors = list(root.glob("spark/work/**/app-*/*/stderr"))
     assert len(executors) == 2
     assert all("CoarseGrainedExecutorBackend" in path.read_text() for path in executors)
 
@@ -89,14 +139,16 @@ def test_what_journals_are_found_to_be_is_the_same(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def audits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """What whole audits of all wrote."""
+    """What whole audits of all wrote: with one worker, and by a cluster of its own."""
     place = tmp_path_factory.mktemp("audits")
     journals = written(tmp_path_factory.mktemp("workers"), MUTATIONS)
     one = Started(place, JOB, *journals, "--out", "alone", "--master", ALONE)
-    other = started_with_workers(place, DEALT_OUT, *journals, "--out", "cluster", "--master", CLUSTER)
-    for started in (one, other):
-        ended = started.ended()
-        assert ended.returncode == FINDINGS, (ended.stdout, ended.stderr)
+    with standalone(place) as master:
+        settings = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+        other = Started(place, DEALT_OUT, *journals, "--out", "cluster", "--master", master, **settings)
+        for started in (one, other):
+            ended = started.ended()
+            assert ended.returncode == FINDINGS, (ended.stdout, ended.stderr)
     assert_had_workers(place)
     return {ALONE: place / "alone", CLUSTER: place / "cluster"}
 

@@ -17,6 +17,7 @@ from bussrv.audit.reading.gather import gather
 from bussrv.audit.reading.sources import is_url, take_snapshot
 from bussrv.audit.report.evidence import evidence
 from bussrv.audit.report.finish import finish
+from bussrv.audit.spark.progress import Progress
 from bussrv.audit.tables.kinds import PUBLISHED
 from bussrv.audit.tables.published import places_in, published
 from bussrv.errors import BussrvError
@@ -35,6 +36,7 @@ def examine(
     *,
     command: str | None = None,
     csv: bool = False,
+    progress: Progress | None = None,
 ) -> tuple[dict[str, Any], Path]:
     """Audit journals.
 
@@ -43,6 +45,7 @@ def examine(
     :param trusted: the key that the seals must be traceable to.
     :param command: the command line that asks for it, for the report.
     :param csv: whether the tables are written as CSV, too.
+    :param progress: learns of each phase.
     :returns: the content of ``summary.json``, and the path of it.
     :raises EngineFailed: if a journal is at a URL, or DuckDB fails.
     :raises bussrv.errors.JournalError: if one of ``journals`` is not a journal or holds no record, or if a segment
@@ -53,12 +56,17 @@ def examine(
     for each in journals:
         if is_url(each):
             raise EngineFailed(f"{each}: --engine embedded reads directories on this machine only: use --engine spark")
+    progress = progress or Progress()
     with writing(out) as place, _as_failure():
-        with take_snapshot(None, journals, trusted=trusted, since=period.since, until=period.until) as snapshot:
-            gather(snapshot, period, place / "facts", Crew())
-        make_tables(place / "facts", place, period.since, period.until)
+        with (
+            take_snapshot(None, journals, trusted=trusted, since=period.since, until=period.until) as snapshot,
+            progress.phase("reading"),
+        ):
+            gather(snapshot, period, place / "facts", Crew(progress=progress))
+        with progress.phase("tables"):
+            make_tables(place / "facts", place, period.since, period.until)
         made = evidence(snapshot.journals, trusted, command, out)
-        with published(places_in(place), place / "scratch") as asked:
+        with progress.phase("report"), published(places_in(place), place / "scratch") as asked:
             totals = finish(asked, place, period, made, csv=csv)
         return totals, publish(out, place, PUBLISHED, totals)
 

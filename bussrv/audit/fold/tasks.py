@@ -25,8 +25,8 @@ from bussrv.audit.fold.lines import Read
 from bussrv.audit.fold.segments import Found, Source, read_segment
 from bussrv.audit.fold.stripe import Ends, Period, fold_stripe
 
-STRIPE = 48 << 20
-"""About how large a stripe is, in bytes, uncompressed."""
+STRIPE = 32 << 20
+"""About how large a stripe is, in bytes, uncompressed. To fold one takes about ten times as much memory."""
 
 
 class Stripe(Struct, frozen=True):

@@ -34,9 +34,32 @@ class Progress:
         finally:
             self.phases.append((name, time.monotonic() - begun))
 
+    def tell(self, done: int, total: int) -> None:
+        """So many tasks of the phase are done, of all."""
+
     @contextmanager
     def _shown(self, name: str) -> Iterator[None]:
         yield
+
+
+class Counted(Progress):
+    """Shows each phase on the standard error, with the tasks that it is told of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._bar: Any = None
+
+    def tell(self, done: int, total: int) -> None:
+        """So many tasks of the phase are done, of all."""
+        self._bar.n, self._bar.total = done, total
+        self._bar.refresh()
+
+    @contextmanager
+    def _shown(self, name: str) -> Iterator[None]:
+        from tqdm import tqdm
+
+        with tqdm(desc=name, unit="task", file=sys.stderr, leave=False, dynamic_ncols=True) as self._bar:
+            yield
 
 
 class Bars(Progress):
