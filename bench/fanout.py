@@ -37,7 +37,7 @@ from bussrv.server.collector import tune_collector
 from bussrv.server.service import new_id
 from bussrv.settings import Settings
 
-CHUNK = 128 << 10
+CHUNK = 64 << 10
 
 RIGHTS = "".join(f'{action} = "*"\n' for action in ("send", "observe", "publish", "watch", "address"))
 
@@ -111,7 +111,7 @@ def run(options: argparse.Namespace) -> float:
     reactor = Clock()
     bus = Bus(
         registry,
-        Settings(announce="off", slice_seconds=10, link_allow=(ip_network("127.0.0.1"),)),
+        Settings(announce="off", link_allow=(ip_network("127.0.0.1"),)),
         "bench",
         new_id,
         SystemClock(),

@@ -20,13 +20,13 @@ pytestmark = pytest.mark.skipif(SPEEDUPS is None, reason="the compiled module is
 choices = st.builds(lambda seed, size: Random(seed).randbytes(size), st.integers(0, 1 << 64), st.integers(20, 2000))
 
 
-@settings(max_examples=max(sized(600, 10), settings.default.max_examples))
+@settings(max_examples=max(sized(600, 15), settings.default.max_examples))
 @given(choices)
 def test_two_servers_come_to_the_same(data: bytes) -> None:
     play(data)
 
 
-@settings(max_examples=max(sized(3000, 10), settings.default.max_examples))
+@settings(max_examples=max(sized(3000, 20), settings.default.max_examples))
 @given(choices)
 @example(b"")
 def test_what_it_takes_is_what_python_takes(data: bytes) -> None:

@@ -140,6 +140,7 @@ def test_the_wheel_carries_every_file_of_the_package(wheel: Path, files: set[str
     assert files - names_in(wheel) - {C_FILE} == set()
 
 
+@pytest.mark.long
 def test_the_source_distribution_carries_every_file_of_the_package(
     source: Path, files: set[str], tmp_path: Path
 ) -> None:
