@@ -119,7 +119,7 @@ def _examine(spark: SparkSession, request: Request, out: Path, progress: Progres
     from bussrv.audit.reading.gather import gather
     from bussrv.audit.reading.sources import take_snapshot
     from bussrv.audit.report.evidence import evidence
-    from bussrv.audit.report.finish import finish
+    from bussrv.audit.report.facts import finish
     from bussrv.audit.report.summary import in_words
     from bussrv.audit.spark.crew import Crew
     from bussrv.audit.spark.progress import Progress as Silent

@@ -62,7 +62,7 @@ def answered(directory: Path, query: str) -> Iterator[pa.RecordBatchReader]:
         kinds = [each.type.name for each in statements]
         if kinds != ["SELECT"]:
             raise QueryFailed(f"--sql takes one SELECT, not {' and '.join(kinds) or 'nothing'}")
-        yield database.sql(statements[0].query).to_arrow_reader(AT_ONCE)
+        yield _rows(database.sql(statements[0].query))
 
 
 @contextmanager
@@ -76,6 +76,12 @@ def _opened(tables: Path) -> Iterator[duckdb.DuckDBPyConnection]:
             database.execute("SET TimeZone = 'UTC'")
             database.execute("SET lock_configuration = true")
             yield database
+
+
+def _rows(answer: duckdb.DuckDBPyRelation) -> pa.RecordBatchReader:
+    # It had another name before DuckDB 2.
+    read = getattr(answer, "to_arrow_reader", None) or answer.fetch_arrow_reader
+    return read(AT_ONCE)
 
 
 def _table(path: Path) -> ds.Dataset:
@@ -113,7 +119,7 @@ def write_csv(tables: Path, directory: Path) -> None:
     with _opened(tables) as database:
         for name in PUBLISHED:
             with (directory / f"{name}.csv").open("wb") as file:
-                print_csv(database.sql(f"SELECT * FROM {name} ORDER BY ALL").to_arrow_reader(AT_ONCE), file)
+                print_csv(_rows(database.sql(f"SELECT * FROM {name} ORDER BY ALL")), file)
 
 
 def print_csv(rows: pa.RecordBatchReader, file: BinaryIO) -> None:

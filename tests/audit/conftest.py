@@ -137,7 +137,7 @@ def collection(
 def without_report() -> Iterator[None]:
     """Audits of which nobody asks for the report: finding out what stands in it takes a third of a small one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bussrv.audit.report.finish.facts", lambda *_: Facts())
+        patch.setattr("bussrv.audit.report.facts.facts", lambda *_: Facts())
         yield
 
 

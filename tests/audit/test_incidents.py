@@ -16,7 +16,7 @@ from bussrv.audit.report.standing import standing
 from bussrv.audit.sql.activity import NAMES
 from bussrv.audit.tables.published import Database
 from tests.audit.report_facts import BEGIN
-from tests.audit.test_report_facts import EPOCH, SCHEMAS, Row, at
+from tests.audit.test_report_facts import EPOCH, KINDS, SCHEMAS, Row, at
 
 SECOND = 1_000_000
 
@@ -125,8 +125,7 @@ def tables() -> dict[str, list[Row]]:
 
 def for_duckdb(name: str, rows: list[Row]) -> pa.Table:
     """Times are numbers there, and columns have the names of SQL."""
-    kinds = {"string": pa.string(), "bigint": pa.int64(), "timestamp": pa.int64(), "double": pa.float64(),
-             "boolean": pa.bool_(), "array<string>": pa.list_(pa.string())}  # fmt: skip
+    kinds = {**KINDS, "timestamp": pa.int64()}
     in_sql = {told: sql for sql, told in NAMES.items()}
     columns = [each.split() for each in SCHEMAS[name].split(", ")]
 

@@ -32,9 +32,9 @@ from bussrv.audit.report.axis import (
     fitting,
 )
 from bussrv.audit.report.model import Facts
-from bussrv.audit.report.names import plain
 from bussrv.audit.report.page import PAGE, TEMPLATES, environment, render, write
 from bussrv.audit.report.questions import Listing
+from bussrv.audit.report.text import plain
 from bussrv.audit.tables.kinds import KINDS
 from bussrv.events import EVENT_CLASSES, event_name
 from tests.audit import report_facts

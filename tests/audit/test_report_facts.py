@@ -10,14 +10,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from pyarrow import table as arrow_table
 from pyarrow.parquet import write_table
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from bussrv.audit.fold.stripe import Period
-from bussrv.audit.report import evidence, journal_facts, model, service_facts, session_facts
+from bussrv.audit.report import activity_facts, evidence, journal_facts, model
 from bussrv.audit.report.axis import MINUTE, SECOND, Axis, axis_between
 from bussrv.audit.report.facts import facts
 from bussrv.audit.report.journal_facts import MOST_FINDINGS
@@ -67,6 +65,9 @@ SCHEMAS = {
     "end timestamp, openings bigint, peak bigint",
 }
 
+KINDS = {"string": pa.string(), "bigint": pa.int64(), "timestamp": pa.timestamp("us", tz="UTC"),
+         "double": pa.float64(), "boolean": pa.bool_(), "array<string>": pa.list_(pa.string())}  # fmt: skip
+
 Row = Mapping[str, Any]
 Make = Callable[..., Tables]
 
@@ -82,6 +83,11 @@ def answer(tables: Tables, question: Question[Any]) -> Any:
     return found
 
 
+def arrow_schema(name: str) -> pa.Schema:
+    """The columns of a table."""
+    return pa.schema([(each, KINDS[kind]) for each, kind in (pair.split() for pair in SCHEMAS[name].split(", "))])
+
+
 @pytest.fixture(scope="module")
 def make(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
     """``make(findings=[…])``: all tables, with these rows; columns that a row leaves out are NULL."""
@@ -89,14 +95,14 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
     numbers = count()
 
     def table(name: str, rows: list[Row]) -> Path:
-        schema = StructType.fromDDL(SCHEMAS[name])
+        schema = arrow_schema(name)
         assert all(set(row) <= set(schema.names) for row in rows)
         place = root / str(next(numbers))
         place.mkdir()
         # In two files, so that what is asked for is not in the order in which it was written.
         for half in (0, 1):
             columns = {each: [row.get(each) for row in rows[half::2]] for each in schema.names}
-            write_table(arrow_table(columns, schema=to_arrow_schema(schema, timezone="UTC")), place / f"{half}.parquet")
+            write_table(pa.table(columns, schema=schema), place / f"{half}.parquet")
         return place
 
     empty = {name: table(name, []) for name in SCHEMAS}
@@ -158,7 +164,7 @@ def test_concurrency_is_exact_for_one_server_and_for_several_together(make: Make
         {"session": f"s{number}", "protocol": protocol, "state": "open"}
         for number, protocol in enumerate(["objects", "objects", "objects", "inbus", "inbus", None])
     ]
-    found = answer(make(concurrency=rows, sessions=sessions), session_facts.protocols(axis, len(names)))
+    found = answer(make(concurrency=rows, sessions=sessions), activity_facts.protocols(axis, len(names)))
     assert [each.protocol for each in found.rows] == ["objects", "inbus", "unknown"]
     for each in found.rows:
         assert (list(each.most), list(each.last)) == brute_levels(rows, each.protocol, axis)
@@ -188,7 +194,7 @@ def test_uptimes_are_shares_of_what_was_seen_of_each_step(make: Make) -> None:
     )
     axis = axis_between(begin, end)
     assert axis.width == 5 * SECOND
-    found = answer(tables, service_facts.uptimes(axis))
+    found = answer(tables, activity_facts.uptimes(axis))
     assert [(each.server, each.service) for each in found] == [
         ("hall", "door"),
         ("barn", "door"),
@@ -217,8 +223,8 @@ def test_a_period_is_the_axis(make: Make) -> None:
     axis = answer(tables, journal_facts.scope(period)).axis
     assert axis is not None
     assert (axis.begin, axis.end) == (period.since, begin + 20 * MINUTE - 1)
-    churn = answer(tables, session_facts.churn(axis))
-    assert (sum(churn.opened), sum(churn.closed), answer(tables, session_facts.remote_sessions())) == (1, 1, 1)
+    churn = answer(tables, activity_facts.churn(axis))
+    assert (sum(churn.opened), sum(churn.closed), answer(tables, activity_facts.remote_sessions())) == (1, 1, 1)
     assert churn.opened[MINUTE // axis.width] == 1
     assert answer(tables, journal_facts.scope(Period(end + MINUTE, None))).axis is None
 

@@ -16,7 +16,7 @@ from bussrv.audit.output import publish, writing
 from bussrv.audit.reading.gather import gather
 from bussrv.audit.reading.sources import is_url, take_snapshot
 from bussrv.audit.report.evidence import evidence
-from bussrv.audit.report.finish import finish
+from bussrv.audit.report.facts import finish
 from bussrv.audit.spark.progress import Progress
 from bussrv.audit.tables.kinds import PUBLISHED
 from bussrv.audit.tables.published import places_in, published

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from bussrv.audit.report import text
-from bussrv.audit.report.names import plain
+from bussrv.audit.report.text import plain
 
 _CLASSES = {"number": "number", "size": "number", "length": "number", "share": "number"}
 

@@ -11,10 +11,8 @@ import shlex
 from pathlib import PurePosixPath
 from typing import TypeGuard
 
+from bussrv.audit.arguments import DEFAULT_OUT
 from bussrv.audit.report.text import machine_moment
-
-TABLES = "bussrv-audit"
-"""The default directory of an audit."""
 
 LONGEST = 256
 """Characters of the name of a journal in a command."""
@@ -93,4 +91,4 @@ def ask(query: str, out: str) -> str:
     :param out: the directory of the audit.
     """
     quoted = shlex.quote(query) if set(query) & set('"$`\\!') else f'"{query}"'
-    return f"bussrv audit --sql {quoted}" + ("" if out == TABLES else f" --out {shlex.quote(out)}")
+    return f"bussrv audit --sql {quoted}" + ("" if out == str(DEFAULT_OUT) else f" --out {shlex.quote(out)}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from bussrv.audit.report.commands import TABLES
+from bussrv.audit.arguments import DEFAULT_OUT
 from bussrv.journal.manifest import Manifest, Seal
 
 if TYPE_CHECKING:
@@ -87,11 +87,11 @@ class Evidence(Struct, frozen=True):
     keys: tuple[str, ...] = ()
     trusted: str | None = None
     command: str | None = None
-    out: str = TABLES
+    out: str = str(DEFAULT_OUT)
 
 
 def evidence(
-    journals: Sequence[Journal], trusted: PublicKey | None, command: str | None, out: Path | str = TABLES
+    journals: Sequence[Journal], trusted: PublicKey | None, command: str | None, out: Path | str = str(DEFAULT_OUT)
 ) -> Evidence:
     """How an audit of these journals was made.
 

@@ -10,8 +10,8 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct
 
+from bussrv.audit.arguments import DEFAULT_OUT
 from bussrv.audit.report.axis import Axis
-from bussrv.audit.report.commands import TABLES
 from bussrv.audit.report.evidence import LastSeal, Sealing, Segment
 from bussrv.audit.report.incidents import Incident
 from bussrv.audit.report.questions import Listing
@@ -354,7 +354,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...] | None = None
     trusted: str | None = None
     command: str | None = None
-    out: str = TABLES
+    out: str = str(DEFAULT_OUT)
     last_seals: tuple[LastSeal, ...] = ()
 
     protocols: Listing[Protocol] = Listing()

@@ -21,7 +21,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from bussrv.audit.report import charts, commands, explain, groups, names, standing, text
+from bussrv.audit.report import charts, commands, explain, standing, text
 from bussrv.audit.report.columns import Column, extent
 from bussrv.audit.report.model import Facts
 
@@ -39,13 +39,13 @@ def render(facts: Facts) -> str:
         .get_template("page.html")
         .render(
             facts=facts,
-            verdict=groups.verdict(facts),
-            title=groups.title(facts),
-            counts=groups.counts(facts),
+            verdict=standing.verdict(facts),
+            title=standing.verdict_in_words(facts),
+            counts=standing.counts(facts),
             standing=standing.first_screen(facts),
             incidents_left_out=standing.left_out(facts),
-            severities=groups.severities(facts),
-            bands=groups.bands(facts),
+            severities=standing.severities(facts),
+            bands=standing.bands(facts),
             style=_source("page.css"),
             script=script,
             policy=_policy(script),
@@ -85,9 +85,9 @@ def environment() -> Environment:
         "minutes": lambda moment: moment[:-3],
         "percent_of": _percent_of,
         "largest": _largest,
-        "place": groups.place,
-        "shown": names.shown,
-        "plain": names.plain,
+        "place": standing.place,
+        "shown": text.shown,
+        "plain": text.plain,
         "extent": extent,
         "filled": _filled,
         "ticks": charts.ticks,
@@ -99,7 +99,7 @@ def environment() -> Environment:
 
 def _finalized(value: object) -> object:
     """A value with its invisible characters spelled out, before it is escaped."""
-    return value if hasattr(value, "__html__") else names.clean(str(value))
+    return value if hasattr(value, "__html__") else text.clean(str(value))
 
 
 def _source(name: str) -> Markup:

@@ -1,0 +1,266 @@
+"""Facts about sessions, services, refusals, links, leases and events: what was done, and what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from bussrv.audit.report import steps
+from bussrv.audit.report.axis import SECOND, Axis
+from bussrv.audit.report.model import (
+    BANDS,
+    Attacked,
+    Churn,
+    Identity,
+    Lease,
+    Link,
+    Named,
+    Orphan,
+    Protocol,
+    Recorded,
+    Refusal,
+    Refused,
+    Service,
+    ServiceTotals,
+    Storm,
+    Traffic,
+)
+from bussrv.audit.report.questions import (
+    Listing,
+    Question,
+    all_rows,
+    count_if,
+    cut,
+    first,
+    known,
+    listing,
+    most_of,
+    number_of,
+    only_row,
+    rows,
+    together,
+    total,
+)
+
+MOST_PROTOCOLS = 8
+MOST_REASONS = 12
+
+_LOCAL = "FROM @sessions WHERE home IS NULL"
+"""Sessions without those of linked servers, which are in the journals of these."""
+
+
+def protocols(axis: Axis | None, servers: int) -> Question[Listing[Protocol]]:
+    """Each wire format, the one with most sessions first."""
+    counts = f"""
+        SELECT {cut(steps.PROTOCOL)} AS protocol, count(*) AS sessions, {count_if("state = 'closed'")} AS closed,
+            {count_if("state = 'open'")} AS open, {count_if("persistent")} AS persistent,
+            {", ".join(map(total, ("objects_in", "objects_out", "bytes_in", "bytes_out")))}
+        {_LOCAL} GROUP BY {cut(steps.PROTOCOL)}"""
+    listed = listing(counts, Protocol, f"{most_of('sessions')}, {first('protocol')}", most=MOST_PROTOCOLS)
+    if axis is None:
+        return listed
+    of_these = f"SELECT server, {cut(steps.PROTOCOL)} AS protocol, moment, sessions FROM @concurrency"
+    levels = all_rows(steps.concurrency(of_these, axis, servers == 1))
+    return listed.then(lambda found: levels.then(lambda rows: _at_levels(found, rows, axis)))
+
+
+def _at_levels(listed: Listing[Protocol], rows: steps.Rows, axis: Axis) -> Listing[Protocol]:
+    levels, nothing = steps.filled(rows, axis), (0,) * axis.steps
+    found = ((each, *levels.get(each.protocol, (nothing, nothing))) for each in listed.rows)
+    return Listing(tuple(replace(each, most=most, last=last) for each, most, last in found), listed.total)
+
+
+def remote_sessions() -> Question[int]:
+    """The number of remote sessions."""
+    return number_of("SELECT session FROM @sessions WHERE home IS NOT NULL")
+
+
+def churn(axis: Axis | None) -> Question[Churn]:
+    """Sessions opened and closed in each step."""
+    if axis is None:
+        return known(Churn())
+    moments = " UNION ALL ".join(f"SELECT '{what}' AS what, {what} AS moment {_LOCAL}" for what in ("opened", "closed"))
+    return all_rows(steps.counted(moments, axis)).then(lambda rows: _churn(rows, axis))
+
+
+def _churn(found: steps.Rows, axis: Axis) -> Churn:
+    numbers = {(row["what"], row["step"]): row["number"] for row in found}
+    opened, closed = (
+        tuple(numbers.get((what, step), 0) for step in range(axis.steps)) for what in ("opened", "closed")
+    )
+    return Churn(opened, closed)
+
+
+def durations() -> Question[tuple[int, ...]]:
+    """The number of closed sessions in each of ``BANDS``, and of longer ones."""
+    numbers = ", ".join(f"{count_if(_is_in_band(band))} AS band_{band}" for band in range(len(BANDS) + 1))
+    return only_row(f"SELECT {numbers} {_LOCAL} AND duration_seconds IS NOT NULL").then(lambda row: tuple(row.values()))
+
+
+def _is_in_band(band: int) -> str:
+    is_long_enough = f"duration_seconds >= {BANDS[band - 1]}" if band else "true"
+    return f"{is_long_enough} AND duration_seconds < {BANDS[band]}" if band < len(BANDS) else is_long_enough
+
+
+def closings() -> Question[Listing[Named]]:
+    """The reasons of closings."""
+    counts = f"SELECT reason AS name, count(*) AS number {_LOCAL} AND state = 'closed' GROUP BY reason"
+    return listing(counts, Named, f"{most_of('number')}, {first('name')}", most=MOST_REASONS)
+
+
+def traffic() -> Question[Listing[Traffic]]:
+    """The clients that sent and received most."""
+    who = first("server", "protocol", "routing_id", "actor", "claimed", "address")
+    order = f"{most_of('(bytes_in + bytes_out)')}, {most_of('(objects_in + objects_out)')}, {who}"
+    return listing("SELECT * FROM @talkers", Traffic, order)
+
+
+def traffic_bytes() -> Question[int]:
+    """The bytes that all clients sent and received."""
+    both = f"SELECT {total('bytes_in')}, {total('bytes_out')} FROM @talkers"
+    return only_row(both).then(lambda row: int(row["bytes_in"] + row["bytes_out"]))
+
+
+MOST_TROUBLED = 20
+MOST_USED = 10
+MOST_UNUSED = 30
+
+_NAMES = first("server", "service")
+_TROUBLE = f"{most_of('outages')}, {most_of('unprovided_seconds')}, {first('availability')}"
+_USE = f"{most_of('subscribers')}, {most_of('subscriptions')}, {_NAMES}"
+_SERVICES = "SELECT *, coalesce(outages, 0) + coalesce(unprovided_seconds, 0) > 0 AS is_troubled FROM @services"
+
+_PICKED = f"""
+    SELECT *, row_number() OVER (ORDER BY is_troubled DESC, {_TROUBLE}, {_USE}) AS what
+    FROM (
+        SELECT * FROM (
+            SELECT * FROM ({_SERVICES}) AS worst WHERE is_troubled ORDER BY {_TROUBLE}, {_NAMES} LIMIT {MOST_TROUBLED}
+        ) AS troubled
+        UNION ALL
+        SELECT * FROM (
+            SELECT * FROM ({_SERVICES}) AS busiest WHERE NOT is_troubled ORDER BY {_USE} LIMIT {MOST_USED}
+        ) AS used
+    ) AS chosen"""
+"""Some services, each with its place in the list as ``what``. The window holds only the rows that are shown."""
+
+
+class _Picked(Service, frozen=True, kw_only=True):
+    """A service whose times are shown. Its name may be cut, so a number identifies it."""
+
+    what: int
+    first_moment: int
+    last_moment: int
+    observed_seconds: float | None = None
+
+    def seen(self, axis: Axis) -> tuple[int, int]:
+        """From the first time that it is known to the last record of its server."""
+        until = min(self.last_moment, axis.end)
+        observed = axis.end - axis.begin if self.observed_seconds is None else round(self.observed_seconds * SECOND)
+        return max(self.first_moment, until - observed), until
+
+
+def service_totals() -> Question[ServiceTotals]:
+    """All services together."""
+    counts = f"""
+        SELECT count(*) AS known, {count_if("provided")} AS provided, {count_if("outages > 0")} AS interrupted,
+            CAST(coalesce(sum(outages), 0) AS BIGINT) AS outages, {count_if("unused")} AS unused
+        FROM @services"""
+    return only_row(counts).then(lambda row: ServiceTotals(**row))
+
+
+def uptimes(axis: Axis | None) -> Question[tuple[Service, ...]]:
+    """The services with most outages, then those with most subscribers, and when each was provided."""
+    if axis is None:
+        return known(())
+    intervals = f"""
+        SELECT p.what, u.begin, u.until
+        FROM @uptimes AS u JOIN ({_PICKED}) AS p ON u.server = p.server AND u.service = p.service"""
+    with_moments = f"""
+        SELECT p.*, s.first_moment, s.last_moment FROM ({_PICKED}) AS p JOIN @servers AS s ON p.server = s.server"""
+    found = rows(with_moments, _Picked, MOST_TROUBLED + MOST_USED, "what")
+    covered = all_rows(steps.covered(intervals, axis))
+    return together(found, covered).then(lambda answers: _with_shares(axis, *answers))
+
+
+def _with_shares(axis: Axis, found: Sequence[_Picked], covered: steps.Rows) -> tuple[Service, ...]:
+    shares = steps.shares(covered, axis, {each.what: each.seen(axis) for each in found})
+    services = (Service(**{name: getattr(each, name) for name in Service.__struct_fields__}) for each in found)
+    return tuple(replace(service, uptime=shares[each.what]) for service, each in zip(services, found, strict=True))
+
+
+def flapping() -> Question[Listing[Service]]:
+    """Services with outages, those with most first."""
+    order = f"{most_of('outages')}, {most_of('longest_outage_seconds')}, {_NAMES}"
+    return listing("SELECT * FROM @services WHERE outages > 0", Service, order)
+
+
+def orphans() -> Question[Listing[Orphan]]:
+    """Subscriptions in vain, longest first."""
+    order = f"{most_of('waited_seconds')}, {first('server', 'session', 'service', 'begin')}"
+    return listing("SELECT * FROM @orphans", Orphan, order)
+
+
+def unused() -> Question[Listing[Service]]:
+    """Services without subscribers, those that were provided longest first."""
+    order = f"{most_of('provided_seconds')}, {_NAMES}"
+    return listing("SELECT * FROM @services WHERE unused", Service, order, most=MOST_UNUSED)
+
+
+MOST_EVENTS = 40
+
+_NUMBERS = (
+    f"CAST(coalesce(sum(records), 0) AS BIGINT) AS number, {total('suppressed')}, min(first_moment) AS first_moment, "
+    "max(last_moment) AS last_moment"
+)
+_BY_NUMBER = "number + suppressed DESC"
+
+
+def refusals() -> Question[Listing[Refusal]]:
+    """Refusals, failed logins and limits, by event and reason."""
+    by_reason = f"SELECT event, reason, limit_name, {_NUMBERS} FROM @refusals GROUP BY event, reason, limit_name"
+    return listing(by_reason, Refusal, f"{_BY_NUMBER}, {first('event', 'reason', 'limit_name')}")
+
+
+def refused() -> Question[Listing[Refused]]:
+    """The same by address."""
+    names = "count(DISTINCT coalesce(actor, claimed)) AS actors"
+    by_address = f"SELECT address, {_NUMBERS}, {names} FROM @refusals GROUP BY address"
+    return listing(by_address, Refused, f"{_BY_NUMBER}, {first('address')}")
+
+
+def attacked() -> Question[Listing[Attacked]]:
+    """The users with failed logins, those with most first."""
+    sources = "count(DISTINCT address) AS sources, names_of(address) AS addresses"
+    tried = f"SELECT claimed, {_NUMBERS}, {sources} FROM @refusals WHERE event = 'auth.failed' GROUP BY claimed"
+    return listing(tried, Attacked, f"{_BY_NUMBER}, {first('claimed')}")
+
+
+def storms() -> Question[Listing[Storm]]:
+    """Addresses that reconnected too often, the worst first."""
+    order = f"{most_of('openings')}, {first('begin', 'server', 'protocol', 'address', 'until')}"
+    return listing("SELECT * FROM @storms", Storm, order)
+
+
+def identities() -> Question[Listing[Identity]]:
+    """Routing ids that several sessions had at the same time."""
+    order = f"{most_of('overlapping')}, {first('server', 'routing_id')}"
+    return listing("SELECT * FROM @identities", Identity, order)
+
+
+def links() -> Question[Listing[Link]]:
+    """Links to other servers, those lost most often first."""
+    order = f"{most_of('downs')}, {first('availability', 'server', 'neighbour')}"
+    return listing("SELECT * FROM @links", Link, order)
+
+
+def leases() -> Question[Listing[Lease]]:
+    """Leases that ran out, the latest first."""
+    order = f"{most_of('expired')}, {first('server', 'session', 'service', 'added')}"
+    return listing("SELECT * FROM @leases", Lease, order)
+
+
+def events() -> Question[Listing[Recorded]]:
+    """The number of records of each event."""
+    counts = f"SELECT event, outcome, {total('records')}, {total('suppressed')} FROM @events GROUP BY event, outcome"
+    return listing(counts, Recorded, first("event", "outcome"), most=MOST_EVENTS)
