@@ -256,7 +256,7 @@ choices = st.builds(
 )
 
 
-@settings(max_examples=max(sized(600, 10), settings.default.max_examples))
+@settings(max_examples=max(sized(600, 20), settings.default.max_examples))
 @given(choices)
 def test_two_servers_come_to_the_same(chosen: tuple[bytes, dict[str, Any], bool]) -> None:
     data, limits, in_turns = chosen
