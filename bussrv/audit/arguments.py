@@ -94,7 +94,7 @@ PARAMETERS: tuple[click.Parameter, ...] = (
         default=SPARK,
         show_default=True,
         help="What computes the tables. The embedded engine runs in this process, needs no Java, and reads directories "
-        "on this machine.",
+        "of this machine and s3:// URLs.",
     ),
     click.Option(["--master"], metavar="URL", help=f"Where Spark runs.  [default: {DEFAULT_MASTER}]"),
     click.Option(

@@ -41,7 +41,7 @@ class AuditFailed(BussrvError):
 class Request:
     """The arguments of an audit.
 
-    :ivar journals: directories on this machine, also of running servers, or URLs that Spark can read.
+    :ivar journals: directories on this machine, also of running servers, or URLs.
     :ivar since, until: the period of the tables, UTC microseconds since 1970.
     :ivar trusted: the key that the seals must be traceable to.
     :ivar checkpoint: a directory that keeps what was read, so that the next audit reads only new records.
@@ -98,7 +98,8 @@ def audit(
     """Audit journals.
 
     :param spark: belongs to the caller. It must see the journals, ``out`` and ``checkpoint``.
-    :param journals: directories of one or more journals, also of running servers, or URLs that Spark can read.
+    :param journals: directories of one or more journals, also of running servers, or URLs: ``s3://…``, or
+        what Spark can read.
     :param out: the directory for tables, summary and report. An earlier audit in it is replaced.
     :param since, until: the period of the tables, UTC microseconds since 1970.
     :param trusted: the key that the seals must be traceable to.

@@ -148,7 +148,7 @@ def test_on_a_terminal_it_tells_how_far_it_is(
         (["hall", "--checkpoint", "kept"], "--checkpoint is not allowed with --engine embedded"),
         (["hall", "--master", "local"], "--master is not allowed with --engine embedded"),
         (["hall", "--remote", "sc://x"], "--remote is not allowed with --engine embedded"),
-        (["s3a://store/hall"], "--engine embedded reads directories on this machine only"),
+        (["hdfs://store/hall"], "--engine embedded reads directories and s3:// only"),
         (["nothing"], "holds no journal records"),
     ],
 )

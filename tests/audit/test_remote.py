@@ -79,7 +79,6 @@ def test_what_is_kept_of_urls(spark: SparkSession, tmp_path: Path) -> None:
         ("file://{}/blank", r"file://.*/blank holds no journal records"),
         ("file://{}/lost/00000000000000000001.jsonl", r"\.jsonl is a segment: name the directory that holds it"),
         ("nope://hall/journal", r'cannot read the journal nope://hall/journal: .*No FileSystem for scheme "nope"'),
-        ("s3a://hall/journal", r"cannot read the journal s3a://hall/journal: .*S3AFileSystem not found"),
     ],
 )
 def test_urls_of_nothing(spark: SparkSession, tmp_path: Path, name: str, sentence: str) -> None:

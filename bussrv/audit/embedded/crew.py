@@ -40,7 +40,7 @@ class Crew:
                 yield each.result()
 
     def bring(self, source: Source) -> Source:
-        """All segments are here."""
+        """Every process here can read all of them."""
         return source
 
 

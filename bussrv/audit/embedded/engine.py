@@ -14,7 +14,7 @@ from bussrv.audit.embedded.tables import make_tables
 from bussrv.audit.fold.stripe import Period
 from bussrv.audit.output import publish, writing
 from bussrv.audit.reading.gather import gather
-from bussrv.audit.reading.sources import is_url, take_snapshot
+from bussrv.audit.reading.sources import take_snapshot
 from bussrv.audit.report.evidence import evidence
 from bussrv.audit.report.facts import finish
 from bussrv.audit.spark.progress import Progress
@@ -40,22 +40,19 @@ def examine(
 ) -> tuple[dict[str, Any], Path]:
     """Audit journals.
 
-    :param journals: directories on this machine, also of running servers.
+    :param journals: directories on this machine, also of running servers, or ``s3://…``.
     :param period: what the tables are about.
     :param trusted: the key that the seals must be traceable to.
     :param command: the command line that asks for it, for the report.
     :param csv: whether the tables are written as CSV, too.
     :param progress: learns of each phase.
     :returns: the content of ``summary.json``, and the path of it.
-    :raises EngineFailed: if a journal is at a URL, or DuckDB fails.
-    :raises bussrv.errors.JournalError: if one of ``journals`` is not a journal or holds no record, or if a segment
-        disappears meanwhile.
+    :raises EngineFailed: if DuckDB fails.
+    :raises bussrv.errors.JournalError: if one of ``journals`` is not a journal, holds no record, or is at a URL that
+        only Spark can read, or if a segment disappears meanwhile.
     :raises bussrv.audit.output.OutputRefused: if ``out`` holds anything else.
     :raises OSError: if ``out`` cannot be written.
     """
-    for each in journals:
-        if is_url(each):
-            raise EngineFailed(f"{each}: --engine embedded reads directories on this machine only: use --engine spark")
     progress = progress or Progress()
     with writing(out) as place, _as_failure():
         with (

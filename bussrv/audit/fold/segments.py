@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from bussrv.audit.fold.lines import Read, read_lines
+from bussrv.audit.fold.stored import is_stored, read_stored
 from bussrv.journal.digests import Digests, digests_in
 from bussrv.journal.evidence.findings import Finding
 from bussrv.journal.evidence.lines import LineJudge
@@ -25,7 +26,7 @@ class Source(Struct, frozen=True):
     """A segment to read.
 
     :ivar taken: its name, unlike all others.
-    :ivar path: a file on this machine; or a URL, whose content somebody else has to read.
+    :ivar path: a file on this machine, or a URL.
     :ivar number: the number in the name of its file.
     :ivar size: in bytes, uncompressed, about.
     :ivar stamp: a text that differs if the file was replaced or written to.
@@ -48,6 +49,11 @@ class Source(Struct, frozen=True):
     def is_far(self) -> bool:
         """Whether it is at a URL."""
         return "://" in self.path
+
+    @property
+    def is_given(self) -> bool:
+        """Whether it is at a URL that is not read here: somebody else gives its content."""
+        return self.is_far and not is_stored(self.path)
 
 
 class Judged(Struct, frozen=True):
@@ -89,8 +95,9 @@ class Found(Struct, frozen=True, kw_only=True):
 def read_segment(source: Source, stored: bytes | None = None) -> tuple[Found, Read | None]:
     """Read a segment. There are no records of one that cannot be decompressed.
 
-    :param stored: the content of its file, if it is at a URL.
+    :param stored: the content of its file, if it is given.
     :raises OSError: if it cannot be read.
+    :raises JournalError: if an object store has it, and it cannot be read.
     """
     try:
         content = content_of(source, stored)
@@ -122,9 +129,12 @@ def read_segment(source: Source, stored: bytes | None = None) -> tuple[Found, Re
 def content_of(source: Source, stored: bytes | None = None) -> bytes:
     """The lines of a segment.
 
-    :param stored: the content of its file, if it is at a URL and not empty.
+    :param stored: the content of its file, if it is given and not empty.
     :raises OSError: if it cannot be read; one of ``CORRUPT`` if it is compressed and damaged.
+    :raises JournalError: if an object store has it, and it cannot be read.
     """
+    if stored is None and is_stored(source.path):
+        stored = read_stored(source.path)
     if stored is None and source.is_far:
         return b""
     if stored is None:

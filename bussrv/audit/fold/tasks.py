@@ -106,7 +106,7 @@ def divided(journal: Sequence[Source], size: int) -> list[tuple[Source, ...]]:
 def perform(task: Task, stored: Mapping[str, bytes]) -> Done:
     """Do a task.
 
-    :param stored: the contents of the segments that are at URLs, by URL.
+    :param stored: the contents of the segments that are given, by URL.
     :raises OSError: if a file cannot be read or written.
     """
     with _without_collection():

@@ -45,7 +45,7 @@ class Crew(Protocol):
         """Do tasks, in any order, and maybe at the same time."""
 
     def bring(self, source: Source) -> Source:
-        """The same segment on this machine; it may be at a URL."""
+        """The same segment where every process can read it; only Spark may be able to."""
 
 
 def gather(
@@ -268,11 +268,11 @@ def sources_of(snapshot: Snapshot) -> list[list[Source]]:
 
 
 def _packed(journals: Sequence[Sequence[Source]], size: int) -> Iterator[tuple[Source, ...]]:
-    """The stripes of journals. Those of small journals become one, but each segment at a URL is one by itself."""
+    """The stripes of journals. Those of small journals become one, but each segment that is given is one by itself."""
     some: list[Source] = []
     for journal in journals:
-        yield from ((source,) for source in journal if source.is_far)
-        for stripe in divided([source for source in journal if not source.is_far], size):
+        yield from ((source,) for source in journal if source.is_given)
+        for stripe in divided([source for source in journal if not source.is_given], size):
             if some and sum(source.size for source in (*some, *stripe)) > size:
                 yield (*some,)
                 some = []
@@ -294,7 +294,7 @@ def _runs(journal: Sequence[Source]) -> Iterator[tuple[bool, list[Source]]]:
 
 
 def _goes_on(before: Source, source: Source) -> bool:
-    if source.is_far or before.is_far or is_closed(before.seal) != is_closed(source.seal):
+    if source.is_given or before.is_given or is_closed(before.seal) != is_closed(source.seal):
         return False
     last = None if before.seal is None else before.seal.last_seq
     return last is None or last + 1 == source.number

@@ -10,7 +10,7 @@ are in one directory, under names that Spark cannot misread::
 
 A segment *is taken* as ``0/00000000000000000001``, whether it is compressed or not.
 
-A journal that is not on this machine (``s3a://…``, ``hdfs://…``) is read in place, except its last segment. See
+A journal that is not on this machine (``s3://…``, ``hdfs://…``) is read in place, except its last segment. See
 :mod:`bussrv.audit.reading.remote`.
 
 A running server may compress or remove a linked segment. :meth:`Snapshot.check` finds that.

@@ -1,4 +1,4 @@
-"""The journals of an audit: directories on this machine, or URLs that Spark can read."""
+"""The journals of an audit: directories on this machine, or at URLs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bussrv.audit.fold.stored import is_stored
+from bussrv.audit.reading.object_store import StoredDirectory
+from bussrv.audit.reading.remote import Directory, take_remote
 from bussrv.audit.reading.snapshot import Journal, Snapshot, scratch, segments_of, take_journal
 from bussrv.errors import JournalError
 from bussrv.journal.keys import PublicKey
@@ -59,7 +62,7 @@ def take_snapshot(
 ) -> Iterator[Snapshot]:
     """A snapshot of journals, removed afterwards. A journal that is named twice is taken once.
 
-    :param spark: reads journals at URLs; ``None``: there are none.
+    :param spark: reads journals at URLs that are not in an object store; ``None``: there are none.
     :param trusted: the key that the seals must be traceable to.
     :param since, until: UTC microseconds. Segments entirely before or after this period are left out.
     :param parent: the directory of the snapshot. If Spark runs on several machines, all of them must see it.
@@ -74,13 +77,21 @@ def take_snapshot(
         journals: list[Journal] = []
         for place, location in enumerate(_distinct(locations)):
             index = place if index_of is None else index_of(location)
-            if spark is not None and is_url(location):
-                from bussrv.audit.reading.remote import take_remote
-
-                journals.append(take_remote(spark, location, index, root, trusted))
+            if is_url(location):
+                journals.append(take_remote(_directory(spark, location), location, index, root, trusted))
             else:
                 journals.append(take_journal(Path(location), index, root, trusted, choice))
         yield Snapshot(tuple(journals), root)
+
+
+def _directory(spark: SparkSession | None, url: str) -> Directory:
+    if is_stored(url):
+        return StoredDirectory(url)
+    if spark is None:
+        raise JournalError(f"{url}: --engine embedded reads directories and s3:// only: use --engine spark")
+    from bussrv.audit.spark.directory import SparkDirectory
+
+    return SparkDirectory(spark, url)
 
 
 def _distinct(locations: Sequence[str]) -> list[str]:

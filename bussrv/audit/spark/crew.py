@@ -1,7 +1,7 @@
 """The tasks of the fold, done by Spark's Python workers: one job, one task each, without a shuffle.
 
-A segment that is on this machine, or on a disk that all machines see, is read where it is, by the worker. One at a URL
-that only Spark can read (``s3a://…``, ``hdfs://…``) is given to a worker as a whole.
+A segment that is on this machine, on a disk that all machines see, or in an object store is read where it is, by the
+worker. One at a URL that only Spark can read (``hdfs://…``) is given to a worker as a whole.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Unit = tuple["Source | None", T]
 """A unit of work, and the segment that it is about, if that is a single one."""
 
 Work = Callable[[T, Mapping[str, bytes]], "Iterator[RecordBatch]"]
-"""Does a unit of work, where Spark's executors are. It is given the contents of segments at URLs."""
+"""Does a unit of work, where Spark's executors are. It is given the contents of segments that only Spark can read."""
 
 NOTHING_STORED: Mapping[str, bytes] = {}
 
@@ -79,9 +79,9 @@ class Crew:
                 yield from frame.collect()
 
     def frames(self, units: Sequence[Unit[T]], work: Work[T], schema: str) -> Iterator[DataFrame]:
-        """The same as tables that are not computed yet, those of segments at URLs apart."""
+        """The same as tables that are not computed yet, those of segments that only Spark can read apart."""
         # Spark may have no row for an empty file.
-        far = {source.path: unit for source, unit in units if source is not None and source.is_far and _size(source)}
+        far = {source.path: unit for source, unit in units if source is not None and source.is_given and _size(source)}
         near = [unit for source, unit in units if source is None or source.path not in far]
         if near:
             numbers = self._spark.range(0, len(near), 1, len(near))
@@ -91,8 +91,8 @@ class Crew:
             yield self._files(far).mapInArrow(partial(_work_stored, work, by_url), schema)
 
     def bring(self, source: Source) -> Source:
-        """Copy a segment to this machine."""
-        if not source.is_far:
+        """Copy a segment that only Spark can read to this machine."""
+        if not source.is_given:
             return source
         path = self._place / source.taken.replace("/", "-")
         path = path.with_suffix(".jsonl" + (COMPRESSED_SUFFIX if source.path.endswith(COMPRESSED_SUFFIX) else ""))
@@ -106,9 +106,9 @@ class Crew:
 
 
 def _far(task: Task) -> Source | None:
-    """The segment of a task, if it is at a URL. A stripe of such segments has only one."""
+    """The segment of a task, if only Spark can read it. A stripe of such segments has only one."""
     source = task.source if isinstance(task, Look) else task.sources[0] if isinstance(task, Stripe) else None
-    return source if source is not None and source.is_far else None
+    return source if source is not None and source.is_given else None
 
 
 def _size(source: Source) -> int:

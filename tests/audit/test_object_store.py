@@ -1,0 +1,195 @@
+"""Journals in an object store give what the directory gives, except for where they are."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import unquote
+from urllib.request import Request, urlopen
+
+import pyarrow.dataset as ds
+import pytest
+from pyarrow.fs import LocalFileSystem, S3FileSystem, copy_files
+
+from bussrv.audit import job
+from bussrv.audit.tables.kinds import PUBLISHED
+from bussrv.journal.batch import Rotation
+from bussrv.journal.segment import compressed_path, list_segments
+from bussrv.synth.journal import write_journal
+from tests.audit.commands import BUSSRV, Started
+from tests.audit.ingested import Ingested, rows_of
+from tests.audit.journals import change_line
+from tests.docs.pages import ROOT, blocks
+
+PATIENCE = 120.0
+
+PAGE = "docs/how-to/audit-object-store.md"
+KEYS = {"AWS_ACCESS_KEY_ID": "auditor", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true"}
+
+pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(1800)]
+
+
+class Store:
+    """``moto_server``, which speaks S3 at a free port of this machine.
+
+    :ivar variables: the environment of its clients.
+    """
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-u", "-m", "moto.server", "-p", "0"]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self._said: list[str] = []
+        self._is_listening = threading.Event()
+        threading.Thread(target=self._hear, daemon=True).start()
+        assert self._is_listening.wait(PATIENCE)
+        self.address = re.findall(r"Running on (http://127\.0\.0\.1:\d+)", "".join(self._said))[0]
+        self.variables = {**KEYS, "AWS_ENDPOINT_URL": self.address}
+
+    def _hear(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._said.append(line)
+            if "Running on" in line:
+                self._is_listening.set()
+        self._is_listening.set()
+
+    def reads(self) -> list[str]:
+        """The paths of the files that were read since this was asked the last time, sorted."""
+        said, self._said[:] = "".join(self._said), []
+        return sorted(map(unquote, re.findall(r"GET (/bus/\S+) HTTP", said)))
+
+    def put(self, directory: Path, path: str) -> None:
+        """Copy a directory into the bucket ``bus``."""
+        client = S3FileSystem(
+            access_key="auditor", secret_key="secret", endpoint_override=self.address, allow_bucket_creation=True
+        )
+        client.create_dir("bus")
+        copy_files(str(directory), f"bus/{path}", LocalFileSystem(), client)
+
+    def admit_nobody(self) -> None:
+        request = Request(f"{self.address}/moto-api/reset-auth", b"0", {"Content-Type": "text/plain"}, method="POST")
+        with urlopen(request) as answer:
+            assert answer.status == 200
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait(PATIENCE)
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    if find_spec("moto") is None:
+        pytest.skip("moto is not installed: it comes with the extra `fuzz`, as `make test-full` has it")
+    started = Store()
+    yield started
+    started.stop()
+
+
+def audited(place: Path, store: Store, out: str, *arguments: str) -> Ingested:
+    """What the command finds."""
+    ended = Started(place, BUSSRV, "audit", *arguments, "--out", out, **store.variables).ended()
+    assert (ended.returncode, ended.stderr) == (job.FINDINGS, "")
+    tables = {name: ds.dataset(place / out / "tables" / name, partitioning="hive").to_table() for name in PUBLISHED}
+    return Ingested({name: rows_of(table) for name, table in tables.items()})
+
+
+def test_an_object_store_gives_what_directories_give(store: Store, tmp_path: Path) -> None:
+    """Segments that are compressed, damaged and missing, and a record that a crash left unfinished."""
+    hall, barn = tmp_path / "hall", tmp_path / "barn"
+    for journal in (hall, barn):
+        write_journal(journal, events=2500, server=journal.name, rotation=Rotation(bytes=60_000))
+        assert len(list_segments(journal)) > 4
+    first, *_, last = list_segments(hall)
+    compressed_path(first).write_bytes(gzip.compress(first.read_bytes()))
+    first.unlink()
+    with last.open("ab") as file:
+        file.write(b'{"v":3,"prev":"')
+    one, other, *_ = list_segments(barn)
+    change_line(one, 9, lambda line: line.replace(b'"mono":', b'"mono":1'))
+    other.unlink()
+    odd = "the hall [1] {a,b} ä%20?x"
+    store.put(hall, odd)
+    store.put(barn, "barn")
+    urls = [f"s3://bus/{odd}", "s3a://bus/barn/"]
+
+    near = audited(tmp_path, store, "near", "hall", "barn", "--engine", "embedded")
+    assert {"broken-chain", "broken-seal", "segment-missing", "torn-tail"} <= {*near.kinds}
+    far = audited(tmp_path, store, "far", *urls, "--engine", "embedded")
+    assert far.without_places() == near.without_places()
+    files = {each["file"] for each in far.found} - {None}
+    assert {f"s3://bus/{odd}/{last.name}", f"s3a://bus/barn/{one.name}"} <= files
+    stored = sorted(
+        f"/bus/{place}/{path.name}" for place, journal in ((odd, hall), ("barn", barn)) for path in journal.iterdir()
+    )
+    assert store.reads() == stored
+    spark = audited(tmp_path, store, "spark", *urls, "--checkpoint", "kept")
+    assert spark.without_places() == near.without_places()
+    assert store.reads() == stored
+    assert audited(tmp_path, store, "again", *urls, "--checkpoint", "kept") == spark
+    # Facts of verified segments are kept.
+    read = store.reads()
+    assert f"/bus/barn/{one.name}" in read
+    assert [path for path in read if odd in path] == [f"/bus/{odd}/{last.name}", f"/bus/{odd}/manifest"]
+
+
+def test_what_cannot_be_read_is_one_line(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "0.txt").touch()
+    store.put(tmp_path, "hall")
+    for name, value in store.variables.items():
+        monkeypatch.setenv(name, value)
+
+    def said(url: str) -> str:
+        assert job.main([url, "--engine", "embedded", "--out", str(tmp_path / "out")]) == job.NOT_JUDGED
+        return capsys.readouterr().err
+
+    why = "bussrv audit: cannot read the journal {}: .*{}.*\n"
+    for url, word in {
+        "s3://no/x": "NO_SUCH_BUCKET",
+        "s3://bus/x": "Path does not exist",
+        "s3://bus//x": "Empty",
+    }.items():
+        assert re.fullmatch(why.format(url, word), said(url))
+    assert said("s3a://bus/hall") == "bussrv audit: s3a://bus/hall holds no journal records\n"
+    store.admit_nobody()
+    assert re.fullmatch(why.format("s3://bus/hall", "INVALID_ACCESS_KEY_ID"), said("s3://bus/hall"))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        for other in ("http://127.0.0.1:1", address):
+            monkeypatch.setenv("AWS_ENDPOINT_URL", other)
+            begun = time.monotonic()
+            assert re.fullmatch(why.format("s3://bus/hall", "NETWORK_CONNECTION"), said("s3://bus/hall"))
+            assert time.monotonic() - begun < 60
+
+
+def test_the_page(store: Store, tmp_path: Path) -> None:
+    """Its commands, in their order, as they are written; only the port is another one."""
+    write_journal(tmp_path / "bussrv-journal", events=1000, server="hall", rotation=Rotation(bytes=100_000))
+    names, near, spark, _ = blocks(PAGE, "console")
+    (program,) = blocks(PAGE, "python")
+    (tmp_path / "upload.py").write_text(program)
+    shown = [line.removeprefix("$ ") for line in (names + near + spark).splitlines()]
+    begin = len(names.splitlines())
+    script = "\n".join(["set -e", *shown[:begin], "python upload.py", *shown[begin:]])
+    assert "http://127.0.0.1:5000" in script
+    assert "moto_server -p 5000" in (ROOT / PAGE).read_text()
+    ran = subprocess.run(
+        ["sh", "-c", script.replace("http://127.0.0.1:5000", store.address)],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.count("CLEAN: nothing was found\n") == 2
