@@ -8,7 +8,7 @@ bytes. A group is a stream, so order holds for each of its members.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from zope.interface import implementer
 
@@ -115,10 +115,12 @@ class Fanout:
         the object; other groups do.
     :ivar epoch: changes whenever something may have been sent, and whenever the audience changes.
     :ivar audience: changes whenever groups come or go, or their members or permissions change.
+    :ivar until_then: are cleared whenever it changes. They may hold sessions, of which nothing is left then.
     """
 
     def __init__(self, failed: Callable[[Group], None] | None = None) -> None:
         self.epoch = self.audience = 0
+        self.until_then: list[dict[Any, Any]] = []
         self._dirty: dict[Group, None] = {}
         self._failed = failed
 
@@ -126,6 +128,8 @@ class Fanout:
         """Route plans that were made before are not right any more."""
         self.epoch += 1
         self.audience += 1
+        for each in self.until_then:
+            each.clear()
 
     def join(self, group: Group, session_id: str, link: ISessionLink) -> None:
         """A session is a member of ``group`` from now on. It does not get frames collected before."""

@@ -135,7 +135,7 @@ class Splicing:
         self._ids = ids
         self._tables: dict[tuple[frozenset[str], frozenset[str], frozenset[str], Permissions], Table] = {}
         self._prepared: dict[int, Prepared] = {}
-        self._audience = -1
+        fanout.until_then += (self._tables, self._prepared)
         self._turn = self._own_turn = 0
         self._epoch = self._number = -1
 
@@ -146,10 +146,6 @@ class Splicing:
         stretch = reader.stretch()
         if stretch is None:
             return None
-        if self._audience != self._fanout.audience:
-            self._audience = self._fanout.audience
-            self._tables.clear()
-            self._prepared.clear()
         source, provided = self._sources.of(session_id), self._registry.state.provided_by(session_id)
         prepared = self._prepared.get(source.number)
         if prepared is None or prepared.provided != provided:
