@@ -37,7 +37,7 @@ def member(server: RunningServer, **subscription: object) -> socket.socket:
     """A member that was told so."""
     client = connect(server, encode({"event": "routing/subscribe", **subscription}))
     answer = b""
-    while not answer.endswith(b"\0"):
+    while b"\0" not in answer:
         answer += client.recv(4096)
     return client
 
