@@ -114,12 +114,12 @@ class Fanout:
     :param failed: called if the encoding of a group raised an exception, while that is handled. That group does not get
         the object; other groups do.
     :ivar epoch: changes whenever something may have been sent, and whenever the audience changes.
-    :ivar audience: changes whenever groups come or go, or their members or permissions change.
-    :ivar until_then: are cleared whenever it changes. They may hold sessions, of which nothing is left then.
+    :ivar until_then: are cleared whenever the audience changes: groups come or go, or their members or permissions
+        change. They may hold sessions, of which nothing is left then.
     """
 
     def __init__(self, failed: Callable[[Group], None] | None = None) -> None:
-        self.epoch = self.audience = 0
+        self.epoch = 0
         self.until_then: list[dict[Any, Any]] = []
         self._dirty: dict[Group, None] = {}
         self._failed = failed
@@ -127,7 +127,6 @@ class Fanout:
     def audience_changed(self) -> None:
         """Route plans that were made before are not right any more."""
         self.epoch += 1
-        self.audience += 1
         for each in self.until_then:
             each.clear()
 

@@ -104,7 +104,7 @@ class Exchanges:
         self._ids = ids
         self._tables: dict[int, _Table] = {}
         fanout.until_then.append(self._tables)
-        self._made_at = (-1, -1)
+        self._made_at = -1
         self._steps = self._most_steps = 0
 
     def route(self, source: Source, provided: Set[str], batch: Iterator[BusObject]) -> BusObject | None:
@@ -129,9 +129,9 @@ class Exchanges:
         return obj
 
     def _table(self, source: Source) -> _Table:
-        now = self._fanout.audience, self._state.service_changes
-        if now != self._made_at or len(self._tables) > MOST_TABLES:
-            self._made_at = now
+        changes = self._state.service_changes
+        if changes != self._made_at or len(self._tables) > MOST_TABLES:
+            self._made_at = changes
             self._tables.clear()
         table = self._tables.get(source.number)
         if table is None:

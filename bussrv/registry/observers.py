@@ -45,8 +45,8 @@ class Observers:
         self._telling = True
         while self._untold:
             each = self._untold.popleft()
-            kind = type(each.event)
-            for observer in self._of_kind.get(kind) or self._of(kind):
+            told = self._of_kind.get(type(each.event))
+            for observer in self._of(type(each.event)) if told is None else told:
                 try:
                     observer.registry_changed(each)
                 except Exception:  # noqa: PERF203 - a call for each observer costs more
