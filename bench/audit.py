@@ -139,7 +139,7 @@ class Run:
             self._kept(events, made, answers)
         if self._cold:
             self._compare(events, COLD, answers, self._audit(events, COLD, made))
-        # Where the audit says nothing, the first of the others that says something counts.
+        # The first of the others answers where the audit says nothing.
         expected = answers
         for name in self._others:
             expected = {**self._other(events, name, made, expected), **expected}

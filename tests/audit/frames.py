@@ -34,7 +34,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 @dataclass
 class Answers:
-    """What the audit and a plain program say of everything, of each period."""
+    """The answers of the audit and of a plain program about everything, of each period."""
 
     found: dict[Any, Rows]
     expected: dict[Any, Rows]
@@ -109,7 +109,7 @@ def tables(
 
 
 def rows(table: pa.Table) -> Rows:
-    """What is in a table; times as UTC microseconds, dates as text."""
+    """The rows of a table; times as UTC microseconds, dates as text."""
     return [{name: _plain(value) for name, value in row.items()} for row in as_published(table).to_pylist()]
 
 

@@ -1,4 +1,4 @@
-"""What an audit finds, without a report: every table, row for row."""
+"""The tables of an audit, row for row, without a report."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PLACES = ("file", "journal")
 
 @dataclass
 class Ingested:
-    """What was found.
+    """The tables that an audit made.
 
     :ivar tables: by name, each row as JSON, and how often it is there.
     """

@@ -16,7 +16,7 @@ from tests.size import sized
 
 @dataclass
 class Answers:
-    """What the audit says of the boots and the servers of all these records."""
+    """The boots and the servers of all these records, as the audit tells them."""
 
     records: list[Record]
     each_boot: Rows

@@ -39,7 +39,7 @@ def expected(collected: activities.Collected, since: int | None = None) -> oracl
 
 @dataclass
 class Answers:
-    """What the audit and a plain program say of records."""
+    """The answers of the audit and of a plain program about records."""
 
     found: oracle.Counts
     wanted: oracle.Counts

@@ -1,4 +1,4 @@
-"""What belongs together is one incident: each case is a server of its own, so they are asked once for all."""
+"""Findings and events that belong together are one incident. Each case is a server of its own, all asked at once."""
 
 from __future__ import annotations
 

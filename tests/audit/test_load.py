@@ -161,7 +161,7 @@ def full(event: type[ev.Event]) -> ev.Event:
 
 @dataclass
 class Read:
-    """What was read of a journal with every event and every kind of bad line.
+    """The records read from a journal with every event and every kind of bad line.
 
     :ivar records: of its first segment; ``others`` of its second one.
     """

@@ -95,7 +95,7 @@ def store() -> Iterator[Store]:
 
 
 def audited(place: Path, store: Store, out: str, *arguments: str) -> Ingested:
-    """What the command finds."""
+    """The tables that the command writes."""
     ended = Started(place, BUSSRV, "audit", *arguments, "--out", out, **store.variables).ended()
     assert (ended.returncode, ended.stderr) == (job.FINDINGS, "")
     tables = {name: ds.dataset(place / out / "tables" / name, partitioning="hive").to_table() for name in PUBLISHED}

@@ -60,13 +60,13 @@ def agree(said: Said, wanted: Said) -> None:
 
 @dataclass
 class Answers:
-    """What the audit and a plain program say of records."""
+    """The answers of the audit and of a plain program about records."""
 
     said: Said
     wanted: Said
 
     def of(self, server: str) -> Said:
-        """What the audit says of one server."""
+        """The answers of the audit about one server."""
 
         def mine(some: list[dict[str, Any]]) -> list[dict[str, Any]]:
             return [row for row in some if row["server"] == server]

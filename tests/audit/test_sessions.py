@@ -32,7 +32,7 @@ def expected(collected: activities.Collected, since: int | None = None) -> dict[
 
 @dataclass
 class Answers:
-    """What the audit and a plain program say of records.
+    """The answers of the audit and of a plain program about records.
 
     :ivar days: the servers that lived for days.
     """
