@@ -98,6 +98,8 @@ class JournalEvents:
         :param after: the number of the last record that it knows; ``None``: it wants those from now on.
         """
         self._open[stream] = None
+        # The client gets its answer immediately, even if the first record is late.
+        stream.comment()
         if not self._signs.running:
             self._signs.start(SIGN_OF_LIFE, now=False)
         try:

@@ -90,11 +90,12 @@ def send(request: AdminRequest, answer: Answer) -> None:
 
 @implementer(IPushProducer)
 class EventStream:
-    """A stream of server-sent events to one client.
+    """A stream of server-sent events to one client. The answer begins with the first event or comment.
 
     :param most: the most bytes that may wait.
     :param too_slow: is called when more bytes wait, which also ends the stream.
     :ivar is_open: whether the client is connected, and has not been too slow.
+    :ivar has_begun: whether the client has been sent the head of the answer.
     """
 
     def __init__(self, request: AdminRequest, most: int, too_slow: Callable[[], None]) -> None:
@@ -107,11 +108,13 @@ class EventStream:
         self._room: Deferred[None] | None = None
         self._closed: list[Deferred[None]] = []
         self.is_open = True
+        self.has_begun = False
         request.notifyFinish().addBoth(self._gone)
-        begin(request, 200, {"Content-Type": EVENT_STREAM, "X-Accel-Buffering": "no"})
-        request.registerProducer(self, True)
-        # The client gets its answer immediately, even if the first event is late.
-        request.write(b":\n\n")
+
+    def _begin(self) -> None:
+        self.has_begun = True
+        begin(self._request, 200, {"Content-Type": EVENT_STREAM, "X-Accel-Buffering": "no"})
+        self._request.registerProducer(self, True)
 
     def send(self, data: str | bytes, *, event: str = "", id: str | int = "") -> None:  # noqa: A002
         """Send an event.
@@ -135,6 +138,8 @@ class EventStream:
     def _write(self, text: bytes) -> None:
         if not self.is_open:
             return
+        if not self.has_begun:
+            self._begin()
         if not (self._is_paused or self._waiting):
             self._request.write(text)
             return
@@ -189,6 +194,8 @@ class EventStream:
     def finish(self) -> None:
         """The stream is complete."""
         if self.is_open:
+            if not self.has_begun:
+                self._begin()
             self._request.unregisterProducer()
             self._request.finish()
 

@@ -261,7 +261,9 @@ class AdminSite(Factory):
             stream.finish()
         except CancelledError:
             raise
-        except Exception:
+        except Exception as error:
+            if isinstance(error, Problem) and not stream.has_begun:
+                raise
             self._complain(Failure())
             stream.end()
         finally:

@@ -299,6 +299,7 @@ ROUTES: tuple[Route, ...] = (
         summary="Some of the objects that pass, live. The journal has the start and the end of each tap.",
         answers=tap.TappedView,
         parameters=tap.PARAMETERS,
+        problems=("journal-unavailable",),
         is_stream=True,
     ),
 )

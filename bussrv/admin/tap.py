@@ -15,7 +15,7 @@ from twisted.internet.task import LoopingCall
 from bussrv import events as ev
 from bussrv.admin.call import Call
 from bussrv.admin.login import PROTOCOL
-from bussrv.admin.problems import Problem, encode
+from bussrv.admin.problems import encode
 from bussrv.admin.routes import Parameter
 from bussrv.admin.sending import EventStream
 from bussrv.admin.writes import journal
@@ -100,19 +100,17 @@ class Skipped(Struct, frozen=True):
 
 
 async def tap(call: Call, stream: EventStream) -> None:
-    """Show objects that pass until the client goes."""
+    """Show objects that pass until the client goes. Its answer begins when the tap is open.
+
+    :raises Problem: the journal cannot note it.
+    """
     wanted = msgspec.convert(dict(call.query), TapFilter)
     bus, caller = call.server.bus, call.caller
-    try:
-        await journal(call, "tap", described(wanted))
-    except Problem as problem:
-        stream.send(encode({"reason": problem.code, "message": str(problem)}), event="refused")
-        return
+    await journal(call, "tap", described(wanted))
     most = bus.settings.admin_max_waiting
     opened = bus.taps.open(wanted, actor=caller.actor, peer=caller.peer, protocol=PROTOCOL, most=most)
     quiet = LoopingCall(stream.comment)
     quiet.clock = call.server.reactor
-    # The first comment tells the client that the tap is open.
     quiet.start(QUIET)
     try:
         await _show(opened, stream)

@@ -103,6 +103,7 @@ def test_a_new_connection_takes_the_place_of_the_one_that_was_idle_for_longest()
 
 
 async def forever(call: Call, stream: EventStream) -> None:
+    stream.comment()
     await stream.closed()
 
 
@@ -268,6 +269,7 @@ def test_streams_are_limited_and_end_with_their_clients() -> None:
     ended: list[bool] = []
 
     async def watched(call: Call, stream: EventStream) -> None:
+        stream.comment()
         try:
             await stream.closed()
         finally:

@@ -241,8 +241,9 @@ def test_a_client_is_shown_that_the_server_is_there() -> None:
     clock = Clock()
     events = JournalEvents(0, None, None, clock)  # type: ignore[arg-type]
     client = follow(events, None)
-    clock.advance(SIGN_OF_LIFE)
     assert client.text == b":\n\n"
+    clock.advance(SIGN_OF_LIFE)
+    assert client.text == b":\n\n" * 2
     client.leave()
     assert not clock.getDelayedCalls()
 

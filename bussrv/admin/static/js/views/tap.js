@@ -136,10 +136,7 @@ class TapView {
   #take(events) {
     for (const { event, data } of events) {
       const found = JSON.parse(data);
-      if (event === "refused") {
-        this.#stop();
-        this.app.notices.tell(found.message, "failed");
-      } else if (event === "skipped") {
+      if (event === "skipped") {
         this.#skipped += found.count;
       } else {
         this.#number += 1;
