@@ -46,7 +46,7 @@ def _instant(text: str) -> int:
 
 
 def _severity(text: str) -> str:
-    from bussrv.audit.tables.kinds import SEVERITIES
+    from bussrv.audit.kinds import SEVERITIES
 
     if text not in SEVERITIES:
         raise ValueError(f"{text!r} is no severity; there are {', '.join(SEVERITIES)}")

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from bussrv.audit.arguments import DEFAULT_MASTER, EMBEDDED, SPARK, command_line
-from bussrv.audit.output import check_output, publish, writing
+from bussrv.audit.kinds import SEVERITIES
+from bussrv.audit.output import PUBLISHED, check_output, publish, writing
 from bussrv.audit.spark.failure import INSTALL, as_failure
-from bussrv.audit.tables.kinds import PUBLISHED, SEVERITIES
 from bussrv.errors import BussrvError
 from bussrv.journal.keys import PublicKey, read_public
 
@@ -115,17 +115,15 @@ def audit(
 
 
 def _examine(spark: SparkSession, request: Request, out: Path, progress: Progress | None) -> Verdict:
+    from bussrv.audit.database import published
     from bussrv.audit.fold.stripe import Period
     from bussrv.audit.reading.checkpoint import opened
     from bussrv.audit.reading.gather import gather
     from bussrv.audit.reading.sources import take_snapshot
-    from bussrv.audit.report.evidence import evidence
-    from bussrv.audit.report.facts import finish
-    from bussrv.audit.report.summary import in_words
+    from bussrv.audit.report.summary import evidence, finish, in_words
     from bussrv.audit.spark.crew import Crew
     from bussrv.audit.spark.progress import Progress as Silent
     from bussrv.audit.spark.tables import make_tables
-    from bussrv.audit.tables.published import places_in, published
 
     progress = progress or Silent()
     period = Period(request.since, request.until)
@@ -146,7 +144,7 @@ def _examine(spark: SparkSession, request: Request, out: Path, progress: Progres
             made = evidence(snapshot.journals, request.trusted, request.command, out)
         with progress.phase("tables"):
             make_tables(spark, place / "facts", place, request.since, request.until)
-        with progress.phase("report"), published(places_in(place), place / "scratch") as asked:
+        with progress.phase("report"), published(place, place / "scratch") as asked:
             totals = finish(asked, place, period, made, csv=request.csv)
         path = publish(out, place, PUBLISHED, totals)
     return Verdict(totals, path, in_words(totals))

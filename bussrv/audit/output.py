@@ -1,4 +1,4 @@
-"""The directory that an audit writes to. An earlier audit in it is replaced. Other files stay.
+"""The directory that an audit writes to, and the tables in it. An earlier audit in it is replaced. Other files stay.
 
 ::
 
@@ -29,6 +29,21 @@ SUMMARY = "summary.json"
 REPORT = "report.html"
 TABLES = "tables"
 CSV = "csv"
+
+PUBLISHED = (
+    *("findings", "segments", "boots", "servers", "sessions", "concurrency", "services", "uptimes", "orphans"),
+    *("events", "refusals", "links", "leases", "talkers", "identities", "storms"),
+)
+"""The tables that an audit publishes."""
+
+PARTITIONED = ("date", "protocol")
+"""The largest tables have a directory for each value of these columns."""
+
+MOMENTS = frozenset(
+    {"first_moment", "last_moment", "opened", "closed", "moment", "first_registered", "last_registered", "begin",
+     "end", "added", "renewed", "expired"}
+)  # fmt: skip
+"""The columns of tables that are times."""
 
 _WRITING = ".writing"
 

@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.dataset as ds
 
-from bussrv.audit.output import SUMMARY, TABLES
-from bussrv.audit.tables.kinds import PARTITIONED, PUBLISHED
+from bussrv.audit.output import PARTITIONED, PUBLISHED, SUMMARY, TABLES
 from bussrv.errors import BussrvError
 
 AT_ONCE = 100_000

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from bussrv.audit import job
 from bussrv.audit.job import Verdict, audit
 from bussrv.audit.reading import snapshot
-from bussrv.audit.report.model import Facts
+from bussrv.audit.report.facts import Facts
 from bussrv.audit.spark.session import spark_session
 from bussrv.cli.main import main as bussrv
 from bussrv.journal.batch import Rotation
@@ -137,7 +137,7 @@ def collection(
 def without_report() -> Iterator[None]:
     """Audits of which nobody asks for the report: finding out what stands in it takes a third of a small one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bussrv.audit.report.facts.facts", lambda *_: Facts())
+        patch.setattr("bussrv.audit.report.summary.facts", lambda *_: Facts())
         yield
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
+from bussrv.audit.database import Database, literal
 from bussrv.audit.embedded.tables import as_published
 from bussrv.audit.fold import seams
 from bussrv.audit.fold.facts import write_tables
@@ -23,7 +24,6 @@ from bussrv.audit.fold.tasks import Done
 from bussrv.audit.reading.gather import write_here
 from bussrv.audit.reading.judged import no_judgements
 from bussrv.audit.sql.recipes import FROM_FACTS, RECIPES, recipe
-from bussrv.audit.tables.published import Database, literal
 from bussrv.journal import record
 from bussrv.journal.record import Record
 

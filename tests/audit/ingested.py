@@ -17,11 +17,11 @@ from pyspark.sql import SparkSession
 from bussrv.audit.embedded import crew as embedded
 from bussrv.audit.embedded.tables import make_tables
 from bussrv.audit.fold.stripe import Period
+from bussrv.audit.output import PUBLISHED
 from bussrv.audit.reading import checkpoint
 from bussrv.audit.reading.gather import gather
 from bussrv.audit.reading.sources import take_snapshot
 from bussrv.audit.spark.crew import Crew
-from bussrv.audit.tables.kinds import PUBLISHED
 from bussrv.journal.keys import PublicKey
 
 PLACES = ("file", "journal")

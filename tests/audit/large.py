@@ -6,7 +6,7 @@ from pathlib import Path
 
 import duckdb
 
-from bussrv.audit.tables.published import Database
+from bussrv.audit.database import Database
 from tests.audit.report_facts import BEGIN
 
 DAY = 86_400_000_000

@@ -6,10 +6,10 @@ import math
 import shlex
 from random import Random
 
-from bussrv.audit.report import evidence, model
+from bussrv.audit.report import activity, journals, trouble
 from bussrv.audit.report.axis import DAY, HOUR, MINUTE, SECOND, axis_between
+from bussrv.audit.report.facts import Facts
 from bussrv.audit.report.incidents import Incident
-from bussrv.audit.report.model import Facts
 from bussrv.audit.report.questions import Listing
 
 BEGIN = 1_794_981_600 * SECOND
@@ -53,11 +53,11 @@ def terrible() -> Facts:
     """Too many servers with names that are meant to harm, and findings without end."""
     random = Random(9)
     facts = _facts(random, servers=NASTY[:12], minutes=90 * 24 * 60, people=900, is_well=False, names=NASTY)
-    kinds = [model.Kind(severity, kind, 10**at + at) for at, (severity, kind) in enumerate(_KINDS)]
+    kinds = [journals.Kind(severity, kind, 10**at + at) for at, (severity, kind) in enumerate(_KINDS)]
     found = [_finding(random, severity, kind, NASTY) for severity, kind in _KINDS for _ in range(25)]
     return _replaced(
         facts,
-        kinds=(*kinds, model.Kind("error", NASTY[0], 1)),
+        kinds=(*kinds, journals.Kind("error", NASTY[0], 1)),
         findings=tuple(found),
         incidents=Listing(tuple(_incident(random, each, NASTY) for each in ("damage", "session") * 30), 10**6),
         happenings=tuple(_incident(random, each, NASTY) for each in HAPPENINGS),
@@ -107,8 +107,8 @@ def _incident(random: Random, what: str, names: tuple[str, ...]) -> Incident:
     )
 
 
-def _seal(name: str) -> evidence.LastSeal:
-    return evidence.LastSeal(
+def _seal(name: str) -> journals.LastSeal:
+    return journals.LastSeal(
         journal=f"/srv/{name}", server=name, time=BEGIN, segment=9001, closed=True, digest="d0" * 32, entry=7,
         hash="3b" * 32, last_seq=9812, key="f5e0bcae7da7b8ced8b01f663251a739",
     )  # fmt: skip
@@ -119,7 +119,7 @@ def _replaced(facts: Facts, **changes: object) -> Facts:
     return Facts(**{**fields, **changes})
 
 
-def _finding(random: Random, severity: str, kind: str, names: tuple[str, ...]) -> model.Finding:
+def _finding(random: Random, severity: str, kind: str, names: tuple[str, ...]) -> journals.Finding:
     seq = random.randrange(1, 90_000)
     is_session = kind.startswith(("session", "service"))
     messages = {
@@ -127,7 +127,7 @@ def _finding(random: Random, severity: str, kind: str, names: tuple[str, ...]) -
         "seq-gap": f"records {seq} to {seq + 4} are missing",
         "torn-tail": "the last line is not finished: 113 bytes",
     }
-    return model.Finding(
+    return journals.Finding(
         severity=severity,
         kind=kind,
         server=random.choice(names),
@@ -162,13 +162,13 @@ def _facts(  # noqa: C901 - as many things as there are tables
     def day(step: int) -> float:
         return 0.55 - 0.45 * math.cos((axis.starts(step) % DAY - 3 * HOUR) / DAY * 2 * math.pi)
 
-    def protocol(name: str, scale: float) -> model.Protocol:
+    def protocol(name: str, scale: float) -> activity.Protocol:
         last = [max(0, round(scale * day(step) * (0.8 + 0.3 * random.random()))) for step in range(axis.steps)]
         most = [level + round(random.random() ** 3 * scale * 0.3) for level in last]
         if not is_well:
             last[axis.steps // 2] = 0
         number = sum(most) // 3 + 1
-        return model.Protocol(
+        return activity.Protocol(
             protocol=name, sessions=number, closed=number - last[-1], open=last[-1], persistent=int(name == "inbus"),
             objects_in=number * 40, objects_out=number * 90, bytes_in=number * 41_000, bytes_out=number * 93_000,
             most=tuple(most), last=tuple(last),
@@ -188,10 +188,10 @@ def _facts(  # noqa: C901 - as many things as there are tables
             shares[at : at + 9] = [0.0] * len(shares[at : at + 9])
         return tuple(shares)
 
-    def service(at: int) -> model.Service:
+    def service(at: int) -> activity.Service:
         outages = 0 if is_well or at > 6 else round(40 * random.random() ** 2) + 1
         lasted = minutes * 60 * (1 if not outages else 0.97 + random.random() * 0.0299)
-        return model.Service(
+        return activity.Service(
             service=who((SERVICES[at % len(SERVICES)] + ("" if at < len(SERVICES) else f"/{at}"),)),
             server=servers[at % len(servers)], providers=1 + at % 3, registrations=outages + 1, provided_seconds=lasted,
             provided=at != 2, outages=outages, subscribers=at * 3 % 11, unprovided_seconds=outages * 31.5,
@@ -211,30 +211,30 @@ def _facts(  # noqa: C901 - as many things as there are tables
     crashes = 0 if is_well else 3
     records = sum(opened) * 9 + 40
 
-    def server(name: str, at: int) -> model.Server:
+    def server(name: str, at: int) -> journals.Server:
         first = begin + at * minutes * MINUTE // 9
         shares = list(lane(False, first))
         crashed = {} if is_well else {axis.steps // 2: 1, axis.steps // 2 + 2: 2}
         for step in crashed:
             shares[step] = 0.7
-        return model.Server(
+        return journals.Server(
             server=name, records=records // len(servers), first_seq=1, last_seq=records // len(servers),
             first_moment=first, last_moment=end, boots=1 + crashes, crashes=crashes, ran=tuple(shares),
             crashed_in=crashed,
         )  # fmt: skip
 
-    def boot(at: int) -> model.Boot:
+    def boot(at: int) -> journals.Boot:
         is_last = at == crashes * len(servers)
         since = begin + at * 3 * HOUR if at else begin
-        return model.Boot(
+        return journals.Boot(
             server=servers[at % len(servers)], boot=f"{random.getrandbits(48):012x}", first_moment=since,
             last_moment=min(end, since + 3 * HOUR), records=730 + at, crashed=not is_last, ended=not is_last,
             down_seconds=random.choice([None, 3.2, 91.0]) if at else None, version="0.1.0",
         )  # fmt: skip
 
-    def sealing(name: str, at: int) -> evidence.Sealing:
+    def sealing(name: str, at: int) -> journals.Sealing:
         number = 3 if is_well else 40 + at
-        return evidence.Sealing(
+        return journals.Sealing(
             journal=f"/srv/{name[:30]}/bussrv-journal", server=name, segments=number, records=records // len(servers),
             bytes=records * 310, closed=number - 1, open=1 if is_well else 0, unsealed=0 if is_well else 1,
             verified=number if is_well else number - 2,
@@ -253,50 +253,51 @@ def _facts(  # noqa: C901 - as many things as there are tables
         ]
         refusal = {"first_moment": begin + HOUR, "last_moment": end - HOUR}
         facts = {
-            "kinds": tuple(model.Kind(*each) for each in (*found, ("notice", "torn-tail", 1))),
+            "kinds": tuple(journals.Kind(*each) for each in (*found, ("notice", "torn-tail", 1))),
             "findings": (*findings, _finding(random, "notice", "torn-tail", servers)),
             "unverified": Listing((
-                evidence.Segment(segment=9001, file="/srv/hall/bussrv-journal/00000000000000009001.jsonl.gz",
+                journals.Segment(segment=9001, file="/srv/hall/bussrv-journal/00000000000000009001.jsonl.gz",
                               sealed="closed", server=who(servers), first_seq=9001, last_seq=9812),
-                evidence.Segment(segment=12001, file="/srv/hall/bussrv-journal/00000000000000012001.jsonl",
+                journals.Segment(segment=12001, file="/srv/hall/bussrv-journal/00000000000000012001.jsonl",
                               sealed="none", server=who(servers)),
             ), 4),
             "orphans": Listing(tuple(
-                model.Orphan(server=who(servers), session=f"5f1c2ab94e07.{at}", service=who(("scanner", "fax")),
+                activity.Orphan(server=who(servers), session=f"5f1c2ab94e07.{at}", service=who(("scanner", "fax")),
                              protocol="objects", routing_id=who(("tv-3", "panel")), begin=begin + at * HOUR,
                              end=end, ended=at % 2 == 0, waited_seconds=90_000.0 / (at + 1))
                 for at in range(4)), 31),
             "refusals": Listing((
-                model.Refusal(event="auth.failed", reason="bad-credentials", number=940, suppressed=12_400, **refusal),
-                model.Refusal(event="limit.reached", reason="too-many-connects", limit="max-connects", number=311,
+                trouble.Refusal(event="auth.failed", reason="bad-credentials", number=940, suppressed=12_400,
+                              **refusal),
+                trouble.Refusal(event="limit.reached", reason="too-many-connects", limit="max-connects", number=311,
                               suppressed=2_000, **refusal),
-                model.Refusal(event="service.refused", reason="reserved-name", number=3, suppressed=0, **refusal),
-                model.Refusal(event="limit.reached", limit="outbound-limit", number=2, suppressed=0, **refusal),
+                trouble.Refusal(event="service.refused", reason="reserved-name", number=3, suppressed=0, **refusal),
+                trouble.Refusal(event="limit.reached", limit="outbound-limit", number=2, suppressed=0, **refusal),
             ), 4),
             "refused": Listing(tuple(
-                model.Refused(address=who((f"192.0.2.{at}", "2001:db8::17")), number=900 // (at + 1),
+                trouble.Refused(address=who((f"192.0.2.{at}", "2001:db8::17")), number=900 // (at + 1),
                               suppressed=9000 // (at + 1), actors=at, **refusal)
                 for at in range(7)), 7),
             "attacked": Listing(tuple(
-                model.Attacked(claimed=who(("admin", "anna")), number=400 // (at + 1), suppressed=6000 // (at + 1),
+                trouble.Attacked(claimed=who(("admin", "anna")), number=400 // (at + 1), suppressed=6000 // (at + 1),
                                sources=3 + at, addresses=tuple(who((f"192.0.2.{at}",)) for at in range(3)), **refusal)
                 for at in range(4)), 4),
             "storms": Listing((
-                model.Storm(server=who(servers), protocol="objects", address=who(("192.0.2.1",)),
+                trouble.Storm(server=who(servers), protocol="objects", address=who(("192.0.2.1",)),
                             begin=begin + HOUR, end=begin + HOUR + 7 * MINUTE, openings=611, peak=140),
             ), 1),
             "identities": Listing((
-                model.Identity(server=who(servers), routing_id=who(("tv-3",)), sessions=5, overlaps=2,
+                trouble.Identity(server=who(servers), routing_id=who(("tv-3",)), sessions=5, overlaps=2,
                                first_moment=begin, last_moment=end,
                                addresses=tuple(who((f"192.0.2.{at}",)) for at in range(3)), actors=("anna", "ben"),
                                claimed=("carl",)),
             ), 1),
             "links": Listing((
-                model.Link(server=who(servers), neighbour=who(("garage",)), ups=9, downs=8, up_seconds=240_000.0,
+                trouble.Link(server=who(servers), neighbour=who(("garage",)), ups=9, downs=8, up_seconds=240_000.0,
                            up=True, availability=0.9731, mtbf_seconds=30_000.0, last_reason="connection-lost"),
             ), 1),
             "leases": Listing(tuple(
-                model.Lease(server=who(servers), session=f"8f63b05d2a71.{at}", added=begin, expired=end - at * HOUR,
+                trouble.Lease(server=who(servers), session=f"8f63b05d2a71.{at}", added=begin, expired=end - at * HOUR,
                             renewals=at * 30,
                             kind="service" if at % 2 else "subscription",
                             renewed=end - at * HOUR - MINUTE if at else None,
@@ -315,7 +316,7 @@ def _facts(  # noqa: C901 - as many things as there are tables
         }  # fmt: skip
     durations = (3, 20, 90, 300, 140, 60, 12, 0) if not is_well else (0, 1, 4, 9, 2, 0, 0, 0)
     talkers = tuple(
-        model.Traffic(server=servers[0], sessions=1 + at, connected_seconds=3600.0 * (at + 1),
+        activity.Traffic(server=servers[0], sessions=1 + at, connected_seconds=3600.0 * (at + 1),
                      objects_in=9000 // (at + 1),
                      objects_out=30_000 // (at + 2), bytes_in=80_000_000 // (at + 1) ** 2,
                      bytes_out=31_000_000 * (3 + at % 3) // (at + 1), protocol=wire[at % 2],
@@ -334,20 +335,20 @@ def _facts(  # noqa: C901 - as many things as there are tables
         servers=Listing(tuple(server(name, at) for at, name in enumerate(servers)), len(servers)),
         boots=Listing(tuple(boot(at) for at in range(crashes * len(servers) + 1)), 40),
         sealing=Listing(tuple(vouchings), len(vouchings)),
-        all_seals=evidence.Sealing(journal="", server=None, **together),
+        all_seals=journals.Sealing(journal="", server=None, **together),
         protocols=Listing(tuple(protocols), len(protocols)),
-        churn=model.Churn(tuple(opened), tuple(closed)),
+        churn=activity.Churn(tuple(opened), tuple(closed)),
         durations=durations,
         closings=Listing(
             tuple(
-                model.Named(reason, 2000 // (at + 1) ** 2)
+                activity.Named(reason, 2000 // (at + 1) ** 2)
                 for at, reason in enumerate(
                     ("client-closed", "connection-lost", "server-crashed", "slow-consumer", None)
                 )
             ),
             5,
         ),
-        service_totals=model.ServiceTotals(
+        service_totals=activity.ServiceTotals(
             len(services), len(services) - 1, len(troubled), sum(each.outages for each in troubled), 2
         ),
         uptimes=tuple(services),
@@ -357,7 +358,7 @@ def _facts(  # noqa: C901 - as many things as there are tables
         traffic_bytes=sum(each.bytes_in + each.bytes_out for each in talkers) * 2,
         events=Listing(
             tuple(
-                model.Recorded(event, "ok", 4000 // (at + 1), at % 2 * 7)
+                trouble.Recorded(event, "ok", 4000 // (at + 1), at % 2 * 7)
                 for at, event in enumerate(("session.opened", "session.closed", "service.registered", "strange.event"))
             ),
             4,

@@ -14,8 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bussrv.audit.job import FINDINGS, NOT_JUDGED, main
+from bussrv.audit.output import PUBLISHED
 from bussrv.audit.spark import session
-from bussrv.audit.tables.kinds import PUBLISHED
 from tests.audit.commands import JOB, called, run
 from tests.audit.conftest import Rows, Whole
 from tests.audit.days import Shape, write_days

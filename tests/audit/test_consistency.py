@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from bussrv.audit.tables.kinds import KINDS
+from bussrv.audit.kinds import KINDS
 from bussrv.journal.batch import Rotation
 from bussrv.journal.record import Record, decode, encode
 from bussrv.synth import faults

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from bussrv.audit.tables.kinds import KINDS
+from bussrv.audit.kinds import KINDS
 from tests.audit.conftest import without_report
 from tests.audit.journals import day, write_journal
 

@@ -20,10 +20,10 @@ from bussrv.audit.embedded.crew import Crew
 from bussrv.audit.embedded.engine import examine
 from bussrv.audit.fold.stripe import Period
 from bussrv.audit.job import audit
+from bussrv.audit.output import PUBLISHED
 from bussrv.audit.reading.gather import gather
 from bussrv.audit.reading.sources import take_snapshot
 from bussrv.audit.spark import tables as spark_tables
-from bussrv.audit.tables.kinds import PUBLISHED
 from tests.audit.commands import BUSSRV, run
 from tests.audit.conftest import Collection, Rows, Whole, without_patience, without_report
 from tests.audit.journals import STEP, day, write_journal

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from bussrv.audit.kinds import KINDS, SEVERITIES
 from bussrv.audit.report.summary import MOST_LISTED
-from bussrv.audit.tables.kinds import KINDS, SEVERITIES
 from bussrv.journal.record import format_time
 from tests.audit.cases import CASES, Case
 from tests.audit.conftest import Collection, Rows

@@ -13,10 +13,10 @@ import pytest
 from bussrv import events as ev
 from bussrv.audit.fold.lines import Line, read_lines
 from bussrv.audit.fold.segments import read_segment
+from bussrv.audit.kinds import KINDS
 from bussrv.audit.reading.gather import sources_of
 from bussrv.audit.reading.judged import tables
 from bussrv.audit.reading.sources import take_snapshot
-from bussrv.audit.tables.kinds import KINDS
 from bussrv.journal.evidence.lines import LineJudge
 from bussrv.journal.header import decode_header, decode_part, encode_header
 from bussrv.journal.record import Record, encode

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bussrv.audit.tables.kinds import KINDS
+from bussrv.audit.kinds import KINDS
 from bussrv.journal import verify as verify_module
 from bussrv.journal.evidence.findings import Finding
 from bussrv.journal.recovery import Damaged, recover

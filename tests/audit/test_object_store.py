@@ -21,7 +21,7 @@ import pytest
 from pyarrow.fs import LocalFileSystem, S3FileSystem, copy_files
 
 from bussrv.audit import job
-from bussrv.audit.tables.kinds import PUBLISHED
+from bussrv.audit.output import PUBLISHED
 from bussrv.journal.batch import Rotation
 from bussrv.journal.segment import compressed_path, list_segments
 from bussrv.synth.journal import write_journal

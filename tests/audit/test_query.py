@@ -16,9 +16,9 @@ import pytest
 from bussrv import events as ev
 from bussrv.audit.embedded.engine import examine
 from bussrv.audit.fold.stripe import Period
+from bussrv.audit.output import PUBLISHED
 from bussrv.audit.query import answered, write_csv
 from bussrv.audit.report.page import TEMPLATES
-from bussrv.audit.tables.kinds import PUBLISHED
 from bussrv.cli.main import main
 from tests.audit.conftest import Whole, without_patience
 from tests.audit.journals import Writer, write_journal

@@ -11,6 +11,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from bussrv.audit.database import Database
 from bussrv.audit.report.questions import (
     Question,
     Tables,
@@ -23,7 +24,6 @@ from bussrv.audit.report.questions import (
     together,
     total,
 )
-from bussrv.audit.tables.published import Database
 
 
 class Row(msgspec.Struct, frozen=True):

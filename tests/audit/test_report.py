@@ -16,7 +16,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
-from bussrv.audit.report import explain, model, text
+from bussrv.audit import kinds
+from bussrv.audit.report import activity, journals, text
 from bussrv.audit.report.axis import (
     DAY,
     GAP,
@@ -27,15 +28,13 @@ from bussrv.audit.report.axis import (
     NARROW,
     SECOND,
     WIDE,
-    Label,
     axis_between,
-    fitting,
 )
-from bussrv.audit.report.model import Facts
+from bussrv.audit.report.charts import Label, fitting
+from bussrv.audit.report.facts import Facts
 from bussrv.audit.report.page import PAGE, TEMPLATES, environment, render, write
 from bussrv.audit.report.questions import Listing
 from bussrv.audit.report.text import plain
-from bussrv.audit.tables.kinds import KINDS
 from bussrv.events import EVENT_CLASSES, event_name
 from tests.audit import report_facts
 from tests.tables import each_row
@@ -123,10 +122,10 @@ def test_the_verdict_comes_first() -> None:
     for make, word in zip(MAKERS, ("Nothing to judge", "Clean", "Findings", "Findings"), strict=True):
         found = Page(render(make()))
         assert word in found.text[:200]
-    notices = Facts(records=1, kinds=(model.Kind("notice", "torn-tail", 5),))
+    notices = Facts(records=1, kinds=(journals.Kind("notice", "torn-tail", 5),))
     assert Page(render(notices)).text.startswith("Clean")
     assert "5 notices" in Page(render(notices)).text
-    one = Page(render(Facts(records=1, kinds=(model.Kind("warning", "time-backwards", 1),)))).text
+    one = Page(render(Facts(records=1, kinds=(journals.Kind("warning", "time-backwards", 1),)))).text
     assert "1 finding needs a look" in one
 
 
@@ -163,8 +162,8 @@ def test_every_finding_is_shown_or_counted() -> None:
 def test_where_a_finding_is(finding: dict[str, object], shown: str) -> None:
     facts = Facts(
         records=1,
-        kinds=(model.Kind("error", "k", 1),),
-        findings=(model.Finding(severity="error", kind="k", message="m", **finding),),
+        kinds=(journals.Kind("error", "k", 1),),
+        findings=(journals.Finding(severity="error", kind="k", message="m", **finding),),
     )
     assert f"Place Time Finding {shown} – m" in Page(render(facts)).text
 
@@ -176,9 +175,9 @@ def test_nothing_is_said_in_words() -> None:
 
 
 def test_kinds_and_events_are_explained() -> None:
-    assert set(KINDS) == set(explain.KINDS)
-    assert set(explain.EVENTS) == {event_name(each) for each in EVENT_CLASSES}
-    assert explain.kind("never-heard-of") == ("Never heard of", "")
+    assert set(kinds.KINDS) == set(kinds.MEANINGS)
+    assert set(kinds.EVENTS) == {event_name(each) for each in EVENT_CLASSES}
+    assert kinds.meaning("never-heard-of") == ("Never heard of", "")
 
 
 TEXTS = st.one_of(st.sampled_from(report_facts.NASTY), st.text(max_size=40))
@@ -193,11 +192,11 @@ def test_names_of_strangers_do_no_harm(one: str, two: str, three: str) -> None:
         records=1,
         axis=axis_between(0, HOUR),
         keys=(one,),
-        kinds=(model.Kind("error", two, 1), model.Kind("error", one + "!", 7)),
-        findings=(model.Finding(severity="error", kind=two, message=one, server=two, service=three, file=one),),
+        kinds=(journals.Kind("error", two, 1), journals.Kind("error", one + "!", 7)),
+        findings=(journals.Finding(severity="error", kind=two, message=one, server=two, service=three, file=one),),
         servers=Listing(
             (
-                model.Server(
+                journals.Server(
                     server=one, records=1, first_seq=1, last_seq=1, first_moment=0, last_moment=1, boots=1, crashes=0
                 ),
             ),
@@ -205,13 +204,13 @@ def test_names_of_strangers_do_no_harm(one: str, two: str, three: str) -> None:
         ),
         protocols=Listing(
             (
-                model.Protocol(
+                activity.Protocol(
                     protocol=two, sessions=1, closed=0, open=1, persistent=0, objects_in=0, objects_out=0, bytes_in=0,
                     bytes_out=0, most=(1,) * axis_between(0, HOUR).steps, last=(1,) * axis_between(0, HOUR).steps,
                 ),
             ), 1,
         ),
-        closings=Listing((model.Named(three, 1),), 1),
+        closings=Listing((activity.Named(three, 1),), 1),
     )  # fmt: skip
     page = render(facts)
     page.encode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import datetime, timedelta, timezone
 from itertools import count
 from pathlib import Path
@@ -14,14 +14,13 @@ import pyarrow as pa
 import pytest
 from pyarrow.parquet import write_table
 
+from bussrv.audit.database import Database
 from bussrv.audit.fold.stripe import Period
-from bussrv.audit.report import activity_facts, evidence, journal_facts, model
+from bussrv.audit.report import activity, journals, trouble
 from bussrv.audit.report.axis import MINUTE, SECOND, Axis, axis_between
-from bussrv.audit.report.facts import facts
-from bussrv.audit.report.journal_facts import MOST_FINDINGS
-from bussrv.audit.report.model import Facts
+from bussrv.audit.report.facts import Facts, facts
+from bussrv.audit.report.journals import MOST_FINDINGS
 from bussrv.audit.report.questions import Question, Tables, ask
-from bussrv.audit.tables.published import published
 from tests.audit.report_facts import BEGIN
 
 SCHEMAS = {
@@ -110,8 +109,10 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
     with ExitStack() as stack:
 
         def tables(**given: list[Row]) -> Tables:
-            found = {**empty, **{name: table(name, rows) for name, rows in given.items()}}
-            return stack.enter_context(published(found, root / "scratch"))
+            database = stack.enter_context(closing(Database(root / "scratch")))
+            for name, place in {**empty, **{name: table(name, rows) for name, rows in given.items()}}.items():
+                database.add_published(name, place)
+            return database
 
         yield tables
 
@@ -164,7 +165,7 @@ def test_concurrency_is_exact_for_one_server_and_for_several_together(make: Make
         {"session": f"s{number}", "protocol": protocol, "state": "open"}
         for number, protocol in enumerate(["objects", "objects", "objects", "inbus", "inbus", None])
     ]
-    found = answer(make(concurrency=rows, sessions=sessions), activity_facts.protocols(axis, len(names)))
+    found = answer(make(concurrency=rows, sessions=sessions), activity.protocols(axis, len(names)))
     assert [each.protocol for each in found.rows] == ["objects", "inbus", "unknown"]
     for each in found.rows:
         assert (list(each.most), list(each.last)) == brute_levels(rows, each.protocol, axis)
@@ -194,7 +195,7 @@ def test_uptimes_are_shares_of_what_was_seen_of_each_step(make: Make) -> None:
     )
     axis = axis_between(begin, end)
     assert axis.width == 5 * SECOND
-    found = answer(tables, activity_facts.uptimes(axis))
+    found = answer(tables, activity.uptimes(axis))
     assert [(each.server, each.service) for each in found] == [
         ("hall", "door"),
         ("barn", "door"),
@@ -220,13 +221,13 @@ def test_a_period_is_the_axis(make: Make) -> None:
         {"session": "c", "opened": at(begin + 11 * MINUTE), "home": "barn", "state": "open"},
     ]
     tables = make(servers=[server("hall", begin, end)], sessions=sessions)
-    axis = answer(tables, journal_facts.scope(period)).axis
+    axis = answer(tables, journals.scope(period)).axis
     assert axis is not None
     assert (axis.begin, axis.end) == (period.since, begin + 20 * MINUTE - 1)
-    churn = answer(tables, activity_facts.churn(axis))
-    assert (sum(churn.opened), sum(churn.closed), answer(tables, activity_facts.remote_sessions())) == (1, 1, 1)
+    churn = answer(tables, activity.churn(axis))
+    assert (sum(churn.opened), sum(churn.closed), answer(tables, activity.remote_sessions())) == (1, 1, 1)
     assert churn.opened[MINUTE // axis.width] == 1
-    assert answer(tables, journal_facts.scope(Period(end + MINUTE, None))).axis is None
+    assert answer(tables, journals.scope(Period(end + MINUTE, None))).axis is None
 
 
 def test_each_kind_of_finding_has_its_share_and_all_are_counted(make: Make) -> None:
@@ -242,13 +243,13 @@ def test_each_kind_of_finding_has_its_share_and_all_are_counted(make: Make) -> N
     ]
     segments = [{"server": "hall", "segment": number, "journal": "j", "file": "f"} for number in (1, 10, 20)]
     tables = make(findings=[*many, *few, *other, *seqs], segments=segments)
-    assert sorted(answer(tables, journal_facts.kinds()), key=lambda each: each.kind) == [
-        model.Kind("error", "bad-line", 3),
-        *(model.Kind("warning", f"k{seq}", 1) for seq in (10, 30, 9)),
-        model.Kind("error", "seq-gap", MOST_FINDINGS + 50),
-        model.Kind("notice", "torn-tail", 1),
+    assert sorted(answer(tables, journals.kinds()), key=lambda each: each.kind) == [
+        journals.Kind("error", "bad-line", 3),
+        *(journals.Kind("warning", f"k{seq}", 1) for seq in (10, 30, 9)),
+        journals.Kind("error", "seq-gap", MOST_FINDINGS + 50),
+        journals.Kind("notice", "torn-tail", 1),
     ]
-    found = answer(tables, journal_facts.findings())
+    found = answer(tables, journals.findings())
     assert [each.segment for each in found if each.severity == "warning"] == [10, None, 1]
     shown = [(each.kind, each.first_seq) for each in found if each.severity != "warning"]
     assert shown == [
@@ -297,30 +298,30 @@ def test_what_is_small_comes_as_it_is(make: Make) -> None:
     third = axis_between(begin, end).steps // 3
     assert found.servers.rows[0].ran[: third - 1] == (1.0,) * (third - 1)
     assert set(found.servers.rows[0].ran[third + 1 :]) == {0.0, None}
-    assert found.all_seals == evidence.Sealing(
+    assert found.all_seals == journals.Sealing(
         journal="", server=None, segments=2, records=4, bytes=100, closed=1, open=0, unsealed=1, verified=1
     )
     assert [each.segment for each in found.unverified.rows] == [5]
     assert found.durations == (1, 1, 0, 0, 0, 0, 0, 1)
-    assert found.closings.rows == (model.Named("client-closed", 2), model.Named(None, 1))
+    assert found.closings.rows == (activity.Named("client-closed", 2), activity.Named(None, 1))
     assert [(each.number, each.suppressed) for each in found.refusals.rows] == [(6, 15)]
     assert [(each.address, each.number, each.actors) for each in found.refused.rows] == [("::1", 4, 2), (None, 2, 0)]
     assert [(each.claimed, each.number, each.sources, each.addresses) for each in found.attacked.rows] == [
         ("anna", 2, 1, ("::1",)), ("ben", 2, 1, ("::1",)), (None, 2, 0, ()),
     ]  # fmt: skip
-    assert found.leases.rows[0] == model.Lease(
+    assert found.leases.rows[0] == trouble.Lease(
         server="hall", session="s", added=None, expired=end, renewals=0, kind="service"
     )
     assert (len(found.identities.rows[0].routing_id), len(found.identities.rows[0].addresses)) == (256, 8)
     assert ([each.bytes_in for each in found.traffic.rows], found.traffic.total) == ([*range(29, -1, -1)], 30)
     assert found.traffic_bytes == sum(range(30)) + 30
-    assert found.events.rows == (model.Recorded("e", "ok", 2, 4),)
+    assert found.events.rows == (trouble.Recorded("e", "ok", 2, 4),)
 
 
 @pytest.mark.parametrize("period", [Period(), Period(BEGIN, BEGIN + MINUTE)])
 def test_no_table_has_a_row(make: Make, period: Period) -> None:
     found = facts(make(), {}, period)
-    nothing = evidence.Sealing(
+    nothing = journals.Sealing(
         journal="", server=None, segments=0, records=0, bytes=0, closed=0, open=0, unsealed=0, verified=0
     )
     assert found == Facts(since=period.since, until=period.until, all_seals=nothing, durations=(0,) * 8)

@@ -14,11 +14,10 @@ from pyspark.sql import SparkSession
 from bussrv.audit.fold.segments import Source
 from bussrv.audit.fold.stripe import Period
 from bussrv.audit.job import audit
-from bussrv.audit.output import OutputRefused
+from bussrv.audit.output import PUBLISHED, OutputRefused
 from bussrv.audit.reading import gather
 from bussrv.audit.reading.snapshot import Snapshot
 from bussrv.audit.report import summary
-from bussrv.audit.tables.kinds import PUBLISHED
 from bussrv.errors import JournalError
 from bussrv.journal.segment import segment_name
 from bussrv.version import VERSION

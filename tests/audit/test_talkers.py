@@ -9,9 +9,9 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from bussrv.audit.database import Database
 from bussrv.audit.fold.facts import SESSIONS
 from bussrv.audit.sql.recipes import recipe
-from bussrv.audit.tables.published import Database
 from tests.audit.frames import Answers, Rows, in_order, rows
 from tests.audit.journals import START
 from tests.audit.oracles import talkers as oracle

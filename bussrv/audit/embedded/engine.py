@@ -9,17 +9,15 @@ from typing import Any
 
 import duckdb
 
+from bussrv.audit.database import published
 from bussrv.audit.embedded.crew import Crew
 from bussrv.audit.embedded.tables import make_tables
 from bussrv.audit.fold.stripe import Period
-from bussrv.audit.output import publish, writing
+from bussrv.audit.output import PUBLISHED, publish, writing
 from bussrv.audit.reading.gather import gather
 from bussrv.audit.reading.sources import take_snapshot
-from bussrv.audit.report.evidence import evidence
-from bussrv.audit.report.facts import finish
+from bussrv.audit.report.summary import evidence, finish
 from bussrv.audit.spark.progress import Progress
-from bussrv.audit.tables.kinds import PUBLISHED
-from bussrv.audit.tables.published import places_in, published
 from bussrv.errors import BussrvError
 from bussrv.journal.keys import PublicKey
 
@@ -63,7 +61,7 @@ def examine(
         with progress.phase("tables"):
             make_tables(place / "facts", place, period.since, period.until)
         made = evidence(snapshot.journals, trusted, command, out)
-        with progress.phase("report"), published(places_in(place), place / "scratch") as asked:
+        with progress.phase("report"), published(place, place / "scratch") as asked:
             totals = finish(asked, place, period, made, csv=csv)
         return totals, publish(out, place, PUBLISHED, totals)
 

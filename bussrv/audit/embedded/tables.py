@@ -10,10 +10,10 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bussrv.audit.database import Database, literal
+from bussrv.audit.output import MOMENTS, PARTITIONED, PUBLISHED
 from bussrv.audit.sql.activity import NAMES
 from bussrv.audit.sql.recipes import FROM_FACTS, RECIPES, recipe
-from bussrv.audit.tables.kinds import MOMENTS, PARTITIONED, PUBLISHED
-from bussrv.audit.tables.published import Database, literal
 
 _MOMENT, _DATE = pa.timestamp("us", tz="UTC"), pa.date32()
 

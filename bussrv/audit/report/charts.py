@@ -11,8 +11,7 @@ from itertools import groupby
 from msgspec import Struct
 
 from bussrv.audit.report import text
-from bussrv.audit.report.axis import DAY, NARROW, WIDE, Axis, Label, fitting
-from bussrv.audit.report.columns import Column
+from bussrv.audit.report.axis import CHARACTER, DAY, GAP, NARROW, WIDE, Axis
 
 MOST_ROWS = 24
 """Rows of the table below a chart."""
@@ -43,6 +42,27 @@ class Chart(Struct, frozen=True):
     most: int = 0
 
 
+class Label(Struct, frozen=True):
+    """A label below an axis, in one or two lines.
+
+    :ivar place: its place on the axis, 0 to 1.
+    """
+
+    place: float
+    above: str
+    below: str | None
+
+    @property
+    def width(self) -> float:
+        """Unit: the height of a line."""
+        return CHARACTER * max(len(self.above), len(self.below or ""))
+
+    def span(self, length: float) -> tuple[float, float]:
+        """Its left and right edge on an axis of that length: centred on its place, within the ends."""
+        left = max(0.0, min(self.place * length - self.width / 2, length - self.width))
+        return left, left + self.width
+
+
 class Tick(Struct, frozen=True):
     """A label below a chart. Minor ones are hidden on narrow screens."""
 
@@ -57,7 +77,6 @@ class StepTable(Struct, frozen=True):
     """
 
     width: int
-    columns: list[Column]
     rows: list[tuple[int, ...]]
 
 
@@ -117,19 +136,29 @@ def ticks(axis: Axis) -> Iterator[Tick]:
     return (Tick(label, label not in on_narrow) for label in labels if label in on_wide)
 
 
-def in_rows(axis: Axis, names: Sequence[str], series: Sequence[Sequence[int]], take: str) -> StepTable:
-    """The numbers of a chart, several steps in a row.
+def fitting(labels: Sequence[Label], length: float) -> list[Label]:
+    """The labels that do not overlap on an axis of that length or longer. Those of two lines are preferred."""
+    chosen: list[Label] = []
+    for label in sorted(labels, key=lambda each: each.below is None):
+        left, right = label.span(length)
+        others = (each.span(length) for each in chosen)
+        if all(right + GAP <= begin or end + GAP <= left for begin, end in others):
+            chosen.append(label)
+    return chosen
+
+
+def in_rows(axis: Axis, series: Sequence[Sequence[int]], take: str) -> StepTable:
+    """The numbers of a chart, several steps in a row, which begins with a moment.
 
     :param take: ``most`` or ``sum`` of these steps.
     """
     together: Callable[[Sequence[int]], int] = max if take == "most" else sum
     at_once = -(-axis.steps // MOST_ROWS)
-    columns = [Column("From", "when", 0, head=True), *(Column(each, "number", at) for at, each in enumerate(names, 1))]
     rows = [
         (axis.starts(step), *(together(values[step : step + at_once]) for values in series))
         for step in range(0, axis.steps, at_once)
     ]
-    return StepTable(axis.width * at_once, columns, rows)
+    return StepTable(axis.width * at_once, rows)
 
 
 def _grid(axis: Axis) -> Shape:

@@ -1,27 +1,88 @@
-"""The facts of a report, from the tables of an audit; and the last step of every audit, which writes it.
+"""The facts of a report: plain values, few however large the journals are. The same tables always give the same facts.
 
-Each table is aggregated where it is, so the facts are few however large the journals are. The same tables always give
-the same facts.
+Moments are UTC microseconds since 1970; ``..._seconds`` are seconds; shares are 0 to 1. ``None``: does not apply, or is
+not known. Names of servers, services, users and clients are any text: strangers choose them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from bussrv.audit.arguments import DEFAULT_OUT
-from bussrv.audit.output import CSV, REPORT
-from bussrv.audit.report import activity_facts, incidents, journal_facts, page
-from bussrv.audit.report.evidence import Evidence
-from bussrv.audit.report.model import Facts
-from bussrv.audit.report.questions import Question, Tables, ask
-from bussrv.audit.report.summary import summarize
+from bussrv.audit.report import activity, incidents, journals, trouble
+from bussrv.audit.report.axis import Axis
+from bussrv.audit.report.incidents import Incident
+from bussrv.audit.report.questions import Listing, Question, Tables, ask
+
+if TYPE_CHECKING:
+    from bussrv.audit.fold.stripe import Period
 
 
-def facts(
-    tables: Tables, summary: Mapping[str, Any], period: journal_facts.Bounds, out: str = str(DEFAULT_OUT)
-) -> Facts:
+class Facts(Struct, frozen=True, kw_only=True):
+    """All facts of a report. The defaults are those of an empty period.
+
+    :ivar axis: ``None`` if there is no record in the period.
+    :ivar keys: the fingerprints of the keys that signed the seals; ``None`` if signatures were not checked.
+    :ivar trusted: the fingerprint of the key that was given to the audit.
+    :ivar audited: the time of the audit, as text.
+    :ivar command: the command line that made it; ``None``: a program did.
+    :ivar out: the directory of the audit.
+    :ivar remote_sessions: not counted anywhere else.
+    :ivar traffic_bytes: those of all clients.
+    """
+
+    version: str = ""
+    audited: str | None = None
+    since: int | None = None
+    until: int | None = None
+    axis: Axis | None = None
+    kinds: tuple[journals.Kind, ...] = ()
+    findings: tuple[journals.Finding, ...] = ()
+    incidents: Listing[Incident] = Listing()
+    happenings: tuple[Incident, ...] = ()
+
+    records: int = 0
+    boot_count: int = 0
+    crashes: int = 0
+    servers: Listing[journals.Server] = Listing()
+    boots: Listing[journals.Boot] = Listing()
+    sealing: Listing[journals.Sealing] = Listing()
+    all_seals: journals.Sealing | None = None
+    unverified: Listing[journals.Segment] = Listing()
+    keys: tuple[str, ...] | None = None
+    trusted: str | None = None
+    command: str | None = None
+    out: str = str(DEFAULT_OUT)
+    last_seals: tuple[journals.LastSeal, ...] = ()
+
+    protocols: Listing[activity.Protocol] = Listing()
+    remote_sessions: int = 0
+    churn: activity.Churn = activity.Churn()
+    durations: tuple[int, ...] = ()
+    closings: Listing[activity.Named] = Listing()
+
+    service_totals: activity.ServiceTotals = activity.ServiceTotals()
+    uptimes: tuple[activity.Service, ...] = ()
+    flapping: Listing[activity.Service] = Listing()
+    orphans: Listing[activity.Orphan] = Listing()
+    unused: Listing[activity.Service] = Listing()
+
+    traffic: Listing[activity.Traffic] = Listing()
+    traffic_bytes: int = 0
+    refusals: Listing[trouble.Refusal] = Listing()
+    refused: Listing[trouble.Refused] = Listing()
+    attacked: Listing[trouble.Attacked] = Listing()
+    storms: Listing[trouble.Storm] = Listing()
+    identities: Listing[trouble.Identity] = Listing()
+    links: Listing[trouble.Link] = Listing()
+    leases: Listing[trouble.Lease] = Listing()
+    events: Listing[trouble.Recorded] = Listing()
+
+
+def facts(tables: Tables, summary: Mapping[str, Any], period: Period, out: str = str(DEFAULT_OUT)) -> Facts:
     """The facts of a report.
 
     :param tables: all tables of the audit.
@@ -30,39 +91,39 @@ def facts(
     :param period: the time that the audit is about.
     :param out: the directory of the audit, for commands that ask it.
     """
-    scope = ask(tables, {"scope": journal_facts.scope(period)})["scope"]
+    scope = ask(tables, {"scope": journals.scope(period)})["scope"]
     axis = scope.axis
-    keys, trusted = journal_facts.keys(summary)
+    keys, trusted = journals.keys(summary)
     questions: dict[str, Question[Any]] = {
-        "servers": journal_facts.servers(axis),
-        "boots": journal_facts.boots(),
-        "kinds": journal_facts.kinds(),
-        "findings": journal_facts.findings(),
+        "servers": journals.servers(axis),
+        "boots": journals.boots(),
+        "kinds": journals.kinds(),
+        "findings": journals.findings(),
         "incidents": incidents.incidents(),
         "happenings": incidents.happenings(),
-        "sealing": journal_facts.sealing(),
-        "all_seals": journal_facts.all_seals(),
-        "unverified": journal_facts.unverified(),
-        "protocols": activity_facts.protocols(axis, scope.servers),
-        "remote_sessions": activity_facts.remote_sessions(),
-        "churn": activity_facts.churn(axis),
-        "durations": activity_facts.durations(),
-        "closings": activity_facts.closings(),
-        "traffic": activity_facts.traffic(),
-        "traffic_bytes": activity_facts.traffic_bytes(),
-        "service_totals": activity_facts.service_totals(),
-        "uptimes": activity_facts.uptimes(axis),
-        "flapping": activity_facts.flapping(),
-        "orphans": activity_facts.orphans(),
-        "unused": activity_facts.unused(),
-        "refusals": activity_facts.refusals(),
-        "refused": activity_facts.refused(),
-        "attacked": activity_facts.attacked(),
-        "storms": activity_facts.storms(),
-        "identities": activity_facts.identities(),
-        "links": activity_facts.links(),
-        "leases": activity_facts.leases(),
-        "events": activity_facts.events(),
+        "sealing": journals.sealing(),
+        "all_seals": journals.all_seals(),
+        "unverified": journals.unverified(),
+        "protocols": activity.protocols(axis, scope.servers),
+        "remote_sessions": activity.remote_sessions(),
+        "churn": activity.churn(axis),
+        "durations": activity.durations(),
+        "closings": activity.closings(),
+        "traffic": activity.traffic(),
+        "traffic_bytes": activity.traffic_bytes(),
+        "service_totals": activity.service_totals(),
+        "uptimes": activity.uptimes(axis),
+        "flapping": activity.flapping(),
+        "orphans": activity.orphans(),
+        "unused": activity.unused(),
+        "refusals": trouble.refusals(),
+        "refused": trouble.refused(),
+        "attacked": trouble.attacked(),
+        "storms": trouble.storms(),
+        "identities": trouble.identities(),
+        "links": trouble.links(),
+        "leases": trouble.leases(),
+        "events": trouble.events(),
     }
     return Facts(
         version=str(summary.get("version", "")),
@@ -77,24 +138,6 @@ def facts(
         trusted=trusted,
         command=summary.get("command"),
         out=out,
-        last_seals=journal_facts.last_seals(summary),
+        last_seals=journals.last_seals(summary),
         **ask(tables, questions),
     )
-
-
-def finish(tables: Tables, place: Path, period: journal_facts.Bounds, made: Evidence, *, csv: bool) -> dict[str, Any]:
-    """Write the report, and CSV if wanted.
-
-    :param tables: those of the audit, for questions.
-    :param place: the directory that holds a directory with the Parquet files of each table, on this machine.
-    :param period: what the tables are about.
-    :returns: the content of ``summary.json``.
-    :raises OSError: if it cannot be written.
-    """
-    totals = summarize(tables, made)
-    page.write(place / REPORT, facts(tables, totals, period, made.out))
-    if csv:
-        from bussrv.audit.query import write_csv
-
-        write_csv(place, place / CSV)
-    return totals

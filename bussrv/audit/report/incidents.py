@@ -19,9 +19,9 @@ from itertools import chain
 
 from msgspec import Struct
 
+from bussrv.audit.kinds import SEVERITIES
 from bussrv.audit.report.questions import MOST, Listing, Question, first, listing, most_of, rows, together
 from bussrv.audit.sql.activity import STORM
-from bussrv.audit.tables.kinds import SEVERITIES
 
 NEAR = 10
 """Records."""

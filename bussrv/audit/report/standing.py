@@ -7,10 +7,12 @@ from itertools import islice, pairwise
 
 from msgspec import Struct
 
-from bussrv.audit.report import commands, explain, text
+from bussrv.audit.kinds import KINDS, SEVERITIES, meaning
+from bussrv.audit.report import commands, text
+from bussrv.audit.report.activity import BANDS, Named
+from bussrv.audit.report.facts import Facts
 from bussrv.audit.report.incidents import Incident
-from bussrv.audit.report.model import BANDS, Facts, Finding, Named
-from bussrv.audit.tables.kinds import KINDS
+from bussrv.audit.report.journals import Finding
 
 MOST_FOUND = 2
 """The most incidents on the first screen that are about findings."""
@@ -81,7 +83,7 @@ def title(incident: Incident) -> str:
     """The heading of an incident. It holds no name."""
     if incident.what in {"damage", "session"}:
         worst = min(incident.kinds, key=_rank, default="")
-        return explain.kind(worst)[0]
+        return meaning(worst)[0]
     if incident.what == "address":
         if _LOGIN in incident.kinds:
             return "An address failed to log in again and again"
@@ -168,7 +170,7 @@ class SeverityGroup(Struct, frozen=True):
 
 def counts(facts: Facts) -> dict[str, int]:
     """The number of findings of each severity."""
-    return {each: sum(kind.number for kind in facts.kinds if kind.severity == each) for each in explain.SEVERITIES}
+    return {each: sum(kind.number for kind in facts.kinds if kind.severity == each) for each in SEVERITIES}
 
 
 def verdict(facts: Facts) -> str:

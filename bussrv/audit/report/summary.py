@@ -1,20 +1,30 @@
-"""The summary of an audit: ``summary.json`` for programs, and a screenful of text for people."""
+"""The last step of every audit: how it was made, its summary for programs and for people, and its report."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bussrv.audit.output import SUMMARY
-from bussrv.audit.report.evidence import Evidence
+from bussrv.audit.arguments import DEFAULT_OUT
+from bussrv.audit.kinds import KINDS, SEVERITIES
+from bussrv.audit.output import CSV, REPORT, SUMMARY
+from bussrv.audit.report import page
+from bussrv.audit.report.facts import facts
+from bussrv.audit.report.journals import LastSeal
 from bussrv.audit.report.questions import Question, Tables, all_rows, ask, count_if, only_row
-from bussrv.audit.tables.kinds import KINDS, SEVERITIES
+from bussrv.journal.manifest import Manifest, Seal
 from bussrv.journal.record import format_time
 from bussrv.version import VERSION
+
+if TYPE_CHECKING:
+    from bussrv.audit.fold.stripe import Period
+    from bussrv.audit.reading.snapshot import Journal
+    from bussrv.journal.keys import PublicKey
 
 FORMAT = 2
 """The version of the format of ``summary.json``."""
@@ -40,6 +50,78 @@ _PLACE = ("kind", "server", "first_seq", "file", "line", "session", "service", "
 _ORDER = f"CASE severity {_SEVERITY} END, " + ", ".join(f"{column} ASC NULLS FIRST" for column in _PLACE)
 
 _SEALS = f"""{count_if("sealed <> 'none'")} AS sealed, {count_if("vouched")} AS vouched"""
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """How an audit was made.
+
+    :ivar seals: the last one of each journal that has one.
+    :ivar keys: the fingerprints of the keys in force.
+    :ivar trusted: the fingerprint of the key that was given to the audit.
+    :ivar command: the command line; ``None``: a program made it.
+    :ivar out: the directory of the audit.
+    """
+
+    seals: tuple[LastSeal, ...] = ()
+    keys: tuple[str, ...] = ()
+    trusted: str | None = None
+    command: str | None = None
+    out: str = str(DEFAULT_OUT)
+
+
+def evidence(
+    journals: Sequence[Journal], trusted: PublicKey | None, command: str | None, out: Path | str = str(DEFAULT_OUT)
+) -> Evidence:
+    """How an audit of these journals was made.
+
+    :param trusted: the key that the seals had to be signed with, or with its successors.
+    """
+    manifests = [(each.location, each.late) for each in journals]
+    found = (_last_seal(*each) for each in manifests)
+    return Evidence(
+        tuple(each for each in found if each is not None),
+        tuple(sorted({each.in_force.fingerprint for _, each in manifests if each.in_force is not None})),
+        None if trusted is None else trusted.fingerprint,
+        command,
+        str(out),
+    )
+
+
+def _last_seal(journal: str, manifest: Manifest) -> LastSeal | None:
+    for entry in reversed(manifest.entries):
+        body = entry.body
+        if isinstance(body, Seal):
+            return LastSeal(
+                journal=journal,
+                server=body.server,
+                time=body.time,
+                segment=body.segment,
+                last_seq=body.last_seq,
+                closed=body.closed,
+                digest=body.digest,
+                entry=entry.number,
+                hash=entry.hash,
+                key=entry.key,
+            )
+    return None
+
+
+def finish(tables: Tables, place: Path, period: Period, made: Evidence, *, csv: bool) -> dict[str, Any]:
+    """Write the report, and CSV if wanted.
+
+    :param tables: those of the audit, for questions.
+    :param place: the directory that holds a directory with the Parquet files of each table, on this machine.
+    :param period: what the tables are about.
+    :returns: the content of ``summary.json``.
+    :raises OSError: if it cannot be written.
+    """
+    totals = summarize(tables, made)
+    page.write(place / REPORT, facts(tables, totals, period, made.out))
+    if csv:
+        from bussrv.audit.query import write_csv
+
+        write_csv(place, place / CSV)
+    return totals
 
 
 def summarize(tables: Tables, made: Evidence) -> dict[str, Any]:

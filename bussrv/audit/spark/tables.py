@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
+from bussrv.audit.output import MOMENTS, PARTITIONED, PUBLISHED
 from bussrv.audit.spark.store import literal, write_parquet
 from bussrv.audit.sql.activity import NAMES
 from bussrv.audit.sql.recipes import FROM_FACTS, RECIPES, recipe
-from bussrv.audit.tables.kinds import MOMENTS, PARTITIONED, PUBLISHED
 
 AT_ONCE = 4
 """The most tables made at the same time. For small ones, planning takes longest."""

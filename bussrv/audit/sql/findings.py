@@ -6,7 +6,7 @@ worse than a miss.
 
 from __future__ import annotations
 
-from bussrv.audit.tables.kinds import KINDS
+from bussrv.audit.kinds import KINDS
 
 LAG_OF_NEWS = 10 * 1_000_000
 """Microseconds after the disk works again in which the registry may not know yet which changes were refused."""

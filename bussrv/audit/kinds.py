@@ -1,16 +1,24 @@
-"""Kinds of findings, events and reasons, explained to people who did not write the server."""
+"""The kinds of findings, how severe they are, and what they mean to people who did not write the server; and the
+meanings of events and reasons. Importing this imports neither Spark nor PyArrow.
+"""
 
 from __future__ import annotations
 
 from bussrv.errors import REASONS
+from bussrv.journal.evidence import findings as evidence
 
-SEVERITIES: dict[str, tuple[str, str]] = {
+SEVERITIES = ("error", "warning", "notice")
+"""From worst to harmless. Notices alone leave a journal clean."""
+
+HEADINGS: dict[str, tuple[str, str]] = {
     "error": ("Errors", "Something is damaged, missing or contradictory. Do not rely on the affected records."),
     "warning": ("Warnings", "Something is wrong, but the journals can still be relied on."),
     "notice": ("Notices", "Worth knowing, and harmless. Notices alone leave the verdict clean."),
 }
+"""The heading of the findings of each severity, and what they have in common."""
 
-KINDS: dict[str, tuple[str, str]] = {
+# Damage to the journal. The judge says how severe it is.
+_OF_JOURNALS = {
     "bad-line": (
         "A line is not a record",
         "A line of the journal cannot be read. A disk may have damaged it, or somebody edited it. Its content is lost.",
@@ -55,8 +63,8 @@ KINDS: dict[str, tuple[str, str]] = {
     "journal-salvaged": (
         "The journal was repaired",
         (
-            "The server found damage, and an operator told it to continue after it. Records in the damaged part may be "
-            "lost."
+            "The server found damage, and an operator told it to continue after it. Records in the damaged part may "
+            "be lost."
         ),
     ),
     "seq-gap": (
@@ -74,102 +82,135 @@ KINDS: dict[str, tuple[str, str]] = {
             "confirmed such a record to any client."
         ),
     ),
+}
+# Contradictions between records.
+_OF_RECORDS = {
     "session-opened-twice": (
+        "error",
         "A session was opened twice",
         "A session is opened once. Several records open this one.",
     ),
     "session-never-closed": (
+        "error",
         "A session was never closed",
         "The boot of the session is over, but no record says how and when the session ended.",
     ),
     "session-closed-twice": (
+        "error",
         "A session was closed twice",
         "A session is closed once. Several records close this one, so its duration is in doubt.",
     ),
     "session-closed-unopened": (
+        "error",
         "A session was closed that was never opened",
         "No record says when the session was opened, by which client, and from which address.",
     ),
     "session-record-before-opening": (
+        "error",
         "A record comes before the opening of its session",
         "A record concerns a session that was not open yet.",
     ),
     "session-record-after-end": (
+        "error",
         "A record comes after the end of its session",
         "A record concerns a session that was closed before.",
     ),
     "session-miscounted": (
+        "error",
         "The traffic of a session does not add up",
         "The numbers in the closing record cannot be right.",
     ),
     "session-duration-wrong": (
+        "error",
         "The duration of a session does not add up",
         "The duration in the closing record differs from the time between opening and closing.",
     ),
     "boot-not-started": (
+        "error",
         "A boot has no beginning",
         "There are records of a boot, but none that says that the server started.",
     ),
     "boot-started-twice": (
+        "error",
         "A boot began twice",
         "A boot begins once. Several records begin this one.",
     ),
     "boot-interleaved": (
+        "error",
         "Two boots of a server overlap",
         "Records of one boot are between those of another, as if two servers had written to one journal.",
     ),
     "boot-record-after-stop": (
+        "error",
         "A record comes after the stop of the server",
         "The record that says that the server stopped is the last one of a boot. Others follow here.",
     ),
     "boot-not-recovered": (
+        "error",
         "The server did not notice a crash",
         "A boot ended without a stop, and the next one does not say that it found that.",
     ),
     "boot-miscounted": (
+        "error",
         "The sessions that a crash left open do not add up",
         "After the crash the server stated how many sessions were left open. It was another number.",
     ),
-    "boot-recovered-after-stop": (
-        "The server noticed a crash that did not happen",
-        "The boot before was stopped properly. A start that is aborted very early causes this.",
-    ),
     "clock-backwards": (
+        "error",
         "The monotonic clock ran backwards",
         (
-            "The monotonic clock of a boot never runs backwards. A later record has an earlier time here: records were "
-            "moved or changed."
+            "The monotonic clock of a boot never runs backwards. A later record has an earlier time here: records "
+            "were moved or changed."
         ),
     ),
+    # These five: such a record does not change the registry.
+    "service-not-registered": (
+        "warning",
+        "A service ended that was not provided",
+        "A session stopped providing a service that it did not provide according to the journal.",
+    ),
+    "service-registered-twice": (
+        "warning",
+        "A service was registered twice",
+        "A session began to provide a service that it provided already according to the journal.",
+    ),
+    "service-never-unregistered": (
+        "warning",
+        "A service was never unregistered",
+        "The session that provided the service is closed, but no record says that the service ended with it.",
+    ),
+    "subscription-not-added": (
+        "warning",
+        "A subscription ended or was renewed that never began",
+        "A session ended or renewed a subscription that it did not have according to the journal.",
+    ),
+    "subscription-added-twice": (
+        "warning",
+        "A subscription was added twice",
+        "A session added a subscription that it had already according to the journal.",
+    ),
+    # Setting the clock of the machine causes this as well.
     "time-backwards": (
+        "warning",
         "The time of day ran backwards",
         (
             "A later record has an earlier time. Somebody set back the clock of the machine, or records were changed. "
             "Durations are in doubt there."
         ),
     ),
-    "service-not-registered": (
-        "A service ended that was not provided",
-        "A session stopped providing a service that it did not provide according to the journal.",
-    ),
-    "service-registered-twice": (
-        "A service was registered twice",
-        "A session began to provide a service that it provided already according to the journal.",
-    ),
-    "service-never-unregistered": (
-        "A service was never unregistered",
-        "The session that provided the service is closed, but no record says that the service ended with it.",
-    ),
-    "subscription-not-added": (
-        "A subscription ended or was renewed that never began",
-        "A session ended or renewed a subscription that it did not have according to the journal.",
-    ),
-    "subscription-added-twice": (
-        "A subscription was added twice",
-        "A session added a subscription that it had already according to the journal.",
+    # A start that was aborted before its first record causes this.
+    "boot-recovered-after-stop": (
+        "notice",
+        "The server noticed a crash that did not happen",
+        "The boot before was stopped properly. A start that is aborted very early causes this.",
     ),
 }
-"""The title and the meaning of each kind of finding. Other kinds are shown by their name."""
+
+KINDS: dict[str, str] = {**evidence.SEVERITIES, **{kind: severity for kind, (severity, *_) in _OF_RECORDS.items()}}
+"""Every kind of finding, and its severity."""
+
+MEANINGS = {**_OF_JOURNALS, **{kind: (title, meaning) for kind, (_, title, meaning) in _OF_RECORDS.items()}}
+"""The title of each kind, and what it means."""
 
 EVENTS: dict[str, str] = {
     "server.started": "the server started",
@@ -199,11 +240,12 @@ EVENTS: dict[str, str] = {
     "journal.salvaged": "the journal was repaired",
     "journal.pruned": "an old segment was removed, as configured",
 }
+"""What each event means."""
 
 
-def kind(code: str) -> tuple[str, str]:
-    """The title and the meaning of a kind of finding."""
-    return KINDS.get(code) or (code.replace("-", " ").capitalize() or "(no kind)", "")
+def meaning(kind: str) -> tuple[str, str]:
+    """The title and the meaning of a kind of finding. Other kinds are shown by their name."""
+    return MEANINGS.get(kind) or (kind.replace("-", " ").capitalize() or "(no kind)", "")
 
 
 def reason(code: str | None) -> str:

@@ -1,31 +1,13 @@
-"""Facts about sessions, services, refusals, links, leases and events: what was done, and what went wrong."""
+"""What a report says about sessions, traffic and services. Each with its question."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from bussrv.audit.report import steps
-from bussrv.audit.report.axis import SECOND, Axis
-from bussrv.audit.report.model import (
-    BANDS,
-    Attacked,
-    Churn,
-    Identity,
-    Lease,
-    Link,
-    Named,
-    Orphan,
-    Protocol,
-    Recorded,
-    Refusal,
-    Refused,
-    Service,
-    ServiceTotals,
-    Storm,
-    Traffic,
-)
+from bussrv.audit.report.axis import PROTOCOL, SECOND, Axis, Rows, concurrency, counted, covered, filled, shares
 from bussrv.audit.report.questions import (
     Listing,
     Question,
@@ -43,30 +25,50 @@ from bussrv.audit.report.questions import (
     total,
 )
 
-MOST_PROTOCOLS = 8
-MOST_REASONS = 12
-
 _LOCAL = "FROM @sessions WHERE home IS NULL"
 """Sessions without those of linked servers, which are in the journals of these."""
+
+MOST_PROTOCOLS = 8
+
+
+class Protocol(Struct, frozen=True, kw_only=True):
+    """The sessions of one wire format, with the most that were open in each step, and the number at its end."""
+
+    protocol: str
+    sessions: int
+    closed: int
+    open: int
+    persistent: int
+    objects_in: int
+    objects_out: int
+    bytes_in: int
+    bytes_out: int
+    most: tuple[int, ...] = ()
+    last: tuple[int, ...] = ()
+
+    @property
+    def peak(self) -> int:
+        """The most sessions that were open at once."""
+        return max(self.most, default=0)
 
 
 def protocols(axis: Axis | None, servers: int) -> Question[Listing[Protocol]]:
     """Each wire format, the one with most sessions first."""
     counts = f"""
-        SELECT {cut(steps.PROTOCOL)} AS protocol, count(*) AS sessions, {count_if("state = 'closed'")} AS closed,
+        SELECT {cut(PROTOCOL)} AS protocol, count(*) AS sessions, {count_if("state = 'closed'")} AS closed,
             {count_if("state = 'open'")} AS open, {count_if("persistent")} AS persistent,
             {", ".join(map(total, ("objects_in", "objects_out", "bytes_in", "bytes_out")))}
-        {_LOCAL} GROUP BY {cut(steps.PROTOCOL)}"""
+        {_LOCAL} GROUP BY {cut(PROTOCOL)}"""
     listed = listing(counts, Protocol, f"{most_of('sessions')}, {first('protocol')}", most=MOST_PROTOCOLS)
     if axis is None:
         return listed
-    of_these = f"SELECT server, {cut(steps.PROTOCOL)} AS protocol, moment, sessions FROM @concurrency"
-    levels = all_rows(steps.concurrency(of_these, axis, servers == 1))
+    of_these = f"SELECT server, {cut(PROTOCOL)} AS protocol, moment, sessions FROM @concurrency"
+    levels = all_rows(concurrency(of_these, axis, servers == 1))
     return listed.then(lambda found: levels.then(lambda rows: _at_levels(found, rows, axis)))
 
 
-def _at_levels(listed: Listing[Protocol], rows: steps.Rows, axis: Axis) -> Listing[Protocol]:
-    levels, nothing = steps.filled(rows, axis), (0,) * axis.steps
+def _at_levels(listed: Listing[Protocol], rows: Rows, axis: Axis) -> Listing[Protocol]:
+    levels, nothing = filled(rows, axis), (0,) * axis.steps
     found = ((each, *levels.get(each.protocol, (nothing, nothing))) for each in listed.rows)
     return Listing(tuple(replace(each, most=most, last=last) for each, most, last in found), listed.total)
 
@@ -76,20 +78,31 @@ def remote_sessions() -> Question[int]:
     return number_of("SELECT session FROM @sessions WHERE home IS NOT NULL")
 
 
+class Churn(Struct, frozen=True):
+    """The sessions opened and closed in each step."""
+
+    opened: tuple[int, ...] = ()
+    closed: tuple[int, ...] = ()
+
+
 def churn(axis: Axis | None) -> Question[Churn]:
     """Sessions opened and closed in each step."""
     if axis is None:
         return known(Churn())
     moments = " UNION ALL ".join(f"SELECT '{what}' AS what, {what} AS moment {_LOCAL}" for what in ("opened", "closed"))
-    return all_rows(steps.counted(moments, axis)).then(lambda rows: _churn(rows, axis))
+    return all_rows(counted(moments, axis)).then(lambda rows: _churn(rows, axis))
 
 
-def _churn(found: steps.Rows, axis: Axis) -> Churn:
+def _churn(found: Rows, axis: Axis) -> Churn:
     numbers = {(row["what"], row["step"]): row["number"] for row in found}
     opened, closed = (
         tuple(numbers.get((what, step), 0) for step in range(axis.steps)) for what in ("opened", "closed")
     )
     return Churn(opened, closed)
+
+
+BANDS = (1, 10, 60, 600, 3600, 6 * 3600, 86400)
+"""Upper bounds of the durations by which sessions are counted, in seconds. Longer ones are counted as well."""
 
 
 def durations() -> Question[tuple[int, ...]]:
@@ -103,10 +116,53 @@ def _is_in_band(band: int) -> str:
     return f"{is_long_enough} AND duration_seconds < {BANDS[band]}" if band < len(BANDS) else is_long_enough
 
 
+MOST_REASONS = 12
+
+
+class Named(Struct, frozen=True):
+    """A name with a number."""
+
+    name: str | None
+    number: int
+
+
 def closings() -> Question[Listing[Named]]:
     """The reasons of closings."""
     counts = f"SELECT reason AS name, count(*) AS number {_LOCAL} AND state = 'closed' GROUP BY reason"
     return listing(counts, Named, f"{most_of('number')}, {first('name')}", most=MOST_REASONS)
+
+
+class Traffic(Struct, frozen=True, kw_only=True):
+    """The traffic of one client."""
+
+    server: str
+    sessions: int
+    connected_seconds: float
+    objects_in: int
+    objects_out: int
+    bytes_in: int
+    bytes_out: int
+    protocol: str | None = None
+    routing_id: str | None = None
+    actor: str | None = None
+    claimed: str | None = None
+    address: str | None = None
+
+    @property
+    def known_by(self) -> list[str]:
+        """Its names, the most telling first."""
+        names = (self.routing_id, self.actor, self.claimed, self.address)
+        return [each for each in names if each is not None]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes sent and received."""
+        return self.bytes_in + self.bytes_out
+
+    @property
+    def objects(self) -> int:
+        """Messages sent and received."""
+        return self.objects_in + self.objects_out
 
 
 def traffic() -> Question[Listing[Traffic]]:
@@ -123,12 +179,17 @@ def traffic_bytes() -> Question[int]:
 
 
 MOST_TROUBLED = 20
+
 MOST_USED = 10
+
 MOST_UNUSED = 30
 
 _NAMES = first("server", "service")
+
 _TROUBLE = f"{most_of('outages')}, {most_of('unprovided_seconds')}, {first('availability')}"
+
 _USE = f"{most_of('subscribers')}, {most_of('subscriptions')}, {_NAMES}"
+
 _SERVICES = "SELECT *, coalesce(outages, 0) + coalesce(unprovided_seconds, 0) > 0 AS is_troubled FROM @services"
 
 _PICKED = f"""
@@ -143,6 +204,25 @@ _PICKED = f"""
         ) AS used
     ) AS chosen"""
 """Some services, each with its place in the list as ``what``. The window holds only the rows that are shown."""
+
+
+class Service(Struct, frozen=True, kw_only=True):
+    """A service, and the share of each step in which it was provided."""
+
+    service: str
+    server: str
+    providers: int
+    registrations: int
+    provided_seconds: float
+    provided: bool
+    outages: int
+    subscribers: int
+    unprovided_seconds: float
+    availability: float | None = None
+    longest_outage_seconds: float | None = None
+    mtbf_seconds: float | None = None
+    mttr_seconds: float | None = None
+    uptime: tuple[float | None, ...] = ()
 
 
 class _Picked(Service, frozen=True, kw_only=True):
@@ -160,15 +240,6 @@ class _Picked(Service, frozen=True, kw_only=True):
         return max(self.first_moment, until - observed), until
 
 
-def service_totals() -> Question[ServiceTotals]:
-    """All services together."""
-    counts = f"""
-        SELECT count(*) AS known, {count_if("provided")} AS provided, {count_if("outages > 0")} AS interrupted,
-            CAST(coalesce(sum(outages), 0) AS BIGINT) AS outages, {count_if("unused")} AS unused
-        FROM @services"""
-    return only_row(counts).then(lambda row: ServiceTotals(**row))
-
-
 def uptimes(axis: Axis | None) -> Question[tuple[Service, ...]]:
     """The services with most outages, then those with most subscribers, and when each was provided."""
     if axis is None:
@@ -179,14 +250,13 @@ def uptimes(axis: Axis | None) -> Question[tuple[Service, ...]]:
     with_moments = f"""
         SELECT p.*, s.first_moment, s.last_moment FROM ({_PICKED}) AS p JOIN @servers AS s ON p.server = s.server"""
     found = rows(with_moments, _Picked, MOST_TROUBLED + MOST_USED, "what")
-    covered = all_rows(steps.covered(intervals, axis))
-    return together(found, covered).then(lambda answers: _with_shares(axis, *answers))
+    return together(found, all_rows(covered(intervals, axis))).then(lambda answers: _with_shares(axis, *answers))
 
 
-def _with_shares(axis: Axis, found: Sequence[_Picked], covered: steps.Rows) -> tuple[Service, ...]:
-    shares = steps.shares(covered, axis, {each.what: each.seen(axis) for each in found})
+def _with_shares(axis: Axis, found: Sequence[_Picked], provided: Rows) -> tuple[Service, ...]:
+    uptimes = shares(provided, axis, {each.what: each.seen(axis) for each in found})
     services = (Service(**{name: getattr(each, name) for name in Service.__struct_fields__}) for each in found)
-    return tuple(replace(service, uptime=shares[each.what]) for service, each in zip(services, found, strict=True))
+    return tuple(replace(service, uptime=uptimes[each.what]) for service, each in zip(services, found, strict=True))
 
 
 def flapping() -> Question[Listing[Service]]:
@@ -195,72 +265,46 @@ def flapping() -> Question[Listing[Service]]:
     return listing("SELECT * FROM @services WHERE outages > 0", Service, order)
 
 
-def orphans() -> Question[Listing[Orphan]]:
-    """Subscriptions in vain, longest first."""
-    order = f"{most_of('waited_seconds')}, {first('server', 'session', 'service', 'begin')}"
-    return listing("SELECT * FROM @orphans", Orphan, order)
-
-
 def unused() -> Question[Listing[Service]]:
     """Services without subscribers, those that were provided longest first."""
     order = f"{most_of('provided_seconds')}, {_NAMES}"
     return listing("SELECT * FROM @services WHERE unused", Service, order, most=MOST_UNUSED)
 
 
-MOST_EVENTS = 40
+class ServiceTotals(Struct, frozen=True):
+    """All services taken together."""
 
-_NUMBERS = (
-    f"CAST(coalesce(sum(records), 0) AS BIGINT) AS number, {total('suppressed')}, min(first_moment) AS first_moment, "
-    "max(last_moment) AS last_moment"
-)
-_BY_NUMBER = "number + suppressed DESC"
-
-
-def refusals() -> Question[Listing[Refusal]]:
-    """Refusals, failed logins and limits, by event and reason."""
-    by_reason = f"SELECT event, reason, limit_name, {_NUMBERS} FROM @refusals GROUP BY event, reason, limit_name"
-    return listing(by_reason, Refusal, f"{_BY_NUMBER}, {first('event', 'reason', 'limit_name')}")
+    known: int = 0
+    provided: int = 0
+    interrupted: int = 0
+    outages: int = 0
+    unused: int = 0
 
 
-def refused() -> Question[Listing[Refused]]:
-    """The same by address."""
-    names = "count(DISTINCT coalesce(actor, claimed)) AS actors"
-    by_address = f"SELECT address, {_NUMBERS}, {names} FROM @refusals GROUP BY address"
-    return listing(by_address, Refused, f"{_BY_NUMBER}, {first('address')}")
+def service_totals() -> Question[ServiceTotals]:
+    """All services together."""
+    counts = f"""
+        SELECT count(*) AS known, {count_if("provided")} AS provided, {count_if("outages > 0")} AS interrupted,
+            CAST(coalesce(sum(outages), 0) AS BIGINT) AS outages, {count_if("unused")} AS unused
+        FROM @services"""
+    return only_row(counts).then(lambda row: ServiceTotals(**row))
 
 
-def attacked() -> Question[Listing[Attacked]]:
-    """The users with failed logins, those with most first."""
-    sources = "count(DISTINCT address) AS sources, names_of(address) AS addresses"
-    tried = f"SELECT claimed, {_NUMBERS}, {sources} FROM @refusals WHERE event = 'auth.failed' GROUP BY claimed"
-    return listing(tried, Attacked, f"{_BY_NUMBER}, {first('claimed')}")
+class Orphan(Struct, frozen=True, kw_only=True):
+    """A subscription to a service that no client provided while it lasted."""
+
+    server: str
+    session: str
+    service: str
+    begin: int
+    end: int
+    ended: bool
+    waited_seconds: float
+    protocol: str | None = None
+    routing_id: str | None = None
 
 
-def storms() -> Question[Listing[Storm]]:
-    """Addresses that reconnected too often, the worst first."""
-    order = f"{most_of('openings')}, {first('begin', 'server', 'protocol', 'address', 'until')}"
-    return listing("SELECT * FROM @storms", Storm, order)
-
-
-def identities() -> Question[Listing[Identity]]:
-    """Routing ids that several sessions had at the same time."""
-    order = f"{most_of('overlapping')}, {first('server', 'routing_id')}"
-    return listing("SELECT * FROM @identities", Identity, order)
-
-
-def links() -> Question[Listing[Link]]:
-    """Links to other servers, those lost most often first."""
-    order = f"{most_of('downs')}, {first('availability', 'server', 'neighbour')}"
-    return listing("SELECT * FROM @links", Link, order)
-
-
-def leases() -> Question[Listing[Lease]]:
-    """Leases that ran out, the latest first."""
-    order = f"{most_of('expired')}, {first('server', 'session', 'service', 'added')}"
-    return listing("SELECT * FROM @leases", Lease, order)
-
-
-def events() -> Question[Listing[Recorded]]:
-    """The number of records of each event."""
-    counts = f"SELECT event, outcome, {total('records')}, {total('suppressed')} FROM @events GROUP BY event, outcome"
-    return listing(counts, Recorded, first("event", "outcome"), most=MOST_EVENTS)
+def orphans() -> Question[Listing[Orphan]]:
+    """Subscriptions in vain, longest first."""
+    order = f"{most_of('waited_seconds')}, {first('server', 'session', 'service', 'begin')}"
+    return listing("SELECT * FROM @orphans", Orphan, order)

@@ -1,20 +1,20 @@
-"""Facts about journals: their servers, boots and seals, and the findings."""
+"""What a report says about journals: their servers, boots and seals, and the findings. Each with its question."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, Protocol
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
-from bussrv.audit.report import steps
-from bussrv.audit.report.axis import Axis, axis_between
-from bussrv.audit.report.evidence import LastSeal, Sealing, Segment
+from bussrv.audit.kinds import SEVERITIES
+from bussrv.audit.report.axis import Axis, Rows, axis_between, counted, covered, shares
 from bussrv.audit.report.incidents import located
-from bussrv.audit.report.model import Boot, Finding, Kind, Server
 from bussrv.audit.report.questions import (
     Listing,
     Question,
@@ -29,8 +29,10 @@ from bussrv.audit.report.questions import (
     together,
     total,
 )
-from bussrv.audit.tables.kinds import SEVERITIES
 from bussrv.journal.record import parse_time
+
+if TYPE_CHECKING:
+    from bussrv.audit.fold.stripe import Period
 
 MOST_FINDINGS = 200
 """Of each severity."""
@@ -49,18 +51,6 @@ _SEALS = f"""
     {count_if("vouched")} AS verified"""
 
 
-class Bounds(Protocol):
-    """A period, UTC microseconds since 1970; ``None``: no bound."""
-
-    @property
-    def since(self) -> int | None:
-        """Its begin."""
-
-    @property
-    def until(self) -> int | None:
-        """Its end."""
-
-
 @dataclass(frozen=True)
 class Scope:
     """The time axis, and the totals of all servers."""
@@ -72,7 +62,7 @@ class Scope:
     crashes: int
 
 
-def scope(period: Bounds) -> Question[Scope]:
+def scope(period: Period) -> Question[Scope]:
     """The time axis, and the totals of all servers."""
     totals = f"""
         SELECT count(*) AS servers, {", ".join(map(total, ("records", "boots", "crashes")))},
@@ -81,12 +71,27 @@ def scope(period: Bounds) -> Question[Scope]:
     return only_row(totals).then(lambda row: _scope(period, **row))
 
 
-def _scope(period: Bounds, begin: int | None, end: int | None, **numbers: int) -> Scope:
+def _scope(period: Period, begin: int | None, end: int | None, **numbers: int) -> Scope:
     if begin is None or end is None:
         return Scope(None, **numbers)
     begin = begin if period.since is None else max(begin, period.since)
     end = end if period.until is None else min(end, period.until - 1)
     return Scope(axis_between(begin, end) if begin <= end else None, **numbers)
+
+
+class Server(Struct, frozen=True, kw_only=True):
+    """A server, and the share of each step in which it ran."""
+
+    server: str
+    records: int
+    first_seq: int
+    last_seq: int
+    first_moment: int
+    last_moment: int
+    boots: int
+    crashes: int
+    ran: tuple[float | None, ...] = ()
+    crashed_in: dict[int, int] = {}
 
 
 def servers(axis: Axis | None) -> Question[Listing[Server]]:
@@ -101,19 +106,33 @@ def _with_times(known: Listing[Server], axis: Axis) -> Question[Listing[Server]]
         SELECT {cut("b.server")} AS what, b.first_moment AS begin, b.last_moment AS until, b.crashed
         FROM @boots AS b JOIN ({shown}) AS s ON b.server = s.server"""
     crashed = f"SELECT what, until AS moment FROM ({runs}) AS runs WHERE crashed"
-    wanted = (all_rows(steps.covered(runs, axis)), all_rows(steps.counted(crashed, axis)))
+    wanted = (all_rows(covered(runs, axis)), all_rows(counted(crashed, axis)))
     return together(*wanted).then(lambda found: _at_times(known, axis, *found))
 
 
-def _at_times(known: Listing[Server], axis: Axis, ran: steps.Rows, crashed: steps.Rows) -> Listing[Server]:
-    shares = steps.shares(ran, axis, {each.server: (each.first_moment, each.last_moment) for each in known.rows})
+def _at_times(known: Listing[Server], axis: Axis, ran: Rows, crashed: Rows) -> Listing[Server]:
+    shown = shares(ran, axis, {each.server: (each.first_moment, each.last_moment) for each in known.rows})
     crashes: dict[str, dict[int, int]] = {each.server: {} for each in known.rows}
     for row in sorted(crashed, key=itemgetter("what", "step")):
         crashes[row["what"]][row["step"]] = row["number"]
     return Listing(
-        tuple(replace(each, ran=shares[each.server], crashed_in=crashes[each.server]) for each in known.rows),
+        tuple(replace(each, ran=shown[each.server], crashed_in=crashes[each.server]) for each in known.rows),
         known.total,
     )
+
+
+class Boot(Struct, frozen=True, kw_only=True):
+    """A boot of a server."""
+
+    server: str
+    boot: str
+    first_moment: int
+    last_moment: int
+    records: int
+    crashed: bool
+    ended: bool
+    down_seconds: float | None = None
+    version: str | None = None
 
 
 def boots() -> Question[Listing[Boot]]:
@@ -122,10 +141,55 @@ def boots() -> Question[Listing[Boot]]:
     return listing("SELECT * FROM @boots", Boot, order)
 
 
+class Kind(Struct, frozen=True):
+    """The number of findings of one kind."""
+
+    severity: str
+    kind: str
+    number: int
+
+
 def kinds() -> Question[tuple[Kind, ...]]:
     """The number of findings of each kind, in no order."""
     counts = "SELECT severity, kind, count(*) AS number FROM @findings GROUP BY severity, kind"
     return rows(counts, Kind, MOST_KINDS, first("severity", "kind"))
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """A row of the table of findings, with the client of its session.
+
+    :ivar moment: of a record that it is about; otherwise its segment has records from ``seg_begin`` to ``seg_end``.
+    """
+
+    severity: str
+    kind: str
+    message: str
+    server: str | None = None
+    boot: str | None = None
+    segment: int | None = None
+    first_seq: int | None = None
+    last_seq: int | None = None
+    session: str | None = None
+    service: str | None = None
+    file: str | None = None
+    line: int | None = None
+    moment: int | None = None
+    journal: str | None = None
+    seg_begin: int | None = None
+    seg_end: int | None = None
+    address: str | None = None
+    actor: str | None = None
+    claimed: str | None = None
+
+    @property
+    def file_name(self) -> str | None:
+        """The name of the file, without its directory."""
+        return PurePosixPath(self.file).name if self.file else None
+
+    @property
+    def directory(self) -> str | None:
+        """The journal that it is about."""
+        return self.journal or (str(PurePosixPath(self.file).parent) if self.file else None)
 
 
 def findings() -> Question[tuple[Finding, ...]]:
@@ -154,6 +218,25 @@ def findings() -> Question[tuple[Finding, ...]]:
     return rows(in_segments, Finding, most, first("severity", "kind", *_PLACE))
 
 
+class Sealing(Struct, frozen=True, kw_only=True):
+    """The segments of one journal, and the state of their seals."""
+
+    journal: str
+    server: str | None
+    segments: int
+    records: int
+    bytes: int
+    closed: int
+    open: int
+    unsealed: int
+    verified: int
+
+    @property
+    def unverified(self) -> int:
+        """The number of segments that no seal verifies."""
+        return self.segments - self.verified
+
+
 def sealing() -> Question[Listing[Sealing]]:
     """The segments of each journal, and how many of them a seal verifies."""
     by_journal = f"SELECT journal, server, {_SEALS} FROM @segments GROUP BY journal, server"
@@ -164,6 +247,22 @@ def all_seals() -> Question[Sealing]:
     """The same of all journals together."""
     everything = only_row(f"SELECT {_SEALS} FROM @segments")
     return everything.then(lambda row: Sealing(journal="", server=None, **row))
+
+
+class Segment(Struct, frozen=True, kw_only=True):
+    """A segment that no seal verifies."""
+
+    segment: int
+    file: str
+    sealed: str
+    server: str | None = None
+    first_seq: int | None = None
+    last_seq: int | None = None
+
+    @property
+    def file_name(self) -> str:
+        """The name of the file, without its directory."""
+        return PurePosixPath(self.file).name
 
 
 def unverified() -> Question[Listing[Segment]]:
@@ -177,6 +276,28 @@ def keys(summary: Mapping[str, Any]) -> tuple[tuple[str, ...] | None, str | None
     seals = summary.get("seals", {})
     known = seals.get("keys")
     return None if known is None else tuple(known[:MOST_KEYS]), seals.get("trusted")
+
+
+class LastSeal(Struct, frozen=True, kw_only=True):
+    """The last seal of a journal.
+
+    :ivar time: when it was made.
+    :ivar digest: the SHA-256 of the sealed part of the segment.
+    :ivar entry: the number of its line in the manifest.
+    :ivar hash: of that line. Whoever notes it finds out later whether the journal was cut off before it.
+    :ivar key: the fingerprint of the key that it is signed with.
+    """
+
+    journal: str
+    server: str
+    time: int
+    segment: int
+    closed: bool
+    digest: str
+    entry: int
+    hash: str
+    last_seq: int | None = None
+    key: str | None = None
 
 
 def last_seals(summary: Mapping[str, Any]) -> tuple[LastSeal, ...]:

@@ -1,9 +1,9 @@
-"""The tables that an audit wrote, asked with DuckDB."""
+"""The tables of an audit, made and asked with DuckDB."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from bussrv.audit.output import PUBLISHED
 from bussrv.audit.sql.activity import NAMES
-from bussrv.audit.tables.kinds import PUBLISHED
 
 MEMORY = "1GB"
 """The most memory that DuckDB takes. The rest goes to disk."""
@@ -77,21 +77,16 @@ class Database:
 
 
 @contextmanager
-def published(tables: Mapping[str, Path], scratch: Path) -> Iterator[Database]:
-    """The tables of an audit.
+def published(tables: Path, scratch: Path) -> Iterator[Database]:
+    """The tables that an audit wrote.
 
-    :param tables: their directories, by name.
+    :param tables: holds a directory for each, by its name.
     :param scratch: where DuckDB may put what does not fit into memory.
     """
     with closing(Database(scratch)) as database:
-        for name, place in tables.items():
-            database.add_published(name, place)
+        for name in PUBLISHED:
+            database.add_published(name, tables / name)
         yield database
-
-
-def places_in(directory: Path) -> dict[str, Path]:
-    """The directories of all tables of an audit, by name."""
-    return {name: directory / name for name in PUBLISHED}
 
 
 def literal(path: str) -> str:
