@@ -300,9 +300,8 @@ class Bus:
         service = self._judge.service_of(publication)
         kind = kind_of_content(publication.content_type, bool(publication.payload), service)
         groups = self._receivers.wanting(kind)
-        metadata = b""
-        if groups or self.links:
-            metadata = as_metadata(publication, self._new_id(), route, with_app_type=True)
+        is_shown = groups or self.links
+        metadata = as_metadata(publication, self._new_id(), route, with_app_type=True) if is_shown else b""
         delivery = Delivery(metadata, publication.payload, publication)
         self._to_subscribers(delivery, publication)
         for group in groups:
@@ -379,7 +378,8 @@ class Bus:
         """Send one session frames of its wire format, after what was collected for it."""
         link = self._receivers.link(session_id)
         if link is not None:
-            self._catch_up(session_id)
+            if self._fanout.has_collected:
+                self._catch_up(session_id)
             if frames:
                 link.send(Bundle(frames))
 

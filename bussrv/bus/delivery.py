@@ -130,6 +130,11 @@ class Fanout:
         for each in self.until_then:
             each.clear()
 
+    @property
+    def has_collected(self) -> bool:
+        """Whether frames were collected, for whatever session, since the last flush."""
+        return bool(self._dirty)
+
     def join(self, group: Group, session_id: str, link: ISessionLink) -> None:
         """A session is a member of ``group`` from now on. It does not get frames collected before."""
         self.audience_changed()

@@ -65,7 +65,12 @@ class Bundle:
             self._count += sum(each.count - 1 for each in frames if isinstance(each, Joined))
             frames = [each.frames if isinstance(each, Joined) else each for each in frames]
         self._pieces: Sequence[bytes] = frames  # type: ignore[assignment]  # none is a Joined any more
-        self.size = size = sum(map(len, self._pieces))
+        if self._count == 1 and not has_joined:
+            # Most answers are one frame, and this costs less than the property.
+            self.joined = joined = self._pieces[0]
+            self.size = size = len(joined)
+        else:
+            self.size = size = sum(map(len, self._pieces))
         self.at_once = size <= AT_ONCE
 
     def __len__(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator
-from functools import partial
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
@@ -13,6 +12,7 @@ from twisted.python.failure import Failure
 from bussrv.bus.delivery import OBJECT_FRAMES
 from bussrv.bus.event_names import SERVERS_ONLY
 from bussrv.bus.interfaces import IEncoding
+from bussrv.bus.reactor_turns import NEVER
 from bussrv.errors import REASONS, NotAllowed, OverLimit, Refused, RemoteProtocolError
 from bussrv.events import limit_reached
 from bussrv.formats.denials import Denials
@@ -31,6 +31,30 @@ STRANGERS_METADATA = 8 << 10
 
 Identify = Callable[[dict[str, Any]], tuple[Claims, Interest]]
 """Reads the claims and the interest of a client from the attributes of an object."""
+
+
+class Change:
+    """A change of the registry that a member asked for. Its later input waits until it is answered.
+
+    :param obj: asks for it.
+    :param about: the attributes of the answer.
+    :ivar is_answered: whether it is answered.
+    """
+
+    __slots__ = ("_about", "_obj", "_protocol", "is_answered")
+
+    def __init__(self, protocol: FramedProtocol, obj: BusObject, about: dict[str, Any]) -> None:
+        self._protocol, self._obj, self._about = protocol, obj, about
+        self.is_answered = False
+
+    def tell(self, error: BaseException | None) -> None:
+        """Answer it; see :data:`bussrv.registry.pending.Tell`."""
+        self.is_answered = True
+        self._protocol.answer_change(self._obj, self._about, error)
+
+    def tell_failure(self, failure: Failure) -> None:
+        """It was not made."""
+        self.tell(failure.value)
 
 
 class FramedProtocol(ObjectInput):
@@ -174,7 +198,7 @@ class FramedProtocol(ObjectInput):
         if self._deaf:
             self.bus.counters["receive-none"] += 1
         else:
-            self.bus.tell(self.session_id, fields, payload)
+            self.bus.send(self.session_id, [wire.encode(fields, payload)])
 
     def turn_away(self, reason: str) -> Deferred[None]:
         """Tell a member why its session ends, and end it."""
@@ -252,7 +276,9 @@ class FramedProtocol(ObjectInput):
         """``services/register``: the session provides a service from now on."""
         name = obj.fields().get("name")
         if self._may(obj, "provide", name):
-            self._answer_after(self.bus.registry.register_service(self.session_id, name), obj, {"name": name})
+            change = Change(self, obj, {"name": name})
+            self.bus.registry.ask_to_register(self.session_id, name, change.tell)
+            self.is_busy = not change.is_answered
 
     def unregister(self, obj: BusObject) -> None:
         """``services/unregister``: the session stops providing a service; without a name, all of its services."""
@@ -260,9 +286,12 @@ class FramedProtocol(ObjectInput):
         fields = obj.fields()
         if "name" in fields:
             name = fields["name"]
-            self._answer_after(registry.unregister_service(self.session_id, name), obj, {"name": name})
+            change = Change(self, obj, {"name": name})
+            registry.ask_to_unregister(self.session_id, name, change.tell)
         else:
-            self._answer_after(registry.unregister_services(self.session_id), obj, {})
+            change = Change(self, obj, {})
+            registry.unregister_services(self.session_id).addCallbacks(change.tell, change.tell_failure)
+        self.is_busy = not change.is_answered
 
     def request(self, obj: BusObject) -> None:
         """``services/request``: routed. If nobody can take it, the requester is told at once.
@@ -285,18 +314,24 @@ class FramedProtocol(ObjectInput):
         about = {"name": name, "to": self.session().routing_id, "type": content_type}
         yield self.frame_of(obj, {"event": "services/reply", **about}, self.bus.last(name, self.permissions()))
 
-    def _answer_after(self, change: Deferred[None], obj: BusObject, about: dict[str, Any]) -> None:
-        """Answer a command of a member when its change of the registry was made, or refused."""
-        self.busy_until(change.addCallbacks(partial(self._changed, obj, about), partial(self._not_changed, obj)))
-
-    def _changed(self, obj: BusObject, about: dict[str, Any], _: object) -> None:
-        self.answer(obj, {"event": f"{obj.head.event}/reply", **about})
-
-    def _not_changed(self, obj: BusObject, failure: Failure) -> None:
-        refusal = failure.value
-        if not isinstance(refusal, Refused):
-            failure.raiseException()
-        self.refuse(obj.head.id, refusal.reason, refusal.message)
+    def answer_change(self, obj: BusObject, about: dict[str, Any], error: BaseException | None) -> None:
+        """Answer a command of a member: its change of the registry was made (``None``), or why it was not."""
+        try:
+            if error is None:
+                self.answer(obj, {"event": f"{obj.head.event}/reply", **about})
+            elif isinstance(error, Refused):
+                self.refuse(obj.head.id, error.reason, error.message)
+            else:
+                raise error
+        except Exception:
+            self.serving_failed(Failure())
+        if self.is_busy:
+            self.is_busy = False
+            if self._is_paused or self._input_ended or self.has_input():
+                self.work_is_done()
+            else:
+                # The answer is sent, and no frames were collected.
+                self._read_at = NEVER
 
     def permissions(self) -> Permissions:
         """The permissions of the session, as they are now."""

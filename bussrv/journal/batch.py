@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
-from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from bussrv.clock import Clock
@@ -24,6 +23,7 @@ from bussrv.journal.chain import line_hash
 from bussrv.journal.condition import Head
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.header import Damage, Header, Previous
+from bussrv.journal.interfaces import Waiter
 from bussrv.journal.reading import Fold
 from bussrv.journal.record import Record, Stamped
 from bussrv.journal.recovery import Recovered
@@ -50,13 +50,13 @@ class Entry(Struct):
 
     stamped: Sequence[Stamped]
     bodies: list[bytes]
-    done: Deferred[list[Record]] | None = None
+    done: Waiter | None = None
     term: int = 0
     records: list[Record] = []
     is_counted: bool = False
 
 
-def make_entry(stamped: Sequence[Stamped], done: Deferred[list[Record]] | None = None, term: int = 0) -> Entry:
+def make_entry(stamped: Sequence[Stamped], done: Waiter | None = None, term: int = 0) -> Entry:
     """An entry, encoded where an event that cannot be written is still the business of who made it."""
     return Entry(stamped, [record.encode_event(each.event) for each in stamped], done, term)
 

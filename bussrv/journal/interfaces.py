@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from zope.interface import Attribute, Interface
 
@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from bussrv.journal.record import Record, Stamped
 
 
+class Waiter(Protocol):
+    """Is told once whether events are durable. A Deferred is one."""
+
+    def callback(self, result: list[Record], /) -> Any:
+        """They are; ``result`` has their records."""
+
+    def errback(self, fail: JournalUnavailable, /) -> Any:
+        """They are not, and will not be."""
+
+
 class IJournal(Interface):
     """The registry events in order, numbered without gaps."""
 
@@ -22,11 +32,17 @@ class IJournal(Interface):
         "A ``JournalUnavailable``, if changes would be refused or too much waits already."
     )
 
-    def append(stamped: Sequence[Stamped]) -> Deferred[list[Record]]:
-        """Write ``Stamped`` events in a row, all or none. :returns: a Deferred of their records, once they are durable.
+    def write(stamped: Sequence[Stamped], waiter: Waiter) -> None:
+        """Write ``Stamped`` events in a row, all or none, and tell ``waiter`` when they are durable, or are refused.
 
-        They fire in the order of the calls. When one fails with ``JournalUnavailable``, so do all until that is known.
+        That may be before this returns. Waiters are told in the order of the calls. When one is told
+        ``JournalUnavailable``, so are all until that is known.
+
+        :raises ValueError, TypeError: if one of them cannot be encoded. Nothing is written then, and nobody is told.
         """
+
+    def append(stamped: Sequence[Stamped]) -> Deferred[list[Record]]:
+        """Do the same for a Deferred. :returns: that Deferred."""
 
     def note(stamped: Stamped) -> None:
         """Write an event that has happened already. Never fails: kept until it can be written."""

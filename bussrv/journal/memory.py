@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.defer import Deferred, succeed
 from zope.interface import implementer
 
 from bussrv.errors import JournalUnavailable
-from bussrv.journal.interfaces import IJournal
+from bussrv.journal.interfaces import IJournal, Waiter
 from bussrv.journal.record import HEAD_SIZE, Record, Stamped, encode_event
 
 
@@ -27,22 +27,27 @@ class MemoryJournal:
         self._boot = boot
         self._keep = keep
         self._next_seq = 1
-        self._held: deque[tuple[Sequence[Stamped], Deferred[list[Record]] | None]] | None = None
+        self._held: deque[tuple[Sequence[Stamped], Waiter | None]] | None = None
         self._failing: str | None = None
         self._followers: list[Callable[[list[Record]], None]] = []
         self._begin_telling: Callable[[], object] = lambda: None
         self._end_telling: Callable[[], object] = lambda: None
 
-    def append(self, stamped: Sequence[Stamped]) -> Deferred[list[Record]]:
+    def write(self, stamped: Sequence[Stamped], waiter: Waiter) -> None:
         """Number events; durable at once, unless :meth:`hold` was called."""
         self._measure(stamped)
         if self._failing is not None:
-            return fail(JournalUnavailable(self._failing))
-        if self._held is not None:
-            done: Deferred[list[Record]] = Deferred()
-            self._held.append((stamped, done))
-            return done
-        return succeed(self._number(stamped))
+            waiter.errback(JournalUnavailable(self._failing))
+        elif self._held is not None:
+            self._held.append((stamped, waiter))
+        else:
+            waiter.callback(self._number(stamped))
+
+    def append(self, stamped: Sequence[Stamped]) -> Deferred[list[Record]]:
+        """See :class:`IJournal`."""
+        done: Deferred[list[Record]] = Deferred()
+        self.write(stamped, done)
+        return done
 
     def note(self, stamped: Stamped) -> None:
         """Number an event that nobody waits for."""

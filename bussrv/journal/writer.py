@@ -21,14 +21,14 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from twisted.internet.defer import Deferred, fail
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from zope.interface import implementer
 
 from bussrv.errors import JournalUnavailable
 from bussrv.events import Event
 from bussrv.journal.batch import BatchWriter, Entry, make_entry
-from bussrv.journal.interfaces import IJournal
+from bussrv.journal.interfaces import IJournal, Waiter
 from bussrv.journal.record import HEAD_SIZE, Record, Stamped
 from bussrv.journal.upkeep import Upkeep
 from bussrv.reactor_turn import EndOfReactorTurn
@@ -88,16 +88,17 @@ class FileJournal:
         self._thread = threading.Thread(target=self._run, name="bussrv-journal", daemon=True)
         self._thread.start()
 
-    def append(self, stamped: Sequence[Stamped]) -> Deferred[list[Record]]:
-        """Write events that somebody waits for, one directly after the other.
-
-        :returns: fires with their records when they are durable; fails with :class:`JournalUnavailable`.
-        :raises ValueError, TypeError: if one of them cannot be encoded; nothing is written then.
-        """
+    def write(self, stamped: Sequence[Stamped], waiter: Waiter) -> None:
+        """Write events that somebody waits for, one directly after the other; see :class:`IJournal`."""
         if self._is_closed:
-            return fail(JournalUnavailable("the journal is closed"))
+            waiter.errback(JournalUnavailable("the journal is closed"))
+        else:
+            self._collect(make_entry(stamped if self._hide is None else self._hidden(stamped), waiter, self._term))
+
+    def append(self, stamped: Sequence[Stamped]) -> Deferred[list[Record]]:
+        """See :class:`IJournal`."""
         done: Deferred[list[Record]] = Deferred()
-        self._collect(make_entry(self._hidden(stamped), done, self._term))
+        self.write(stamped, done)
         return done
 
     def note(self, stamped: Stamped) -> None:

@@ -101,6 +101,17 @@ class Budget:
         self._virtual = 0.0
         self._counted: list[tuple[float, str]] = []
 
+    def is_plenty(self, payer: Payer) -> bool:
+        """Whether all meters leave so much that :meth:`wait` is 0. This costs less, and changes nothing."""
+        limits, now = self._limits, max(self._now, self._seconds())
+        account, session = self._accounts.get(payer.address), self._sessions.get(payer.session or "")
+        slack = limits.burst / limits.rate
+        if account is not None and account.meter.full_at - now - slack > 0:
+            return False
+        if session is not None and session.full_at - now - slack > 0:
+            return False
+        return payer.is_authenticated or self._total.left(now, limits.total_rate, limits.total_burst) > self._reserve
+
     def wait(self, payer: Payer, *, can_wait: bool = True) -> float:
         """How many seconds ``payer`` has to wait before it may begin a change, as things are; 0: it may begin.
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bussrv.events import Event
     from bussrv.journal.record import Stamped
     from bussrv.registry.claims import Claims
+    from bussrv.registry.pending import Tell
     from bussrv.registry.session import Session
     from bussrv.registry.spending import Spending
     from bussrv.registry.state import RegistryState
@@ -69,6 +70,16 @@ class IRegistry(Interface):
 
         :param hosted: whether the server itself provides it, so that reserved names are allowed.
         """
+
+    def ask_to_register(session_id: str, service: Any, tell: Tell) -> None:
+        """Do the same, without a Deferred: members do it often.
+
+        :param tell: called with ``None`` when the change may be answered, otherwise with why it was not made. That may
+            be before this returns.
+        """
+
+    def ask_to_unregister(session_id: str, service: Any, tell: Tell) -> None:
+        """Do as :meth:`unregister_service` does, without a Deferred."""
 
     def unregister_service(session_id: str, service: Any) -> Deferred[None]:
         """Unregister a service of a session."""

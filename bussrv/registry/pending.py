@@ -2,28 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
 
 from msgspec import Struct
 
 from bussrv import events as ev
-from bussrv.errors import Refused
+from bussrv.errors import JournalUnavailable, Refused
 from bussrv.journal.record import Stamped
 
 _SERVICE_CHANGES = (ev.ServiceRegistered, ev.ServiceUnregistered)
 _SUBSCRIPTION_CHANGES = (ev.SubscriptionAdded, ev.SubscriptionRenewed, ev.SubscriptionRemoved)
 
+Tell = Callable[[Exception | None], object]
+"""Tells once what became of a change: ``None`` if it was made, otherwise why it was not, mostly a :class:`Refused`.
+
+Must not raise.
+"""
+
+
+class Settles(Protocol):
+    """Settles pending changes."""
+
+    def written(self, pending: Pending) -> None:
+        """The change is durable."""
+
+    def not_written(self, pending: Pending, error: JournalUnavailable) -> None:
+        """The change could not be written."""
+
 
 class Pending(Struct, eq=False):
-    """A change on its way to the disk.
+    """A change on its way to the disk: the journal's :class:`bussrv.journal.interfaces.Waiter`.
 
     :ivar stamped: its events, each with its time.
     :ivar refusal: the refusal that its client gets if a loss superseded this change; otherwise ``None``.
     """
 
+    settles: Settles
     session_id: str
     stamped: list[Stamped]
+    tell: Tell
     refusal: Refused | None = None
+    _is_begun: bool = False
+    _told: tuple[JournalUnavailable | None] | None = None
+
+    def callback(self, result: Any, /) -> None:
+        """It is durable."""
+        if self._is_begun:
+            self.settles.written(self)
+        else:
+            self._told = (None,)
+
+    def errback(self, fail: JournalUnavailable, /) -> None:
+        """It was not written."""
+        if self._is_begun:
+            self.settles.not_written(self, fail)
+        else:
+            self._told = (fail,)
+
+    def begin(self) -> None:
+        """It is planned: settle it when the journal tells. That may be now: a journal in memory is fast."""
+        self._is_begun = True
+        if self._told is not None:
+            (error,) = self._told
+            if error is None:
+                self.settles.written(self)
+            else:
+                self.settles.not_written(self, error)
 
 
 def supersede_service(pending: Iterable[Pending], session_id: str, service: str) -> None:

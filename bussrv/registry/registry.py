@@ -11,15 +11,13 @@ from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
-from twisted.internet.defer import Deferred, fail, succeed
-from twisted.python.failure import Failure
+from twisted.internet.defer import Deferred, fail
 from zope.interface import implementer
 
 from bussrv import events as ev
 from bussrv.clock import Clock
 from bussrv.errors import OverLimit, Refused
 from bussrv.journal.interfaces import IJournal
-from bussrv.journal.record import Record, Stamped
 from bussrv.registry import rules
 from bussrv.registry.claims import Claims
 from bussrv.registry.deferred_openings import DeferredOpenings
@@ -27,12 +25,12 @@ from bussrv.registry.holds import HeldIds
 from bussrv.registry.interfaces import IRegistry, IRegistryObserver
 from bussrv.registry.lifetimes import Lifetimes
 from bussrv.registry.observers import Kinds, Observers
-from bussrv.registry.pending import Pending, supersede_service, supersede_subscription
-from bussrv.registry.planned import PlannedState
+from bussrv.registry.pending import Tell
 from bussrv.registry.session import SERVER_ROLE, Session
 from bussrv.registry.spending import Spending, within_budget
 from bussrv.registry.state import RegistryState
 from bussrv.registry.strangers import Strangers
+from bussrv.registry.write_ahead import WriteAhead
 from bussrv.settings import Settings
 from bussrv.values import Interest, Traffic, excerpt
 
@@ -69,8 +67,6 @@ class Registry:
         self._settings = Settings() if settings is None else settings
         self._boot = boot
         self._opened = 0
-        self._planned = PlannedState(self.state)
-        self._pending: dict[Pending, None] = {}
         self._observers = Observers(self._seconds)
         rate, total_rate = self._settings.stranger_rate, self._settings.stranger_total_rate
         self._strangers = Strangers(rate, total_rate, self._seconds)
@@ -78,6 +74,9 @@ class Registry:
         self._held_ids = HeldIds(self._settings, server_id, self._seconds)
         self._lifetimes = Lifetimes(clock)
         self.spending = Spending(self._settings, self._seconds)
+        whom = (self._deferred_openings, self._lifetimes, self._observers, self.spending)
+        self._ahead = WriteAhead(self.state, journal, clock, *whom)
+        self._planned = self._ahead.planned
 
     def observe(self, observer: IRegistryObserver, kinds: Kinds | None = None) -> None:
         """Tell ``observer`` of every change from now on, or of those whose events are of these ``kinds``."""
@@ -85,10 +84,10 @@ class Registry:
 
     def note(self, event: ev.Event) -> None:
         """Journal an event. Only a successful authentication changes the registry."""
-        self._introduce(event.session)
-        stamped = self._stamp(event)
+        self._ahead.introduce(event.session)
+        stamped = self._ahead.stamp(event)
         if isinstance(event, ev.AuthSucceeded):
-            self._apply_facts([stamped])
+            self._ahead.apply_facts([stamped])
             self._observers.tell([stamped])
         else:
             self._journal.note(stamped)
@@ -109,9 +108,9 @@ class Registry:
             protocol=protocol, session=session_id, routing_id=routing_id, peer=peer, persistent=persistent
         )
         written = self._deferred_openings.arrived(opened, self._journal.unavailable is None)
-        stamped = self._stamp(written or opened)
+        stamped = self._ahead.stamp(written or opened)
         before = self._journal.taken
-        self._apply_facts([stamped], is_written=written is not None)
+        self._ahead.apply_facts([stamped], is_written=written is not None)
         self._lifetimes.begin(session_id, stamped.mono)
         session = self.state.sessions[session_id]
         self.spending.opened(session, self._journal.taken - before)
@@ -145,11 +144,11 @@ class Registry:
         about, expected = session.about(), self._planned.session(session_id) or session
         known, planned = (frozenset(each.provided_by(session_id)) for each in (self.state, self._planned))
         ended = {
-            name: self._stamp(ev.ServiceUnregistered(service=name, reason=reason, **about))
+            name: self._ahead.stamp(ev.ServiceUnregistered(service=name, reason=reason, **about))
             for name in sorted(known | planned)
         }
-        link_down = [self._stamp(ev.LinkDown(reason=reason, **expected.about()))] if expected.is_link else []
-        closed = self._stamp(
+        link_down = [self._ahead.stamp(ev.LinkDown(reason=reason, **expected.about()))] if expected.is_link else []
+        closed = self._ahead.stamp(
             ev.SessionClosed(
                 reason=reason,
                 duration=self._lifetimes.end(session),
@@ -163,7 +162,7 @@ class Registry:
         # A service that is being unregistered has a record on its way. Observers were never told of a service that
         # is being registered, nor of a link that is coming up.
         facts = [*(ended[name] for name in ended if name in planned), *link_down, closed]
-        self._apply_facts(facts, is_written=not self._deferred_openings.left(session_id))
+        self._ahead.apply_facts(facts, is_written=not self._deferred_openings.left(session_id))
         self.spending.closed(session_id)
         told_down = link_down if session.is_link else ()
         self._held_ids.ended(session)
@@ -173,18 +172,18 @@ class Registry:
         """End a service of a session at once."""
         session = self.state.sessions.get(session_id)
         if session is not None and session_id in self.state.services.get(service, ()):
-            supersede_service(self._pending, session_id, service)
-            lost = self._stamp(ev.ServiceUnregistered(service=service, reason=reason, **session.about()))
-            self._apply_facts([lost])
+            self._ahead.supersede_service(session_id, service)
+            lost = self._ahead.stamp(ev.ServiceUnregistered(service=service, reason=reason, **session.about()))
+            self._ahead.apply_facts([lost])
             self._observers.tell([lost])
 
     def lose_subscription(self, session_id: str, service: str, reason: str) -> None:
         """End a subscription at once."""
         session = self.state.sessions.get(session_id)
         if session is not None and self.state.subscription(session_id, service) is not None:
-            supersede_subscription(self._pending, session_id, service)
-            lost = self._stamp(ev.SubscriptionRemoved(service=service, reason=reason, **session.about()))
-            self._apply_facts([lost])
+            self._ahead.supersede_subscription(session_id, service)
+            lost = self._ahead.stamp(ev.SubscriptionRemoved(service=service, reason=reason, **session.about()))
+            self._ahead.apply_facts([lost])
             self._observers.tell([lost])
 
     # Changes that clients ask for.
@@ -223,12 +222,22 @@ class Registry:
         changed = self._change(session.id, changes)
         return changed.addCallback(lambda _: rules.open_session(self.state, claims.session_id))
 
+    def ask_to_register(self, session_id: str, service: str, tell: Tell) -> None:
+        """Register a service of a session, and tell when that is done; see :class:`IRegistry`."""
+        if self.spending.is_free(self.state.sessions.get(session_id), is_prepaid=False):
+            self._register(session_id, service, tell)
+        else:
+            _tell_of(self.register_service(session_id, service), tell)
+
     @within_budget()
     def register_service(self, session_id: str, service: str, *, hosted: bool = False) -> Deferred[None]:
         """Register a service of a session; does nothing if it provides the service already.
 
         :param hosted: whether the server itself provides it, so that reserved names are allowed.
         """
+        return _deferred(lambda tell: self._register(session_id, service, tell, hosted=hosted))
+
+    def _register(self, session_id: str, service: Any, tell: Tell, *, hosted: bool = False) -> None:
         try:
             planned = self._planned
             session = rules.open_session(planned, session_id)
@@ -241,26 +250,48 @@ class Registry:
                 if not hosted:
                     rules.may_be_more_services(planned.own_services, self._settings.max_services_total)
         except Refused as refusal:
-            return self._refuse(ev.ServiceRefused, session_id, service, refusal)
+            self._note_refused(ev.ServiceRefused, session_id, service, refusal)
+            tell(refusal)
+            return
         if is_new:
-            return self._change(session_id, [ev.ServiceRegistered(service=service, **session.about())])
-        if not self.state.provides(session_id, service):
+            self._ahead.change(session_id, [ev.ServiceRegistered(service=service, **session.about())], tell)
+        elif self.state.provides(session_id, service):
+            tell(None)
+        else:
             # The registration is on its way: this one has no event, but is answered only when that one is durable.
-            waited = self._change(session_id, [])
-            return waited.addCallback(lambda _: rules.may_unregister(self.state, session_id, service))
-        return succeed(None)
+            self._ahead.change(session_id, [], partial(self._tell_if_provided, session_id, service, tell))
+
+    def _tell_if_provided(self, session_id: str, service: str, tell: Tell, error: Exception | None) -> None:
+        try:
+            if error is None:
+                rules.may_unregister(self.state, session_id, service)
+        except Refused as refusal:
+            error = refusal
+        tell(error)
+
+    def ask_to_unregister(self, session_id: str, service: str, tell: Tell) -> None:
+        """Unregister a service of a session, and tell when that is done; see :class:`IRegistry`."""
+        if self.spending.is_free(self.state.sessions.get(session_id), is_prepaid=True):
+            self._unregister(session_id, service, tell)
+        else:
+            _tell_of(self.unregister_service(session_id, service), tell)
 
     @within_budget(lambda *_, **__: True)
     def unregister_service(self, session_id: str, service: str) -> Deferred[None]:
         """Unregister a service of a session."""
+        return _deferred(lambda tell: self._unregister(session_id, service, tell))
+
+    def _unregister(self, session_id: str, service: Any, tell: Tell) -> None:
         try:
             planned = self._planned
             session = rules.open_session(planned, session_id)
             rules.may_be_named(service, self.state.services)
             rules.may_unregister(planned, session_id, service)
         except Refused as refusal:
-            return self._refuse(ev.ServiceRefused, session_id, service, refusal)
-        return self._change(session_id, [ev.ServiceUnregistered(service=service, **session.about())])
+            self._note_refused(ev.ServiceRefused, session_id, service, refusal)
+            tell(refusal)
+            return
+        self._ahead.change(session_id, [ev.ServiceUnregistered(service=service, **session.about())], tell)
 
     @within_budget(lambda *_, **__: True)
     def unregister_services(self, session_id: str) -> Deferred[None]:
@@ -306,72 +337,23 @@ class Registry:
         """Record that a wire format refused a subscription."""
         self._note_refusal(ev.SubscriptionRefused, session_id, service, reason)
 
-    # The write-ahead rule.
-
     def _change(self, session_id: str, changes: Sequence[ev.Event]) -> Deferred[None]:
-        unavailable = self._journal.unavailable
-        if unavailable is not None and self._deferred_openings.is_waiting(session_id):
-            # It is not even tried: the opening and the end of each such session would wait for the disk.
-            self._journal.refuse()
-            return fail(unavailable)
-        if changes:
-            self._introduce(session_id)
-        pending = Pending(session_id, [self._stamp(event) for event in changes])
-        before = self._journal.taken
-        written = self._journal.append(pending.stamped)
-        self.spending.changed(self.state.sessions.get(session_id), changes, self._journal.taken - before)
-        self._planned.plan(session_id, pending.stamped)
-        self._pending[pending] = None
-        return written.addCallbacks(partial(self._written, pending), partial(self._not_written, pending))
-
-    def _written(self, pending: Pending, _: list[Record]) -> None:
-        del self._pending[pending]
-        opens = pending.stamped and isinstance(pending.stamped[0].event, ev.SessionOpened)
-        if not opens and pending.session_id not in self.state.sessions:
-            self._planned.discard(pending.session_id)
-            raise Refused("session-closed", "the session closed while its change was being written")
-        if pending.refusal is not None:
-            self._planned.discard(pending.session_id)
-            raise pending.refusal
-        if opens:
-            self._lifetimes.begin(pending.session_id, pending.stamped[0].mono)
-        self._planned.apply_durable(pending.session_id, pending.stamped)
-        self._observers.tell(pending.stamped)
-
-    def _not_written(self, pending: Pending, failure: Failure) -> Failure:
-        """Drop all pending changes: they were checked against this one, so they will not be written either."""
-        if pending in self._pending:
-            self._pending.clear()
-            self._planned.discard_all()
-        return failure
-
-    def _introduce(self, session_id: str | None) -> None:
-        """Journal the deferred opening of a session, before anything else of the session."""
-        opened = self._deferred_openings.acted(session_id)
-        if opened is not None:
-            stamped = self._stamp(opened)
-            before = self._journal.taken
-            self._journal.note(stamped)
-            self.spending.opened(self.state.sessions[session_id or ""], self._journal.taken - before)
-            self._lifetimes.begin(session_id or "", stamped.mono)
-            self._planned.opened_at(session_id or "", stamped.time)
-
-    def _apply_facts(self, stamped: Sequence[Stamped], *, is_written: bool = True) -> None:
-        """Apply facts, and journal them."""
-        for each in stamped:
-            if is_written:
-                self._journal.note(each)
-            self._planned.apply_fact(each)
+        return _deferred(lambda tell: self._ahead.change(session_id, changes, tell))
 
     # Refusals.
 
     def _refuse(
         self, kind: type[ev.ServiceRefused | ev.SubscriptionRefused], session_id: str, service: Any, refusal: Refused
     ) -> Deferred[None]:
+        self._note_refused(kind, session_id, service, refusal)
+        return fail(refusal)
+
+    def _note_refused(
+        self, kind: type[ev.ServiceRefused | ev.SubscriptionRefused], session_id: str, service: Any, refusal: Refused
+    ) -> None:
         self._note_refusal(kind, session_id, service, refusal.reason)
         if isinstance(refusal, OverLimit):
             self.note_from_stranger(ev.limit_reached(refusal, **self.state.sessions[session_id].about()))
-        return fail(refusal)
 
     def _note_refusal(
         self, kind: type[ev.ServiceRefused | ev.SubscriptionRefused], session_id: str, service: Any, reason: str
@@ -383,5 +365,21 @@ class Registry:
     def _seconds(self) -> float:
         return self._clock.mono() / 1_000_000
 
-    def _stamp(self, event: ev.Event) -> Stamped:
-        return Stamped(self._clock.utc(), self._clock.mono(), event)
+
+def _deferred(begin: Callable[[Tell], None]) -> Deferred[None]:
+    """:returns: fires as soon as ``begin``, or what it began, tells of a change."""
+    done: Deferred[None] = Deferred()
+
+    def tell(error: Exception | None) -> None:
+        if error is None:
+            done.callback(None)
+        else:
+            done.errback(error)
+
+    begin(tell)
+    return done
+
+
+def _tell_of(change: Deferred[None], tell: Tell) -> None:
+    """Tell of a change when its Deferred fires."""
+    change.addCallbacks(tell, lambda failure: tell(failure.value))

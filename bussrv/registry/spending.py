@@ -173,6 +173,15 @@ class Spending:
         """
         return self.begin(session, lambda: succeed(None), False)
 
+    def is_free(self, session: Session | None, *, is_prepaid: bool) -> bool:
+        """Whether :meth:`begin` would begin a change of a session at once; if not, it may do so all the same.
+
+        :param is_prepaid: as for :meth:`begin`.
+        """
+        if session is None or session.home is not None or self._later is None:
+            return True
+        return not self._queues and (is_prepaid or self._budget.is_plenty(_payer(session)))
+
     def begin(self, session: Session | None, change: Callable[[], Deferred[T]], is_prepaid: bool) -> Deferred[T]:
         """Begin ``change`` when its session may spend, and after the earlier changes of the session.
 

@@ -18,7 +18,7 @@ from zope.interface import implementer
 
 from bussrv import events as ev
 from bussrv.errors import Refused
-from bussrv.journal.interfaces import IJournal
+from bussrv.journal.interfaces import IJournal, Waiter
 from bussrv.journal.record import Record, Stamped
 from bussrv.registry.claims import Claims
 from bussrv.registry.registry import Registry
@@ -81,6 +81,10 @@ class _Journal:
 
     def __init__(self, write: Write) -> None:
         self._write = write
+
+    def write(self, stamped: Sequence[Stamped], waiter: Waiter) -> None:
+        self._write(stamped)
+        waiter.callback([])
 
     def append(self, stamped: Sequence[Stamped]) -> Deferred[list[Record]]:
         self._write(stamped)

@@ -5,12 +5,12 @@ from itertools import cycle
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from bussrv import events as ev
+from bussrv.journal.interfaces import Waiter
 from bussrv.journal.memory import MemoryJournal
-from bussrv.journal.record import Record, Stamped
+from bussrv.journal.record import Stamped
 from tests.links.fabric import LATENCY, Fabric
 from tests.size import sized
 
@@ -23,21 +23,21 @@ delays = st.integers(0, 20).map(lambda hundredths: hundredths / 100)
 def slow_down(journal: MemoryJournal, clock: Clock, disk: Iterator[float]) -> None:
     """Let a journal take some time to make each entry durable; the order stays."""
     journal.hold()
-    append, note = journal.append, journal.note
+    write, note = journal.write, journal.note
 
     def release() -> None:
         if journal.held:
             journal.release(1)
 
-    def append_slowly(stamped: Sequence[Stamped]) -> Deferred[list[Record]]:
+    def write_slowly(stamped: Sequence[Stamped], waiter: Waiter) -> None:
         clock.callLater(next(disk), release)
-        return append(stamped)
+        write(stamped, waiter)
 
     def note_slowly(stamped: Stamped) -> None:
         clock.callLater(next(disk), release)
         note(stamped)
 
-    journal.append, journal.note = append_slowly, note_slowly  # type: ignore[method-assign]
+    journal.write, journal.note = write_slowly, note_slowly  # type: ignore[method-assign]
 
 
 @settings(max_examples=sized(300))

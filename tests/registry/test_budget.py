@@ -29,7 +29,9 @@ class Scene:
     def ask(self, address, size, session=None, **more):
         """Spend, unless that has to wait. :returns: how long."""
         payer = Payer(session or f"{address}.1", address, **more)
+        is_plenty = self.budget.is_plenty(payer)
         wait = self.budget.wait(payer)
+        assert not (is_plenty and wait)
         if not wait:
             self.budget.charge(payer, size)
             self.spent[address].append((self.now, size))

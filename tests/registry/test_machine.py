@@ -34,9 +34,9 @@ class WatchedJournal(MemoryJournal):
         self.noted = []
         self.asked = []
 
-    def append(self, stamped):
+    def write(self, stamped, waiter):
         self.asked.append([each.event for each in stamped])
-        return super().append(stamped)
+        super().write(stamped, waiter)
 
     def note(self, stamped):
         self.noted.append(stamped.event)
