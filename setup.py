@@ -15,7 +15,7 @@ setup(
     package_data={
         "bussrv": ["py.typed", "_speedups.pyi"],
         "bussrv.admin": ["static/*", "static/**/*"],
-        "bussrv.audit.report": ["templates/*", "templates/chapters/*"],
+        "bussrv.audit.report": ["templates/*"],
     },
     ext_modules=[
         Extension(

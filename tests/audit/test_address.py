@@ -2,12 +2,9 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
 from bussrv.addresses import format_address
 from bussrv.audit.fold import life
-from bussrv.audit.timeline.query import address_of
 from tests.audit.oracles import address as oracle
 from tests.tables import each_row
 
@@ -29,16 +26,9 @@ CASES = {
 }
 
 
-def test_a_peer_is_told_without_its_port(spark: SparkSession) -> None:
-    peers = spark.range(1).select(F.explode(F.array(*map(F.lit, CASES))).alias("peer"))
-    told = peers.select("peer", address_of(F.col("peer")).alias("address")).collect()
-    assert {row["peer"]: row["address"] for row in told} == CASES
-    assert {peer: life.address_of(peer) for peer in CASES} == CASES
-
-
 @each_row("peer", CASES)
-def test_the_oracle_says_the_same(peer: str | None) -> None:
-    assert oracle.address_of(peer) == CASES[peer]
+def test_a_peer_is_told_without_its_port(peer: str | None) -> None:
+    assert life.address_of(peer) == oracle.address_of(peer) == CASES[peer]
 
 
 @given(st.ip_addresses().map(str), st.integers(0, 65535))

@@ -10,11 +10,14 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows 
 
 from bussrv.audit.fold.stripe import Period
 from bussrv.audit.spark.store import Keep
-from bussrv.audit.timeline.availability import PROVIDES, WANTS, availability, changes
 from bussrv.audit.timeline.causes import (
+    PROVIDES,
     REPLACED,
+    WANTS,
+    availability,
     boots,
     causes,
+    changes,
     ends_with_session,
     explanations,
     place,
@@ -52,10 +55,11 @@ _SHOWN = (
     "sessions_closed",
 )
 
-NEEDED = (*_SHOWN, "mono", "routing_ids", "given")
+NEEDED = (*_SHOWN, "mono", "routing_ids", "address", "given")
 """The columns of records that a timeline is made of."""
 
 _KNOWN_BY = ("routing_id", "actor", "claimed", "peer")
+_NAMED_BY = ("session", *_KNOWN_BY, "address")
 _EVER = Period()
 
 
@@ -65,7 +69,7 @@ def timeline(records: DataFrame, name: str, keep: Keep, period: Period = _EVER) 
     - ``concern``: one of ``CONCERNS``,
     - ``who``, ``next_who``, ``newcomer_who``: the names of its session, and of the others that it mentions,
     - ``about``: the service of ``providers``, ``missing_since``, ``missing_until`` and ``next_session``, see
-      :func:`bussrv.audit.timeline.availability.availability`,
+      :func:`bussrv.audit.timeline.causes.availability`,
     - ``with_session``: whether a service or a subscription ended because its session did,
     - ``crashed_after``, ``back_at``, ``link``, ``link_reason``, ``newcomer``: see
       :func:`bussrv.audit.timeline.causes.explanations`.
@@ -104,17 +108,6 @@ def timeline(records: DataFrame, name: str, keep: Keep, period: Period = _EVER) 
     return _in_order(_with_names(told, near), period)
 
 
-def address_of(peer: Column) -> Column:
-    """The same as :func:`bussrv.audit.fold.life.address_of`, by Spark."""
-    # No regular expression: these functions work on bytes.
-    has_no_port = F.substring_index(peer, ":", 2) != peer
-    return (
-        F.when(peer.startswith("["), F.substring(F.substring_index(peer, "]", 1), 2, 2**31 - 1))
-        .when(has_no_port, peer)
-        .otherwise(F.substring_index(peer, ":", 1))
-    )
-
-
 def with_microseconds(table: DataFrame) -> DataFrame:
     """The same with timestamps as UTC microseconds: Spark would return them in the local time of this machine."""
     columns = [F.unix_micros(name).alias(name) if kind == "timestamp" else F.col(name) for name, kind in table.dtypes]
@@ -123,7 +116,7 @@ def with_microseconds(table: DataFrame) -> DataFrame:
 
 def known_names(records: DataFrame) -> DataFrame:
     """Every ``name`` that has a timeline."""
-    names = F.array("session", *_KNOWN_BY, address_of(F.col("peer")), "service")
+    names = F.array(*_NAMED_BY, "service")
     every = F.concat(names, F.coalesce("routing_ids", F.array().cast("array<string>")))
     return records.select(F.explode(every).alias("name")).where(F.col("name") != "").distinct()
 
@@ -140,8 +133,7 @@ def similar_names(records: DataFrame, name: str, most: int = 5) -> list[str]:
 
 
 def _names_client(name: str) -> Column:
-    columns = [F.col("session"), *[F.col(each) for each in _KNOWN_BY], address_of(F.col("peer"))]
-    tests = [column == name for column in columns] + [F.array_contains("routing_ids", name)]
+    tests = [F.col(each) == name for each in _NAMED_BY] + [F.array_contains("routing_ids", name)]
     return reduce(Column.__or__, [F.coalesce(test, F.lit(False)) for test in tests])
 
 

@@ -32,7 +32,7 @@ _NUMBERS = (
 )
 _COLUMNS = ", ".join(
     (
-        *(f"{name} string" for name in (*_TEXTS, "interest")),
+        *(f"{name} string" for name in (*_TEXTS, "interest", "address")),
         *(f"{name} bigint" for name in (*_NUMBERS, "moment")),
         *("persistent boolean", "routing_ids array<string>", "given boolean"),
     )
@@ -134,11 +134,14 @@ def batch_of(rows: Sequence[tuple[Line, int]], is_given: bool) -> RecordBatch:
     import msgspec
     import pyarrow as pa
 
+    from bussrv.audit.fold.life import address_of
+
     records = [record for record, _ in rows]
     interests = [each.interest and msgspec.json.encode(each.interest).decode() for each in records]
     columns: dict[str, Any] = {
         name: pa.array([getattr(each, name) for each in records], pa.string()) for name in _TEXTS
     }
+    columns["address"] = pa.array([address_of(each.peer) for each in records], pa.string())
     columns["interest"] = pa.array(interests, pa.string())
     columns |= {name: pa.array([getattr(each, name) for each in records], pa.int64()) for name in _NUMBERS}
     columns["moment"] = pa.array([moment for _, moment in rows], pa.int64())
