@@ -15,12 +15,10 @@ An incident is one of these:
 
 from __future__ import annotations
 
-from itertools import chain
-
 from msgspec import Struct
 
 from bussrv.audit.kinds import SEVERITIES
-from bussrv.audit.report.questions import MOST, Listing, Question, first, listing, most_of, rows, together
+from bussrv.audit.report.questions import MOST, Listing, Question, first, listing, most_of, rows
 from bussrv.audit.sql.activity import STORM
 
 NEAR = 10
@@ -167,12 +165,11 @@ _CRASHES = """
 
 _IDENTITIES = """
     SELECT 'identity' AS what, server, routing_id AS subject, overlapping AS number, sessions AS others,
-        CAST(NULL AS BIGINT) AS first_seq, first_moment AS begin, last_moment AS until
+        first_moment AS begin, last_moment AS until
     FROM @identities"""
 
 _OUTAGES = f"""
-    SELECT 'outage' AS what, server, service AS subject, number, seconds,
-        CAST(NULL AS BIGINT) AS first_seq, begin, until
+    SELECT 'outage' AS what, server, service AS subject, number, seconds, begin, until
     FROM (
         SELECT *, row_number() OVER (PARTITION BY server, service ORDER BY until - begin DESC, begin) AS place
         FROM (
@@ -203,21 +200,22 @@ def incidents() -> Question[Listing[Incident]]:
 def happenings() -> Question[tuple[Incident, ...]]:
     """Attacks, crashes, contested ids and outages, each the worst first."""
     by_number = most_of("number")
-    orders = {
-        _GUESSING: by_number,
-        _ADDRESSES: "number + others DESC",
-        _CRASHES: by_number,
-        _IDENTITIES: by_number,
-        _OUTAGES: most_of("seconds"),
-    }
-    found = [_some(query, f"{order}, {first('server', 'begin')}") for query, order in orders.items()]
-    return together(*found).then(lambda each: tuple(chain.from_iterable(each)))
-
-
-def _some(query: str, order: str) -> Question[tuple[Incident, ...]]:
-    worst = f"SELECT * FROM ({query}) AS found ORDER BY {order} LIMIT {MOST_EVENTS}"
-    names = [name for name in ("subject", "address", "claimed") if f"AS {name}" in query or f" {name}," in query]
-    return rows(located(worst), Incident, MOST_EVENTS, ", ".join((order, first(*names))) if names else order)
+    worst = [
+        f"""
+        SELECT *, {at} AS kind_order, row_number() OVER (ORDER BY {order}, {first("server", "begin", *names)}) AS place
+        FROM ({query}) AS found QUALIFY place <= {MOST_EVENTS}"""
+        for at, (query, order, *names) in enumerate(
+            (
+                (_GUESSING, by_number, "claimed"),
+                (_ADDRESSES, "number + others DESC", "address"),
+                (_CRASHES, by_number),
+                (_IDENTITIES, by_number, "subject"),
+                (_OUTAGES, most_of("seconds"), "subject"),
+            )
+        )
+    ]
+    found = located(" UNION ALL BY NAME ".join(worst))
+    return rows(found, Incident, MOST_EVENTS * len(worst), "kind_order, place")
 
 
 def located(query: str, seq: str = "first_seq", moment: str = "begin") -> str:
@@ -226,18 +224,20 @@ def located(query: str, seq: str = "first_seq", moment: str = "begin") -> str:
     :param seq: the number of a record of its ``server``. The segment of a record is the last one that begins before it.
     :param moment: the time that counts if there is no number.
     """
-    place = f"coalesce({seq}, -1) AS seq, coalesce({moment}, -1) AS moment"
     latest = ", ".join(
         f"max_by(s.{each}, s.segment) AS {name}"
         for each, name in (("journal", "journal"), ("first_moment", "seg_begin"), ("last_moment", "seg_end"))
     )
     return f"""
-        SELECT q.*, p.segment, p.journal, p.seg_begin, p.seg_end
-        FROM ({query}) AS q
+        WITH found AS MATERIALIZED (
+            SELECT *, coalesce({seq}, -1) AS place_seq, coalesce({moment}, -1) AS place_moment FROM ({query}) AS every
+        )
+        SELECT f.*, p.segment, p.journal, p.seg_begin, p.seg_end
+        FROM found AS f
         LEFT JOIN (
-            SELECT w.server, w.seq, w.moment, max(s.segment) AS segment, {latest}
-            FROM (SELECT DISTINCT server, {place} FROM ({query}) AS every) AS w
-            JOIN @segments AS s
-                ON s.server = w.server AND (s.segment <= w.seq OR (w.seq < 0 AND s.first_moment <= w.moment))
-            GROUP BY w.server, w.seq, w.moment
-        ) AS p ON q.server = p.server AND coalesce(q.{seq}, -1) = p.seq AND coalesce(q.{moment}, -1) = p.moment"""
+            SELECT w.server, w.place_seq, w.place_moment, max(s.segment) AS segment, {latest}
+            FROM (SELECT DISTINCT server, place_seq, place_moment FROM found) AS w
+            JOIN @segments AS s ON s.server = w.server
+                AND (s.segment <= w.place_seq OR (w.place_seq < 0 AND s.first_moment <= w.place_moment))
+            GROUP BY w.server, w.place_seq, w.place_moment
+        ) AS p ON f.server = p.server AND f.place_seq = p.place_seq AND f.place_moment = p.place_moment"""

@@ -1,8 +1,7 @@
 """Questions to the tables of an audit that have short answers, as SQL. Many are asked at once.
 
-The text is what DuckDB and Spark both run. ``@name`` is a table of the audit; times in it are UTC microseconds, and
-columns have the names of :data:`bussrv.audit.sql.activity.NAMES`. ``names_of(x)`` is the sorted list of the distinct
-values of ``x``.
+DuckDB answers them. ``@name`` is a table of the audit; times in it are UTC microseconds, and columns have the names of
+:data:`bussrv.audit.sql.activity.NAMES`. ``names_of(x)`` is the sorted list of the distinct values of ``x``.
 """
 
 from __future__ import annotations
@@ -163,8 +162,8 @@ def total(column: str) -> str:
 
 
 def count_if(condition: str) -> str:
-    """The number of rows for which a condition holds. Of no rows, DuckDB would say NULL."""
-    return f"CAST(coalesce(count_if({condition}), 0) AS BIGINT)"
+    """The number of rows for which a condition holds."""
+    return f"count(*) FILTER (WHERE {condition})"
 
 
 def cut(text: str) -> str:
