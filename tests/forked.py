@@ -100,7 +100,10 @@ class ForkedProcess:
 
     def wait(self, timeout: float | None = None) -> int:
         if self.returncode is None:
-            if not select.select([self._status], [], [], timeout)[0]:
+            # Not select(): with a thousand connections of a test, the number of this one is too large for it.
+            ready = select.poll()
+            ready.register(self._status, select.POLLIN)
+            if not ready.poll(None if timeout is None else timeout * 1000):
                 raise subprocess.TimeoutExpired(["twistd"], timeout or 0)
             self.returncode = self._next_number()
             self._status.close()

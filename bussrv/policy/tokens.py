@@ -63,7 +63,8 @@ def parse_expiry(text: str) -> int:
 
 def format_expiry(expires: int) -> str:
     """The inverse of :func:`parse_expiry`, in whole seconds."""
-    return f"{datetime.fromtimestamp(expires // 1_000_000, timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+    # Not strftime, which leaves out the zeros in front of years before 1000 on some systems.
+    return datetime.fromtimestamp(expires // 1_000_000, timezone.utc).isoformat().replace("+00:00", "Z")
 
 
 def token_line(user: str, token: str, expires: int | None) -> str:

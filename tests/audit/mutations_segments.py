@@ -299,10 +299,11 @@ def chain_everything_anew(copy: Copy) -> Outcome:
 
 @on("chain")
 def chain_everything_anew_without_seals(copy: Copy) -> Outcome:
-    """Who knows how a journal is made can make it anew."""
-    number, index, _ = middle(copy)
-    copy.forge(number, index, other_actor)
-    copy.chain_from(number)
+    """Who knows how a journal is made can make it anew, snapshots included."""
+    for number in copy.numbers:
+        for index in range(len(copy.segments[number])):
+            copy.forge(number, index, lambda line: line.replace(b'"peer":"10.0.', b'"peer":"10.9.'))
+    copy.chain_from(copy.numbers[0])
     return UNDETECTABLE
 
 
