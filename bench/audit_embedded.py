@@ -16,10 +16,9 @@ def run(directories: list[Path], out: Path, meter: Meter) -> Answers:
     """Audit in this process, and those that it starts."""
     with meter.phase(WHOLE):
         # A small journal takes less time than these imports.
-        from bussrv.audit.embedded.engine import examine
-        from bussrv.audit.fold.stripe import Period
+        from bussrv.audit.job import audit
 
-        examine([str(each) for each in directories], Period(), None, out)
+        audit(None, directories, out)
     return {
         name: as_answer(_rows(out / "tables" / table, query), keys) for name, (table, keys, query) in TABLES.items()
     }

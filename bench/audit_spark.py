@@ -11,8 +11,8 @@ from audit_answers import Answers, as_answer
 from audit_meter import Meter
 
 from bussrv.audit.job import audit
+from bussrv.audit.progress import Progress
 from bussrv.audit.reading.sources import are_small
-from bussrv.audit.spark.progress import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -93,8 +93,8 @@ PARAMETERS: tuple[click.Parameter, ...] = (
         type=click.Choice(ENGINES),
         default=SPARK,
         show_default=True,
-        help="What computes the tables. The embedded engine runs in this process, needs no Java, and reads directories "
-        "of this machine and s3:// URLs.",
+        help="What reads the journals. The embedded engine runs here, without Java, and reads directories of this "
+        "machine and s3:// URLs.",
     ),
     click.Option(["--master"], metavar="URL", help=f"Where Spark runs.  [default: {DEFAULT_MASTER}]"),
     click.Option(

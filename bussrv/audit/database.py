@@ -1,4 +1,4 @@
-"""The tables of an audit, made and asked with DuckDB."""
+"""Tables in DuckDB: those that an audit makes of facts, and those that it wrote, asked for the report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from bussrv.audit.output import PUBLISHED
+from bussrv.audit.output import MOMENTS, PUBLISHED
 from bussrv.audit.sql.activity import NAMES
 
 MEMORY = "1GB"
@@ -33,8 +33,15 @@ class Database:
     """
 
     def __init__(self, directory: Path) -> None:
-        self._connection = duckdb.connect(config={"temp_directory": str(directory), "memory_limit": MEMORY})
-        self._connection.execute("SET TimeZone = 'UTC'")
+        self._connection = duckdb.connect(
+            config={
+                "temp_directory": str(directory),
+                "memory_limit": MEMORY,
+                # To keep rows in order, DuckDB would have many of them in memory.
+                "preserve_insertion_order": "false",
+            }
+        )
+        self._connection.execute("SET GLOBAL TimeZone = 'UTC'")
         for macro in _MACROS:
             self._connection.execute(macro)
 
@@ -61,6 +68,27 @@ class Database:
     def make(self, name: str, query: str) -> None:
         """Make a table of others."""
         self._connection.execute(f"CREATE TABLE {name} AS {_plain(query)}")
+
+    def define(self, name: str, query: str) -> None:
+        """Name a query. It is made whenever it is asked."""
+        self._connection.execute(f"CREATE VIEW {name} AS {_plain(query)}")
+
+    def columns(self, name: str) -> list[str]:
+        """The columns of a table. Several threads may ask."""
+        with closing(self._connection.cursor()) as cursor:
+            return cursor.sql(f"SELECT * FROM {name} LIMIT 0").columns
+
+    def write(self, name: str, place: Path, partitioned: Sequence[str] = ()) -> None:
+        """Write a table as Parquet, as readers know it: times and dates instead of numbers. Several threads may.
+
+        :param place: a file, or the directory of the partitions.
+        :param partitioned: columns that get a directory for each of their values.
+        """
+        columns = ", ".join(map(_published, self.columns(name)))
+        options = f", PARTITION_BY ({', '.join(partitioned)})" if partitioned else ""
+        query = f"COPY (SELECT {columns} FROM {name}) TO {_quoted(str(place))} (FORMAT parquet{options})"
+        with closing(self._connection.cursor()) as cursor:
+            cursor.execute(query)
 
     def table(self, name: str) -> pa.Table:
         """All rows of a table."""
@@ -103,6 +131,15 @@ def _in_sql(name: str, kind: str) -> str:
     if kind.startswith("TIMESTAMP"):
         column = f"epoch_us({column})"
     return f"{column} AS {_IN_SQL.get(name, name)}"
+
+
+def _published(name: str) -> str:
+    known_as, value = NAMES.get(name, name), name
+    if known_as in MOMENTS:
+        value = f"make_timestamptz({name})"
+    elif known_as == "date":
+        value = f"DATE '1970-01-01' + {name}"
+    return f'{value} AS "{known_as}"'
 
 
 def _plain(query: str) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -26,7 +26,9 @@ from bussrv.journal.keys import PublicKey, read_public
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from bussrv.audit.spark.progress import Progress
+    from bussrv.audit.progress import Progress
+    from bussrv.audit.reading.gather import Crew
+    from bussrv.audit.reading.snapshot import Snapshot
 
 CLEAN = 0
 FINDINGS = 1
@@ -85,7 +87,7 @@ class Verdict:
 
 
 def audit(
-    spark: SparkSession,
+    spark: SparkSession | None,
     journals: Sequence[Path | str],
     out: Path,
     *,
@@ -93,43 +95,50 @@ def audit(
     until: int | None = None,
     trusted: PublicKey | None = None,
     checkpoint: Path | None = None,
+    csv: bool = False,
+    command: str | None = None,
     progress: Progress | None = None,
 ) -> Verdict:
     """Audit journals.
 
-    :param spark: belongs to the caller. It must see the journals, ``out`` and ``checkpoint``.
+    :param spark: belongs to the caller. It must see the journals, ``out`` and ``checkpoint``. ``None``: the audit
+        is made without Spark, in this process and in some that it starts.
     :param journals: directories of one or more journals, also of running servers, or URLs: ``s3://…``, or
         what Spark can read.
     :param out: the directory for tables, summary and report. An earlier audit in it is replaced.
     :param since, until: the period of the tables, UTC microseconds since 1970.
     :param trusted: the key that the seals must be traceable to.
     :param checkpoint: a directory that keeps what was read, so that the next audit reads only new records.
+    :param csv: whether the tables are written as CSV, too.
+    :param command: the command line that asks for it, for the report.
     :param progress: learns of each phase.
-    :raises bussrv.errors.JournalError: if one of ``journals`` is not a journal or holds no record, or if a segment
-        disappears meanwhile.
+    :raises AuditFailed: if DuckDB fails.
+    :raises bussrv.errors.JournalError: if one of ``journals`` is not a journal, holds no record, or is at a URL that
+        only Spark can read and there is none, or if a segment disappears meanwhile.
     :raises bussrv.audit.output.OutputRefused: if ``out`` holds anything else.
     :raises OSError: if ``out`` cannot be written.
     """
-    request = Request([str(each) for each in journals], since, until, trusted, checkpoint)
+    locations = [str(each) for each in journals]
+    request = Request(locations, since, until, trusted, checkpoint, command=command, csv=csv)
     return _examine(spark, request, out.resolve(), progress)
 
 
-def _examine(spark: SparkSession, request: Request, out: Path, progress: Progress | None) -> Verdict:
+def _examine(spark: SparkSession | None, request: Request, out: Path, progress: Progress | None) -> Verdict:
     from bussrv.audit.database import published
     from bussrv.audit.fold.stripe import Period
+    from bussrv.audit.progress import Progress as Silent
     from bussrv.audit.reading.checkpoint import opened
     from bussrv.audit.reading.gather import gather
     from bussrv.audit.reading.sources import take_snapshot
     from bussrv.audit.report.summary import evidence, finish, in_words
-    from bussrv.audit.spark.crew import Crew
-    from bussrv.audit.spark.progress import Progress as Silent
-    from bussrv.audit.spark.tables import make_tables
+    from bussrv.audit.sql.tables import make_tables
 
     progress = progress or Silent()
     period = Period(request.since, request.until)
     with ExitStack() as stack:
         place = stack.enter_context(writing(out))
         checkpoint = None if request.checkpoint is None else stack.enter_context(opened(request.checkpoint))
+        stack.enter_context(_failure_of_duckdb())
         with take_snapshot(
             spark,
             request.journals,
@@ -140,14 +149,35 @@ def _examine(spark: SparkSession, request: Request, out: Path, progress: Progres
             index_of=None if checkpoint is None else checkpoint.index_of,
         ) as snapshot:
             with progress.phase("reading"):
-                gather(snapshot, period, place / "facts", Crew(spark, snapshot, place), checkpoint)
+                gather(snapshot, period, place / "facts", _crew(spark, snapshot, place, progress), checkpoint)
             made = evidence(snapshot.journals, request.trusted, request.command, out)
         with progress.phase("tables"):
-            make_tables(spark, place / "facts", place, request.since, request.until)
+            make_tables(place / "facts", place, request.since, request.until, spark)
         with progress.phase("report"), published(place, place / "scratch") as asked:
             totals = finish(asked, place, period, made, csv=request.csv)
         path = publish(out, place, PUBLISHED, totals)
     return Verdict(totals, path, in_words(totals))
+
+
+def _crew(spark: SparkSession | None, snapshot: Snapshot, place: Path, progress: Progress) -> Crew:
+    """What does the tasks of the fold."""
+    from bussrv.audit.reading import crew as of_processes
+
+    if spark is None:
+        return of_processes.Crew(progress=progress)
+    from bussrv.audit.spark import crew as of_spark
+
+    return of_spark.Crew(spark, snapshot, place)
+
+
+@contextmanager
+def _failure_of_duckdb() -> Iterator[None]:
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        raise AuditFailed(f"DuckDB failed: {str(error).splitlines()[0]}") from error
 
 
 @dataclass(frozen=True)
@@ -213,56 +243,50 @@ def _audit_alone(asked: Asked) -> Verdict:
     out = asked.out.resolve()
     check_output(out)
     trusted = None if asked.public_key is None else read_public(asked.public_key)
-    if asked.engine == EMBEDDED:
-        return _embedded(asked, trusted, out)
     try:
         # The page is written last, but a package that it lacks is found out first.
-        import bussrv.audit.report.page  # noqa: F401
-        from bussrv.audit.spark.session import remote_session, spark_session
+        import bussrv.audit.report.page
+        import bussrv.audit.sql.tables  # noqa: F401
     except ImportError as error:
-        raise AuditFailed(f"the audit needs PySpark and Jinja2 ({error}): {INSTALL}") from error
-    from bussrv.audit.reading.sources import are_small
-
-    quick_start = are_small(asked.journals)
-    master = asked.master or DEFAULT_MASTER
-    several = asked.remote is not None or not master.startswith("local")
+        raise AuditFailed(f"the audit needs DuckDB, NumPy, PyArrow and Jinja2 ({error}): {INSTALL}") from error
     request = Request(
         asked.journals,
         asked.since,
         asked.until,
         trusted,
         asked.checkpoint and asked.checkpoint.resolve(),
-        out.parent if several else None,
-        command_line(vars(asked)),
-        asked.csv,
+        command=command_line(vars(asked)),
+        csv=asked.csv,
     )
+    if asked.engine == EMBEDDED:
+        return _embedded(asked, request, out)
+    try:
+        from bussrv.audit.spark.session import remote_session, spark_session
+    except ImportError as error:
+        raise AuditFailed(f"the audit needs PySpark ({error}): {INSTALL}") from error
+    from bussrv.audit.reading.sources import are_small
+
+    quick_start = are_small(asked.journals)
+    master = asked.master or DEFAULT_MASTER
+    if asked.remote is not None or not master.startswith("local"):
+        request = replace(request, shared=out.parent)
     opened = spark_session(master, quick_start=quick_start) if asked.remote is None else remote_session(asked.remote)
     with opened as spark, as_failure(AuditFailed):
         return _examine(spark, request, out, _progress(spark))
 
 
-def _embedded(asked: Asked, trusted: PublicKey | None, out: Path) -> Verdict:
+def _embedded(asked: Asked, request: Request, out: Path) -> Verdict:
     """Audit in this process."""
-    for option in ("master", "remote", "checkpoint"):
+    for option in ("master", "remote"):
         if getattr(asked, option) is not None:
-            raise AuditFailed(f"--{option} is not allowed with --engine {EMBEDDED}, which runs here and keeps nothing")
-    try:
-        from bussrv.audit.embedded.engine import examine
-        from bussrv.audit.fold.stripe import Period
-    except ImportError as error:
-        raise AuditFailed(f"the embedded engine needs DuckDB, NumPy and PyArrow ({error}): {INSTALL}") from error
-    from bussrv.audit.report import summary
-    from bussrv.audit.spark.progress import Counted
+            raise AuditFailed(f"--{option} is not allowed with --engine {EMBEDDED}, which runs here")
+    from bussrv.audit.progress import Counted
 
-    period = Period(asked.since, asked.until)
-    progress = Counted() if sys.stderr.isatty() else None
-    command = command_line(vars(asked))
-    totals, path = examine(asked.journals, period, trusted, out, command=command, csv=asked.csv, progress=progress)
-    return Verdict(totals, path, summary.in_words(totals))
+    return _examine(None, request, out, Counted() if sys.stderr.isatty() else None)
 
 
 def _progress(spark: SparkSession) -> Progress | None:
-    from bussrv.audit.spark.progress import Bars
+    from bussrv.audit.progress import Bars
 
     return Bars(spark) if sys.stderr.isatty() else None
 

@@ -78,6 +78,7 @@ def read_table(spark: SparkSession) -> Callable[[Path, str], Rows]:
 class Collection:
     """All the cases, many journals that were drawn, all that were tampered with, some of the same shapes that were not,
     and many more in which nothing is wrong: audited together, since an audit of its own for each would take a while.
+    Spark makes the tables, too.
 
     :ivar root: holds the journals of cases and those that were drawn, each named like its server.
     :ivar journals: these.
@@ -125,7 +126,7 @@ def collection(
     clean = {f"clean-{seed}": write_clean(other / "clean" / f"clean-{seed}", seed) for seed in range(CLEAN)}
     out = root / "out [1]"
     before = last_job(spark)
-    with without_report(), without_patience():
+    with without_report(), without_patience(), of_spark_alone():
         tampered = [each.directory for each in mutants.values()]
         verdict = audit(spark, [*journals, *tampered, *untouched.values(), *clean.values()], out)
     jobs = last_job(spark) - before
@@ -138,6 +139,14 @@ def without_report() -> Iterator[None]:
     """Audits of which nobody asks for the report: finding out what stands in it takes a third of a small one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bussrv.audit.report.summary.facts", lambda *_: Facts())
+        yield
+
+
+@contextmanager
+def of_spark_alone() -> Iterator[None]:
+    """Audits of which Spark makes the tables, too, as it does if facts are large."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bussrv.audit.sql.tables.LARGEST", -1)
         yield
 
 

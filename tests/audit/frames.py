@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from bussrv.audit.database import Database, literal
-from bussrv.audit.embedded.tables import as_published
+from bussrv.audit.database import Database
 from bussrv.audit.fold import seams
 from bussrv.audit.fold.facts import write_tables
 from bussrv.audit.fold.lines import Line
@@ -23,13 +22,15 @@ from bussrv.audit.fold.stripe import Folding, Period, Stretch, in_order_of_place
 from bussrv.audit.fold.tasks import Done
 from bussrv.audit.reading.gather import write_here
 from bussrv.audit.reading.judged import no_judgements
-from bussrv.audit.sql.recipes import FROM_FACTS, RECIPES, recipe
+from bussrv.audit.sql.activity import NAMES
+from bussrv.audit.sql.recipes import RECIPES
+from bussrv.audit.sql.tables import define
 from bussrv.journal import record
 from bussrv.journal.record import Record
 
 Rows = list[dict[str, Any]]
 
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+EPOCH = date(1970, 1, 1)
 
 
 @dataclass
@@ -101,22 +102,17 @@ def tables(
     """The tables of an audit of records, by name. The other parameters are those of :func:`facts`."""
     made = facts(place, records, given, Period(since, until), segments)
     with closing(Database(place)) as database:
-        for name in FROM_FACTS:
-            database.add_files(name, f"{literal(str(made))}/*/{name.removeprefix('fact_')}.parquet")
-        for name in RECIPES:
-            database.make(name, recipe(name, since, until))
+        define(database, made, since, until)
         return {name: rows(database.table(name)) for name in RECIPES}
 
 
 def rows(table: pa.Table) -> Rows:
     """The rows of a table; times as UTC microseconds, dates as text."""
-    return [{name: _plain(value) for name, value in row.items()} for row in as_published(table).to_pylist()]
+    return [{NAMES.get(name, name): _plain(name, value) for name, value in row.items()} for row in table.to_pylist()]
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return (value - EPOCH) // timedelta(microseconds=1)
-    return str(value) if isinstance(value, date) else value
+def _plain(name: str, value: Any) -> Any:
+    return str(EPOCH + timedelta(days=value)) if name == "date" and value is not None else value
 
 
 def in_order(some: Iterable[dict[str, Any]]) -> Rows:

@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql import SparkSession
 
-from bussrv.audit.embedded import crew as embedded
-from bussrv.audit.embedded.tables import make_tables
 from bussrv.audit.fold.stripe import Period
 from bussrv.audit.output import PUBLISHED
 from bussrv.audit.reading import checkpoint
+from bussrv.audit.reading import crew as embedded
 from bussrv.audit.reading.gather import gather
 from bussrv.audit.reading.sources import take_snapshot
 from bussrv.audit.spark.crew import Crew
+from bussrv.audit.sql.tables import make_tables
 from bussrv.journal.keys import PublicKey
 
 PLACES = ("file", "journal")

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from bussrv.audit.embedded.crew import Crew
 from bussrv.audit.fold.tasks import Done, Seam, Stripe, Task
 from bussrv.audit.reading import checkpoint
 from bussrv.audit.reading.checkpoint import MARKER, Checkpoint, CheckpointRefused, opened
+from bussrv.audit.reading.crew import Crew
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.segment import is_compressed, list_segments
 from tests.audit.conftest import Whole

@@ -1,4 +1,7 @@
-"""Spark and the embedded engine make the same tables, the same summary and the same report."""
+"""Spark and the embedded engine make the same tables, the same summary and the same report.
+
+So does Spark without DuckDB, as of large facts.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +17,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bussrv.audit import job
-from bussrv.audit.embedded import tables
-from bussrv.audit.embedded.crew import Crew
-from bussrv.audit.embedded.engine import examine
 from bussrv.audit.fold.stripe import Period
 from bussrv.audit.job import audit
 from bussrv.audit.output import PUBLISHED
+from bussrv.audit.reading.crew import Crew
 from bussrv.audit.reading.gather import gather
 from bussrv.audit.reading.sources import take_snapshot
 from bussrv.audit.spark import tables as spark_tables
+from bussrv.audit.sql import tables
 from tests.audit.commands import BUSSRV, run
-from tests.audit.conftest import Collection, Rows, Whole, without_patience, without_report
+from tests.audit.conftest import Collection, Rows, Whole, of_spark_alone, without_patience, without_report
 from tests.audit.journals import STEP, day, write_journal
 from tests.audit.test_docs import TEXT
 from tests.audit.unruly import stormy, wild_journal
@@ -63,9 +64,8 @@ def test_of_every_journal_of_the_collection(collection: Collection, read_table: 
     """The cases, those that were drawn, those that were tampered with, and those in which nothing is wrong."""
     others = [each.directory for each in collection.mutants.values()]
     clean = [*collection.untouched.values(), *collection.clean.values()]
-    journals = [str(each) for each in (*collection.journals, *others, *clean)]
-    totals, _ = examine(journals, Period(), None, tmp_path / "out")
-    assert {**totals, "audited": None} == {**collection.verdict.summary, "audited": None}
+    verdict = audit(None, [*collection.journals, *others, *clean], tmp_path / "out")
+    assert {**verdict.summary, "audited": None} == {**collection.verdict.summary, "audited": None}
     assert_same(read_table, collection.verdict.path.parent, tmp_path / "out")
 
 
@@ -77,9 +77,9 @@ def test_of_journals_in_which_nothing_fits(
     journals = [wild_journal(tmp_path / f"wild{seed}", seed) for seed in range(4)]
     journals = [each for each in journals if period == Period() or each.name not in ("wild2",)]
     journals += [stormy(tmp_path / "stormy")] if period == Period() else []
-    with without_report():
-        audit(spark, journals, tmp_path / "spark", since=period.since, until=period.until)
-    examine([str(each) for each in journals], period, None, tmp_path / "embedded")
+    for out, engine in (("spark", spark), ("embedded", None)):
+        with without_report(), of_spark_alone():
+            audit(engine, journals, tmp_path / out, since=period.since, until=period.until)
     assert_same(read_table, tmp_path / "spark", tmp_path / "embedded")
     if period == Period():
         assert all(read_table(tmp_path / "spark", name) for name in PUBLISHED if name != "orphans")
@@ -94,12 +94,11 @@ def test_spark_makes_the_same_tables_of_the_same_facts(
     with take_snapshot(None, journals) as snapshot:
         gather(snapshot, Period(), tmp_path / "facts", Crew(), size=6000)
     monkeypatch.setattr(spark_tables, "SMALL", -1)
-    outs = [tmp_path / name for name in ("spark", "embedded")]
-    for out in outs:
-        (out / "tables").mkdir(parents=True)
-    for out, make in zip(outs, (partial(spark_tables.make_tables, spark), tables.make_tables), strict=True):
-        make(tmp_path / "facts", out / "tables", None, None)
-    assert_same(read_table, *outs)
+    for out, engine in (("spark", spark), ("embedded", None)):
+        (tmp_path / out / "tables").mkdir(parents=True)
+        with of_spark_alone():
+            tables.make_tables(tmp_path / "facts", tmp_path / out / "tables", None, None, engine)
+    assert_same(read_table, tmp_path / "spark", tmp_path / "embedded")
 
 
 def _report(path: Path) -> str:
@@ -110,7 +109,8 @@ def _report(path: Path) -> str:
 def test_the_command_says_the_same(whole: Whole, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     journals = [str(whole.hall), str(whole.barn)]
-    assert job.main([*journals, "--engine", "embedded", "--out", str(out)]) == whole.ended.returncode == job.FINDINGS
+    arguments = [*journals, "--engine", "embedded", "--checkpoint", str(tmp_path / "kept"), "--out", str(out)]
+    assert job.main(arguments) == whole.ended.returncode == job.FINDINGS
     said = capsys.readouterr().out.splitlines()
     assert said[:-1] == whole.ended.stdout.splitlines()[:-1]
     assert Path(said[-1]) == out / "summary.json"
@@ -123,9 +123,9 @@ def test_the_command_says_the_same(whole: Whole, tmp_path: Path, capsys: pytest.
 )
 def test_of_journals_of_every_version_there_is_a_report(journal: Path, tmp_path: Path) -> None:
     """They are small: of some tables nothing is there."""
-    totals, path = examine([str(journal)], Period(), None, tmp_path / "out")
-    assert totals["records"]
-    assert "</html>" in path.with_name("report.html").read_text("utf-8")
+    verdict = audit(None, [journal], tmp_path / "out")
+    assert verdict.summary["records"]
+    assert "</html>" in verdict.path.with_name("report.html").read_text("utf-8")
 
 
 def test_on_a_terminal_it_tells_how_far_it_is(
@@ -145,7 +145,6 @@ def test_on_a_terminal_it_tells_how_far_it_is(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["hall", "--checkpoint", "kept"], "--checkpoint is not allowed with --engine embedded"),
         (["hall", "--master", "local"], "--master is not allowed with --engine embedded"),
         (["hall", "--remote", "sc://x"], "--remote is not allowed with --engine embedded"),
         (["hdfs://store/hall"], "--engine embedded reads directories and s3:// only"),

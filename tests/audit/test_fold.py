@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from bussrv import events as ev
-from bussrv.audit.embedded import crew
 from bussrv.audit.fold.lines import REQUIRED, Line, read_lines
+from bussrv.audit.reading import crew
 from bussrv.journal.batch import Rotation
 from bussrv.journal.record import decode
 from bussrv.journal.segment import CORRUPT, first_seq, list_segments, open_segment

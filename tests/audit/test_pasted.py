@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from bussrv.audit.embedded.engine import examine
-from bussrv.audit.fold.stripe import Period
+from bussrv.audit.job import audit
 from bussrv.cli.main import main
 from bussrv.journal.batch import Rotation
 from bussrv.journal.segment import list_segments
@@ -38,7 +37,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     change_line(first, 40, lambda line: b"junk\n")
     change_line(last, 30, lambda line: line.replace(b'"mono":', b'"mono":1'))
     with without_patience():
-        examine([str(journal)], Period(), None, root / "out", command="bussrv audit 'a journal'")
+        audit(None, [journal], root / "out", command="bussrv audit 'a journal'")
     page = (root / "out" / "report.html").read_text("utf-8")
     found = [html.unescape(each) for each in re.findall('<code class="command">(.*?)</code>', page)]
     return [each for each in dict.fromkeys(found) if each != "bussrv audit 'a journal'"]

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from bussrv import events as ev
-from bussrv.audit.embedded.engine import examine
-from bussrv.audit.fold.stripe import Period
+from bussrv.audit.job import audit
 from bussrv.audit.output import PUBLISHED
 from bussrv.audit.query import answered, write_csv
 from bussrv.audit.report.page import TEMPLATES
@@ -53,7 +52,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
         writer.open(writer.id(number), claimed=name)
         writer.write(ev.AuthFailed(claimed=name, protocol="spp", reason="bad-credentials", peer=f"192.0.2.{number}:1"))
     with without_patience():
-        examine([str(write_journal(root / "journal", writer.records))], Period(), None, root / "out", csv=True)
+        audit(None, [write_journal(root / "journal", writer.records)], root / "out", csv=True)
     return root / "out"
 
 
@@ -177,13 +176,13 @@ def test_csv_of_an_earlier_audit_does_not_stay(out: Path, tmp_path: Path) -> Non
     journal = str(out.parent / "journal")
     for is_wanted in (True, False):
         with without_patience():
-            examine([journal], Period(), None, tmp_path / "out", csv=is_wanted)
+            audit(None, [journal], tmp_path / "out", csv=is_wanted)
         assert (tmp_path / "out" / "csv").exists() is is_wanted
 
 
 def test_the_tables_of_both_engines_are_the_same_csv(whole: Whole, tmp_path: Path) -> None:
     with without_patience():
-        examine([str(whole.hall), str(whole.barn)], Period(), None, tmp_path / "out", csv=True)
+        audit(None, [whole.hall, whole.barn], tmp_path / "out", csv=True)
     write_csv(whole.out / "tables", tmp_path / "csv")
     for each in (tmp_path / "csv").iterdir():
         ours = (tmp_path / "out" / "csv" / each.name).read_text("utf-8")

@@ -11,8 +11,6 @@ import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
-from bussrv.audit.embedded.engine import examine
-from bussrv.audit.fold.stripe import Period
 from bussrv.audit.job import audit
 from bussrv.journal.keys import PublicKey
 from tests.audit.conftest import Rows, without_patience, without_report
@@ -82,7 +80,7 @@ def wanted(trusted: PublicKey | None) -> Sequence[Cell]:
 def embedded(cells: Iterable[Path], trusted: PublicKey | None, out: Path) -> Rows:
     """The findings of the embedded engine."""
     with without_patience():
-        examine([*map(str, cells)], Period(None, None), trusted, out)
+        audit(None, [*cells], out, trusted=trusted)
     with closing(duckdb.connect()) as connection:
         found = connection.read_parquet(f"{out}/tables/findings/**/*.parquet")
         return [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]

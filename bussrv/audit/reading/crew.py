@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from bussrv.audit.fold.segments import Source
 from bussrv.audit.fold.tasks import STRIPE, Done, Stripe, Task, perform
-from bussrv.audit.spark.progress import Progress
+from bussrv.audit.progress import Progress
 
 
 class Crew:
