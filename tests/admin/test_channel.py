@@ -14,6 +14,7 @@ from bussrv.admin.routes import Parameter, Route
 from bussrv.admin.sending import EventStream
 from tests.admin.scene import Admin, Answer
 from tests.logins import Held
+from tests.size import sized
 
 GET = b"GET /api/v1/server HTTP/1.1\r\nHost: localhost\r\n"
 PUT = b"PUT /api/v1/log-level HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -49,7 +50,7 @@ def test_too_much_is_refused_and_the_connection_closed(case: str, step: int) -> 
     assert scene.bus.counters[counter or "none"] == (1 if counter else 0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=sized(180), deadline=None)
 @given(st.binary(max_size=300), st.lists(st.integers(1, 60), max_size=6))
 def test_whatever_is_sent_is_answered_or_waited_for(garbage: bytes, cuts: list[int]) -> None:
     scene = Admin()

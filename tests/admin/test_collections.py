@@ -14,6 +14,7 @@ from bussrv.admin.collections import Page, columns, page_of
 from bussrv.admin.routes import Route
 from bussrv.patterns import Wildcards
 from tests.admin.scene import Admin, Client
+from tests.size import sized
 
 
 class Thing(Struct, frozen=True):
@@ -98,7 +99,7 @@ QUERIES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=sized(240), deadline=None)
 @given(THINGS, SORTS, QUERIES, st.integers(1, 9))
 def test_pages_are_the_filtered_and_sorted_whole(
     things: list[Thing], sort: str, query: dict[str, str], limit: int
@@ -109,7 +110,7 @@ def test_pages_are_the_filtered_and_sorted_whole(
     assert all(len(page) == limit for page in found[:-1])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=sized(180), deadline=None)
 @given(THINGS, SORTS, st.integers(1, 4), st.data())
 def test_what_stays_is_shown_once_whatever_comes_and_goes(
     things: list[Thing], sort: str, limit: int, data: st.DataObject

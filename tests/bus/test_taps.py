@@ -14,6 +14,7 @@ from bussrv.policy.file import parse_policy
 from bussrv.wire.objects import encode
 from tests.formats.browser import web_member
 from tests.formats.network import Member, Network, drain
+from tests.size import sized
 from tests.tables import each_row
 
 FORMATS = ("objects", "business", "inbus", "spp", "websocket")
@@ -317,7 +318,7 @@ objects = st.builds(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=sized(120))
 @given(st.lists(st.lists(objects, max_size=40), max_size=3))
 def test_a_tap_changes_nothing_and_shows_each_routed_object_once(chunks: Sequence[Sequence[bytes]]) -> None:
     plain, tapped = _Copy(False), _Copy(True)

@@ -22,6 +22,7 @@ from bussrv.registry.state import RegistryState
 from bussrv.wire.objects import encode
 from tests.formats.network import Member, Network
 from tests.links.test_handshake import leave, notify, provide
+from tests.size import sized
 
 SERVERS = ("attic", "cellar")
 """The first one's word counts, if both tell of the session."""
@@ -170,7 +171,7 @@ def replayed(network: Network) -> RegistryState:
 
 
 TestFarServices = FarServices.TestCase
-TestFarServices.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)
+TestFarServices.settings = settings(max_examples=sized(300), stateful_step_count=25, deadline=None)
 
 
 def told(server: Member, routing_id: str, count: int) -> None:

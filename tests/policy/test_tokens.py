@@ -121,6 +121,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert command("ann", "--delete") == (1, "", f"bussrv token: {path} has no token of ann\n")
 
 
+@pytest.mark.usefixtures("cheap_secrets")
 def test_a_file_of_something_else_stays_as_it_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

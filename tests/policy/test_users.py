@@ -120,6 +120,7 @@ def passwd(path: Path, *arguments: str) -> int:
     return main(["passwd", str(path), *arguments])
 
 
+@pytest.mark.usefixtures("cheap_secrets")
 def test_the_command_adds_replaces_and_deletes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "users"
 
@@ -146,6 +147,7 @@ def test_the_command_adds_replaces_and_deletes(monkeypatch: pytest.MonkeyPatch, 
     assert [each.name for each in tmp_path.iterdir()] == ["users"]
 
 
+@pytest.mark.usefixtures("cheap_secrets")
 def test_the_command_follows_a_symbolic_link(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     (tmp_path / "users").symlink_to("etc/users")
@@ -182,6 +184,7 @@ def test_the_command_refuses_what_will_not_do(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("cheap_secrets")
 @pytest.mark.parametrize(("name", "fault"), [("users/none", "Not a directory"), ("none/users", "No such file")])
 def test_a_file_that_cannot_be_written(
     name: str, fault: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
@@ -192,6 +195,7 @@ def test_a_file_that_cannot_be_written(
     assert f"cannot write the users in {tmp_path / name}: {fault}" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("cheap_secrets")
 def test_a_line_has_no_line_end() -> None:
     line = user_line("ann", b"x")
     assert line.startswith("ann:scrypt$")

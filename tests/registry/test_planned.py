@@ -9,6 +9,7 @@ from bussrv.journal.record import Stamped
 from bussrv.registry.planned import PlannedState
 from bussrv.registry.state import RegistryState
 from tests.registry.test_state import INTERESTS, ROUTING_IDS, SESSIONS
+from tests.size import sized
 
 SERVICES = ["tv", "radio", "bus/clock"]
 
@@ -182,7 +183,5 @@ class PlannedMachine(RuleBasedStateMachine):
             assert kept == {}
 
 
-PlannedMachine.TestCase.settings = settings(
-    max_examples=max(100, settings.default.max_examples // 3), stateful_step_count=40
-)
+PlannedMachine.TestCase.settings = settings(max_examples=sized(300), stateful_step_count=40)
 TestPlanned = PlannedMachine.TestCase

@@ -42,6 +42,7 @@ def checked(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     return check
 
 
+@pytest.mark.usefixtures("cheap_secrets")
 def test_a_good_file_is_used_as_it_is(checked: Checked, tmp_path: Path) -> None:
     key, certificate = self_signed(tmp_path / "tls")
     generate(tmp_path / "seals.key")

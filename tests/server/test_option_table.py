@@ -22,6 +22,7 @@ from bussrv.server.option_texts import sample_file, toml_value, usage_text
 from bussrv.server.options import NO_SERVER, Options, StartError
 from bussrv.server.plugins import hosted_services, wire_formats
 from bussrv.server.sources import Given, of_environment, of_file
+from tests.size import sized
 
 FORMATS, SERVICES = wire_formats(), hosted_services()
 TABLE = option_table.table(FORMATS, SERVICES)
@@ -100,7 +101,7 @@ def file_of(values: Mapping[str, Any]) -> str:
     return "".join(f"{name} = {toml_value(value)}\n" for name, value in values.items())
 
 
-@settings(max_examples=30)
+@settings(max_examples=sized(90))
 @given(values=EVERYTHING)
 def test_every_option_means_the_same_in_every_source(
     values: dict[str, Any], tmp_path_factory: pytest.TempPathFactory

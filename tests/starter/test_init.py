@@ -50,6 +50,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     return lambda: tmp_path_factory.mktemp("place")
 
 
+@pytest.mark.usefixtures("cheap_secrets")
 def test_every_file_has_the_mode_that_it_needs_whatever_the_mask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
@@ -65,6 +66,7 @@ def test_every_file_has_the_mode_that_it_needs_whatever_the_mask(tmp_path: Path)
         assert not any(secret in path.read_text() for secret in issued.values()), path
 
 
+@pytest.mark.usefixtures("cheap_secrets")
 def test_the_certificate_is_good_for_every_name_and_for_no_other(tmp_path: Path) -> None:
     make(tmp_path, wanted(), NOW)
     authority, server = (x509.load_pem_x509_certificate((tmp_path / f"{n}.pem").read_bytes()) for n in ("ca", "server"))
@@ -154,6 +156,7 @@ def test_what_makes_no_sense_makes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("cheap_secrets")
 def test_who_uses_a_place_that_the_unit_hides_is_told_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
