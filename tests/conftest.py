@@ -80,7 +80,13 @@ def no_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 WITH_SPARK = "tests/audit/"
 """Where all tests are that use the one Spark session."""
 
-WITHOUT_IT = ("tests/audit/test_fold.py", "tests/audit/test_html.py", "tests/audit/test_workers.py")
+WITHOUT_IT = tuple(
+    f"tests/audit/test_{name}.py"
+    for name in (
+        *("boots", "concurrency", "consistency", "fold", "leases", "links", "looks", "report", "report_facts"),
+        *("services", "sessions", "trouble", "workers"),
+    )
+)
 """The modules there that take a while and do not."""
 
 

@@ -46,7 +46,11 @@ def run(cwd: Path, program: tuple[str, ...], *arguments: str | Path, **environme
 
 
 def called(
-    spark: SparkSession, main: Callable[[Sequence[str]], int], cwd: Path, *arguments: str, encoding: str = "utf-8"
+    spark: SparkSession | None,
+    main: Callable[[Sequence[str]], int],
+    cwd: Path,
+    *arguments: str,
+    encoding: str = "utf-8",
 ) -> Ended:
     """What a ``main`` says, and how it ends, with that session instead of one of its own.
 

@@ -197,8 +197,8 @@ def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Whol
 
 @dataclass
 class Clean:
-    """An audit by the command of the journals ``hall`` and ``barn`` in ``root``. That the command is a program, too, is
-    for those tests to see that start it as such: of the README, and with other places for Spark.
+    """An audit by the command, without Spark, of the journals ``hall`` and ``barn`` in ``root``. That the command is a
+    program, too, is for those tests to see that start it as such: of the README, and with other places for Spark.
     """
 
     root: Path
@@ -206,8 +206,8 @@ class Clean:
 
 
 @pytest.fixture(scope="session")
-def clean(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Clean:
+def clean(tmp_path_factory: pytest.TempPathFactory) -> Clean:
     root = tmp_path_factory.mktemp("clean")
     write_journal(root / "hall", day().records[:5], day().records[5:])
     write_journal(root / "barn", [*barn().records, b"{"], first_seqs=[11])
-    return Clean(root, called(spark, bussrv, root, "audit", "hall", "barn"))
+    return Clean(root, called(None, bussrv, root, "audit", "hall", "barn", "--engine", "embedded"))

@@ -22,6 +22,7 @@ from tests.audit.conftest import Whole
 from tests.audit.days import Shape, write_days
 from tests.audit.ingested import Ingested, ingested
 from tests.audit.journals import compress
+from tests.size import FULL
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -220,7 +221,8 @@ def test_a_stripe_that_the_period_cuts_is_read_again(tmp_path: Path, was_read: d
     rows = [json.loads(row) for row in whole.tables["segments"]]
     moments = sorted(datetime.fromisoformat(row["first_moment"]) for row in rows)
     since, until = (round((each.timestamp()) * 1_000_000) + 1 for each in moments[1:3])
-    for number, period in enumerate(({"since": since}, {"until": until}, {"since": since, "until": until})):
+    periods = ({"since": since, "until": until}, {"since": since}, {"until": until})
+    for number, period in enumerate(periods if FULL else periods[:1]):
         was_read["Stripe"].clear()
         again = ingested(None, [journal], tmp_path / f"{number}-kept", kept=kept, size=1, **period)
         assert again == ingested(None, [journal], tmp_path / f"{number}-fresh", **period)

@@ -21,7 +21,7 @@ from bussrv.audit.report import summary
 from bussrv.errors import JournalError
 from bussrv.journal.segment import segment_name
 from bussrv.version import VERSION
-from tests.audit.conftest import Clean, without_report
+from tests.audit.conftest import Clean, Whole, without_report
 from tests.audit.journals import compress, day, write_journal
 from tests.audit.test_docs import documented
 
@@ -59,7 +59,7 @@ def test_the_summary_tells_totals(audited: Audited) -> None:
     assert summary == {
         "format": 2,
         "version": VERSION,
-        "command": "bussrv audit hall barn",
+        "command": "bussrv audit hall barn --engine embedded",
         "verdict": "clean",
         "severities": {"error": 0, "warning": 0, "notice": 1},
         "kinds": {"torn-tail": 1},
@@ -113,8 +113,8 @@ def test_the_summary_tells_totals(audited: Audited) -> None:
 
 
 @pytest.mark.parametrize("table", PUBLISHED)
-def test_the_documentation_describes_the_tables(spark: SparkSession, audited: Audited, table: str) -> None:
-    dtypes = spark.read.parquet(str(audited.out / "tables" / table)).dtypes
+def test_the_documentation_describes_the_tables(spark: SparkSession, whole: Whole, table: str) -> None:
+    dtypes = spark.read.parquet(str(whole.out / "tables" / table).replace("[", "\\[")).dtypes
     columns = [(name, re.sub("array<(.*)>", r"array of \1", kind)) for name, kind in dtypes if name != "date"]
     assert sorted(name_and_kind for name_and_kind in documented(table) if name_and_kind[0] != "date") == sorted(columns)
 

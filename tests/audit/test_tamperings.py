@@ -79,7 +79,7 @@ def wanted(trusted: PublicKey | None) -> Sequence[Cell]:
 
 def embedded(cells: Iterable[Path], trusted: PublicKey | None, out: Path) -> Rows:
     """The findings of the embedded engine."""
-    with without_patience():
+    with without_patience(), without_report():
         audit(None, [*cells], out, trusted=trusted)
     with closing(duckdb.connect()) as connection:
         found = connection.read_parquet(f"{out}/tables/findings/**/*.parquet")
