@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +15,7 @@ from bussrv.audit.fold.facts import Tables, as_tables, finish, no_rows
 from bussrv.audit.fold.holdings import CODES, Place
 from bussrv.audit.fold.life import Life, address_of
 from bussrv.audit.fold.lines import Line, Numbers, Read
+from bussrv.audit.fold.usual import finish_usual
 
 REFUSALS = frozenset({"service.refused", "subscription.refused", "auth.failed", "access.denied", "limit.reached"})
 """The events of refusals, failures and limits."""
@@ -43,6 +44,10 @@ class Period(Struct, frozen=True):
 
 Ends = list[tuple[Stamp, bool]]
 """The stamps of the first and the last record of each segment, and whether it is the first."""
+
+
+_Sessions = tuple[str, dict[str | None, list[int]], Sequence[Line], Sequence[int]]
+"""Records of a server: the places of those of each session, and all with their times."""
 
 
 class Folded:
@@ -144,6 +149,7 @@ class Folding:
         self._refusals: dict[tuple[Any, ...], list[int]] = {}
         self._openings: dict[tuple[Any, ...], list[int]] = {}
         self._mentions: dict[tuple[str, str], list[Any]] = {}
+        self._sessions: list[_Sessions] = []
 
     def take_baseline(self, server: str, records: Sequence[tuple[Line, int]]) -> None:
         """Take in the registry before the first record of a server."""
@@ -177,7 +183,9 @@ class Folding:
         self._take_boots(server, records, moments)
         self._take_clocks(server, stretch)
         self._count(server, records, moments)
-        self._take_sessions(server, records, moments)
+        times: list[int] = moments.tolist()
+        self._take_sessions(server, records, times)
+        self._take_others(server, records, times)
 
     def _take_boots(self, server: str, records: Sequence[Line], moments: Numbers) -> None:
         boots = self._boots
@@ -234,17 +242,49 @@ class Folding:
                 key = (server, record.event, record.outcome, record.protocol, days[at])
                 self._suppressed[key] += record.suppressed
 
-    def _take_sessions(self, server: str, records: Sequence[Line], moments: Numbers) -> None:
-        lives, others = self._lives, _OTHERS
-        for record, at in zip(records, moments.tolist(), strict=True):
-            event, session = record.event, record.session
-            if session is not None or event in CODES:
-                life = lives.get((server, session))
-                if life is None:
-                    life = self._live(server, session)
-                life.take(record, at, False)
-            if event in others:
-                others[event](self, server, record, at)
+    def _take_sessions(self, server: str, records: Sequence[Line], moments: Sequence[int]) -> None:
+        """Take in the records of each session."""
+        places: defaultdict[str | None, list[int]] = defaultdict(list)
+        for place, record in enumerate(records):
+            places[record.session].append(place)
+        places[None] = [place for place in places[None] if records[place].event in CODES]
+        if not places[None]:
+            del places[None]
+        self._sessions.append((server, places, records, moments))
+
+    def _take_others(self, server: str, records: Sequence[Line], moments: Sequence[int]) -> None:
+        others = _OTHERS
+        for record, at in zip(records, moments, strict=True):
+            if record.event in others:
+                others[record.event](self, server, record, at)
+
+    def _finish_usual(self) -> None:
+        """Make the rows of the usual sessions. All others remain in ``lives``."""
+        lives, rows = self._lives, self._rows
+        several = self._several()
+        for server, by_session, records, moments in self._sessions:
+            for session, places in by_session.items():
+                some, times = [records[place] for place in places], [moments[place] for place in places]
+                is_alone = session is not None and session not in several and (server, session) not in lives
+                if is_alone and finish_usual(some, times, rows):
+                    self._found.whole.append(str(session))
+                    continue
+                life = self._live(server, session)
+                for record, at in zip(some, times, strict=True):
+                    life.take(record, at, False)
+        self._sessions.clear()
+
+    def _several(self) -> set[str | None]:
+        """The sessions that several servers name."""
+        named: dict[str, set[str | None]] = {}
+        for server, session in self._lives:
+            named.setdefault(server, set()).add(session)
+        for server, by_session, _, _ in self._sessions:
+            named.setdefault(server, set()).update(by_session)
+        if len(named) < 2:
+            return set()
+        counts = Counter(session for sessions in named.values() for session in sessions)
+        return {session for session, count in counts.items() if count > 1}
 
     def _live(self, server: str, session: str | None) -> Life:
         return self._lives.setdefault((server, session), Life(server, session))
@@ -294,6 +334,7 @@ class Folding:
     def end(self) -> Folded:
         """No more records follow."""
         found, rows = self._found, self._rows
+        self._finish_usual()
         several = Counter(session for _, session in self._lives)
         for (server, session), life in self._lives.items():
             if session is not None and life.is_whole and several[session] == 1:

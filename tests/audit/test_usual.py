@@ -1,0 +1,146 @@
+"""The rows of usual sessions are those that the state machine of sessions makes."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from bussrv import events as ev
+from bussrv.audit.fold.facts import Rows, finish, no_rows
+from bussrv.audit.fold.life import Life
+from bussrv.audit.fold.lines import Line
+from bussrv.audit.fold.usual import finish_usual
+from bussrv.journal.record import Record
+from tests.audit.frames import line_of
+from tests.size import sized
+
+SECOND = 1_000_000
+START = 1_795_270_923 * SECOND
+
+_OF_SERVICES = (ev.ServiceRegistered, ev.ServiceUnregistered)
+_OF_SUBSCRIPTIONS = (ev.SubscriptionAdded, ev.SubscriptionRemoved, ev.SubscriptionRenewed)
+_REASONS = (None, "client", "replaced", "lease-expired", "inbus-unreachable")
+
+About = dict[str, Any]
+
+
+def _about(random: Random, protocol: str | None) -> About:
+    """What an event says of its session, which may be another thing each time."""
+    return {
+        "protocol": protocol,
+        "session": "b1.1",
+        "routing_id": random.choice((None, "x", "y")),
+        "actor": random.choice((None, "ann", "bob")),
+        "claimed": random.choice((None, "eve", "joe")),
+        "peer": random.choice((None, "192.0.2.1:5", "[::1]:7")),
+    }
+
+
+def _changes(random: Random, protocol: str | None) -> list[ev.Event]:
+    """The changes of services and subscriptions that a server makes. Subscriptions may be left."""
+    held: set[tuple[int, str | None]] = set()
+    events: list[ev.Event] = []
+    for _ in range(random.randrange(12)):
+        key = random.choice(((0, "tv"), (0, "fm"), (1, "tv"), (1, "tv"), (1, None)))
+        begin, *others = (_OF_SERVICES, _OF_SUBSCRIPTIONS)[key[0]]
+        kind = random.choice(others) if key in held else begin
+        reason = None if kind is begin else random.choice(_REASONS)
+        events.append(kind(**_about(random, protocol), service=key[1], reason=reason))
+        if kind is not ev.SubscriptionRenewed:
+            held ^= {key}
+    left = sorted(str(service) for kind, service in held if kind == 0)
+    return [*events, *(ev.ServiceUnregistered(**_about(random, protocol), service=each) for each in left)]
+
+
+def _other(random: Random, protocol: str | None) -> ev.Event:
+    """Anything else between opening and closing; it may be wrong."""
+    about = _about(random, protocol)
+    match random.randrange(10):
+        case 0 | 1 | 2:
+            return ev.SessionIdentified(**about, name=random.choice((None, "panel")), role="role")
+        case 3 | 4:
+            return ev.AuthSucceeded(**about, method="password")
+        case 5:
+            return ev.SubscriptionRefused(**about, service="tv")
+        case 6 | 7:
+            protocol = random.choice((protocol, "spp"))
+            kind = random.choice((*_OF_SERVICES, *_OF_SUBSCRIPTIONS))
+            about |= {"protocol": protocol, "service": "tv", "reason": random.choice(_REASONS)}
+            return kind(**about)
+        case 8:
+            return ev.SessionOpened(**about)
+    return ev.SessionClosed(**about, duration=0)
+
+
+def _opened(random: Random, protocol: str | None) -> ev.Event:
+    home = random.choice((*(None,) * 9, "attic"))
+    return ev.SessionOpened(**_about(random, protocol), persistent=random.random() < 0.5, home=home)
+
+
+def _closed(random: Random, protocol: str | None, lasted: int) -> ev.Event:
+    objects_in, objects_out = (random.choice((0, 0, *(3,) * 9, -1)) for _ in "io")
+    bytes_in, bytes_out = (random.choice((*(count * 9,) * 9, 7, 0)) for count in (objects_in, objects_out))
+    duration = random.choice((*(lasted,) * 9, lasted + 59 * SECOND, lasted + 80 * SECOND, lasted - 80 * SECOND, -1))
+    return ev.SessionClosed(
+        **_about(random, protocol), duration=duration, reason="client-closed", objects_in=objects_in,
+        objects_out=objects_out, bytes_in=bytes_in, bytes_out=bytes_out,
+    )  # fmt: skip
+
+
+def session(random: Random) -> list[Record]:
+    """A session. Most are as a server has them."""
+    protocol = random.choice(("objects", "inbus", "inbus", None))
+    events = _changes(random, protocol)
+    for _ in range(random.choice((0, 0, 1, 2))):
+        events.insert(random.randrange(len(events) + 1), _other(random, protocol))
+    if random.random() < 0.9:
+        events.insert(0, _opened(random, protocol))
+    if random.random() < 0.9:
+        events.append(_closed(random, protocol, len(events) * 100 * SECOND))
+    if random.random() < 0.1 and len(events) > 2:
+        del events[-2]
+    moments = [START + (100 * at + random.choice((0, 0, 0, -150))) * SECOND for at in range(len(events))]
+    return [Record(7 + at, moments[at], moments[at] - START, "hall", "b1", each) for at, each in enumerate(events)]
+
+
+def by_state(records: list[Line], moments: list[int]) -> Rows:
+    """The rows that the state machine makes."""
+    life = Life("hall", "b1.1")
+    for record, moment in zip(records, moments, strict=True):
+        life.take(record, moment, False)
+    rows = no_rows()
+    finish([life], rows)
+    return rows
+
+
+def test_usual_sessions() -> None:
+    usual = 0
+    seeds = range(sized(3000))
+    for seed in seeds:
+        found = session(Random(seed))
+        if not found:
+            continue
+        records, moments = [line_of(each) for each in found], [each.time for each in found]
+        expected, rows = by_state(records, moments), no_rows()
+        is_usual = finish_usual(records, moments, rows)
+        usual += is_usual
+        if is_usual:
+            assert (seed, _sorted(rows)) == (seed, _sorted(expected))
+        else:
+            assert (seed, rows) == (seed, no_rows())
+            assert not _should_be_usual(expected, found), seed
+    assert usual > len(seeds) / 8
+
+
+def _sorted(rows: Rows) -> Rows:
+    return {name: sorted(some, key=repr) for name, some in rows.items()}
+
+
+def _should_be_usual(rows: Rows, records: list[Record]) -> bool:
+    """Whether a session is one of those that the fast way is for."""
+    events = [each.event for each in records]
+    is_whole = isinstance(events[0], ev.SessionOpened) and isinstance(events[-1], ev.SessionClosed)
+    # The clock of the server was not set, and no loss ended what had ended already: neither is suspicious, but rare.
+    is_simple = records[-1].time - records[0].time == records[-1].mono - records[0].mono
+    is_single = len({each.protocol for each in events}) == 1 and all(each.reason is None for each in events[:-1])
+    return is_whole and is_simple and is_single and not rows["suspicions"]
