@@ -22,6 +22,8 @@ setup(
             "bussrv._speedups",
             ["bussrv/_speedups.c"],
             define_macros=[("Py_LIMITED_API", "0x030A0000")],
+            # Some Pythons are built with less. A compiler that does not know the option ignores it.
+            extra_compile_args=["-O3"],
             py_limited_api=True,
             optional=True,
         )

@@ -8,8 +8,8 @@
  *   taken  = metadata without its last brace, [ID,] TAIL, payload    ID is: ,"id":"..."   TAIL is: ,"route":[...]} NUL
  *
  * Invariants:
- *   1. A cursor never leaves its bytes: they are looked at by peek() and peek_word() alone, and a cursor moves over
- *      what they have shown. Both check the end.
+ *   1. A cursor never leaves its bytes: they are looked at by peek(), peek_word() and odd_bytes() alone, and a cursor
+ *      moves over what they have shown. All of them check the end.
  *   2. A scan allocates nothing. All it keeps is of fixed size, on the stack.
  *   3. Nesting takes no recursion: one bit a level, and no more levels than bits.
  *   4. Metadata that is taken is sound JSON in UTF-8, and the Python readers find the same values in it.
@@ -20,6 +20,9 @@
 #include <Python.h>
 #include <stdint.h>
 #include <string.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 /* Changes with every change of how Python and this file call each other. */
 #define INTERFACE 4
@@ -45,9 +48,15 @@ typedef enum {
 
 /* Bytes that are read one after the other. */
 
+/* A window is 64 bytes that are looked at together. A byte is odd if it is not ASCII that means itself in a string: bit n
+ * tells it of byte n. */
+#define WINDOW 64
+
 typedef struct {
     const unsigned char *at;
     const unsigned char *end;
+    const unsigned char *window; /* not after at */
+    uint64_t odd;
 } Cursor;
 
 typedef struct {
@@ -56,6 +65,16 @@ typedef struct {
 } Span;
 
 #define END (-1)
+
+/* HOT: a function that becomes part of its callers. The cursor of a scan stays in registers as long as no other function
+ * is given its address; such functions are given a copy. */
+#if defined(__GNUC__)
+#define HOT static inline __attribute__((always_inline))
+#define NOT_INLINE __attribute__((noinline))
+#else
+#define HOT static inline
+#define NOT_INLINE
+#endif
 
 static inline int
 peek(const Cursor *cursor)
@@ -136,9 +155,8 @@ typedef struct {
     Span keys[MOST_KEYS + 1]; /* the first ones, and one more place for the latest of all others */
 } Head;
 
-/* The attribute with this name, or 0. */
 static int
-attribute(const Span *name)
+attribute_of_some_size(const Span *name)
 {
     const char *text = (const char *)name->begin;
     switch (name->size) {
@@ -157,44 +175,117 @@ attribute(const Span *name)
     }
 }
 
+/* The attribute with this name, or 0. */
+HOT int
+attribute(const Span *name)
+{
+    static const uint32_t initials = 1 << ('i' & 31) | 1 << ('t' & 31) | 1 << ('s' & 31) | 1 << ('e' & 31)
+        | 1 << ('r' & 31) | 1 << ('n' & 31);
+    if (name->size > 7 || name->size < 2 || !(initials >> (name->begin[0] & 31) & 1)) {
+        return 0;
+    }
+    return attribute_of_some_size(name);
+}
+
+/* Which of sixteen bytes are odd. */
+#if defined(__SSE2__)
+HOT uint64_t
+odd_of_block(const unsigned char *bytes)
+{
+    __m128i block = _mm_loadu_si128((const __m128i *)bytes);
+    /* As signed numbers, bytes that are no ASCII are less than 32, too. */
+    __m128i odd = _mm_or_si128(_mm_cmplt_epi8(block, _mm_set1_epi8(0x20)),
+                               _mm_or_si128(_mm_cmpeq_epi8(block, _mm_set1_epi8('"')),
+                                            _mm_cmpeq_epi8(block, _mm_set1_epi8('\\'))));
+    return (uint64_t)(unsigned)_mm_movemask_epi8(odd);
+}
+#else
 #define ONES UINT64_C(0x0101010101010101)
 #define HIGHS UINT64_C(0x8080808080808080)
 
-/* Whether a byte of a word is zero, or less than 32, is told by the high bits of these: exactly for the lowest such byte,
- * from which a borrow may reach higher ones. */
-#define ZEROS(word) (((word) - ONES) & ~(word))
-#define CONTROLS(word) (((word) - ONES * 0x20) & ~(word))
+/* The high bit of each byte tells whether the ASCII in it is at least so much: nothing is carried to the next byte. */
+#define AT_LEAST(least, word) (((word) & ~HIGHS) + ONES * (0x80 - (least)))
 
-static inline int
-is_plain(int byte)
+HOT uint64_t
+odd_of_word(const unsigned char *bytes)
 {
-    return byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
+    uint64_t word = (uint64_t)bytes[0] | (uint64_t)bytes[1] << 8 | (uint64_t)bytes[2] << 16 | (uint64_t)bytes[3] << 24
+        | (uint64_t)bytes[4] << 32 | (uint64_t)bytes[5] << 40 | (uint64_t)bytes[6] << 48 | (uint64_t)bytes[7] << 56;
+    uint64_t unquoted = AT_LEAST(1, word ^ ONES * '"') & AT_LEAST(1, word ^ ONES * '\\');
+    uint64_t plain = AT_LEAST(0x20, word) & unquoted & ~word & HIGHS;
+    /* This puts the lowest bits of all bytes next to each other, in the highest byte. */
+    return (plain >> 7 ^ ONES) * UINT64_C(0x0102040810204080) >> 56;
 }
 
-/* Skip ASCII of a string that means itself: eight bytes at a time, then the rest. */
-static inline void
+HOT uint64_t
+odd_of_block(const unsigned char *bytes)
+{
+    return odd_of_word(bytes) | odd_of_word(bytes + 8) << 8;
+}
+#endif
+
+/* The same of 64 bytes. */
+HOT uint64_t
+odd_of_window(const unsigned char *bytes)
+{
+    return odd_of_block(bytes) | odd_of_block(bytes + 16) << 16 | odd_of_block(bytes + 32) << 32
+        | odd_of_block(bytes + 48) << 48;
+}
+
+/* The same of the bytes from here to the end, 64 at most. All after the end are odd. */
+static NOT_INLINE uint64_t
+odd_bytes(const unsigned char *begin, const unsigned char *end)
+{
+    unsigned char last[WINDOW] = {0};
+    if (end - begin >= WINDOW) {
+        return odd_of_window(begin);
+    }
+    memcpy(last, begin, (size_t)(end - begin));
+    return odd_of_window(last);
+}
+
+HOT int
+lowest_bit(uint64_t bits)
+{
+#if defined(__GNUC__)
+    return __builtin_ctzll(bits);
+#else
+    int place = 0;
+    while (!(bits >> place & 1)) {
+        place++;
+    }
+    return place;
+#endif
+}
+
+/* Look at the bytes from here on. */
+HOT void
+open_window(Cursor *cursor)
+{
+    cursor->window = cursor->at;
+    cursor->odd = odd_bytes(cursor->at, cursor->end);
+}
+
+/* Skip ASCII of a string that means itself. */
+HOT void
 skip_plain(Cursor *cursor)
 {
-    uint64_t word;
-    while (peek_word(cursor, &word)) {
-        uint64_t odd = word | ZEROS(word ^ (ONES * '"')) | ZEROS(word ^ (ONES * '\\')) | CONTROLS(word);
-        if (odd & HIGHS) {
-#if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-            cursor->at += __builtin_ctzll(odd & HIGHS) / 8;
+    for (;;) {
+        Py_ssize_t place = cursor->at - cursor->window;
+        uint64_t odd = place < WINDOW ? cursor->odd >> place : 0;
+        if (odd) {
+            cursor->at += lowest_bit(odd);
             return;
-#else
-            break;
-#endif
         }
-        cursor->at += sizeof(word);
-    }
-    while (is_plain(peek(cursor))) {
-        cursor->at++;
+        if (place < WINDOW) {
+            cursor->at = cursor->window + WINDOW;
+        }
+        open_window(cursor);
     }
 }
 
 /* A byte of a range. */
-static Verdict
+HOT Verdict
 scan_between(Cursor *cursor, int least, int most)
 {
     int byte = peek(cursor);
@@ -206,7 +297,7 @@ scan_between(Cursor *cursor, int least, int most)
 }
 
 /* A character of two to four bytes, as RFC 3629 has them: none longer than need be, no surrogates, none over 10FFFF. */
-static Verdict
+HOT Verdict
 scan_character(Cursor *cursor)
 {
     int first = peek(cursor), least = 0x80, most = 0xBF, further;
@@ -246,8 +337,19 @@ typedef struct {
     const unsigned char *after_quote; /* the place after the last escaped quote */
 } Escapes;
 
+static inline int
+is_escape(int byte)
+{
+    switch (byte) {
+    case '"': case '\\': case '/': case 'b': case 'f': case 'n': case 'r': case 't':
+        return 1;
+    default:
+        return 0;
+    }
+}
+
 /* What follows a backslash. Surrogates are left to Python, also those of a sound pair. */
-static Verdict
+HOT Verdict
 scan_escape(Cursor *cursor, Escapes *escapes)
 {
     int byte = peek(cursor), value = 0, digits;
@@ -255,7 +357,7 @@ scan_escape(Cursor *cursor, Escapes *escapes)
         return MORE;
     }
     if (byte != 'u') {
-        if (byte == 0 || strchr("\"\\/bfnrt", byte) == NULL) {
+        if (!is_escape(byte)) {
             return LOOK;
         }
         cursor->at++;
@@ -283,25 +385,34 @@ scan_escape(Cursor *cursor, Escapes *escapes)
     return value >= 0xD800 && value <= 0xDFFF ? LOOK : TAKEN;
 }
 
-/* A string. text is what stands between the quotes. */
-static Verdict
-scan_string(Cursor *cursor, Span *text, Escapes *escapes)
+/* The beginning of a string: as much of it as is ASCII that means itself, which is all of most strings. */
+HOT Verdict
+begin_string(Cursor *cursor, Span *text)
 {
-    Verdict verdict;
-    escapes->any = escapes->may_hide_letters = 0;
     if (!take(cursor, '"')) {
         return lacking(cursor);
     }
     text->begin = cursor->at;
-    for (;;) {
-        int byte;
-        skip_plain(cursor);
-        byte = peek(cursor);
-        if (byte == '"') {
-            text->size = cursor->at - text->begin;
-            cursor->at++;
-            return TAKEN;
-        }
+    skip_plain(cursor);
+    return TAKEN;
+}
+
+/* Its end, if that comes now. text is what stands between the quotes. */
+HOT int
+end_string(Cursor *cursor, Span *text)
+{
+    text->size = cursor->at - text->begin;
+    return take(cursor, '"');
+}
+
+/* The rest of a string that was begun. */
+HOT Verdict
+scan_rest(Cursor *cursor, Span *text, Escapes *escapes)
+{
+    escapes->any = escapes->may_hide_letters = 0;
+    do {
+        int byte = peek(cursor);
+        Verdict verdict;
         if (byte == '\\') {
             if (!escapes->any) {
                 escapes->any = 1;
@@ -314,51 +425,63 @@ scan_string(Cursor *cursor, Span *text, Escapes *escapes)
             verdict = scan_character(cursor);
         }
         else {
-            return lacking(cursor);
+            verdict = lacking(cursor);
         }
         if (verdict != TAKEN) {
             return verdict;
         }
-    }
+        skip_plain(cursor);
+    } while (!end_string(cursor, text));
+    return TAKEN;
 }
 
 /* A string whose value does not matter here. */
-static Verdict
+HOT Verdict
 scan_any_string(Cursor *cursor, Head *head)
 {
     Span text;
-    Escapes escapes;
-    Verdict verdict = scan_string(cursor, &text, &escapes);
+    Verdict verdict = begin_string(cursor, &text);
     if (verdict != TAKEN) {
         return verdict;
     }
-    if (escapes.any) {
-        head->is_ambiguous |= escapes.may_hide_letters;
-        text.size -= escapes.after_quote - text.begin;
-        text.begin = escapes.after_quote;
+    if (!end_string(cursor, &text)) {
+        Escapes escapes;
+        verdict = scan_rest(cursor, &text, &escapes);
+        if (verdict != TAKEN) {
+            return verdict;
+        }
+        if (escapes.any) {
+            head->is_ambiguous |= escapes.may_hide_letters;
+            text.size -= escapes.after_quote - text.begin;
+            text.begin = escapes.after_quote;
+        }
     }
-    if (attribute(&text)) {
-        head->is_ambiguous = 1;
-    }
+    head->is_ambiguous |= attribute(&text) != 0;
     return TAKEN;
 }
 
 /* A string whose value matters: without escapes, it is the text itself. */
-static Verdict
-scan_text(Cursor *cursor, Head *head, Span *text)
+HOT Verdict
+scan_plain(Cursor *cursor, Span *text)
 {
     Escapes escapes;
-    Verdict verdict = scan_string(cursor, text, &escapes);
-    if (verdict != TAKEN) {
+    Verdict verdict = begin_string(cursor, text);
+    if (verdict != TAKEN || end_string(cursor, text)) {
         return verdict;
     }
-    if (attribute(text)) {
-        head->is_ambiguous = 1;
-    }
-    return escapes.any ? LOOK : TAKEN;
+    verdict = scan_rest(cursor, text, &escapes);
+    return verdict == TAKEN && escapes.any ? LOOK : verdict;
 }
 
-static Verdict
+HOT Verdict
+scan_text(Cursor *cursor, Head *head, Span *text)
+{
+    Verdict verdict = scan_plain(cursor, text);
+    head->is_ambiguous |= verdict == TAKEN && attribute(text);
+    return verdict;
+}
+
+HOT Verdict
 scan_literal(Cursor *cursor, const char *text)
 {
     for (; *text; text++) {
@@ -370,7 +493,7 @@ scan_literal(Cursor *cursor, const char *text)
 }
 
 /* One digit or more. */
-static Verdict
+HOT Verdict
 scan_digits(Cursor *cursor)
 {
     if (!is_digit(peek(cursor))) {
@@ -383,13 +506,13 @@ scan_digits(Cursor *cursor)
 }
 
 /* The digits of an integer: no leading zero. */
-static Verdict
+HOT Verdict
 scan_whole(Cursor *cursor)
 {
     return take(cursor, '0') ? TAKEN : scan_digits(cursor);
 }
 
-static Verdict
+HOT Verdict
 scan_number(Cursor *cursor)
 {
     Verdict verdict;
@@ -408,7 +531,7 @@ scan_number(Cursor *cursor)
 }
 
 /* An integer of few digits. What follows may make another number of it, which is then no end of a value. */
-static Verdict
+HOT Verdict
 scan_integer(Cursor *cursor)
 {
     const unsigned char *begin;
@@ -420,7 +543,7 @@ scan_integer(Cursor *cursor)
 }
 
 /* The size of the payload. */
-static Verdict
+HOT Verdict
 scan_size(Cursor *cursor, Head *head)
 {
     Cursor digits = *cursor;
@@ -468,7 +591,7 @@ scan_natures(Cursor *cursor, Head *head)
     return TAKEN;
 }
 
-static Verdict
+HOT Verdict
 scan_scalar(Cursor *cursor, Head *head)
 {
     switch (peek(cursor)) {
@@ -486,7 +609,7 @@ scan_scalar(Cursor *cursor, Head *head)
 }
 
 /* The name of a member of a nested object, up to its value. */
-static Verdict
+HOT Verdict
 scan_name(Cursor *cursor, Head *head)
 {
     Verdict verdict = scan_any_string(cursor, head);
@@ -503,7 +626,7 @@ scan_name(Cursor *cursor, Head *head)
 
 /* Any value. The cursor is inside of metadata, which is level 1. The lowest bit of objects tells whether the present
  * level is an object or an array, the next one the same of the level around it, and so on. */
-static Verdict
+HOT Verdict
 scan_value(Cursor *cursor, Head *head)
 {
     uint64_t objects = 0;
@@ -559,16 +682,21 @@ scan_value(Cursor *cursor, Head *head)
 }
 
 /* The value of an attribute. */
-static Verdict
+HOT Verdict
 scan_attribute(Cursor *cursor, Head *head, int name)
 {
+    Cursor aside;
+    Verdict verdict;
     switch (name) {
     case EVENT:
         return scan_text(cursor, head, &head->event);
     case TYPE:
         return scan_text(cursor, head, &head->type);
     case NATURES:
-        return scan_natures(cursor, head);
+        aside = *cursor;
+        verdict = scan_natures(&aside, head);
+        *cursor = aside;
+        return verdict;
     case SIZE:
         return scan_size(cursor, head);
     case ID:
@@ -587,18 +715,17 @@ scan_attribute(Cursor *cursor, Head *head, int name)
 }
 
 /* One key of metadata with its value. */
-static Verdict
+HOT Verdict
 scan_member(Cursor *cursor, Head *head)
 {
     Span *key = &head->keys[head->number < MOST_KEYS ? head->number : MOST_KEYS];
-    Escapes escapes;
+    Verdict verdict = scan_plain(cursor, key);
     int name;
-    Verdict verdict = scan_string(cursor, key, &escapes);
     if (verdict != TAKEN) {
         return verdict;
     }
     name = attribute(key);
-    if (escapes.any || (name & head->seen)) {
+    if (name & head->seen) {
         return LOOK;
     }
     head->seen |= name;
@@ -645,7 +772,7 @@ is_kept(const Head *head, Cursor metadata)
 }
 
 /* Metadata: an object without a recipient and without a route. */
-static Verdict
+HOT Verdict
 scan_metadata(Cursor *cursor, Head *head)
 {
     Cursor metadata = *cursor;
@@ -684,7 +811,7 @@ typedef struct {
     int service;         /* that it is published on; 0: none */
 } Object;
 
-static Verdict
+HOT Verdict
 scan_object(Cursor *cursor, const Limits *limits, Head *head, Object *object)
 {
     Verdict verdict;
@@ -796,7 +923,7 @@ slot_of(const Key *key)
     uint64_t hash = 0, word;
     int part;
     for (part = 0; part < PARTS; part++) {
-        Cursor cursor = {key->parts[part].begin, key->parts[part].begin};
+        Cursor cursor = {key->parts[part].begin, key->parts[part].begin, NULL, 0};
         if (!key->parts[part].size) {
             continue; /* it may have no place */
         }
@@ -1081,6 +1208,7 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
     most = most > MOST_OBJECTS ? MOST_OBJECTS : most;
     cursor.at = (const unsigned char *)data + begin;
     cursor.end = (const unsigned char *)data + size;
+    open_window(&cursor);
     while (count < most) {
         Cursor next = cursor;
         verdict = scan_object(&next, &limits, &head, &objects[count]);

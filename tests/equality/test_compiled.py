@@ -33,6 +33,22 @@ def test_what_it_takes_is_what_python_takes(data: bytes) -> None:
     compare(plain.stream(Draw(data), 12))
 
 
+ESCAPED, SPELLED, UNSOUND = (b'\\"', b"\\u00e9", b"\\u0074"), map(str.encode, "ü€💡"), (b"\x1f", b"\xff", b"\0")
+
+
+@pytest.mark.parametrize("odd", [b"", b"\x7f", *ESCAPED, *SPELLED, *UNSOUND])
+def test_strings_of_every_length(odd: bytes) -> None:
+    """Strings are skipped many bytes at a time: what is not skipped may stand at any place, and so may their ends."""
+    for size in range(140):
+        compare(b'{"a":"%b%b","%bb%b":0}\0' % (b"x" * size, odd, odd, b"y" * (70 - size)))
+
+
+def test_input_that_ends_anywhere() -> None:
+    stream = b'{"a":"%b","type":"text/plain","size":3}\0abc{"b":-1.5e3,"c":[true,"d"]}\0' % (b"x" * 70)
+    for size in range(len(stream)):
+        compare(stream[:size])
+
+
 def test_it_takes_most_objects() -> None:
     source = Random(1)
     streams = [plain.stream(Draw(source.randbytes(1000)), 12) for _ in range(200)]
