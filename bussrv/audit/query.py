@@ -11,16 +11,18 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.dataset as ds
 
 from bussrv.audit.output import PARTITIONED, PUBLISHED, SUMMARY, TABLES
 from bussrv.errors import BussrvError
+
+if TYPE_CHECKING:
+    from pyarrow.dataset import Dataset
 
 AT_ONCE = 100_000
 """Rows of an answer that are in memory at the same time."""
@@ -32,8 +34,6 @@ _LOCKED = {
     "python_enable_replacements": "false",
 }
 _TIME = pa.timestamp("us", tz="UTC")
-_PARQUET = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
-_PARTITIONS = ds.HivePartitioning(pa.schema(list(zip(PARTITIONED, (pa.date32(), pa.string()), strict=True))))
 
 # Letters that a spreadsheet takes for the beginning of a formula, also if they are of full width or after blanks.
 _FORMULA = r"^\s*[=+\-@\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}]"
@@ -83,12 +83,17 @@ def _rows(answer: duckdb.DuckDBPyRelation) -> pa.RecordBatchReader:
     return read(AT_ONCE)
 
 
-def _table(path: Path) -> ds.Dataset:
-    parts = _PARTITIONS if any(path.glob(f"{PARTITIONED[0]}=*")) else None
-    found = ds.dataset(path, format=_PARQUET, partitioning=parts).schema
+def _table(path: Path) -> Dataset:
+    # This imports Pandas if it is installed, which takes a while.
+    import pyarrow.dataset as ds
+
+    parquet = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
+    partitions = ds.HivePartitioning(pa.schema(list(zip(PARTITIONED, (pa.date32(), pa.string()), strict=True))))
+    parts = partitions if any(path.glob(f"{PARTITIONED[0]}=*")) else None
+    found = ds.dataset(path, format=parquet, partitioning=parts).schema
     # The times that Spark writes name no zone.
     schema = pa.schema([each.with_type(_TIME) if pa.types.is_timestamp(each.type) else each for each in found])
-    return ds.dataset(path, schema, _PARQUET, partitioning=parts)
+    return ds.dataset(path, schema, parquet, partitioning=parts)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -23,7 +23,6 @@ from bussrv.audit.fold.tasks import Done
 from bussrv.audit.reading.gather import write_here
 from bussrv.audit.reading.judged import no_judgements
 from bussrv.audit.sql.activity import NAMES
-from bussrv.audit.sql.recipes import RECIPES
 from bussrv.audit.sql.tables import define
 from bussrv.journal import record
 from bussrv.journal.record import Record
@@ -92,6 +91,7 @@ def facts(
 
 
 def tables(
+    names: Collection[str],
     place: Path,
     records: Iterable[Record],
     given: Iterable[Record] = (),
@@ -99,11 +99,11 @@ def tables(
     until: int | None = None,
     segments: Sequence[int] | None = None,
 ) -> dict[str, Rows]:
-    """The tables of an audit of records, by name. The other parameters are those of :func:`facts`."""
+    """Some tables of an audit of records, by name. The other parameters are those of :func:`facts`."""
     made = facts(place, records, given, Period(since, until), segments)
     with closing(Database(place)) as database:
         define(database, made, since, until)
-        return {name: rows(database.table(name)) for name in RECIPES}
+        return {name: rows(database.table(name)) for name in names}
 
 
 def rows(table: pa.Table) -> Rows:

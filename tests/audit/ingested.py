@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 from pyspark.sql import SparkSession
 
+from bussrv.audit.database import Database
 from bussrv.audit.fold.stripe import Period
 from bussrv.audit.output import PUBLISHED
 from bussrv.audit.reading import checkpoint
@@ -21,8 +21,9 @@ from bussrv.audit.reading import crew as embedded
 from bussrv.audit.reading.gather import gather
 from bussrv.audit.reading.sources import take_snapshot
 from bussrv.audit.spark.crew import Crew
-from bussrv.audit.sql.tables import make_tables
+from bussrv.audit.sql.tables import define
 from bussrv.journal.keys import PublicKey
+from tests.audit.frames import rows
 
 PLACES = ("file", "journal")
 """Columns that say where a journal is."""
@@ -66,7 +67,7 @@ def _without_places(rows: Counter[str]) -> Counter[str]:
 
 def rows_of(table: pa.Table) -> Counter[str]:
     """The rows of a table, each as JSON."""
-    return Counter(json.dumps(row, sort_keys=True, default=str) for row in table.to_pylist())
+    return Counter(json.dumps(row, sort_keys=True) for row in rows(table))
 
 
 def ingested(
@@ -103,5 +104,6 @@ def ingested(
         crew = embedded.Crew() if spark is None else Crew(spark, snapshot, place)
         more = {} if size is None else {"size": size}
         gather(snapshot, Period(since, until), place / "facts", crew, used, **more)
-        make_tables(place / "facts", place, since, until)
-    return Ingested({name: rows_of(ds.dataset(place / name, partitioning="hive").to_table()) for name in PUBLISHED})
+        database = stack.enter_context(closing(Database(place / "scratch")))
+        define(database, place / "facts", since, until)
+        return Ingested({name: rows_of(database.table(name)) for name in PUBLISHED})

@@ -48,7 +48,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
     synthetic = [replace(each, server=f"far {each.server}") for each in troubles.synthetic(place / "synthetic")]
     records = [*drawn, *cases, *synthetic]
     given = Record(10, START - 1, 0, "barn", "barn-0", ev.SessionOpened(session="barn-0.1"))
-    found = tables(place / "facts", records, [given])
+    found = tables(("boots", "servers"), place / "facts", records, [given])
     return Answers(records, in_order(found["boots"]), in_order(found["servers"]))
 
 

@@ -7,7 +7,6 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -219,8 +218,7 @@ def test_a_stripe_that_the_period_cuts_is_read_again(tmp_path: Path, was_read: d
     journal, kept = write_days(tmp_path / "barn", Shape(events=160, segment=40), "barn"), tmp_path / "kept"
     whole = ingested(None, [journal], tmp_path / "0", kept=kept, size=1)
     rows = [json.loads(row) for row in whole.tables["segments"]]
-    moments = sorted(datetime.fromisoformat(row["first_moment"]) for row in rows)
-    since, until = (round((each.timestamp()) * 1_000_000) + 1 for each in moments[1:3])
+    since, until = (moment + 1 for moment in sorted(row["first_moment"] for row in rows)[1:3])
     periods = ({"since": since, "until": until}, {"since": since}, {"until": until})
     for number, period in enumerate(periods if FULL else periods[:1]):
         was_read["Stripe"].clear()

@@ -25,7 +25,7 @@ MIDDLE = START + 6 * STEP
 
 def table(place: Path, collected: activities.Collected, since: int | None = None) -> oracle.Counts:
     found: oracle.Counts = {}
-    said = tables(place, collected.records, collected.given, since)["concurrency"]
+    said = tables(["concurrency"], place, collected.records, collected.given, since)["concurrency"]
     assert all(row["date"] == str(datetime.fromtimestamp(row["moment"] // 10**6, timezone.utc).date()) for row in said)
     for row in sorted(said, key=lambda row: row["moment"]):
         found.setdefault((row["server"], row["protocol"]), []).append((row["moment"], row["sessions"]))

@@ -47,9 +47,8 @@ FOUND_AS = {
 
 
 def found(place: Path, some: Sequence[Placed], before: Sequence[Record], since: int | None = None) -> Rows:
-    return tables(place, [each.record for each in some], before, since, segments=[each.segment for each in some])[
-        "findings"
-    ]
+    records, segments = [each.record for each in some], [each.segment for each in some]
+    return tables(["findings"], place, records, before, since, segments=segments)["findings"]
 
 
 @dataclass

@@ -80,7 +80,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
     answers = Answers({}, {})
     for since, until in (EVER, CLIPPED):
         some = [each for each in records if until is None or each.time < until]
-        found = tables(place / f"{until}", some, given, since, until)["leases"]
+        found = tables(["leases"], place / f"{until}", some, given, since, until)["leases"]
         answers.found[since, until] = in_order(found)
         answers.expected[since, until] = in_order(oracle.leases(some, given, since, until))
     return answers

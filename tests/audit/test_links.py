@@ -146,7 +146,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
         records = [each for each in records if until is None or each.time < until]
         servers = {each.server for each in records}
         given = [each for each in given if each.server in servers]
-        found = tables(place / f"{number}", records, given, since, until)["links"]
+        found = tables(["links"], place / f"{number}", records, given, since, until)["links"]
         answers.found[since, until] = in_order(found)
         answers.expected[since, until] = in_order(oracle.links(records, given, since, until))
     return answers

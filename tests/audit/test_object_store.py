@@ -16,7 +16,6 @@ from pathlib import Path
 from urllib.parse import unquote
 from urllib.request import Request, urlopen
 
-import pyarrow.dataset as ds
 import pytest
 from pyarrow.fs import LocalFileSystem, S3FileSystem, copy_files
 
@@ -98,6 +97,8 @@ def audited(place: Path, store: Store, out: str, *arguments: str) -> Ingested:
     """The tables that the command writes."""
     ended = Started(place, BUSSRV, "audit", *arguments, "--out", out, **store.variables).ended()
     assert (ended.returncode, ended.stderr) == (job.FINDINGS, "")
+    import pyarrow.dataset as ds
+
     tables = {name: ds.dataset(place / out / "tables" / name, partitioning="hive").to_table() for name in PUBLISHED}
     return Ingested({name: rows_of(table) for name, table in tables.items()})
 

@@ -28,8 +28,9 @@ class Said:
 
 
 def said_of(place: Path, collected: activities.Collected, since: int | None = None) -> Said:
-    found = tables(place, collected.records, collected.given, since)
-    return Said(*[in_order(found[name]) for name in ("spans", "uptimes", "services", "orphans")])
+    names = ("spans", "uptimes", "services", "orphans")
+    found = tables(names, place, collected.records, collected.given, since)
+    return Said(*[in_order(found[name]) for name in names])
 
 
 def expected(records: list[Record], given: list[Record], since: int | None = None) -> Said:

@@ -20,7 +20,7 @@ MIDDLE = START + 6 * STEP
 
 
 def table(place: Path, collected: activities.Collected, since: int | None = None) -> dict[Any, dict[str, Any]]:
-    said = tables(place, collected.records, collected.given, since)["sessions"]
+    said = tables(["sessions"], place, collected.records, collected.given, since)["sessions"]
     found = {(row.pop("server"), row.pop("session")): row for row in said}
     assert len(found) == len(said)
     return found

@@ -49,7 +49,7 @@ def test_events_are_counted_by_day(tmp_path: Path) -> None:
         Record(3, midnight, 3, "hall", "hall-1", ev.ServiceRefused(protocol="spp")),
         Record(4, midnight, 4, "hall", "hall-1", ev.ConfigReloaded()),
     ]
-    table = tables(tmp_path / "facts", records, [at(0, refused)])["events"]
+    table = tables(["events"], tmp_path / "facts", records, [at(0, refused)])["events"]
     about = {"server": "hall", "event": "service.refused", "outcome": "refused", "protocol": "spp"}
     assert in_order(table) == in_order(
         [
@@ -65,7 +65,7 @@ def test_refusals_say_to_whom_from_where_and_why(tmp_path: Path) -> None:
     failed = ev.AuthFailed(claimed="ann", peer="[::1]:7", protocol="spp", reason="bad-credentials", suppressed=2)
     limit = ev.LimitReached(limit="max-connects", value=3, reason="too-many-connects", peer="192.0.2.1:5")
     records = [at(1, failed), at(2, failed), at(3, limit), at(4, ev.LinkDown(reason="client-closed"))]
-    table = tables(tmp_path / "facts", records, [at(0, failed)])["refusals"]
+    table = tables(["refusals"], tmp_path / "facts", records, [at(0, failed)])["refusals"]
     nothing = dict.fromkeys(("reason", "limit", "actor", "claimed", "address", "protocol"))
     assert in_order(table) == in_order(
         [
@@ -134,7 +134,7 @@ def storms(tmp_path_factory: pytest.TempPathFactory) -> Rows:
     """Those of all cases, each of which is a server of its own."""
     records = [replace(each, server=name) for name, (some, _) in STORMS.items() for each in some]
     given = [replace(each, server="one too few") for each in openings(0, 9)]
-    return tables(tmp_path_factory.mktemp("storms") / "facts", records, given)["storms"]
+    return tables(["storms"], tmp_path_factory.mktemp("storms") / "facts", records, given)["storms"]
 
 
 @pytest.mark.parametrize("name", STORMS)
@@ -166,8 +166,9 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
 
 @pytest.mark.parametrize(("since", "until"), [(None, None), (SINCE, None), (SINCE, UNTIL)])
 def test_the_oracle_finds_the_same(many: list[Record], tmp_path: Path, since: int | None, until: int | None) -> None:
-    found = tables(tmp_path / "facts", many, openings(0, 20), since, until)
-    for name in ("events", "refusals", "storms"):
+    names = ("events", "refusals", "storms")
+    found = tables(names, tmp_path / "facts", many, openings(0, 20), since, until)
+    for name in names:
         expected = in_order(getattr(oracle, name)(many, since, until))
         assert in_order(found[name]) == expected
         assert expected
