@@ -94,10 +94,9 @@ class Database:
         """All rows of a table."""
         return self._connection.sql(f"SELECT * FROM {name}").to_arrow_table()
 
-    def collect(self, queries: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
-        """The rows of each query, in which ``@name`` is a table."""
-        for query in queries:
-            yield self._connection.sql(_plain(query)).to_arrow_table().to_pylist()
+    def ask(self, query: str) -> list[dict[str, Any]]:
+        """The rows of a query, in which ``@name`` is a table."""
+        return self._connection.sql(_plain(query)).to_arrow_table().to_pylist()  # type: ignore[no-any-return]
 
     def close(self) -> None:
         """Forget everything."""

@@ -12,7 +12,6 @@ import pytest
 
 from bussrv.audit.database import Database
 from bussrv.audit.report.incidents import Incident, happenings, incidents
-from bussrv.audit.report.questions import ask
 from bussrv.audit.report.standing import standing
 from bussrv.audit.sql.activity import NAMES
 from tests.audit.report_facts import BEGIN
@@ -143,7 +142,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     with closing(Database(tmp_path_factory.mktemp("place"))) as database:
         for name, rows in given.items():
             database.add(name, for_duckdb(name, rows))
-        return ask(database, {"found": incidents(), "happened": happenings()})
+        return {"found": incidents(database), "happened": happenings(database)}
 
 
 def test_findings_that_belong_together_are_one_incident(asked: dict[str, Any]) -> None:

@@ -1,29 +1,17 @@
-"""Questions that are put together have the answers that each of them has alone, whoever answers them."""
+"""Questions have short answers, in plain values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pytest
 
 from bussrv.audit.database import Database
-from bussrv.audit.report.questions import (
-    Question,
-    Tables,
-    all_rows,
-    ask,
-    count_if,
-    known,
-    only_row,
-    rows,
-    together,
-    total,
-)
+from bussrv.audit.report.questions import Tables, all_rows, count_if, listing, only_row, rows, total
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -44,44 +32,26 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tables]:
         yield database
 
 
-def test_each_has_its_answer(table: Tables) -> None:
-    numbers = only_row("SELECT count(*) AS number, max(id) AS until, min(name) AS none FROM @things")
-    nobody = only_row("SELECT max(id) AS most FROM @things WHERE id > 3")
-    found = ask(
-        table,
-        {
-            "first": rows("SELECT * FROM @things", Row, 2, "id DESC"),
-            "absent": rows("SELECT * FROM @things WHERE id = 1", Row, 2, "id"),
-            "numbers": numbers,
-            "none": all_rows("SELECT * FROM @things WHERE id > 3"),
-            "nobody": nobody,
-            "nothing": only_row(f"SELECT {count_if('id > 1')} AS many, {total('id')} FROM @things WHERE id > 3"),
-            "names": only_row("SELECT names_of(name) AS names FROM @things WHERE id <> 2"),
-            "known": known("known"),
-            "both": together(known(1), numbers).then(lambda answers: answers[0] + answers[1]["number"]),
-        },
+def test_questions_and_answers(table: Tables) -> None:
+    assert rows(table, "SELECT * FROM @things", Row, 2, "id DESC") == (
+        Row(3, 'with "quotes"', 0.5),
+        Row(2, "ü" * 256, 1e300),
     )
-    assert found == {
-        "first": (Row(3, 'with "quotes"', 0.5), Row(2, "ü" * 256, 1e300)),
-        "absent": (Row(1, "", 1.0),),
-        "numbers": {"number": 3, "end": 3, "none": 'with "quotes"'},
-        "none": [],
-        "nobody": {"most": None},
-        "nothing": {"many": 0, "id": 0},
-        "names": {"names": ['with "quotes"']},
-        "known": "known",
-        "both": 4,
+    assert rows(table, "SELECT * FROM @things WHERE id = 1", Row, 2, "id") == (Row(1, "", 1.0),)
+    assert only_row(table, "SELECT count(*) AS number, max(id) AS until, min(name) AS none FROM @things") == {
+        "number": 3,
+        "end": 3,
+        "none": 'with "quotes"',
     }
+    assert all_rows(table, "SELECT * FROM @things WHERE id > 3") == []
+    assert only_row(table, "SELECT max(id) AS most FROM @things WHERE id > 3") == {"most": None}
+    nothing = only_row(table, f"SELECT {count_if('id > 1')} AS many, {total('id')} FROM @things WHERE id > 3")
+    assert nothing == {"many": 0, "id": 0}
+    assert only_row(table, "SELECT names_of(name) AS names FROM @things WHERE id <> 2") == {"names": ['with "quotes"']}
 
 
-def test_what_is_asked_once_something_is_known(table: Tables) -> None:
-    def about(row: dict[str, Any]) -> Question[list[str | None]]:
-        of_the_last = all_rows(f"SELECT * FROM @things WHERE id = {row['most']}")
-        return of_the_last.then(lambda rows: [each["name"] for each in rows])
-
-    asked = only_row("SELECT max(id) AS most FROM @things").then(about)
-    assert ask(table, {"name": asked.then(tuple), "known": known(None)}) == {"name": ('with "quotes"',), "known": None}
-
-
-def test_nothing_is_asked_of_nothing(table: Tables) -> None:
-    assert ask(table, {"known": known(7)}) == {"known": 7}
+@pytest.mark.parametrize(("most", "shown"), [(2, 2), (3, 3), (4, 3)])
+def test_the_first_rows_and_the_number_of_all(table: Tables, most: int, shown: int) -> None:
+    found = listing(table, "SELECT * FROM @things", Row, "id", most=most)
+    assert ([each.id for each in found.rows], found.total) == ([1, 2, 3][:shown], 3)
+    assert listing(table, "SELECT * FROM @things LIMIT 2", Row, "id", most=1, all_of="SELECT * FROM @things").total == 3

@@ -20,7 +20,7 @@ from bussrv.audit.report import activity, journals, trouble
 from bussrv.audit.report.axis import MINUTE, SECOND, Axis, axis_between
 from bussrv.audit.report.facts import Facts, facts
 from bussrv.audit.report.journals import MOST_FINDINGS
-from bussrv.audit.report.questions import Question, Tables, ask
+from bussrv.audit.report.questions import Tables
 from tests.audit.report_facts import BEGIN
 
 SCHEMAS = {
@@ -75,11 +75,6 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 def at(micros: int) -> datetime:
     return EPOCH + timedelta(microseconds=micros)
-
-
-def answer(tables: Tables, question: Question[Any]) -> Any:
-    (found,) = ask(tables, {"it": question}).values()
-    return found
 
 
 def arrow_schema(name: str) -> pa.Schema:
@@ -165,7 +160,7 @@ def test_concurrency_is_exact_for_one_server_and_for_several_together(make: Make
         {"session": f"s{number}", "protocol": protocol, "state": "open"}
         for number, protocol in enumerate(["objects", "objects", "objects", "inbus", "inbus", None])
     ]
-    found = answer(make(concurrency=rows, sessions=sessions), activity.protocols(axis, len(names)))
+    found = activity.protocols(make(concurrency=rows, sessions=sessions), axis, len(names))
     assert [each.protocol for each in found.rows] == ["objects", "inbus", "unknown"]
     for each in found.rows:
         assert (list(each.most), list(each.last)) == brute_levels(rows, each.protocol, axis)
@@ -195,7 +190,7 @@ def test_uptimes_are_shares_of_what_was_seen_of_each_step(make: Make) -> None:
     )
     axis = axis_between(begin, end)
     assert axis.width == 5 * SECOND
-    found = answer(tables, activity.uptimes(axis))
+    found = activity.uptimes(tables, axis)
     assert [(each.server, each.service) for each in found] == [
         ("hall", "door"),
         ("barn", "door"),
@@ -221,13 +216,13 @@ def test_a_period_is_the_axis(make: Make) -> None:
         {"session": "c", "opened": at(begin + 11 * MINUTE), "home": "barn", "state": "open"},
     ]
     tables = make(servers=[server("hall", begin, end)], sessions=sessions)
-    axis = answer(tables, journals.scope(period)).axis
+    axis = journals.scope(tables, period).axis
     assert axis is not None
     assert (axis.begin, axis.end) == (period.since, begin + 20 * MINUTE - 1)
-    churn = answer(tables, activity.churn(axis))
-    assert (sum(churn.opened), sum(churn.closed), answer(tables, activity.remote_sessions())) == (1, 1, 1)
+    churn = activity.churn(tables, axis)
+    assert (sum(churn.opened), sum(churn.closed), activity.remote_sessions(tables)) == (1, 1, 1)
     assert churn.opened[MINUTE // axis.width] == 1
-    assert answer(tables, journals.scope(Period(end + MINUTE, None))).axis is None
+    assert journals.scope(tables, Period(end + MINUTE, None)).axis is None
 
 
 def test_each_kind_of_finding_has_its_share_and_all_are_counted(make: Make) -> None:
@@ -243,13 +238,13 @@ def test_each_kind_of_finding_has_its_share_and_all_are_counted(make: Make) -> N
     ]
     segments = [{"server": "hall", "segment": number, "journal": "j", "file": "f"} for number in (1, 10, 20)]
     tables = make(findings=[*many, *few, *other, *seqs], segments=segments)
-    assert sorted(answer(tables, journals.kinds()), key=lambda each: each.kind) == [
+    assert sorted(journals.kinds(tables), key=lambda each: each.kind) == [
         journals.Kind("error", "bad-line", 3),
         *(journals.Kind("warning", f"k{seq}", 1) for seq in (10, 30, 9)),
         journals.Kind("error", "seq-gap", MOST_FINDINGS + 50),
         journals.Kind("notice", "torn-tail", 1),
     ]
-    found = answer(tables, journals.findings())
+    found = journals.findings(tables)
     assert [each.segment for each in found if each.severity == "warning"] == [10, None, 1]
     shown = [(each.kind, each.first_seq) for each in found if each.severity != "warning"]
     assert shown == [

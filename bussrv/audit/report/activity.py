@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from msgspec import Struct
 from msgspec.structs import replace
 
 from bussrv.audit.report.axis import PROTOCOL, SECOND, Axis, Rows, concurrency, counted, covered, filled, shares
 from bussrv.audit.report.questions import (
     Listing,
-    Question,
+    Tables,
     all_rows,
     count_if,
     cut,
     first,
-    known,
     listing,
     most_of,
     number_of,
     only_row,
     rows,
-    together,
     total,
 )
 
@@ -52,19 +48,18 @@ class Protocol(Struct, frozen=True, kw_only=True):
         return max(self.most, default=0)
 
 
-def protocols(axis: Axis | None, servers: int) -> Question[Listing[Protocol]]:
+def protocols(tables: Tables, axis: Axis | None, servers: int) -> Listing[Protocol]:
     """Each wire format, the one with most sessions first."""
     counts = f"""
         SELECT {cut(PROTOCOL)} AS protocol, count(*) AS sessions, {count_if("state = 'closed'")} AS closed,
             {count_if("state = 'open'")} AS open, {count_if("persistent")} AS persistent,
             {", ".join(map(total, ("objects_in", "objects_out", "bytes_in", "bytes_out")))}
         {_LOCAL} GROUP BY {cut(PROTOCOL)}"""
-    listed = listing(counts, Protocol, f"{most_of('sessions')}, {first('protocol')}", most=MOST_PROTOCOLS)
+    listed = listing(tables, counts, Protocol, f"{most_of('sessions')}, {first('protocol')}", most=MOST_PROTOCOLS)
     if axis is None:
         return listed
     of_these = f"SELECT server, {cut(PROTOCOL)} AS protocol, moment, sessions FROM @concurrency"
-    levels = all_rows(concurrency(of_these, axis, servers == 1))
-    return listed.then(lambda found: levels.then(lambda rows: _at_levels(found, rows, axis)))
+    return _at_levels(listed, all_rows(tables, concurrency(of_these, axis, servers == 1)), axis)
 
 
 def _at_levels(listed: Listing[Protocol], rows: Rows, axis: Axis) -> Listing[Protocol]:
@@ -73,9 +68,9 @@ def _at_levels(listed: Listing[Protocol], rows: Rows, axis: Axis) -> Listing[Pro
     return Listing(tuple(replace(each, most=most, last=last) for each, most, last in found), listed.total)
 
 
-def remote_sessions() -> Question[int]:
+def remote_sessions(tables: Tables) -> int:
     """The number of remote sessions."""
-    return number_of("SELECT session FROM @sessions WHERE home IS NOT NULL")
+    return number_of(tables, "SELECT session FROM @sessions WHERE home IS NOT NULL")
 
 
 class Churn(Struct, frozen=True):
@@ -85,16 +80,12 @@ class Churn(Struct, frozen=True):
     closed: tuple[int, ...] = ()
 
 
-def churn(axis: Axis | None) -> Question[Churn]:
+def churn(tables: Tables, axis: Axis | None) -> Churn:
     """Sessions opened and closed in each step."""
     if axis is None:
-        return known(Churn())
+        return Churn()
     moments = " UNION ALL ".join(f"SELECT '{what}' AS what, {what} AS moment {_LOCAL}" for what in ("opened", "closed"))
-    return all_rows(counted(moments, axis)).then(lambda rows: _churn(rows, axis))
-
-
-def _churn(found: Rows, axis: Axis) -> Churn:
-    numbers = {(row["what"], row["step"]): row["number"] for row in found}
+    numbers = {(row["what"], row["step"]): row["number"] for row in all_rows(tables, counted(moments, axis))}
     opened, closed = (
         tuple(numbers.get((what, step), 0) for step in range(axis.steps)) for what in ("opened", "closed")
     )
@@ -105,10 +96,10 @@ BANDS = (1, 10, 60, 600, 3600, 6 * 3600, 86400)
 """Upper bounds of the durations by which sessions are counted, in seconds. Longer ones are counted as well."""
 
 
-def durations() -> Question[tuple[int, ...]]:
+def durations(tables: Tables) -> tuple[int, ...]:
     """The number of closed sessions in each of ``BANDS``, and of longer ones."""
     numbers = ", ".join(f"{count_if(_is_in_band(band))} AS band_{band}" for band in range(len(BANDS) + 1))
-    return only_row(f"SELECT {numbers} {_LOCAL} AND duration_seconds IS NOT NULL").then(lambda row: tuple(row.values()))
+    return tuple(only_row(tables, f"SELECT {numbers} {_LOCAL} AND duration_seconds IS NOT NULL").values())
 
 
 def _is_in_band(band: int) -> str:
@@ -126,10 +117,10 @@ class Named(Struct, frozen=True):
     number: int
 
 
-def closings() -> Question[Listing[Named]]:
+def closings(tables: Tables) -> Listing[Named]:
     """The reasons of closings."""
     counts = f"SELECT reason AS name, count(*) AS number {_LOCAL} AND state = 'closed' GROUP BY reason"
-    return listing(counts, Named, f"{most_of('number')}, {first('name')}", most=MOST_REASONS)
+    return listing(tables, counts, Named, f"{most_of('number')}, {first('name')}", most=MOST_REASONS)
 
 
 class Traffic(Struct, frozen=True, kw_only=True):
@@ -165,17 +156,17 @@ class Traffic(Struct, frozen=True, kw_only=True):
         return self.objects_in + self.objects_out
 
 
-def traffic() -> Question[Listing[Traffic]]:
+def traffic(tables: Tables) -> Listing[Traffic]:
     """The clients that sent and received most."""
     who = first("server", "protocol", "routing_id", "actor", "claimed", "address")
     order = f"{most_of('(bytes_in + bytes_out)')}, {most_of('(objects_in + objects_out)')}, {who}"
-    return listing("SELECT * FROM @talkers", Traffic, order)
+    return listing(tables, "SELECT * FROM @talkers", Traffic, order)
 
 
-def traffic_bytes() -> Question[int]:
+def traffic_bytes(tables: Tables) -> int:
     """The bytes that all clients sent and received."""
     both = f"SELECT {total('bytes_in')}, {total('bytes_out')} FROM @talkers"
-    return only_row(both).then(lambda row: int(row["bytes_in"] + row["bytes_out"]))
+    return int(sum(only_row(tables, both).values()))
 
 
 MOST_TROUBLED = 20
@@ -240,35 +231,31 @@ class _Picked(Service, frozen=True, kw_only=True):
         return max(self.first_moment, until - observed), until
 
 
-def uptimes(axis: Axis | None) -> Question[tuple[Service, ...]]:
+def uptimes(tables: Tables, axis: Axis | None) -> tuple[Service, ...]:
     """The services with most outages, then those with most subscribers, and when each was provided."""
     if axis is None:
-        return known(())
+        return ()
     intervals = f"""
         SELECT p.what, u.begin, u.until
         FROM @uptimes AS u JOIN ({_PICKED}) AS p ON u.server = p.server AND u.service = p.service"""
     with_moments = f"""
         SELECT p.*, s.first_moment, s.last_moment FROM ({_PICKED}) AS p JOIN @servers AS s ON p.server = s.server"""
-    found = rows(with_moments, _Picked, MOST_TROUBLED + MOST_USED, "what")
-    return together(found, all_rows(covered(intervals, axis))).then(lambda answers: _with_shares(axis, *answers))
-
-
-def _with_shares(axis: Axis, found: Sequence[_Picked], provided: Rows) -> tuple[Service, ...]:
-    uptimes = shares(provided, axis, {each.what: each.seen(axis) for each in found})
+    found = rows(tables, with_moments, _Picked, MOST_TROUBLED + MOST_USED, "what")
+    shown = shares(all_rows(tables, covered(intervals, axis)), axis, {each.what: each.seen(axis) for each in found})
     services = (Service(**{name: getattr(each, name) for name in Service.__struct_fields__}) for each in found)
-    return tuple(replace(service, uptime=uptimes[each.what]) for service, each in zip(services, found, strict=True))
+    return tuple(replace(service, uptime=shown[each.what]) for service, each in zip(services, found, strict=True))
 
 
-def flapping() -> Question[Listing[Service]]:
+def flapping(tables: Tables) -> Listing[Service]:
     """Services with outages, those with most first."""
     order = f"{most_of('outages')}, {most_of('longest_outage_seconds')}, {_NAMES}"
-    return listing("SELECT * FROM @services WHERE outages > 0", Service, order)
+    return listing(tables, "SELECT * FROM @services WHERE outages > 0", Service, order)
 
 
-def unused() -> Question[Listing[Service]]:
+def unused(tables: Tables) -> Listing[Service]:
     """Services without subscribers, those that were provided longest first."""
     order = f"{most_of('provided_seconds')}, {_NAMES}"
-    return listing("SELECT * FROM @services WHERE unused", Service, order, most=MOST_UNUSED)
+    return listing(tables, "SELECT * FROM @services WHERE unused", Service, order, most=MOST_UNUSED)
 
 
 class ServiceTotals(Struct, frozen=True):
@@ -281,13 +268,13 @@ class ServiceTotals(Struct, frozen=True):
     unused: int = 0
 
 
-def service_totals() -> Question[ServiceTotals]:
+def service_totals(tables: Tables) -> ServiceTotals:
     """All services together."""
     counts = f"""
         SELECT count(*) AS known, {count_if("provided")} AS provided, {count_if("outages > 0")} AS interrupted,
             CAST(coalesce(sum(outages), 0) AS BIGINT) AS outages, {count_if("unused")} AS unused
         FROM @services"""
-    return only_row(counts).then(lambda row: ServiceTotals(**row))
+    return ServiceTotals(**only_row(tables, counts))
 
 
 class Orphan(Struct, frozen=True, kw_only=True):
@@ -304,7 +291,7 @@ class Orphan(Struct, frozen=True, kw_only=True):
     routing_id: str | None = None
 
 
-def orphans() -> Question[Listing[Orphan]]:
+def orphans(tables: Tables) -> Listing[Orphan]:
     """Subscriptions in vain, longest first."""
     order = f"{most_of('waited_seconds')}, {first('server', 'session', 'service', 'begin')}"
-    return listing("SELECT * FROM @orphans", Orphan, order)
+    return listing(tables, "SELECT * FROM @orphans", Orphan, order)

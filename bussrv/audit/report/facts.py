@@ -15,7 +15,7 @@ from bussrv.audit.arguments import DEFAULT_OUT
 from bussrv.audit.report import activity, incidents, journals, trouble
 from bussrv.audit.report.axis import Axis
 from bussrv.audit.report.incidents import Incident
-from bussrv.audit.report.questions import Listing, Question, Tables, ask
+from bussrv.audit.report.questions import Listing, Tables
 
 if TYPE_CHECKING:
     from bussrv.audit.fold.stripe import Period
@@ -91,40 +91,9 @@ def facts(tables: Tables, summary: Mapping[str, Any], period: Period, out: str =
     :param period: the time that the audit is about.
     :param out: the directory of the audit, for commands that ask it.
     """
-    scope = ask(tables, {"scope": journals.scope(period)})["scope"]
+    scope = journals.scope(tables, period)
     axis = scope.axis
     keys, trusted = journals.keys(summary)
-    questions: dict[str, Question[Any]] = {
-        "servers": journals.servers(axis),
-        "boots": journals.boots(),
-        "kinds": journals.kinds(),
-        "findings": journals.findings(),
-        "incidents": incidents.incidents(),
-        "happenings": incidents.happenings(),
-        "sealing": journals.sealing(),
-        "all_seals": journals.all_seals(),
-        "unverified": journals.unverified(),
-        "protocols": activity.protocols(axis, scope.servers),
-        "remote_sessions": activity.remote_sessions(),
-        "churn": activity.churn(axis),
-        "durations": activity.durations(),
-        "closings": activity.closings(),
-        "traffic": activity.traffic(),
-        "traffic_bytes": activity.traffic_bytes(),
-        "service_totals": activity.service_totals(),
-        "uptimes": activity.uptimes(axis),
-        "flapping": activity.flapping(),
-        "orphans": activity.orphans(),
-        "unused": activity.unused(),
-        "refusals": trouble.refusals(),
-        "refused": trouble.refused(),
-        "attacked": trouble.attacked(),
-        "storms": trouble.storms(),
-        "identities": trouble.identities(),
-        "links": trouble.links(),
-        "leases": trouble.leases(),
-        "events": trouble.events(),
-    }
     return Facts(
         version=str(summary.get("version", "")),
         audited=summary.get("audited"),
@@ -139,5 +108,33 @@ def facts(tables: Tables, summary: Mapping[str, Any], period: Period, out: str =
         command=summary.get("command"),
         out=out,
         last_seals=journals.last_seals(summary),
-        **ask(tables, questions),
+        servers=journals.servers(tables, axis),
+        boots=journals.boots(tables),
+        kinds=journals.kinds(tables),
+        findings=journals.findings(tables),
+        incidents=incidents.incidents(tables),
+        happenings=incidents.happenings(tables),
+        sealing=journals.sealing(tables),
+        all_seals=journals.all_seals(tables),
+        unverified=journals.unverified(tables),
+        protocols=activity.protocols(tables, axis, scope.servers),
+        remote_sessions=activity.remote_sessions(tables),
+        churn=activity.churn(tables, axis),
+        durations=activity.durations(tables),
+        closings=activity.closings(tables),
+        traffic=activity.traffic(tables),
+        traffic_bytes=activity.traffic_bytes(tables),
+        service_totals=activity.service_totals(tables),
+        uptimes=activity.uptimes(tables, axis),
+        flapping=activity.flapping(tables),
+        orphans=activity.orphans(tables),
+        unused=activity.unused(tables),
+        refusals=trouble.refusals(tables),
+        refused=trouble.refused(tables),
+        attacked=trouble.attacked(tables),
+        storms=trouble.storms(tables),
+        identities=trouble.identities(tables),
+        links=trouble.links(tables),
+        leases=trouble.leases(tables),
+        events=trouble.events(tables),
     )

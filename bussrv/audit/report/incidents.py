@@ -18,7 +18,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from bussrv.audit.kinds import SEVERITIES
-from bussrv.audit.report.questions import MOST, Listing, Question, first, listing, most_of, rows
+from bussrv.audit.report.questions import MOST, Listing, Tables, first, listing, most_of, rows
 from bussrv.audit.sql.activity import STORM
 
 NEAR = 10
@@ -188,16 +188,16 @@ _OUTAGES = f"""
 _WORST = f"severity_rank, number DESC, {first('server', 'first_seq', 'session')}"
 
 
-def incidents() -> Question[Listing[Incident]]:
+def incidents(tables: Tables) -> Listing[Incident]:
     """The incidents that findings are about, the worst first."""
     worst = f"SELECT * FROM ({_FINDINGS}) AS found ORDER BY {_WORST} LIMIT {MOST + 1}"
     with_clients = f"""
         SELECT i.*, s.address, s.actor, s.claimed FROM ({located(worst)}) AS i
         LEFT JOIN @sessions AS s ON i.server = s.server AND i.session = s.session"""
-    return listing(with_clients, Incident, _WORST, all_of=_FINDINGS)
+    return listing(tables, with_clients, Incident, _WORST, all_of=_FINDINGS)
 
 
-def happenings() -> Question[tuple[Incident, ...]]:
+def happenings(tables: Tables) -> tuple[Incident, ...]:
     """Attacks, crashes, contested ids and outages, each the worst first."""
     by_number = most_of("number")
     worst = [
@@ -215,7 +215,7 @@ def happenings() -> Question[tuple[Incident, ...]]:
         )
     ]
     found = located(" UNION ALL BY NAME ".join(worst))
-    return rows(found, Incident, MOST_EVENTS * len(worst), "kind_order, place")
+    return rows(tables, found, Incident, MOST_EVENTS * len(worst), "kind_order, place")
 
 
 def located(query: str, seq: str = "first_seq", moment: str = "begin") -> str:

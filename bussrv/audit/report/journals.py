@@ -17,7 +17,7 @@ from bussrv.audit.report.axis import Axis, Rows, axis_between, counted, covered,
 from bussrv.audit.report.incidents import located
 from bussrv.audit.report.questions import (
     Listing,
-    Question,
+    Tables,
     all_rows,
     count_if,
     cut,
@@ -26,7 +26,6 @@ from bussrv.audit.report.questions import (
     most_of,
     only_row,
     rows,
-    together,
     total,
 )
 from bussrv.journal.record import parse_time
@@ -62,13 +61,13 @@ class Scope:
     crashes: int
 
 
-def scope(period: Period) -> Question[Scope]:
+def scope(tables: Tables, period: Period) -> Scope:
     """The time axis, and the totals of all servers."""
     totals = f"""
         SELECT count(*) AS servers, {", ".join(map(total, ("records", "boots", "crashes")))},
             min(first_moment) AS begin, max(last_moment) AS until
         FROM @servers"""
-    return only_row(totals).then(lambda row: _scope(period, **row))
+    return _scope(period, **only_row(tables, totals))
 
 
 def _scope(period: Period, begin: int | None, end: int | None, **numbers: int) -> Scope:
@@ -94,20 +93,17 @@ class Server(Struct, frozen=True, kw_only=True):
     crashed_in: dict[int, int] = {}
 
 
-def servers(axis: Axis | None) -> Question[Listing[Server]]:
+def servers(tables: Tables, axis: Axis | None) -> Listing[Server]:
     """Each server, and when it ran."""
-    known = listing("SELECT * FROM @servers", Server, first("server"), most=MOST_SERVERS)
-    return known if axis is None else known.then(lambda servers: _with_times(servers, axis))
-
-
-def _with_times(known: Listing[Server], axis: Axis) -> Question[Listing[Server]]:
+    known = listing(tables, "SELECT * FROM @servers", Server, first("server"), most=MOST_SERVERS)
+    if axis is None:
+        return known
     shown = f"SELECT server FROM @servers ORDER BY {first('server')} LIMIT {MOST_SERVERS}"
     runs = f"""
         SELECT {cut("b.server")} AS what, b.first_moment AS begin, b.last_moment AS until, b.crashed
         FROM @boots AS b JOIN ({shown}) AS s ON b.server = s.server"""
     crashed = f"SELECT what, until AS moment FROM ({runs}) AS runs WHERE crashed"
-    wanted = (all_rows(covered(runs, axis)), all_rows(counted(crashed, axis)))
-    return together(*wanted).then(lambda found: _at_times(known, axis, *found))
+    return _at_times(known, axis, all_rows(tables, covered(runs, axis)), all_rows(tables, counted(crashed, axis)))
 
 
 def _at_times(known: Listing[Server], axis: Axis, ran: Rows, crashed: Rows) -> Listing[Server]:
@@ -135,10 +131,10 @@ class Boot(Struct, frozen=True, kw_only=True):
     version: str | None = None
 
 
-def boots() -> Question[Listing[Boot]]:
+def boots(tables: Tables) -> Listing[Boot]:
     """The boots, crashed ones first, then the latest."""
     order = f"{most_of('crashed')}, {most_of('first_moment')}, {first('server', 'boot')}"
-    return listing("SELECT * FROM @boots", Boot, order)
+    return listing(tables, "SELECT * FROM @boots", Boot, order)
 
 
 class Kind(Struct, frozen=True):
@@ -149,10 +145,10 @@ class Kind(Struct, frozen=True):
     number: int
 
 
-def kinds() -> Question[tuple[Kind, ...]]:
+def kinds(tables: Tables) -> tuple[Kind, ...]:
     """The number of findings of each kind, in no order."""
     counts = "SELECT severity, kind, count(*) AS number FROM @findings GROUP BY severity, kind"
-    return rows(counts, Kind, MOST_KINDS, first("severity", "kind"))
+    return rows(tables, counts, Kind, MOST_KINDS, first("severity", "kind"))
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -192,7 +188,7 @@ class Finding(Struct, frozen=True, kw_only=True):
         return self.journal or (str(PurePosixPath(self.file).parent) if self.file else None)
 
 
-def findings() -> Question[tuple[Finding, ...]]:
+def findings(tables: Tables) -> tuple[Finding, ...]:
     """The first findings of each severity, with the same share for each kind."""
     severities = ", ".join(f"'{each}'" for each in SEVERITIES)
     chosen = f"""
@@ -215,7 +211,7 @@ def findings() -> Question[tuple[Finding, ...]]:
         FROM ({located(f"SELECT {columns} FROM ({chosen}) AS chosen", "seq", "moment")}) AS f
         LEFT JOIN @sessions AS s ON f.server = s.server AND f.session = s.session"""
     most = MOST_FINDINGS * len(SEVERITIES)
-    return rows(in_segments, Finding, most, first("severity", "kind", *_PLACE))
+    return rows(tables, in_segments, Finding, most, first("severity", "kind", *_PLACE))
 
 
 class Sealing(Struct, frozen=True, kw_only=True):
@@ -237,16 +233,15 @@ class Sealing(Struct, frozen=True, kw_only=True):
         return self.segments - self.verified
 
 
-def sealing() -> Question[Listing[Sealing]]:
+def sealing(tables: Tables) -> Listing[Sealing]:
     """The segments of each journal, and how many of them a seal verifies."""
     by_journal = f"SELECT journal, server, {_SEALS} FROM @segments GROUP BY journal, server"
-    return listing(by_journal, Sealing, f"segments - verified DESC, {first('journal', 'server')}")
+    return listing(tables, by_journal, Sealing, f"segments - verified DESC, {first('journal', 'server')}")
 
 
-def all_seals() -> Question[Sealing]:
+def all_seals(tables: Tables) -> Sealing:
     """The same of all journals together."""
-    everything = only_row(f"SELECT {_SEALS} FROM @segments")
-    return everything.then(lambda row: Sealing(journal="", server=None, **row))
+    return Sealing(journal="", server=None, **only_row(tables, f"SELECT {_SEALS} FROM @segments"))
 
 
 class Segment(Struct, frozen=True, kw_only=True):
@@ -265,10 +260,10 @@ class Segment(Struct, frozen=True, kw_only=True):
         return PurePosixPath(self.file).name
 
 
-def unverified() -> Question[Listing[Segment]]:
+def unverified(tables: Tables) -> Listing[Segment]:
     """The segments that no seal verifies."""
     found = "SELECT * FROM @segments WHERE NOT coalesce(vouched, false)"
-    return listing(found, Segment, first("server", "segment", "file"), most=MOST_UNVERIFIED)
+    return listing(tables, found, Segment, first("server", "segment", "file"), most=MOST_UNVERIFIED)
 
 
 def keys(summary: Mapping[str, Any]) -> tuple[tuple[str, ...] | None, str | None]:

@@ -1,13 +1,11 @@
-"""Questions to the tables of an audit that have short answers, as SQL. Many are asked at once.
+"""Questions to the tables of an audit that have short answers, as SQL that DuckDB runs.
 
-DuckDB answers them. ``@name`` is a table of the audit; times in it are UTC microseconds, and columns have the names of
+``@name`` is a table of the audit; times in it are UTC microseconds, and columns have the names of
 :data:`bussrv.audit.sql.activity.NAMES`. ``names_of(x)`` is the sorted list of the distinct values of ``x``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, get_origin, get_type_hints
 
 import msgspec
@@ -39,80 +37,24 @@ class Listing(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Tables(Protocol):
-    """The tables of an audit, and what answers questions about them."""
+    """The tables of an audit, which answer queries."""
 
-    def collect(self, queries: Sequence[str]) -> Iterable[list[Row]]:
-        """The rows of each query. They are few."""
-
-
-@dataclass(frozen=True)
-class Question(Generic[T]):
-    """A question to some tables.
-
-    :ivar queries: for the wanted rows, few. Only a query with a limit keeps its order.
-    :ivar answer: makes the answer from the rows of each query, or asks another question.
-    """
-
-    queries: Sequence[str]
-    answer: Callable[..., T | Question[T]]
-
-    def then(self, make: Callable[[T], U | Question[U]]) -> Question[U]:
-        """A question whose answer is made from this one's.
-
-        :param make: takes the answer, and returns another answer or another question.
-        """
-
-        def answer(*rows: Sequence[Row]) -> U | Question[U]:
-            found = self.answer(*rows)
-            return found.then(make) if isinstance(found, Question) else make(found)
-
-        return Question(self.queries, answer)
+    def ask(self, query: str) -> list[Row]:
+        """The rows of a query. They are few. Only a query with a limit keeps its order."""
 
 
-def known(value: T) -> Question[T]:
-    """A question whose answer is known already."""
-    return Question((), lambda: value)
-
-
-def all_rows(query: str) -> Question[list[Row]]:
+def all_rows(tables: Tables, query: str) -> list[Row]:
     """All rows of a query, in any order."""
-    return Question(
-        [query], lambda rows: [{NAMES.get(name, name): value for name, value in row.items()} for row in rows]
-    )
+    return [{NAMES.get(name, name): value for name, value in row.items()} for row in tables.ask(query)]
 
 
-def only_row(query: str) -> Question[Row]:
+def only_row(tables: Tables, query: str) -> Row:
     """The row of a query that has exactly one."""
-    return all_rows(query).then(_only)
-
-
-def _only(rows: Sequence[T]) -> T:
-    (row,) = rows
+    (row,) = all_rows(tables, query)
     return row
 
 
-def together(*questions: Question[Any]) -> Question[tuple[Any, ...]]:
-    """Several questions as one. Its answer is a tuple of theirs."""
-
-    def answer(*rows: Sequence[Row]) -> tuple[Any, ...] | Question[tuple[Any, ...]]:
-        of_each = iter(rows)
-        found = [each.answer(*[next(of_each) for _ in each.queries]) for each in questions]
-        if any(isinstance(each, Question) for each in found):
-            return together(*[each if isinstance(each, Question) else known(each) for each in found])
-        return tuple(found)
-
-    return Question([query for each in questions for query in each.queries], answer)
-
-
-def ask(tables: Tables, questions: Mapping[str, Question[Any]]) -> dict[str, Any]:
-    """The answers, by the names of the questions."""
-    found: Any = together(*questions.values())
-    while isinstance(found, Question):
-        found = found.answer(*(tables.collect(found.queries) if found.queries else ()))
-    return dict(zip(questions, found, strict=True))
-
-
-def rows(query: str, kind: type[T], most: int, order: str) -> Question[tuple[T, ...]]:
+def rows(tables: Tables, query: str, kind: type[T], most: int, order: str) -> tuple[T, ...]:
     """The first rows of a query.
 
     :param kind: its fields name the columns.
@@ -126,7 +68,7 @@ def rows(query: str, kind: type[T], most: int, order: str) -> Question[tuple[T, 
         return msgspec.convert(values, kind, strict=False)
 
     limited = f"SELECT * FROM ({query}) AS wanted ORDER BY {order} LIMIT {most}"
-    return all_rows(limited).then(lambda found: tuple(map(made, found)))
+    return tuple(map(made, all_rows(tables, limited)))
 
 
 def _cut(value: Any) -> Any:
@@ -136,24 +78,19 @@ def _cut(value: Any) -> Any:
 
 
 def listing(
-    query: str, kind: type[T], order: str, *, most: int = MOST, all_of: str | None = None
-) -> Question[Listing[T]]:
+    tables: Tables, query: str, kind: type[T], order: str, *, most: int = MOST, all_of: str | None = None
+) -> Listing[T]:
     """The first rows of a query, and the number of all.
 
     :param all_of: a query that has as many rows, if ``query`` has no more than the first ones.
     """
-
-    def answer(found: tuple[T, ...]) -> Listing[T] | Question[Listing[T]]:
-        if len(found) <= most:
-            return Listing(found, len(found))
-        return number_of(all_of or query).then(lambda number: Listing(found[:most], number))
-
-    return rows(query, kind, most + 1, order).then(answer)
+    found = rows(tables, query, kind, most + 1, order)
+    return Listing(found[:most], len(found) if len(found) <= most else number_of(tables, all_of or query))
 
 
-def number_of(query: str) -> Question[int]:
+def number_of(tables: Tables, query: str) -> int:
     """The number of rows of a query."""
-    return only_row(f"SELECT count(*) AS number FROM ({query}) AS counted").then(lambda row: int(row["number"]))
+    return int(only_row(tables, f"SELECT count(*) AS number FROM ({query}) AS counted")["number"])
 
 
 def total(column: str) -> str:

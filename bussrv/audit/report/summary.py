@@ -16,7 +16,7 @@ from bussrv.audit.output import CSV, REPORT, SUMMARY
 from bussrv.audit.report import page
 from bussrv.audit.report.facts import facts
 from bussrv.audit.report.journals import LastSeal
-from bussrv.audit.report.questions import Question, Tables, all_rows, ask, count_if, only_row
+from bussrv.audit.report.questions import Tables, all_rows, count_if, only_row
 from bussrv.journal.manifest import Manifest, Seal
 from bussrv.journal.record import format_time
 from bussrv.version import VERSION
@@ -129,8 +129,11 @@ def summarize(tables: Tables, made: Evidence) -> dict[str, Any]:
 
     :param made: how the audit was made.
     """
-    found = ask(tables, _questions())
-    kinds, servers, segments = found["kinds"], found["servers"], found["segments"]
+    kinds = _number_by(tables, "@findings", "kind", "count(*)")
+    servers = [_with_times(row) for row in sorted(all_rows(tables, "SELECT * FROM @servers"), key=itemgetter("server"))]
+    segments = only_row(tables, f"SELECT count(*) AS segments, {_SEALS} FROM @segments")
+    sessions = sorted(all_rows(tables, _SESSIONS), key=itemgetter("protocol"))
+    listed = all_rows(tables, f"SELECT * FROM @findings ORDER BY {_ORDER} LIMIT {MOST_LISTED}")
     severities = {each: sum(kinds.get(kind, 0) for kind in KINDS if KINDS[kind] == each) for each in SEVERITIES}
     return {
         "format": FORMAT,
@@ -146,32 +149,14 @@ def summarize(tables: Tables, made: Evidence) -> dict[str, Any]:
         "records": sum(server["records"] for server in servers),
         "boots": sum(server["boots"] for server in servers),
         "servers": servers,
-        "sessions": {row.pop("protocol"): row for row in sorted(found["sessions"], key=itemgetter("protocol"))},
-        "services": found["services"],
-        "events": found["events"],
-        "findings": found["findings"],
+        "sessions": {row.pop("protocol"): row for row in sessions},
+        "services": only_row(tables, f"SELECT count(*) AS known, {count_if('provided')} AS provided FROM @services"),
+        "events": _number_by(tables, "@events", "event", "CAST(sum(records) AS BIGINT)"),
+        "findings": [{**each, "moment": each["moment"] and format_time(each["moment"])} for each in listed],
     }
 
 
-def _questions() -> dict[str, Question[Any]]:
-    return {
-        "kinds": _number_by("@findings", "kind", "count(*)"),
-        "servers": all_rows("SELECT * FROM @servers").then(
-            lambda rows: [_told(row) for row in sorted(rows, key=itemgetter("server"))]
-        ),
-        "segments": only_row(f"SELECT count(*) AS segments, {_SEALS} FROM @segments"),
-        "sessions": all_rows(_SESSIONS),
-        "services": only_row(f"SELECT count(*) AS known, {count_if('provided')} AS provided FROM @services"),
-        "events": _number_by("@events", "event", "CAST(sum(records) AS BIGINT)"),
-        "findings": all_rows(f"SELECT * FROM @findings ORDER BY {_ORDER} LIMIT {MOST_LISTED}").then(_with_times),
-    }
-
-
-def _with_times(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{**each, "moment": each["moment"] and format_time(each["moment"])} for each in findings]
-
-
-def _told(server: Mapping[str, Any]) -> dict[str, Any]:
+def _with_times(server: Mapping[str, Any]) -> dict[str, Any]:
     """A row of that table, its moments as records have them."""
     return {**server, **{name: format_time(server[name]) for name in _MOMENTS}}
 
@@ -185,9 +170,9 @@ def _seals(segments: Mapping[str, int], made: Evidence) -> dict[str, Any]:
     }
 
 
-def _number_by(table: str, column: str, number: str) -> Question[dict[str, int]]:
+def _number_by(tables: Tables, table: str, column: str, number: str) -> dict[str, int]:
     numbers = f"SELECT {column}, {number} AS number FROM {table} GROUP BY {column}"
-    return all_rows(numbers).then(lambda rows: dict(sorted((row[column], row["number"]) for row in rows)))
+    return dict(sorted((row[column], row["number"]) for row in all_rows(tables, numbers)))
 
 
 def in_words(summary: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from bussrv.audit.report.questions import Listing, Question, first, listing, most_of, total
+from bussrv.audit.report.questions import Listing, Tables, first, listing, most_of, total
 
 MOST_EVENTS = 40
 
@@ -33,10 +33,10 @@ class Refusal(Struct, frozen=True, kw_only=True):
         return self.reason or self.limit
 
 
-def refusals() -> Question[Listing[Refusal]]:
+def refusals(tables: Tables) -> Listing[Refusal]:
     """Refusals, failed logins and limits, by event and reason."""
     by_reason = f"SELECT event, reason, limit_name, {_NUMBERS} FROM @refusals GROUP BY event, reason, limit_name"
-    return listing(by_reason, Refusal, f"{_BY_NUMBER}, {first('event', 'reason', 'limit_name')}")
+    return listing(tables, by_reason, Refusal, f"{_BY_NUMBER}, {first('event', 'reason', 'limit_name')}")
 
 
 class Refused(Struct, frozen=True, kw_only=True):
@@ -50,11 +50,11 @@ class Refused(Struct, frozen=True, kw_only=True):
     actors: int = 0
 
 
-def refused() -> Question[Listing[Refused]]:
+def refused(tables: Tables) -> Listing[Refused]:
     """The same by address."""
     names = "count(DISTINCT coalesce(actor, claimed)) AS actors"
     by_address = f"SELECT address, {_NUMBERS}, {names} FROM @refusals GROUP BY address"
-    return listing(by_address, Refused, f"{_BY_NUMBER}, {first('address')}")
+    return listing(tables, by_address, Refused, f"{_BY_NUMBER}, {first('address')}")
 
 
 class Attacked(Struct, frozen=True, kw_only=True):
@@ -72,11 +72,11 @@ class Attacked(Struct, frozen=True, kw_only=True):
     addresses: tuple[str, ...] = ()
 
 
-def attacked() -> Question[Listing[Attacked]]:
+def attacked(tables: Tables) -> Listing[Attacked]:
     """The users with failed logins, those with most first."""
     sources = "count(DISTINCT address) AS sources, names_of(address) AS addresses"
     tried = f"SELECT claimed, {_NUMBERS}, {sources} FROM @refusals WHERE event = 'auth.failed' GROUP BY claimed"
-    return listing(tried, Attacked, f"{_BY_NUMBER}, {first('claimed')}")
+    return listing(tables, tried, Attacked, f"{_BY_NUMBER}, {first('claimed')}")
 
 
 class Storm(Struct, frozen=True, kw_only=True):
@@ -91,10 +91,10 @@ class Storm(Struct, frozen=True, kw_only=True):
     address: str | None = None
 
 
-def storms() -> Question[Listing[Storm]]:
+def storms(tables: Tables) -> Listing[Storm]:
     """Addresses that reconnected too often, the worst first."""
     order = f"{most_of('openings')}, {first('begin', 'server', 'protocol', 'address', 'until')}"
-    return listing("SELECT * FROM @storms", Storm, order)
+    return listing(tables, "SELECT * FROM @storms", Storm, order)
 
 
 class Identity(Struct, frozen=True, kw_only=True):
@@ -111,10 +111,10 @@ class Identity(Struct, frozen=True, kw_only=True):
     claimed: tuple[str, ...] = ()
 
 
-def identities() -> Question[Listing[Identity]]:
+def identities(tables: Tables) -> Listing[Identity]:
     """Routing ids that several sessions had at the same time."""
     order = f"{most_of('overlapping')}, {first('server', 'routing_id')}"
-    return listing("SELECT * FROM @identities", Identity, order)
+    return listing(tables, "SELECT * FROM @identities", Identity, order)
 
 
 class Link(Struct, frozen=True, kw_only=True):
@@ -131,10 +131,10 @@ class Link(Struct, frozen=True, kw_only=True):
     last_reason: str | None = None
 
 
-def links() -> Question[Listing[Link]]:
+def links(tables: Tables) -> Listing[Link]:
     """Links to other servers, those lost most often first."""
     order = f"{most_of('downs')}, {first('availability', 'server', 'neighbour')}"
-    return listing("SELECT * FROM @links", Link, order)
+    return listing(tables, "SELECT * FROM @links", Link, order)
 
 
 class Lease(Struct, frozen=True, kw_only=True):
@@ -160,10 +160,10 @@ class Lease(Struct, frozen=True, kw_only=True):
         return self.routing_id or self.session
 
 
-def leases() -> Question[Listing[Lease]]:
+def leases(tables: Tables) -> Listing[Lease]:
     """Leases that ran out, the latest first."""
     order = f"{most_of('expired')}, {first('server', 'session', 'service', 'added')}"
-    return listing("SELECT * FROM @leases", Lease, order)
+    return listing(tables, "SELECT * FROM @leases", Lease, order)
 
 
 class Recorded(Struct, frozen=True):
@@ -175,7 +175,7 @@ class Recorded(Struct, frozen=True):
     suppressed: int
 
 
-def events() -> Question[Listing[Recorded]]:
+def events(tables: Tables) -> Listing[Recorded]:
     """The number of records of each event."""
     counts = f"SELECT event, outcome, {total('records')}, {total('suppressed')} FROM @events GROUP BY event, outcome"
-    return listing(counts, Recorded, first("event", "outcome"), most=MOST_EVENTS)
+    return listing(tables, counts, Recorded, first("event", "outcome"), most=MOST_EVENTS)
