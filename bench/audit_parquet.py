@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import types
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 from audit_answers import Answers
 from audit_journals import segments_of
@@ -31,6 +31,8 @@ def _type(kind: Any) -> str:
     kinds = [each for each in get_args(kind) if each is not types.NoneType]
     if get_origin(kind) in (Union, types.UnionType) and len(kinds) == 1:
         return _type(kinds[0])
+    if get_origin(kind) in (ClassVar, Literal):
+        return _type(kinds[0] if get_origin(kind) is ClassVar else type(kinds[0]))
     return "array<string>" if get_origin(kind) is tuple else _SPARK.get(kind, "string")
 
 

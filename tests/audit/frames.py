@@ -9,7 +9,6 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
@@ -17,7 +16,7 @@ from msgspec.structs import replace
 from bussrv.audit.database import Database
 from bussrv.audit.fold import seams
 from bussrv.audit.fold.facts import write_tables
-from bussrv.audit.fold.lines import Line
+from bussrv.audit.fold.lines import Line, decode_line
 from bussrv.audit.fold.stripe import Folding, Period, Stretch, in_order_of_places
 from bussrv.audit.fold.tasks import Done
 from bussrv.audit.reading.gather import write_here
@@ -40,12 +39,9 @@ class Answers:
     expected: dict[Any, Rows]
 
 
-_decode = msgspec.json.Decoder(Line).decode
-
-
 def line_of(each: Record) -> Line:
     """A record as the fold reads it."""
-    found = _decode(record.encode(replace(each, seq=max(1, each.seq))))
+    found = decode_line(record.encode(replace(each, seq=max(1, each.seq))))
     found.seq = each.seq
     return found
 

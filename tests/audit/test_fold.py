@@ -6,16 +6,18 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import msgspec
 import pytest
 
 from bussrv import events as ev
-from bussrv.audit.fold.lines import REQUIRED, Line, read_lines
+from bussrv.audit.fold.lines import LINES, Line, read_lines
 from bussrv.audit.reading import crew
 from bussrv.journal.batch import Rotation
 from bussrv.journal.record import decode
 from bussrv.journal.segment import CORRUPT, first_seq, list_segments, open_segment
+from bussrv.journal.versions import READ_VERSIONS
 from bussrv.synth.faults import KINDS
 from bussrv.synth.journal import write_journal as write_long_journal
 from tests.audit.cases import CASES
@@ -77,23 +79,33 @@ def test_the_records_are_those_of_the_one_codec(journals: list[Path]) -> None:
         for record, other in zip(found.records, expected, strict=True):
             fields = {name: getattr(record, name) for name in ("seq", "mono", "server", "boot")}
             assert fields == {name: getattr(other, name) for name in fields}
-            for name in set(other.event.__struct_fields__) & set(Line.__struct_fields__):
+            for name in other.event.__struct_fields__:
                 value = getattr(other.event, name)
                 assert getattr(record, name) == value or (getattr(record, name) is None and not value)
     assert sound > 10
 
 
 def test_every_field_of_an_event_is_decoded() -> None:
-    assert {name for each in ev.EVENT_CLASSES for name in each.__struct_fields__} <= {*Line.__struct_fields__}
-
-
-def test_what_the_decoder_requires_is_required() -> None:
+    assert get_args(get_type_hints(Line)["v"]) == READ_VERSIONS
     for event in ev.EVENT_CLASSES:
-        required = {field.name for field in msgspec.structs.fields(event) if field.required}
-        assert required <= {*REQUIRED[ev.event_name(event)]}
-    assert REQUIRED["session.closed"] == ("duration", "session")
-    assert REQUIRED["service.unregistered"] == ("session", "service")
-    assert REQUIRED["link.up"] == ()
+        line = LINES[ev.event_name(event)]
+        assert {*event.__struct_fields__} <= {*line.__struct_fields__}
+        # The fields of one event can be asked of the records of all.
+        assert all(hasattr(Line, name) for name in event.__struct_fields__)
+
+
+def test_what_an_event_requires_its_line_requires() -> None:
+    stamp = _required(Line)
+    for name, event in ev.EVENTS_BY_NAME.items():
+        about = {"session": name.startswith("session."), "service": False}
+        if name in ("service.registered", "service.unregistered"):
+            about = dict.fromkeys(about, True)
+        expected = _required(event) | {field for field, is_needed in about.items() if is_needed}
+        assert (name, _required(LINES[name])) == (name, stamp | expected)
+
+
+def _required(kind: type[msgspec.Struct]) -> set[str]:
+    return {field.name for field in msgspec.structs.fields(kind) if field.required}
 
 
 @pytest.mark.processes

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from bussrv.audit.fold.lines import Line
+from bussrv.audit.fold.lines import LINES, Line
 from bussrv.journal.header import Part
 from bussrv.journal.versions import FIRST_WITH_CLAIMS, PROVING
 
@@ -113,4 +113,4 @@ def _services(state: _State, about: dict[str, dict[str, Any]]) -> Iterator[_Row]
 
 def _record(server: str, seq: int, rank: int, event: str, fields: dict[str, Any]) -> Line:
     stamp: dict[str, Any] = {"v": FIRST_WITH_CLAIMS, "prev": "", "time": "", "outcome": "ok", "boot": ""}
-    return Line(seq=seq, mono=rank, server=server, event=event, **stamp, **fields)
+    return LINES[event](seq=seq, mono=rank, server=server, **stamp, **fields)

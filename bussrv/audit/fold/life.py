@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from bussrv.audit.fold.holdings import BEGINS, CODES, Holding, Place, Span, Step
-from bussrv.audit.fold.lines import Line
+from bussrv.audit.fold.lines import AnyLine, Line
 
 TELLING = frozenset({"session.opened", "session.identified", "auth.succeeded", "session.closed"})
 """The events that describe a session. All others are its actions."""
@@ -54,11 +54,11 @@ class Life(Struct):
 
     server: str
     session: str | None
-    opening: tuple[Place, Line] | None = None
-    closing: tuple[Place, Line] | None = None
-    identified: tuple[Place, Line] | None = None
-    acting: tuple[Place, Line] | None = None
-    claiming: tuple[Place, Line] | None = None
+    opening: tuple[Place, AnyLine] | None = None
+    closing: tuple[Place, AnyLine] | None = None
+    identified: tuple[Place, AnyLine] | None = None
+    acting: tuple[Place, AnyLine] | None = None
+    claiming: tuple[Place, AnyLine] | None = None
     first_moment: int | None = None
     protocol: str | None = None
     routing_id: str | None = None

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import reduce
 from hashlib import sha256
-from inspect import Parameter, signature
 from itertools import pairwise
-from typing import Annotated, Any
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
@@ -19,21 +20,30 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from bussrv.errors import JournalError
-from bussrv.events import EVENT_CLASSES, Outcome, event_name
+from bussrv.events import EVENT_CLASSES, Event, Outcome, event_name
 from bussrv.journal.evidence.lines import decode_record, decode_snapshot
 from bussrv.journal.header import Header, Part, decode_header
 from bussrv.journal.reading import MAX_LINE
-from bussrv.journal.versions import FIRST_WITH_CLAIMS, PROVING, READ_VERSIONS
+from bussrv.journal.versions import FIRST_WITH_CLAIMS, PROVING
 from bussrv.values import Interest
 
 Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Numbers = NDArray[np.int64]
 
+_NEWLINE = ord("\n")
+_BLOCK = 1 << 18
+"""So many bytes are looked at at once: they stay in the cache of the processor."""
 
-class Line(Struct, kw_only=True, gc=False, omit_defaults=True):
-    """A record: the stamp, and the fields of all events."""
 
-    v: int
+class Line(Struct, kw_only=True, gc=False, omit_defaults=True, tag_field="event"):
+    """A record: the stamp, the fields of all events, and ``None`` for those of other events.
+
+    Each event has a class of its own, with its fields. So the decoder says of most lines what the judge would say.
+    """
+
+    event: ClassVar[str]
+
+    v: Literal[2, 3]
     prev: str
     seq: Annotated[int, Meta(ge=1, le=2**63 - 1)]
     time: str
@@ -41,7 +51,6 @@ class Line(Struct, kw_only=True, gc=False, omit_defaults=True):
     server: str
     boot: str
     outcome: Outcome
-    event: str
     protocol: str | None = None
     session: str | None = None
     routing_id: str | None = None
@@ -51,63 +60,80 @@ class Line(Struct, kw_only=True, gc=False, omit_defaults=True):
     service: str | None = None
     reason: str | None = None
     suppressed: Integer | None = None
-    version: str | None = None
-    formats: dict[str, str] | None = None
-    sessions_closed: Integer | None = None
-    torn_bytes: Integer | None = None
-    persistent: bool | None = None
-    home: str | None = None
-    routing_ids: tuple[str, ...] | None = None
-    name: str | None = None
-    role: str | None = None
-    vocabulary: str | None = None
-    duration: Integer | None = None
-    objects_in: Integer | None = None
-    objects_out: Integer | None = None
-    bytes_in: Integer | None = None
-    bytes_out: Integer | None = None
-    interest: Interest | None = None
-    options: dict[str, Any] | None = None
-    method: str | None = None
-    action: str | None = None
-    target: str | None = None
-    rule: str | None = None
-    limit: str | None = None
-    value: Integer | None = None
-    changed: tuple[str, ...] | None = None
-    message: str | None = None
-    refused: Integer | None = None
-    segment: Integer | None = None
-    line: Integer | None = None
-    last_seq: Integer | None = None
-    bytes: Integer | None = None
-    digest: str | None = None
+
+    version: ClassVar[str | None] = None
+    formats: ClassVar[dict[str, str] | None] = None
+    sessions_closed: ClassVar[int | None] = None
+    torn_bytes: ClassVar[int | None] = None
+    persistent: ClassVar[bool | None] = None
+    home: ClassVar[str | None] = None
+    routing_ids: ClassVar[tuple[str, ...] | None] = None
+    name: ClassVar[str | None] = None
+    role: ClassVar[str | None] = None
+    vocabulary: ClassVar[str | None] = None
+    duration: ClassVar[int | None] = None
+    objects_in: ClassVar[int | None] = None
+    objects_out: ClassVar[int | None] = None
+    bytes_in: ClassVar[int | None] = None
+    bytes_out: ClassVar[int | None] = None
+    interest: ClassVar[Interest | None] = None
+    options: ClassVar[dict[str, Any] | None] = None
+    method: ClassVar[str | None] = None
+    action: ClassVar[str | None] = None
+    target: ClassVar[str | None] = None
+    rule: ClassVar[str | None] = None
+    limit: ClassVar[str | None] = None
+    value: ClassVar[int | None] = None
+    changed: ClassVar[tuple[str, ...] | None] = None
+    message: ClassVar[str | None] = None
+    refused: ClassVar[int | None] = None
+    segment: ClassVar[int | None] = None
+    line: ClassVar[int | None] = None
+    last_seq: ClassVar[int | None] = None
+    bytes: ClassVar[int | None] = None
+    digest: ClassVar[str | None] = None
 
 
 _ABOUT_SESSIONS = ("session.opened", "session.identified", "session.closed")
 _ABOUT_SERVICES = ("service.registered", "service.unregistered")
 
+_SMALL = {int: Integer}
+"""The types of fields that are narrower here than in events: numbers that a column of a table can have."""
 
-def _required() -> dict[str, tuple[str, ...]]:
-    """The fields that records of each event must have, beside the stamp."""
-    found = {}
-    for event in EVENT_CLASSES:
-        name, parameters = event_name(event), signature(event).parameters
-        wanted = [each for each in event.__struct_fields__ if parameters[each].default is Parameter.empty]
-        wanted += ["session"] if name in (*_ABOUT_SESSIONS, *_ABOUT_SERVICES) else []
-        wanted += ["service"] if name in _ABOUT_SERVICES else []
-        found[name] = (*wanted,)
+
+def _line_class(event: type[Event]) -> type[Line]:
+    """The class of records of an event."""
+    name = event_name(event)
+    fields: list[Any] = []
+    for each in msgspec.structs.fields(event):
+        kind = _SMALL.get(each.type, each.type)
+        if each.name not in Line.__struct_fields__:
+            fields.append((each.name, kind) if each.required else (each.name, kind | None, None))
+    fields += [("session", str)] if name in (*_ABOUT_SESSIONS, *_ABOUT_SERVICES) else []
+    fields += [("service", str)] if name in _ABOUT_SERVICES else []
+    found = msgspec.defstruct(
+        event.__name__, fields, bases=(Line,), namespace={"event": name}, module=__name__,
+        tag=name, tag_field="event", kw_only=True, gc=False, omit_defaults=True,
+    )  # fmt: skip
+    assert issubclass(found, Line)
     return found
 
 
-REQUIRED = _required()
+LINES = {event_name(each): _line_class(each) for each in EVENT_CLASSES}
+"""The classes of records, by event."""
 
-_lines = msgspec.json.Decoder(Line).decode_lines
-_line = msgspec.json.Decoder(Line).decode
+if TYPE_CHECKING:
+    AnyLine = Line
+else:
+    AnyLine = reduce(or_, LINES.values())
+
+_lines = msgspec.json.Decoder(AnyLine).decode_lines
+decode_line = msgspec.json.Decoder(AnyLine).decode
+"""The record that a line holds. It raises ``msgspec.DecodeError`` if it is none."""
 
 # 2026-11-21T14:02:03.123456Z
 _TIME = 27
-_PUNCTUATION = {4: b"-", 7: b"-", 10: b"T", 13: b":", 16: b":", 19: b".", 26: b"Z"}
+_PUNCTUATION = {4: b"-", 7: b"-", 10: b"T", 13: b":", 16: b":", 19: b".", 26: b"Z", 27: b"\n"}
 _DIGITS = [at for at in range(_TIME) if at not in _PUNCTUATION]
 
 
@@ -175,29 +201,26 @@ def _head(content: bytes, number: int) -> tuple[Header | None, list[Part], int]:
 
 def _sound(content: bytes, begin: int, header: Header, *, is_chained: bool) -> tuple[list[Line], Numbers] | None:
     """The records of a segment in which nothing is wrong; ``None`` if anything is."""
-    text = content[begin:]
+    text = memoryview(content)[begin:]
     try:
         records = _lines(text)
         moments = _moments(records)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None
-    # Blank lines are no records. Of two events in a line, this decoder takes the last one, and the judge none.
-    if len(records) != text.count(b"\n") or len(records) < text.count(b'"event"') or not content.endswith(b"\n"):
+    # Blank lines are no records.
+    if len(records) != _count_lines(text) or not content.endswith(b"\n"):
         return None
-    seqs = [record.seq for record in records]
-    if seqs != list(range(header.segment, header.segment + len(records))):
+    seqs = np.fromiter([record.seq for record in records], np.int64, len(records))
+    if not np.array_equal(seqs, np.arange(header.segment, header.segment + len(records))):
         return None
-    if not all(_is_whole(record) and record.server == header.server for record in records):
+    if not {record.server for record in records} <= {header.server}:
         return None
     return (records, moments) if is_chained or _holds(content, records, begin) else None
 
 
-def _is_whole(record: Line) -> bool:
-    """Whether a record is of a known version and event, and has all that it needs."""
-    required = REQUIRED.get(record.event)
-    if required is None or record.v not in READ_VERSIONS:
-        return False
-    return all(getattr(record, name) is not None for name in required)
+def _count_lines(text: memoryview) -> int:
+    some = np.frombuffer(text, dtype=np.uint8)
+    return sum(int(np.count_nonzero(some[at : at + _BLOCK] == _NEWLINE)) for at in range(0, some.size, _BLOCK))
 
 
 def _holds(content: bytes, records: Sequence[Line], begin: int) -> bool:
@@ -237,9 +260,7 @@ def _decoded(content: bytes) -> Iterator[tuple[Line, int]]:
             continue
         with suppress(JournalError, msgspec.DecodeError, RecursionError):
             judged = decode_record(text)
-            record = _line(text)
-            if _is_whole(record):
-                yield record, judged.time
+            yield decode_line(text), judged.time
 
 
 def _moments(records: Sequence[Line]) -> Numbers:
@@ -247,18 +268,19 @@ def _moments(records: Sequence[Line]) -> Numbers:
 
     :raises ValueError: if one is not written as a server writes it.
     """
-    text = "".join([record.time for record in records]).encode("ascii")
-    if len(text) != _TIME * len(records) or not all(len(record.time) == _TIME for record in records):
+    # With newlines between them, which no time may have, no time can be longer if another one is shorter.
+    text = "\n".join([*[record.time for record in records], ""]).encode("ascii")
+    if len(text) != (_TIME + 1) * len(records):
         raise ValueError("a time of another length")
     if not records:
         return np.empty(0, dtype=np.int64)
-    table = np.frombuffer(text, dtype=np.uint8).reshape(-1, _TIME)
+    table = np.frombuffer(text, dtype=np.uint8).reshape(-1, _TIME + 1)
     digits = table[:, _DIGITS]
     if digits.min() < ord("0") or digits.max() > ord("9"):
         raise ValueError("a time without digits")
     if not all((table[:, at] == ord(mark)).all() for at, mark in _PUNCTUATION.items()):
         raise ValueError("a time with other punctuation")
-    texts = np.frombuffer(text, dtype=f"S{_TIME}")
+    texts = np.frombuffer(text, dtype=f"S{_TIME + 1}")
     return texts.astype("S26").astype("M8[us]").astype(np.int64)
 
 
