@@ -302,7 +302,7 @@ class Links:
             self._own_ids[session.id] = session.routing_id
             if former != session.routing_id:
                 self._give_up(former)
-            if isinstance(event, (ev.SubscriptionAdded, ev.ServiceRegistered, ev.ServiceUnregistered)):
+            if self._links and isinstance(event, (ev.SubscriptionAdded, ev.ServiceRegistered, ev.ServiceUnregistered)):
                 self._advertisements.advertise(session.routing_id)
 
     def _give_up(self, routing_id: str | None, ended_session: str | None = None) -> None:

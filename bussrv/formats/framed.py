@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from bussrv.bus.delivery import OBJECT_FRAMES
-from bussrv.bus.event_names import SERVERS_ONLY
+from bussrv.bus.event_names import JOINING, SERVERS_ONLY
 from bussrv.bus.interfaces import IEncoding
 from bussrv.bus.reactor_turns import NEVER
 from bussrv.errors import REASONS, NotAllowed, OverLimit, Refused, RemoteProtocolError
@@ -67,10 +67,16 @@ class FramedProtocol(ObjectInput):
     EVENTS: ClassVar[dict[str, Callable[[Any, BusObject], None]]]
     JOINING: ClassVar[tuple[str, ...]]
 
+    _commands: ClassVar[frozenset[str | None]] = frozenset()
     _deaf = False
     _patience: Patience | None = None
     _denials: Denials | None = None
     _offered: Offered | None = None
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        # Only objects by which a client becomes a member may come with credentials.
+        cls._commands = frozenset(getattr(cls, "EVENTS", ())) - frozenset(JOINING)
 
     def encoding(self) -> IEncoding:
         """Objects are framed alike for every member."""
@@ -105,6 +111,9 @@ class FramedProtocol(ObjectInput):
 
     def received(self, event: BusObject | BadObject) -> None:
         """An object came: serve it if it is an event of the vocabulary, route it otherwise."""
+        if self._member and isinstance(event, BusObject) and event.head.event in self._commands:
+            self.EVENTS[event.head.event or ""](self, event)
+            return
         joining = isinstance(event, BusObject) and event.head.event in self.JOINING
         if isinstance(event, BusObject):
             self._offered = Offered(event)
@@ -275,7 +284,7 @@ class FramedProtocol(ObjectInput):
     def register(self, obj: BusObject) -> None:
         """``services/register``: the session provides a service from now on."""
         name = obj.fields().get("name")
-        if self._may(obj, "provide", name):
+        if not self.bus.access.judges or self._may(obj, "provide", name):
             change = Change(self, obj, {"name": name})
             self.bus.registry.ask_to_register(self.session_id, name, change.tell)
             self.is_busy = not change.is_answered
@@ -318,7 +327,10 @@ class FramedProtocol(ObjectInput):
         """Answer a command of a member: its change of the registry was made (``None``), or why it was not."""
         try:
             if error is None:
-                self.answer(obj, {"event": f"{obj.head.event}/reply", **about})
+                fields, object_id = {"event": f"{obj.head.event}/reply", **about}, obj.head.id
+                if isinstance(object_id, (str, int, float)):
+                    fields["in-reply-to"] = object_id
+                self._tell(fields)
             elif isinstance(error, Refused):
                 self.refuse(obj.head.id, error.reason, error.message)
             else:

@@ -255,18 +255,19 @@ class SppFactory(StreamFactory):
 
     def registry_changed(self, stamped: Stamped) -> None:
         """Offer a service with its first provider, remove it with its last; see :class:`IRegistryObserver`."""
-        event = stamped.event
-        if event.service is None:
+        event, service = stamped.event, stamped.event.service
+        if service is None:
             return
-        appeared = isinstance(event, ev.ServiceRegistered) and len(self._services.get(event.service, ())) == 1
-        went = isinstance(event, ev.ServiceUnregistered) and event.service not in self._services
-        if appeared or went:
+        providers = self._services.get(service)
+        appeared = isinstance(event, ev.ServiceRegistered) and providers is not None and len(providers) == 1
+        went = isinstance(event, ev.ServiceUnregistered) and providers is None
+        if (appeared or went) and self.protocols:
             # Earlier publications are sent first.
             self.bus.flush()
         if appeared:
-            self.offers.appeared(event.service)
+            self.offers.appeared(service)
         elif went:
-            self.offers.went(event.service)
+            self.offers.went(service)
 
 
 def listen(bus: IBus, endpoint: str, reactor: Any) -> StreamListener:

@@ -151,7 +151,8 @@ class FileJournal:
 
     def _collect(self, entry: Entry | None) -> None:
         if entry is not None:
-            self.taken += sum(map(len, entry.bodies)) + HEAD_SIZE * len(entry.bodies)
+            for body in entry.bodies:
+                self.taken += len(body) + HEAD_SIZE
             self._waiting += 1
             entry.is_counted = True
             self._unwritten.append(entry)

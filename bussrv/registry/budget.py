@@ -71,7 +71,8 @@ class Meter:
 
     def charge(self, now: float, rate: float, spent: float) -> None:
         """Take out ``spent`` bytes."""
-        self.full_at = max(now, self.full_at) + spent / rate
+        full_at = self.full_at
+        self.full_at = (full_at if full_at > now else now) + spent / rate
 
 
 class _Account(Struct, eq=False):
@@ -149,7 +150,10 @@ class Budget:
         account = self._account(payer.address)
         account.meter.charge(now, limits.rate, spent)
         if payer.session is not None:
-            self._sessions.setdefault(payer.session, Meter()).charge(now, limits.rate, spent)
+            session = self._sessions.get(payer.session)
+            if session is None:
+                session = self._sessions[payer.session] = Meter()
+            session.charge(now, limits.rate, spent)
         if not payer.is_authenticated:
             self._charge_share(payer.address, account, spent)
             self._total.charge(now, limits.total_rate, spent)
@@ -187,7 +191,10 @@ class Budget:
     def _advance(self) -> None:
         """Give back to every address that is counted its part of what was earned since the last time."""
         now = self._seconds()
-        passed, self._now = max(0.0, now - self._now), max(now, self._now)
+        passed = now - self._now
+        if passed <= 0:
+            return
+        self._now = now
         while passed > 0 and self._counted:
             said, address = self._counted[0]
             account = self._accounts[address]

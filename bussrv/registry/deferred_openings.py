@@ -25,6 +25,7 @@ class DeferredOpenings:
     :param seconds: a clock, in seconds.
     :param rate: openings a second that are journaled at once, for each address.
     :param total_rate: the same for all addresses together; ``None``: no limit.
+    :ivar waiting: the deferred openings, by session id. To be read only.
     """
 
     def __init__(
@@ -32,7 +33,7 @@ class DeferredOpenings:
     ) -> None:
         self._throttle = Throttle(rate, int(rate / STRANGER_RATE * STRANGER_BURST), seconds)
         self._all = None if total_rate is None else Throttle(total_rate, TOTAL_BURST * total_rate, seconds)
-        self._waiting: dict[str, SessionOpened] = {}
+        self.waiting: dict[str, SessionOpened] = {}
         self._left_out: OrderedDict[str, int] = OrderedDict()
         self._left_out_elsewhere = 0
 
@@ -40,21 +41,21 @@ class DeferredOpenings:
         """Decide about an opening. :returns: the event to journal now; ``None``: it is deferred."""
         if can_be_written and self._throttle.take(_host(opened), 1) and (self._all is None or self._all.take("", 1)):
             return self._told(opened)
-        self._waiting[opened.session or ""] = opened
+        self.waiting[opened.session or ""] = opened
         return None
 
     def is_waiting(self, session_id: str) -> bool:
         """Whether the opening of a session is deferred."""
-        return session_id in self._waiting
+        return session_id in self.waiting
 
     def acted(self, session_id: str | None) -> SessionOpened | None:
         """An event of a session is about to be journaled. :returns: its deferred opening, to be journaled first."""
-        opened = self._waiting.pop(session_id or "", None)
+        opened = self.waiting.pop(session_id or "", None)
         return None if opened is None else self._told(opened)
 
     def left(self, session_id: str) -> bool:
         """Note the end of a session. :returns: whether its opening was deferred, so that nothing of it is journaled."""
-        opened = self._waiting.pop(session_id, None)
+        opened = self.waiting.pop(session_id, None)
         if opened is None:
             return False
         host = _host(opened)

@@ -43,12 +43,13 @@ class PlannedState(EventFold):
     which they began. A *fact*, such as the end of a session, is applied at once: see :meth:`apply_fact`.
 
     :ivar state: the registry without pending changes. Only this class changes it.
+    :ivar pending: how many pending changes each session has that has any.
     """
 
     def __init__(self, state: RegistryState) -> None:
         self.state = state
-        # How many pending changes each session has. The next three have entries for these sessions only.
-        self._pending: dict[str, int] = {}
+        # The next three have entries for the sessions in `pending` only.
+        self.pending: dict[str, int] = {}
         self._sessions: dict[str, Session | None] = {}
         self._services: dict[str, _Entries[int]] = {}
         self._subscriptions: dict[str, _Entries[Subscription]] = {}
@@ -63,9 +64,20 @@ class PlannedState(EventFold):
 
         :param stamped: its events, each with its time.
         """
-        self._pending[session_id] = self._pending.get(session_id, 0) + 1
+        self.pending[session_id] = self.pending.get(session_id, 0) + 1
         for each in stamped:
             self.apply(each.event, each.time)
+
+    def plan_service(self, session: Session, service: str, time: int | None) -> None:
+        """A change of a session is on its way, and no other one of it: of one service that it provides, or does not.
+
+        :param time: since when it will provide the service; ``None``: it will not provide it any more.
+        """
+        change = -1 if time is None else 1
+        self.pending[session.id] = 1
+        self._services[session.id] = _Entries(len(self.state.provided_by(session.id)) + change, {service: time})
+        if is_own(session, service):
+            self._more_own_services += change
 
     def apply_durable(self, session_id: str, stamped: Sequence[Stamped]) -> None:
         """A pending change is durable: apply it to the state."""
@@ -77,11 +89,11 @@ class PlannedState(EventFold):
 
     def discard(self, session_id: str) -> None:
         """End a pending change without applying it, because a fact superseded it while it was written."""
-        pending = self._pending[session_id]
+        pending = self.pending[session_id]
         if pending > 1:
-            self._pending[session_id] = pending - 1
+            self.pending[session_id] = pending - 1
             return
-        del self._pending[session_id]
+        del self.pending[session_id]
         self._services.pop(session_id, None)
         self._subscriptions.pop(session_id, None)
         if session_id in self._sessions:
@@ -96,7 +108,7 @@ class PlannedState(EventFold):
 
     def apply_fact(self, stamped: Stamped) -> None:
         """Apply a fact to the state at once, before it is durable."""
-        if stamped.event.session not in self._pending:
+        if stamped.event.session not in self.pending:
             self.state.apply(stamped.event, stamped.time)
             return
         before = self.state.own_services
@@ -106,7 +118,7 @@ class PlannedState(EventFold):
 
     def opened_at(self, session_id: str, time: int) -> None:
         """See :class:`EventFold`."""
-        if session_id in self._pending:
+        if session_id in self.pending:
             super().opened_at(session_id, time)
         self.state.opened_at(session_id, time)
 

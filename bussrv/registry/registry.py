@@ -26,6 +26,7 @@ from bussrv.registry.interfaces import IRegistry, IRegistryObserver
 from bussrv.registry.lifetimes import Lifetimes
 from bussrv.registry.observers import Kinds, Observers
 from bussrv.registry.pending import Tell
+from bussrv.registry.service_changes import ServiceChanges
 from bussrv.registry.session import SERVER_ROLE, Session
 from bussrv.registry.spending import Spending, within_budget
 from bussrv.registry.state import RegistryState
@@ -77,6 +78,7 @@ class Registry:
         whom = (self._deferred_openings, self._lifetimes, self._observers, self.spending)
         self._ahead = WriteAhead(self.state, journal, clock, *whom)
         self._planned = self._ahead.planned
+        self._service_changes = ServiceChanges(self.state, self._ahead, self.spending, self._settings)
 
     def observe(self, observer: IRegistryObserver, kinds: Kinds | None = None) -> None:
         """Tell ``observer`` of every change from now on, or of those whose events are of these ``kinds``."""
@@ -224,9 +226,7 @@ class Registry:
 
     def ask_to_register(self, session_id: str, service: str, tell: Tell) -> None:
         """Register a service of a session, and tell when that is done; see :class:`IRegistry`."""
-        if self.spending.is_free(self.state.sessions.get(session_id), is_prepaid=False):
-            self._register(session_id, service, tell)
-        else:
+        if not self._service_changes.register(session_id, service, tell):
             _tell_of(self.register_service(session_id, service), tell)
 
     @within_budget()
@@ -271,9 +271,7 @@ class Registry:
 
     def ask_to_unregister(self, session_id: str, service: str, tell: Tell) -> None:
         """Unregister a service of a session, and tell when that is done; see :class:`IRegistry`."""
-        if self.spending.is_free(self.state.sessions.get(session_id), is_prepaid=True):
-            self._unregister(session_id, service, tell)
-        else:
+        if not self._service_changes.unregister(session_id, service, tell):
             _tell_of(self.unregister_service(session_id, service), tell)
 
     @within_budget(lambda *_, **__: True)

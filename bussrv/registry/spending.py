@@ -138,6 +138,13 @@ class Spending:
         """
         if session is None or session.home is not None or _is_prepaid(session, changes):
             return
+        self.charge(session, size)
+
+    def charge(self, session: Session, size: int) -> None:
+        """Charge a session of this server for what it begins by a change, and in advance for the end of that.
+
+        :param size: bytes of the record.
+        """
         self._budget.charge(_payer(session), size + min(size, MOST_END))
 
     def closed(self, session_id: str) -> None:

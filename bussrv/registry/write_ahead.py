@@ -18,6 +18,7 @@ from bussrv.registry.lifetimes import Lifetimes
 from bussrv.registry.observers import Observers
 from bussrv.registry.pending import Pending, Tell, supersede_service, supersede_subscription
 from bussrv.registry.planned import PlannedState
+from bussrv.registry.session import Session
 from bussrv.registry.spending import Spending
 from bussrv.registry.state import RegistryState
 
@@ -72,6 +73,31 @@ class WriteAhead:
         journal.write(pending.stamped, pending)
         self._spending.changed(self._state.sessions.get(session_id), changes, journal.taken - before)
         self.planned.plan(session_id, pending.stamped)
+        self._pending[pending] = None
+        pending.begin()
+
+    def is_simple(self, session_id: str) -> bool:
+        """Whether nothing of a session is pending or deferred, and the disk works: see :meth:`change_service`."""
+        is_pending = session_id in self.planned.pending or session_id in self._deferred_openings.waiting
+        return not is_pending and self._journal.unavailable is None
+
+    def change_service(
+        self, session: Session, event: ev.ServiceRegistered | ev.ServiceUnregistered, service: str, tell: Tell
+    ) -> None:
+        """Do as :meth:`change` does, if :meth:`is_simple` says so, and the event changes what the session provides.
+
+        :param service: the name in ``event``.
+        """
+        clock, journal, session_id = self._clock, self._journal, session.id
+        stamped = Stamped(clock.utc(), clock.mono(), event)
+        pending = Pending(self, session_id, [stamped], tell)
+        before = journal.taken
+        journal.write(pending.stamped, pending)
+        if type(event) is ev.ServiceRegistered:
+            self._spending.charge(session, journal.taken - before)
+            self.planned.plan_service(session, service, stamped.time)
+        else:
+            self.planned.plan_service(session, service, None)
         self._pending[pending] = None
         pending.begin()
 

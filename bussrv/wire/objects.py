@@ -121,8 +121,9 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
 
     def next_event(self) -> BusObject | BadObject | None:
         """The next object; see :meth:`StreamReader.next_event`."""
-        for obj in self.batch():
-            return obj
+        if not self._singles or length_hint(self._ahead):
+            for obj in self.batch():
+                return obj
         return self._singles.popleft() if self._singles else super().next_event()
 
     @property

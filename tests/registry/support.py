@@ -2,6 +2,7 @@
 
 from itertools import count
 
+from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from bussrv import events as ev
@@ -33,12 +34,12 @@ class Watcher:
 class Bench:
     """A registry with everything around it."""
 
-    def __init__(self, journal=None):
+    def __init__(self, journal=None, settings=None, clock=None):
         self.journal = MemoryJournal("hall", "boot", keep=True) if journal is None else journal
-        self.clock = FakeClock()
+        self.clock = FakeClock() if clock is None else clock
         numbers = count(1)
         self.registry = Registry(
-            self.journal, self.clock, lambda: f"fresh{next(numbers)}", server_id=SERVER, boot="boot"
+            self.journal, self.clock, lambda: f"fresh{next(numbers)}", server_id=SERVER, boot="boot", settings=settings
         )
         self.watcher = Watcher()
         self.registry.observe(self.watcher)
@@ -63,3 +64,10 @@ def outcome_of(deferred):
     outcomes = []
     deferred.addCallbacks(outcomes.append, lambda failure: outcomes.append(failure.value.reason))
     return outcomes
+
+
+def ask_for(ask, *about):
+    """A Deferred of a change that is asked for without one."""
+    done = Deferred()
+    ask(*about, lambda error: done.callback(None) if error is None else done.errback(error))
+    return done

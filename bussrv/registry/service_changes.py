@@ -1,0 +1,95 @@
+"""The short way of the most frequent changes: a client registers a service, or unregisters it.
+
+It is taken if nothing about the change is unusual. Then it does what :class:`bussrv.registry.registry.Registry` does
+for all changes, in fewer steps. Everything else is left to the registry. So it alone refuses changes, lets them wait
+for the budget, and writes deferred openings.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from bussrv import events as ev
+from bussrv.errors import Refused
+from bussrv.registry import rules
+from bussrv.registry.pending import Tell
+from bussrv.registry.spending import Spending
+from bussrv.registry.state import RegistryState
+from bussrv.registry.write_ahead import WriteAhead
+from bussrv.settings import Settings
+
+
+class ServiceChanges:
+    """Begins changes of services that need no more than a look.
+
+    :param state: the registry as others see it.
+    :param ahead: writes the changes.
+    """
+
+    def __init__(self, state: RegistryState, ahead: WriteAhead, spending: Spending, settings: Settings) -> None:
+        self._state = state
+        self._ahead = ahead
+        self._planned = ahead.planned
+        self._spending = spending
+        self._settings = settings
+
+    def register(self, session_id: str, service: object, tell: Tell) -> bool:
+        """Begin to register a service. :returns: whether that was begun; if not, nothing has happened."""
+        session = self._state.sessions.get(session_id)
+        if session is None or type(service) is not str or not may_be_new(service):
+            return False
+        provided, settings = self._state.provided_by(session_id), self._settings
+        if (
+            session.home is not None
+            or service in provided
+            or len(provided) >= settings.max_services
+            or self._planned.own_services >= settings.max_services_total
+            or not self._ahead.is_simple(session_id)
+            or not self._spending.is_free(session, is_prepaid=False)
+        ):
+            return False
+        registered = ev.ServiceRegistered(
+            protocol=session.protocol,
+            session=session_id,
+            routing_id=session.routing_id,
+            actor=session.actor,
+            claimed=session.claimed,
+            peer=session.peer,
+            service=service,
+        )
+        self._ahead.change_service(session, registered, service, tell)
+        return True
+
+    def unregister(self, session_id: str, service: object, tell: Tell) -> bool:
+        """Begin to unregister a service. :returns: as :meth:`register` does."""
+        session = self._state.sessions.get(session_id)
+        if (
+            session is None
+            or session.home is not None
+            or type(service) is not str
+            or service not in self._state.provided_by(session_id)
+            or not self._ahead.is_simple(session_id)
+            or not self._spending.is_free(session, is_prepaid=True)
+        ):
+            return False
+        unregistered = ev.ServiceUnregistered(
+            protocol=session.protocol,
+            session=session_id,
+            routing_id=session.routing_id,
+            actor=session.actor,
+            claimed=session.claimed,
+            peer=session.peer,
+            service=service,
+        )
+        self._ahead.change_service(session, unregistered, service, tell)
+        return True
+
+
+@lru_cache(1024)
+def may_be_new(name: str) -> bool:
+    """Whether a client may provide a service of that name; asked again and again for the same ones."""
+    try:
+        rules.may_register(name)
+    except Refused:
+        return False
+    return True
