@@ -46,6 +46,7 @@ class Request:
     :ivar journals: directories on this machine, also of running servers, or URLs.
     :ivar since, until: the period of the tables, UTC microseconds since 1970.
     :ivar trusted: the key that the seals must be traceable to.
+    :ivar public_key: the file of that key, for commands in the report.
     :ivar checkpoint: a directory that keeps what was read, so that the next audit reads only new records.
     :ivar shared: if Spark runs on several machines, a directory that all of them see.
     :ivar command: the command line that asks for it, for the report.
@@ -58,6 +59,7 @@ class Request:
     trusted: PublicKey | None = None
     checkpoint: Path | None = None
     shared: Path | None = None
+    public_key: Path | None = None
     command: str | None = None
     csv: bool = False
 
@@ -150,7 +152,7 @@ def _examine(spark: SparkSession | None, request: Request, out: Path, progress: 
         ) as snapshot:
             with progress.phase("reading"):
                 gather(snapshot, period, place / "facts", _crew(spark, snapshot, place, progress), checkpoint)
-            made = evidence(snapshot.journals, request.trusted, request.command, out)
+            made = evidence(snapshot.journals, request.trusted, request.public_key, request.command, out)
         with progress.phase("tables"):
             make_tables(place / "facts", place, request.since, request.until, spark)
         with progress.phase("report"), published(place, place / "scratch") as asked:
@@ -255,6 +257,7 @@ def _audit_alone(asked: Asked) -> Verdict:
         asked.until,
         trusted,
         asked.checkpoint and asked.checkpoint.resolve(),
+        public_key=asked.public_key and asked.public_key.resolve(),
         command=command_line(vars(asked)),
         csv=asked.csv,
     )

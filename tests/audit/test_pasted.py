@@ -8,13 +8,14 @@ import html
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from bussrv.audit.job import audit
 from bussrv.cli.main import main
 from bussrv.journal.batch import Rotation
+from bussrv.journal.keys import generate, public_path, read_private
 from bussrv.journal.segment import list_segments
 from bussrv.synth.faults import KINDS as FAULTS
 from bussrv.synth.journal import write_journal
@@ -28,19 +29,27 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Those of the report. Some show the same."""
+    """Those of the report, except the one that made it. Some show the same."""
     root = tmp_path_factory.mktemp("an afternoon")
-    journal = root / "a journal"
-    rotation = Rotation(bytes=400_000)
-    write_journal(journal, events=5000, server="hall", rotation=rotation, attacks=[*ATTACKS], faults=[*FAULTS])
+    journal, key = root / "a journal", root / "the hall's key"
+    generate(key)
+    more: dict[str, Any] = {"key": read_private(key), "rotation": Rotation(bytes=400_000)}
+    write_journal(journal, events=5000, server="hall", attacks=[*ATTACKS], faults=[*FAULTS], **more)
     first, *_, last = list_segments(journal)
     change_line(first, 40, lambda line: b"junk\n")
     change_line(last, 30, lambda line: line.replace(b'"mono":', b'"mono":1'))
-    with without_patience():
-        audit(None, [journal], root / "out", command="bussrv audit 'a journal'")
+    with without_patience(), pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        options = ("--engine", "embedded", "--public-key", str(public_path(key).relative_to(root)), "--out", "out")
+        assert main(["audit", journal.name, *options]) == 1
     page = (root / "out" / "report.html").read_text("utf-8")
     found = [html.unescape(each) for each in re.findall('<code class="command">(.*?)</code>', page)]
-    return [each for each in dict.fromkeys(found) if each != "bussrv audit 'a journal'"]
+    return [each for each in dict.fromkeys(found) if each != shlex.join(["bussrv", "audit", journal.name, *options])]
+
+
+def word_after(command: str, option: str) -> str:
+    words = shlex.split(command)
+    return words[words.index(option) + 1]
 
 
 def shown(capfdbinary: pytest.CaptureFixture[bytes], command: str) -> tuple[int, list[str]]:
@@ -70,6 +79,8 @@ def test_the_surroundings_of_each_place_are_shown(
 
 def test_the_last_seal_is_verified(commands: list[str], capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     (seal,) = (each for each in commands if "--includes" in each)
+    # With the key: without it, whoever changed the journal could have made the seals anew.
+    assert all(Path(word_after(each, "--public-key")).is_absolute() for each in commands if " verify " in each)
     status, lines = shown(capfdbinary, seal)
     # It is there; what was changed is damage all the same.
     assert (status, any("FAULT" in line for line in lines)) == (1, True)

@@ -46,14 +46,17 @@ def line_of(journal: str | None, file: str | None, line: int | None) -> str | No
     return around(journal, f"{name}:{line}") if line is not None and _SEGMENT.fullmatch(name) else None
 
 
-def verify(journal: str | None, noted: str | None = None) -> str | None:
+def verify(journal: str | None, key: str | None, noted: str | None = None) -> str | None:
     """The command that checks a journal.
 
+    :param key: the file of the key that was given to the audit, if any.
     :param noted: the hash of a seal that must be in it.
     """
-    if not _is_here(journal):
+    if not _is_here(journal) or not (key is None or _is_here(key)):
         return None
-    return f"bussrv journal verify {shlex.quote(journal)}" + (f" --includes {noted}" if noted else "")
+    words = ["bussrv", "journal", "verify", journal]
+    words += [] if key is None else ["--public-key", key]
+    return shlex.join([*words, "--includes", noted] if noted else words)
 
 
 def history(journal: str | None, name: str | None, begin: int | None, end: int | None) -> str | None:
@@ -76,7 +79,7 @@ def history(journal: str | None, name: str | None, begin: int | None, end: int |
 
 
 def _is_here(journal: str | None) -> TypeGuard[str]:
-    """Whether it is a directory on this machine."""
+    """Whether it is a path on this machine."""
     return journal is not None and "://" not in journal and _is_shown_whole(journal)
 
 

@@ -21,12 +21,32 @@ if TYPE_CHECKING:
     from bussrv.audit.fold.stripe import Period
 
 
+class Evidence(Struct, frozen=True):
+    """How an audit was made.
+
+    :ivar seals: the last one of each journal that has one.
+    :ivar keys: the fingerprints of the keys in force.
+    :ivar trusted: the fingerprint of the key that was given to the audit.
+    :ivar public_key: the file of that key.
+    :ivar command: the command line; ``None``: a program made it.
+    :ivar out: the directory of the audit.
+    """
+
+    seals: tuple[journals.LastSeal, ...] = ()
+    keys: tuple[str, ...] = ()
+    trusted: str | None = None
+    public_key: str | None = None
+    command: str | None = None
+    out: str = str(DEFAULT_OUT)
+
+
 class Facts(Struct, frozen=True, kw_only=True):
     """All facts of a report. The defaults are those of an empty period.
 
     :ivar axis: ``None`` if there is no record in the period.
     :ivar keys: the fingerprints of the keys that signed the seals; ``None`` if signatures were not checked.
     :ivar trusted: the fingerprint of the key that was given to the audit.
+    :ivar public_key: the file of that key, for commands.
     :ivar audited: the time of the audit, as text.
     :ivar command: the command line that made it; ``None``: a program did.
     :ivar out: the directory of the audit.
@@ -54,6 +74,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     unverified: Listing[journals.Segment] = Listing()
     keys: tuple[str, ...] | None = None
     trusted: str | None = None
+    public_key: str | None = None
     command: str | None = None
     out: str = str(DEFAULT_OUT)
     last_seals: tuple[journals.LastSeal, ...] = ()
@@ -82,15 +103,16 @@ class Facts(Struct, frozen=True, kw_only=True):
     events: Listing[trouble.Recorded] = Listing()
 
 
-def facts(tables: Tables, summary: Mapping[str, Any], period: Period, out: str = str(DEFAULT_OUT)) -> Facts:
+def facts(tables: Tables, summary: Mapping[str, Any], period: Period, made: Evidence | None = None) -> Facts:
     """The facts of a report.
 
     :param tables: all tables of the audit.
     :param summary: the content of ``summary.json``. Only ``version``, ``command``, ``seals``, ``last_seals`` and
         ``audited`` (a time in UTC) are read. Each may be missing.
     :param period: the time that the audit is about.
-    :param out: the directory of the audit, for commands that ask it.
+    :param made: has the directory of the audit and the file of the key, for commands.
     """
+    made = made or Evidence()
     scope = journals.scope(tables, period)
     axis = scope.axis
     keys, trusted = journals.keys(summary)
@@ -105,8 +127,9 @@ def facts(tables: Tables, summary: Mapping[str, Any], period: Period, out: str =
         crashes=scope.crashes,
         keys=keys,
         trusted=trusted,
+        public_key=made.public_key,
         command=summary.get("command"),
-        out=out,
+        out=made.out,
         last_seals=journals.last_seals(summary),
         servers=journals.servers(tables, axis),
         boots=journals.boots(tables),

@@ -52,7 +52,7 @@ class Standing(Struct, frozen=True):
 
 def first_screen(facts: Facts) -> list[Standing]:
     """The incidents that stand out most."""
-    return [standing(each) for each in _chosen(facts)]
+    return [standing(each, facts.public_key) for each in _chosen(facts)]
 
 
 def left_out(facts: Facts) -> int:
@@ -66,8 +66,11 @@ def _chosen(facts: Facts) -> Iterator[Incident]:
         yield from islice((each for each in facts.happenings if each.what == what), most)
 
 
-def standing(incident: Incident) -> Standing:
-    """An incident in words."""
+def standing(incident: Incident, key: str | None = None) -> Standing:
+    """An incident in words.
+
+    :param key: the file of the key that was given to the audit.
+    """
     what = "logins" if incident.what == "address" and _LOGIN in incident.kinds else incident.what
     return Standing(
         incident,
@@ -75,7 +78,7 @@ def standing(incident: Incident) -> Standing:
         _what(incident),
         _NEXT[what],
         _CHAPTERS.get(what, "services" if what == "outage" else "refusals" if what == "logins" else "findings"),
-        tuple(each for each in _commands(incident) if each is not None),
+        tuple(each for each in _commands(incident, key) if each is not None),
     )
 
 
@@ -123,10 +126,10 @@ def _refusals(incident: Incident) -> str:
     return f"{text.many(incident.number, 'refusal')} ({', '.join(incident.kinds)})"
 
 
-def _commands(incident: Incident) -> Iterator[str | None]:
+def _commands(incident: Incident, key: str | None) -> Iterator[str | None]:
     journal, begin, end = incident.journal, incident.begin, incident.end
     if incident.what == "damage":
-        yield _around(journal, incident.kinds, incident.first_seq, incident.file, incident.line)
+        yield _around(incident, journal, incident.kinds, key)
         return
     yield commands.around(journal, incident.first_seq) or commands.at(journal, begin)
     if incident.what == "session":
@@ -139,17 +142,19 @@ def _commands(incident: Incident) -> Iterator[str | None]:
 _OF_THE_WHOLE = frozenset({"bad-manifest", "segment-missing", "unreadable-segment"})
 
 
-def of_finding(finding: Finding) -> str | None:
-    """The command that shows the surroundings of a finding."""
-    return _around(finding.directory, (finding.kind,), finding.first_seq, finding.file, finding.line)
+def of_finding(finding: Finding, key: str | None) -> str | None:
+    """The command that shows the surroundings of a finding.
+
+    :param key: the file of the key that was given to the audit.
+    """
+    return _around(finding, finding.directory, (finding.kind,), key)
 
 
-def _around(
-    journal: str | None, kinds: Sequence[str], seq: int | None, file: str | None, line: int | None
-) -> str | None:
+def _around(found: Finding | Incident, journal: str | None, kinds: Sequence[str], key: str | None) -> str | None:
+    verify = commands.verify(journal, key)
     if _OF_THE_WHOLE.issuperset(kinds):
-        return commands.verify(journal)
-    return commands.line_of(journal, file, line) or commands.around(journal, seq) or commands.verify(journal)
+        return verify
+    return commands.line_of(journal, found.file, found.line) or commands.around(journal, found.first_seq) or verify
 
 
 class KindGroup(Struct, frozen=True):

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bussrv.audit.arguments import DEFAULT_OUT
 from bussrv.audit.kinds import KINDS, SEVERITIES
 from bussrv.audit.output import CSV, REPORT, SUMMARY
 from bussrv.audit.report import page
-from bussrv.audit.report.facts import facts
+from bussrv.audit.report.facts import Evidence, facts
 from bussrv.audit.report.journals import LastSeal
 from bussrv.audit.report.questions import Tables, all_rows, count_if, only_row
 from bussrv.journal.manifest import Manifest, Seal
@@ -52,29 +51,13 @@ _ORDER = f"CASE severity {_SEVERITY} END, " + ", ".join(f"{column} ASC NULLS FIR
 _SEALS = f"""{count_if("sealed <> 'none'")} AS sealed, {count_if("vouched")} AS vouched"""
 
 
-class Evidence(msgspec.Struct, frozen=True):
-    """How an audit was made.
-
-    :ivar seals: the last one of each journal that has one.
-    :ivar keys: the fingerprints of the keys in force.
-    :ivar trusted: the fingerprint of the key that was given to the audit.
-    :ivar command: the command line; ``None``: a program made it.
-    :ivar out: the directory of the audit.
-    """
-
-    seals: tuple[LastSeal, ...] = ()
-    keys: tuple[str, ...] = ()
-    trusted: str | None = None
-    command: str | None = None
-    out: str = str(DEFAULT_OUT)
-
-
 def evidence(
-    journals: Sequence[Journal], trusted: PublicKey | None, command: str | None, out: Path | str = str(DEFAULT_OUT)
+    journals: Sequence[Journal], trusted: PublicKey | None, public_key: Path | None, command: str | None, out: Path
 ) -> Evidence:
     """How an audit of these journals was made.
 
     :param trusted: the key that the seals had to be signed with, or with its successors.
+    :param public_key: the file that it was read from.
     """
     manifests = [(each.location, each.late) for each in journals]
     found = (_last_seal(*each) for each in manifests)
@@ -82,6 +65,7 @@ def evidence(
         tuple(each for each in found if each is not None),
         tuple(sorted({each.in_force.fingerprint for _, each in manifests if each.in_force is not None})),
         None if trusted is None else trusted.fingerprint,
+        None if public_key is None else str(public_key),
         command,
         str(out),
     )
@@ -116,7 +100,7 @@ def finish(tables: Tables, place: Path, period: Period, made: Evidence, *, csv: 
     :raises OSError: if it cannot be written.
     """
     totals = summarize(tables, made)
-    page.write(place / REPORT, facts(tables, totals, period, made.out))
+    page.write(place / REPORT, facts(tables, totals, period, made))
     if csv:
         from bussrv.audit.query import write_csv
 
