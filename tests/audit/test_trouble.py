@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -30,9 +31,11 @@ def at(seconds: float, event: ev.Event, server: str = "hall") -> Record:
 
 def openings(first: int, number: int, peer: str | None = "192.0.2.1:{}", **fields: object) -> list[Record]:
     """Sessions that are opened one after the other, each half a second after the one before."""
+    about: dict[str, Any] = {"protocol": "spp", **fields}
+    peers = [peer and peer.format(each) for each in range(number)]
     return [
-        at(first + each / 2, ev.SessionOpened(**{"peer": peer and peer.format(each), "protocol": "spp", **fields}))
-        for each in range(number)
+        at(first + each / 2, ev.SessionOpened(**{"session": f"hall-1.{first}.{each}", "peer": one, **about}))
+        for each, one in enumerate(peers)
     ]
 
 
