@@ -86,7 +86,7 @@ def stream_of(objects: int, payload: int, own_ids: bool, route: bytes) -> bytes:
 
 def server(factory: StreamFactory, server_id: bytes) -> ObjectsProtocol:
     """A linked server."""
-    about = b'{"event":"routing/subscribe","role":"server","routing-id":"%b","subscriptions":["*"]}'
+    about = b'{"event":"routing/subscribe","role":"server","routing-id":"%b","subscriptions":["*"],"directory":true}'
     return connect(factory, about % server_id)[0]
 
 

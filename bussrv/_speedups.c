@@ -1,4 +1,5 @@
-/* One pass over the received bytes of a member: finds whole objects, and writes them as they are forwarded.
+/* One pass over the received bytes of a member or a linked server: finds whole objects, and writes them as they are
+ * forwarded.
  *
  * The readers and routers in Python say what is right; this file does the same for most objects, without an object of
  * Python for each. It takes a strict subset: whatever it does not take is left to Python, which is also the only
@@ -7,10 +8,12 @@
  *   object = metadata NUL payload                                    see bussrv/wire/objects.py
  *   taken  = metadata without its last brace, [ID,] TAIL, payload    ID is: ,"id":"..."   TAIL is: ,"route":[...]} NUL
  *
+ * Metadata of a linked server has an id, and ends with a route: another TAIL takes its place.
+ *
  * Invariants:
- *   1. A cursor never leaves its bytes: they are looked at by peek(), peek_word() and odd_bytes() alone, and a cursor
- *      moves over what they have shown. All of them check the end.
- *   2. A scan allocates nothing. All it keeps is of fixed size, on the stack.
+ *   1. A cursor never leaves its bytes: they are looked at by peek(), peek_word(), begins_with() and odd_bytes() alone,
+ *      and a cursor moves over what they have shown. All of them check the end.
+ *   2. A scan allocates nothing. All it keeps is of fixed size, on the stack, or has got its room before.
  *   3. Nesting takes no recursion: one bit a level, and no more levels than bits.
  *   4. Metadata that is taken is sound JSON in UTF-8, and the Python readers find the same values in it.
  *   5. Metadata that is taken is what bussrv/wire/forwarded.py would keep as it is, byte for byte.
@@ -18,14 +21,16 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <structmember.h>
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
 
 /* Changes with every change of how Python and this file call each other. */
-#define INTERFACE 4
+#define INTERFACE 5
 
 #define MOST_OBJECTS 1024  /* the most objects of one pass */
 #define MOST_PLANS 128     /* the most route plans of a table */
@@ -37,6 +42,7 @@
 #define MOST_DIGITS 18     /* such an integer fits in 64 bits */
 #define LONGEST_KEY 1024   /* the most bytes of what a route plan depends on */
 #define MOST_AWAITED 32768 /* Python gathers larger payloads, and counts their memory */
+#define LEAST_ROOM 1024    /* a power of two */
 
 typedef enum {
     TAKEN = 0, /* so far so good */
@@ -44,6 +50,7 @@ typedef enum {
     LOOK = 2,  /* Python is to look at the object */
     PLAN = 3,  /* there is no route plan for such objects */
     OPEN = 4,  /* the groups of its route plan are to be opened */
+    WAY = 5,   /* it came by another route */
 } Verdict;
 
 /* Bytes that are read one after the other. */
@@ -90,6 +97,13 @@ peek_word(const Cursor *cursor, uint64_t *word)
     }
     memcpy(word, cursor->at, sizeof(*word));
     return 1;
+}
+
+/* Whether these bytes come next. */
+HOT int
+begins_with(const Cursor *cursor, const Span *text)
+{
+    return cursor->end - cursor->at >= text->size && !memcmp(cursor->at, text->begin, (size_t)text->size);
 }
 
 static inline int
@@ -150,6 +164,8 @@ typedef struct {
     int is_compact;         /* no blanks outside of values */
     int is_ambiguous;       /* something elsewhere that may be taken for the name of an attribute */
     Span event, type, natures, sender;
+    Span id;                /* with its quotes */
+    Span route;             /* that objects of a linked server have, as JSON; of no bytes: a member sent them */
     Py_ssize_t size;        /* of the payload */
     Py_ssize_t number;      /* of keys, all of them */
     Span keys[MOST_KEYS + 1]; /* the first ones, and one more place for the latest of all others */
@@ -700,7 +716,16 @@ scan_attribute(Cursor *cursor, Head *head, int name)
     case SIZE:
         return scan_size(cursor, head);
     case ID:
-        return peek(cursor) == '"' ? scan_any_string(cursor, head) : scan_integer(cursor);
+        head->id.begin = cursor->at;
+        verdict = peek(cursor) == '"' ? scan_any_string(cursor, head) : scan_integer(cursor);
+        head->id.size = cursor->at - head->id.begin;
+        return verdict;
+    case ROUTE:
+        if (!head->route.size || !begins_with(cursor, &head->route)) {
+            return head->route.size ? WAY : LOOK;
+        }
+        cursor->at += head->route.size;
+        return TAKEN;
     case SENDER:
         if (peek(cursor) != 'n') {
             return scan_text(cursor, head, &head->sender);
@@ -771,7 +796,7 @@ is_kept(const Head *head, Cursor metadata)
     return colons == head->number;
 }
 
-/* Metadata: an object without a recipient and without a route. */
+/* Metadata: an object without a recipient; without a route, too, if a member sent it. */
 HOT Verdict
 scan_metadata(Cursor *cursor, Head *head)
 {
@@ -827,7 +852,7 @@ scan_object(Cursor *cursor, const Limits *limits, Head *head, Object *object)
         verdict = lacking(cursor);
     }
     if (verdict != TAKEN) {
-        return cursor->end - object->begin > limits->max_metadata ? LOOK : verdict;
+        return verdict == MORE && cursor->end - object->begin > limits->max_metadata ? LOOK : verdict;
     }
     if (object->metadata > limits->max_metadata || head->size > limits->max_payload) {
         return LOOK;
@@ -839,6 +864,174 @@ scan_object(Cursor *cursor, const Limits *limits, Head *head, Object *object)
     object->end = cursor->at;
     object->payload = head->size;
     return TAKEN;
+}
+
+/* Objects that came over links lately: the newest ones, by origin and id, as bussrv/bus/seen.py has them.
+ *
+ * Their keys are hashes: SipHash-1-3, with a secret. Each key that is remembered is in a ring, in which the oldest one is
+ * known, and in a hash table, of which half is free. A slot of the table is 0 if it is free, so no key is 0. */
+
+typedef struct {
+    PyObject_HEAD
+    uint64_t secret[2];
+    Py_ssize_t capacity, number, room; /* room is a power of two */
+    size_t oldest;
+    uint64_t *ring;  /* of so many keys, and after it: */
+    uint64_t *slots; /* twice as many */
+} Seen;
+
+static inline uint64_t
+turned(uint64_t word, int bits)
+{
+    return word << bits | word >> (64 - bits);
+}
+
+static void
+stir(uint64_t state[4], uint64_t word, int rounds)
+{
+    uint64_t a = state[0], b = state[1], c = state[2], d = state[3] ^ word;
+    for (; rounds; rounds--) {
+        a += b;
+        c += d;
+        b = turned(b, 13) ^ a;
+        d = turned(d, 16) ^ c;
+        a = turned(a, 32) + d;
+        c += b;
+        d = turned(d, 21) ^ a;
+        b = turned(b, 17) ^ c;
+        c = turned(c, 32);
+    }
+    state[0] = a ^ word;
+    state[1] = b;
+    state[2] = c;
+    state[3] = d;
+}
+
+static uint64_t
+hash_of(const Seen *self, uint64_t origin, const Span *text)
+{
+    uint64_t state[4], word, last = (uint64_t)(text->size + 8) << 56;
+    Cursor cursor = {text->begin, text->begin + text->size, NULL, 0};
+    int bits = 0;
+    state[0] = self->secret[0] ^ UINT64_C(0x736F6D6570736575);
+    state[1] = self->secret[1] ^ UINT64_C(0x646F72616E646F6D);
+    state[2] = self->secret[0] ^ UINT64_C(0x6C7967656E657261);
+    state[3] = self->secret[1] ^ UINT64_C(0x7465646279746573);
+    stir(state, origin, 1);
+    for (; peek_word(&cursor, &word); cursor.at += sizeof(word)) {
+        stir(state, word, 1);
+    }
+    for (; peek(&cursor) != END; cursor.at++, bits += 8) {
+        last |= (uint64_t)peek(&cursor) << bits;
+    }
+    stir(state, last, 1);
+    state[2] ^= 0xFF;
+    stir(state, 0, 3);
+    word = state[0] ^ state[1] ^ state[2] ^ state[3];
+    return word ? word : 1;
+}
+
+/* The slot of a key, or the free one where it would be. */
+static size_t
+slot_for(const Seen *self, uint64_t key)
+{
+    size_t mask = 2 * (size_t)self->room - 1, slot = key & mask;
+    while (self->slots[slot] && self->slots[slot] != key) {
+        slot = (slot + 1) & mask;
+    }
+    return slot;
+}
+
+static int
+has_seen(const Seen *self, uint64_t key)
+{
+    return self->room && self->slots[slot_for(self, key)];
+}
+
+/* Make room for some more keys, so that a scan need not. Returns whether there was memory for it. */
+static int
+make_room(Seen *self, Py_ssize_t more)
+{
+    Seen larger = *self;
+    Py_ssize_t most = self->number + more, place;
+    if (most <= self->room || self->capacity <= self->room) {
+        return 1;
+    }
+    for (larger.room = LEAST_ROOM; larger.room < most; larger.room *= 2) {
+    }
+    larger.ring = PyMem_Calloc((size_t)larger.room, 3 * sizeof(uint64_t));
+    if (larger.ring == NULL) {
+        PyErr_NoMemory();
+        return 0;
+    }
+    larger.slots = larger.ring + larger.room;
+    larger.oldest = 0;
+    for (place = 0; place < self->number; place++) {
+        uint64_t key = self->ring[(self->oldest + (size_t)place) & ((size_t)self->room - 1)];
+        larger.ring[place] = key;
+        larger.slots[slot_for(&larger, key)] = key;
+    }
+    PyMem_Free(self->ring);
+    *self = larger;
+    return 1;
+}
+
+/* No search passes a free slot: keys after the one that becomes free move there if they may. */
+static void
+forget_oldest(Seen *self)
+{
+    size_t mask = 2 * (size_t)self->room - 1, hole = slot_for(self, self->ring[self->oldest]), slot = hole;
+    for (;;) {
+        slot = (slot + 1) & mask;
+        if (!self->slots[slot]) {
+            break;
+        }
+        if (((slot - self->slots[slot]) & mask) >= ((slot - hole) & mask)) {
+            self->slots[hole] = self->slots[slot];
+            hole = slot;
+        }
+    }
+    self->slots[hole] = 0;
+    self->oldest = (self->oldest + 1) & ((size_t)self->room - 1);
+    self->number--;
+}
+
+/* Remember a key that is new. There is room for it. */
+static void
+remember(Seen *self, uint64_t key)
+{
+    while (self->number && self->number >= self->capacity) {
+        forget_oldest(self);
+    }
+    if (self->capacity > 0) {
+        self->ring[(self->oldest + (size_t)self->number) & ((size_t)self->room - 1)] = key;
+        self->slots[slot_for(self, key)] = key;
+        self->number++;
+    }
+}
+
+/* What comes over a link by one route. */
+typedef struct {
+    Seen *seen;         /* NULL: objects of a member */
+    Span ending;        /* of its metadata: ,"route":[...]} */
+    uint64_t origin;    /* the same id of another origin is another object */
+    Py_ssize_t longest; /* the most bytes of metadata that are forwarded */
+} Way;
+
+/* Whether the metadata of an object ends with the route, as that of a server does, and has an id by whose text it can be
+ * looked up: one that has no escapes, and is not another text of zero. */
+static int
+is_forwarded(const Way *way, const Head *head, const Object *object)
+{
+    const unsigned char *end = object->begin + object->metadata;
+    Cursor last = {object->begin, end, NULL, 0};
+    if ((head->seen & (ID | ROUTE)) != (ID | ROUTE) || object->metadata > way->longest
+        || object->metadata <= way->ending.size + 1) {
+        return 0;
+    }
+    last.at = end - way->ending.size;
+    return begins_with(&last, &way->ending) && memchr(head->id.begin, '\\', (size_t)head->id.size) == NULL
+        && (head->id.size != 2 || memcmp(head->id.begin, "-0", 2));
 }
 
 /* Route plans. Objects with equal keys have the same one. */
@@ -1003,6 +1196,7 @@ typedef struct {
     char *tail, *opening;
     Py_ssize_t tail_size, opening_size;
     int digits;
+    Py_ssize_t cut; /* how many bytes of metadata the tail takes the place of */
 } Added;
 
 static size_t
@@ -1018,7 +1212,7 @@ digits_of(const Added *added, uint64_t number)
 static size_t
 size_of(const Object *object, const Added *added)
 {
-    size_t size = (size_t)(object->end - object->begin) - 2 + (size_t)added->tail_size; /* without the brace and NUL */
+    size_t size = (size_t)(object->metadata - added->cut + added->tail_size + object->payload);
     return object->id ? size + (size_t)added->opening_size + digits_of(added, object->id) + 1 : size;
 }
 
@@ -1039,7 +1233,7 @@ write_id(char *to, const Added *added, uint64_t number)
 static char *
 write_object(char *to, const Object *object, const Added *added)
 {
-    size_t kept = (size_t)object->metadata - 1;
+    size_t kept = (size_t)(object->metadata - added->cut);
     size_t payload = (size_t)object->payload;
     memcpy(to, object->begin, kept);
     to += kept;
@@ -1161,9 +1355,38 @@ plan_at(Plans *self, PyObject *number)
 }
 
 PyDoc_STRVAR(splice_doc,
-"splice(data, begin, max_metadata, max_payload, max_nesting, tail, turn, own_turn, most, opening, digits, made)\n--\n\n"
-"Take objects from data.\n\n"
-"Returns (end, count, verdict, what, [(outlet, piece, count), ...], made, [(service, [payload, ...]), ...]).");
+"splice(data, begin, max_metadata, max_payload, max_nesting, tail, turn, own_turn, most, opening, digits, made, way)\n--\n\n"
+"Take objects from data. way is None, or (seen, ending, origin, longest) for objects that come over a link.\n\n"
+"Returns (end, count, verdict, what, [(outlet, piece, count), ...], made, [(service, [payload, ...]), ...], duplicates).\n"
+"Duplicates are among those that are counted.");
+
+/* Read what objects have that come over a link. */
+static int
+read_way(PyObject *given, Way *way, Head *head)
+{
+    static const char before[] = ",\"route\":";
+    Py_ssize_t size = sizeof(before) - 1;
+    const char *ending = "}";
+    unsigned long long origin = 0;
+    way->seen = NULL;
+    way->ending.size = 1;
+    head->route.size = 0;
+    if (given == Py_None) {
+        return 1;
+    }
+    if (!PyArg_ParseTuple(given, "Oy#Kn", &way->seen, &ending, &way->ending.size, &origin, &way->longest)) {
+        return 0;
+    }
+    if (way->ending.size < size + 3 || memcmp(ending, before, (size_t)size)) {
+        PyErr_SetString(PyExc_ValueError, "that is no ending");
+        return 0;
+    }
+    way->ending.begin = (const unsigned char *)ending;
+    way->origin = origin;
+    head->route.begin = way->ending.begin + size;
+    head->route.size = way->ending.size - size - 1;
+    return 1;
+}
 
 static PyObject *
 plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
@@ -1176,16 +1399,18 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
     Cursor cursor;
     Added added;
     char *data;
-    long most, count = 0;
+    long most, count = 0, duplicates = 0;
     Verdict verdict = TAKEN;
     Head head;
+    Way way;
     Key key;
     Plan *plan = NULL;
     PyObject *what = NULL, *pieces, *runs;
 
-    if (!wants_arguments(given, 12) || PyBytes_AsStringAndSize(arguments[0], &data, &size) < 0
+    if (!wants_arguments(given, 13) || PyBytes_AsStringAndSize(arguments[0], &data, &size) < 0
         || PyBytes_AsStringAndSize(arguments[5], &added.tail, &added.tail_size) < 0
-        || PyBytes_AsStringAndSize(arguments[9], &added.opening, &added.opening_size) < 0) {
+        || PyBytes_AsStringAndSize(arguments[9], &added.opening, &added.opening_size) < 0
+        || !read_way(arguments[12], &way, &head)) {
         return NULL;
     }
     begin = PyLong_AsSsize_t(arguments[1]);
@@ -1206,17 +1431,23 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
     }
     limits.max_nesting = nesting > MOST_LEVELS ? MOST_LEVELS : (int)nesting;
     most = most > MOST_OBJECTS ? MOST_OBJECTS : most;
+    added.cut = way.ending.size;
+    if (way.seen != NULL && !make_room(way.seen, most)) {
+        return NULL;
+    }
     cursor.at = (const unsigned char *)data + begin;
     cursor.end = (const unsigned char *)data + size;
     open_window(&cursor);
-    while (count < most) {
+    while (count + duplicates < most) {
         Cursor next = cursor;
+        uint64_t known = 0;
         verdict = scan_object(&next, &limits, &head, &objects[count]);
         if (verdict != TAKEN) {
             break;
         }
         verdict = LOOK;
-        if (head.event.size + head.type.size + head.natures.size + head.sender.size > LONGEST_KEY) {
+        if (head.event.size + head.type.size + head.natures.size + head.sender.size > LONGEST_KEY
+            || (way.seen != NULL && !is_forwarded(&way, &head, &objects[count]))) {
             break;
         }
         make_key(&head, self->is_by_sender, &key);
@@ -1232,6 +1463,15 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
         if (plan->is_pythons) {
             break;
         }
+        if (way.seen != NULL) {
+            known = hash_of(way.seen, way.origin, &head.id);
+            if (has_seen(way.seen, known)) {
+                verdict = TAKEN;
+                duplicates++;
+                cursor = next;
+                continue;
+            }
+        }
         if (plan->turn != (plan->is_own ? own_turn : turn)) {
             verdict = OPEN;
             what = PyLong_FromSsize_t(plan - self->plans);
@@ -1239,6 +1479,9 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
                 return NULL;
             }
             break;
+        }
+        if (way.seen != NULL) {
+            remember(way.seen, known);
         }
         verdict = TAKEN;
         objects[count].id = head.seen & ID ? 0 : ++made;
@@ -1257,8 +1500,8 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
         Py_XDECREF(pieces);
         return NULL;
     }
-    return Py_BuildValue("(nliNNKN)", (Py_ssize_t)(cursor.at - (const unsigned char *)data), count, (int)verdict, what,
-                         pieces, (unsigned long long)(made - made_before), runs);
+    return Py_BuildValue("(nliNNKNl)", (Py_ssize_t)(cursor.at - (const unsigned char *)data), count + duplicates, (int)verdict,
+                         what, pieces, (unsigned long long)(made - made_before), runs, duplicates);
 }
 
 PyDoc_STRVAR(add_doc,
@@ -1391,14 +1634,100 @@ static PyType_Slot plans_slots[] = {
 
 static PyType_Spec plans_spec = {"bussrv._speedups.Plans", sizeof(Plans), 0, Py_TPFLAGS_DEFAULT, plans_slots};
 
+/* Seen(secret, capacity). Nothing is remembered at first. */
+static PyObject *
+seen_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    const char *secret;
+    Py_ssize_t size, capacity;
+    PyObject *object;
+    if (!PyArg_ParseTuple(arguments, "y#n", &secret, &size, &capacity)) {
+        return NULL;
+    }
+    if (size != sizeof(((Seen *)NULL)->secret)) {
+        PyErr_SetString(PyExc_ValueError, "the secret has 16 bytes");
+        return NULL;
+    }
+    object = PyType_GenericNew(type, arguments, keywords);
+    if (object != NULL) {
+        memcpy(((Seen *)object)->secret, secret, (size_t)size);
+        ((Seen *)object)->capacity = capacity;
+    }
+    return object;
+}
+
+static void
+seen_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    PyMem_Free(((Seen *)object)->ring);
+    free_object(object);
+    Py_DECREF(type);
+}
+
+PyDoc_STRVAR(seen_add_doc, "add(origin, text)\n--\n\nRemember an object by the text of its id. Returns whether it is new.");
+
+static PyObject *
+seen_add(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
+{
+    Seen *self = (Seen *)object;
+    uint64_t origin, key;
+    char *data;
+    Span text;
+    if (!wants_arguments(given, 2) || PyBytes_AsStringAndSize(arguments[1], &data, &text.size) < 0) {
+        return NULL;
+    }
+    text.begin = (const unsigned char *)data;
+    origin = PyLong_AsUnsignedLongLongMask(arguments[0]);
+    if (PyErr_Occurred() || !make_room(self, 1)) {
+        return NULL;
+    }
+    key = hash_of(self, origin, &text);
+    if (has_seen(self, key)) {
+        Py_RETURN_FALSE;
+    }
+    remember(self, key);
+    Py_RETURN_TRUE;
+}
+
+static PyMethodDef seen_methods[] = {
+    {"add", (PyCFunction)(void (*)(void))seen_add, METH_FASTCALL, seen_add_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef seen_members[] = {
+    {"capacity", T_PYSSIZET, offsetof(Seen, capacity), 0, "How many are remembered. More are forgotten at the next one."},
+    {"number", T_PYSSIZET, offsetof(Seen, number), READONLY, "How many there are."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot seen_slots[] = {
+    {Py_tp_doc, (void *)"The newest objects that came over links, by origin and id."},
+    {Py_tp_new, (void *)seen_new},
+    {Py_tp_dealloc, (void *)seen_dealloc},
+    {Py_tp_methods, seen_methods},
+    {Py_tp_members, seen_members},
+    {0, NULL},
+};
+
+static PyType_Spec seen_spec = {"bussrv._speedups.Seen", sizeof(Seen), 0, Py_TPFLAGS_DEFAULT, seen_slots};
+
+static int
+add_type(PyObject *module, PyType_Spec *spec)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
+    int failed = type == NULL || PyModule_AddType(module, (PyTypeObject *)type) < 0;
+    Py_XDECREF(type);
+    return failed;
+}
+
 static int
 fill(PyObject *module)
 {
-    PyObject *type = PyType_FromModuleAndSpec(module, &plans_spec, NULL);
-    int failed = type == NULL || PyModule_AddType(module, (PyTypeObject *)type) < 0
+    int failed = add_type(module, &plans_spec) || add_type(module, &seen_spec)
         || PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) < 0
         || PyModule_AddIntConstant(module, "MOST_PLANS", MOST_PLANS) < 0;
-    Py_XDECREF(type);
     return failed ? -1 : 0;
 }
 

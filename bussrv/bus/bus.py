@@ -26,6 +26,7 @@ from bussrv.bus.interfaces import IBus, IReloadable, ISessionLink, Shown
 from bussrv.bus.judge import Judge
 from bussrv.bus.last_values import LastValues
 from bussrv.bus.limits import CopiedLimits
+from bussrv.bus.link_splicing import LinkSplicing
 from bussrv.bus.links import Links
 from bussrv.bus.object_ids import ObjectIds
 from bussrv.bus.outgoing import Bundle, Delivery
@@ -36,7 +37,7 @@ from bussrv.bus.recipients import Origin, Recipients
 from bussrv.bus.relay import Relay
 from bussrv.bus.requests import OpenRequests
 from bussrv.bus.router import Router
-from bussrv.bus.seen import Seen
+from bussrv.bus.seen import newest
 from bussrv.bus.sources import Sources
 from bussrv.bus.splicing import Splicing
 from bussrv.bus.streams import Streams
@@ -80,8 +81,7 @@ class Bus:
         access: Access | None = None,
         ids: ObjectIds | None = None,
     ) -> None:
-        self.registry, self.settings = registry, settings
-        self.server_id = server_id
+        self.registry, self.settings, self.server_id = registry, settings, server_id
         self.access = Access() if access is None else access
         self.identity = Identity(reactor)
         self.counters: Counter[str] = Counter()
@@ -112,10 +112,10 @@ class Bus:
         self.splicing = Splicing(registry, self._sources, *giving[:4], batches, taps, self._ids)
         asking = (recipients, self._fanout, requests, self._router, self._judge)
         self._exchanges = Exchanges(registry, self._receivers, *asking, batches, taps, self.hosted_type, self._ids)
-        self._seen = Seen(settings.max_seen)
+        self._seen = newest(settings.max_seen)
         relaying = (self.links, batches, self._seen, self.counters, self._deliver_relayed, self._judge.deny)
         self._relay = Relay(*relaying, server_id, longest, self._ids)
-        changed = self.permissions_changed
+        self.link_splicing = LinkSplicing(self.splicing, self._relay, self.links, publisher, self._fanout, self._seen)
         parts = (self._receivers, self._hosted, self._sources, self._last_values, self._router, self._relay)
         self.streams = Streams(settings, reactor)
         self.permission_observers: list[Callable[[str], None]] = []
@@ -126,10 +126,10 @@ class Bus:
         registry.spending.enforce(reactor.callLater, self.counters)
         registry.observe(self._directory, Directory.KINDS)
         registry.observe(self._admission, Admission.KINDS)
-        registry.observe(Follower(registry, self.access, *parts, changed), Follower.KINDS)
+        registry.observe(Follower(registry, self.access, *parts, self.permissions_changed), Follower.KINDS)
         registry.observe(self.links)
-        reach = self._receivers.link
-        self._withdrawal = Withdrawal(registry, self.access, reach, changed, self.slices, reactor.seconds)
+        withdrawing = (self._receivers.link, self.permissions_changed, self.slices, reactor.seconds)
+        self._withdrawal = Withdrawal(registry, self.access, *withdrawing)
         registry.observe(self._withdrawal, Withdrawal.KINDS)
 
     def _copy_limits(self) -> None:

@@ -295,10 +295,11 @@ class ITaps(Interface):
 
 
 class ISplicing(Interface):
-    """Routes most objects of members without reading them one by one."""
+    """Routes most objects of members, or of linked servers, without reading them one by one."""
 
     def route(session_id: str, reader: ObjectReader) -> Spliced | None:
-        """Route objects of a member as :meth:`IRouting.route_batch` does, and skip them in its reader.
+        """Route objects as :meth:`IRouting.route_batch` or :meth:`IForwarding.forward_batch` does, and skip them in the
+        reader.
 
         :returns: the outcome; ``None``: nothing was tried.
         """
@@ -332,7 +333,8 @@ class IBus(ISessions, IRouting, IPermissions, IForwarding, IHosting, ISending):
     links: ILinks = Attribute("The :class:`ILinks`.")
     slices: Slices = Attribute("The :class:`bussrv.slices.Slices`: whatever may take long is done a slice at a time.")
     reloadables: list[IReloadable] = Attribute("``list``: what is read again when the server reads its files again.")
-    splicing: ISplicing = Attribute("The :class:`ISplicing`: routes objects without reading each of them.")
+    splicing: ISplicing = Attribute("The :class:`ISplicing`: routes objects of members without reading each of them.")
+    link_splicing: ISplicing = Attribute("The :class:`ISplicing` for objects of linked servers.")
     taps: ITaps = Attribute("The :class:`ITaps`: operators that see what passes.")
     streams: Streams = Attribute("The :class:`bussrv.bus.streams.Streams`: what stream connections share.")
 

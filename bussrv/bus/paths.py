@@ -56,9 +56,13 @@ class RemoteSession(Struct, frozen=True, kw_only=True):
 
 
 class Paths:
-    """The advertised sessions of each link, and the best path to each. Links are named by their session ids."""
+    """The advertised sessions of each link, and the best path to each. Links are named by their session ids.
+
+    :ivar service_changes: increases whenever :meth:`services_of` may return something else than before.
+    """
 
     def __init__(self) -> None:
+        self.service_changes = 0
         self._by_link: dict[str, dict[str, RemoteSession]] = {}
         self._by_routing_id: dict[str, dict[str, RemoteSession]] = {}
         self._best: dict[str, str] = {}
@@ -72,6 +76,8 @@ class Paths:
         """
         before = self._by_link.setdefault(link, {}).get(remote.routing_id)
         self._sizes[link] += remote.size() - (before.size() if before is not None else 0)
+        if remote.services or (before is not None and before.services):
+            self.service_changes += 1
         self._by_link[link][remote.routing_id] = remote
         self._by_routing_id.setdefault(remote.routing_id, {})[link] = remote
         return self._choose(remote.routing_id, before if self._best.get(remote.routing_id) == link else None)
@@ -82,6 +88,7 @@ class Paths:
         if before is None:
             return False
         self._sizes[link] -= before.size()
+        self.service_changes += bool(before.services)
         remotes = self._by_routing_id[routing_id]
         del remotes[link]
         if not remotes:

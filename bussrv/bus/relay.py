@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Set
 from itertools import chain
 from operator import length_hint
 
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from bussrv.bus.batches import MOST_GROUPS_ASKED, MOST_NEW_PLANS, Batches
 from bussrv.bus.link_rights import Deny
 from bussrv.bus.links import Links
 from bussrv.bus.recipients import Origin
 from bussrv.bus.route_cache import NOT_ALLOWED, RouteCache, RouteFacts
-from bussrv.bus.seen import Seen
+from bussrv.bus.seen import CompiledSeen, Seen
 from bussrv.errors import Refused
 from bussrv.wire.forwarded import with_route
 from bussrv.wire.objects import BusObject
@@ -40,7 +40,7 @@ class Relay:
         self,
         links: Links,
         batches: Batches,
-        seen: Seen,
+        seen: Seen | CompiledSeen,
         counters: Counter[str],
         deliver: Deliver,
         deny: Deny,
@@ -65,7 +65,11 @@ class Relay:
         :param session_id: the session of the server at the other end.
         :raises Refused: ``bad-attribute``: its ``route`` is not an array of strings.
         """
-        return self._cache_of(session_id).of(obj.head.route)
+        return self.facts(session_id, obj.head.route)
+
+    def facts(self, session_id: str, route: Raw) -> RouteFacts:
+        """The facts of a route; see :meth:`route_of`."""
+        return self._cache_of(session_id).of(route)
 
     def _cache_of(self, session_id: str) -> RouteCache:
         cache = self._caches.get(session_id)
@@ -138,10 +142,11 @@ class Relay:
                 obj = next(batch, None)
             if self._batches.groups_asked - asked_before > MOST_GROUPS_ASKED:
                 break
-        self._count(received, received - new)
+        self.count(received, received - new)
         return obj
 
-    def _count(self, received: int, duplicates: int) -> None:
+    def count(self, received: int, duplicates: int) -> None:
+        """Count objects that came over links, and how many of them were duplicates."""
         if received:
             self._counters["link-objects"] += received
         if duplicates:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from bussrv.compiled import SPEEDUPS
 from bussrv.wire.objects import BusObject
+
+if TYPE_CHECKING:
+    from bussrv import _speedups
 
 
 def origin_of(route: Iterable[str]) -> int:
@@ -66,3 +71,49 @@ class Seen:
         over = len(self._order) - self.capacity
         if over > 0:
             self._known.difference_update([self._order.popleft() for _ in range(over)])
+
+
+class CompiledSeen:
+    """The same in the compiled module, which looks objects up by itself, too.
+
+    :ivar table: knows ids by the text that they have as JSON.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        assert SPEEDUPS is not None
+        self.table: _speedups.Seen = SPEEDUPS.Seen(secrets.token_bytes(16), capacity)
+
+    def __len__(self) -> int:
+        return self.table.number
+
+    @property
+    def capacity(self) -> int:
+        """How many are remembered; the oldest are forgotten first."""
+        return self.table.capacity
+
+    @capacity.setter
+    def capacity(self, capacity: int) -> None:
+        self.table.capacity = capacity
+
+    def add(self, origin: int, object_id: Any) -> bool:
+        """Remember an object; see :meth:`Seen.add`."""
+        return self.table.add(origin, _text_of(object_id))
+
+    def new_of(self, origin: int, objs: list[BusObject]) -> list[BusObject]:
+        """Remember some objects; see :meth:`Seen.new_of`."""
+        add = self.table.add
+        return [obj for obj in objs if add(origin, _text_of(obj.head.id))]
+
+
+def _text_of(object_id: Any) -> bytes:
+    """A text that no other id has: of a string without escapes, or an integer, the one that it has as JSON."""
+    if type(object_id) is str:
+        return b'"%b"' % object_id.encode()
+    if type(object_id) is int:
+        return b"%d" % object_id
+    return f"{type(object_id).__name__} {object_id + 0!r}".encode()
+
+
+def newest(capacity: int) -> Seen | CompiledSeen:
+    """Remembers so many objects, in the compiled module if it is there."""
+    return Seen(capacity) if SPEEDUPS is None else CompiledSeen(capacity)

@@ -9,6 +9,7 @@ bytes. It stops at an object that it does not take, and says why:
 ``LOOK``  the object has to be read: it is addressed, malformed, unusual, or has to be routed by itself
 ``PLAN``  there is no plan for such objects yet
 ``OPEN``  the groups of its plan have to be made ready for the frames of this sender, as they are in a batch
+``WAY``   it came over a link, by another route than those before; see :mod:`bussrv.bus.link_splicing`
 ======== ==============================================================================================================
 
 A plan is right until the audience changes. What comes of an object is the same as in :mod:`bussrv.bus.batches`.
@@ -29,7 +30,7 @@ from bussrv.bus.publishing import Publisher
 from bussrv.bus.receivers import Receivers
 from bussrv.bus.recipients import no_echo
 from bussrv.bus.sources import Sources
-from bussrv.bus.spliced import LOOK, OPEN, PLAN, TAKEN, Spliced
+from bussrv.bus.spliced import LOOK, OPEN, PLAN, TAKEN, WAY, Spliced
 from bussrv.bus.taps import Taps
 from bussrv.compiled import SPEEDUPS
 from bussrv.policy.permissions import Permissions
@@ -38,7 +39,7 @@ from bussrv.wire.forwarded import route_ending
 from bussrv.wire.objects import NUL, BusObject, ObjectReader, read_head
 
 if TYPE_CHECKING:
-    from bussrv._speedups import Plans
+    from bussrv._speedups import Plans, Seen
 
 MOST_TABLES = 512
 """The most tables of plans, of 8 KiB each. Beyond it all are forgotten."""
@@ -48,6 +49,9 @@ MOST_PLANS = 128
 
 A_PASS = 1024
 """The most objects of one pass."""
+
+MOST_WAYS = 64
+"""The most times that objects of a linked server may come by another route than before, until it may have to wait."""
 
 WORTHWHILE = 4
 """A stretch with fewer objects before one that has to be read was tried in vain: reading them costs no more."""
@@ -97,16 +101,30 @@ class Table:
 
 
 class Prepared(NamedTuple):
-    """A sender, with everything that stays the same until the audience or its services change."""
+    """A sender, with everything that stays the same until the audience or its services change.
+
+    :ivar number: of the sender; all senders of other servers have the same: nobody is one of them.
+    :ivar way: of objects that come over a link: the objects that came before, the end of their metadata, a key of their
+        origin, and the most bytes of metadata that are forwarded.
+    """
 
     source: Source
     provided: Set[str]
     table: Table
     tail: bytes
+    number: int
+    way: tuple[Seen, bytes, int, int] | None = None
+
+
+Stretch = tuple[bytes, int, tuple[int, int, int]]
+"""As :meth:`ObjectReader.stretch` returns it."""
+
+Find = Callable[[bytes, int], "Prepared | int"]
+"""Finds what is prepared for an object at a place that comes by another route; a verdict: nothing is."""
 
 
 class Splicing:
-    """Routes stretches of members, while no tap is open.
+    """Routes stretches of members and linked servers, while no tap is open.
 
     :ivar make: makes empty plans of the compiled module; ``None``: there is no such module, so nothing is routed here.
     """
@@ -141,7 +159,8 @@ class Splicing:
 
     def route(self, session_id: str, reader: ObjectReader) -> Spliced | None:
         """Route objects of a member from its reader; ``None``: nothing was tried, they have to be read."""
-        if self.make is None or self._taps.is_on or not self._links.all_tell_all:
+        make = self.ready()
+        if make is None:
             return None
         stretch = reader.stretch()
         if stretch is None:
@@ -151,12 +170,16 @@ class Splicing:
         if prepared is None or prepared.provided != provided:
             if self._receivers.group_of(session_id) is None:
                 return None
-            prepared = self._prepare(source, frozenset(provided), reader.ends, self.make)
+            prepared = self._prepare(source, frozenset(provided), reader.ends, make)
         try:
-            return self._route(prepared, reader, *stretch)
+            return self.route_stretch(prepared, reader, stretch)
         finally:
             if provided:
                 self._publisher.settle()
+
+    def ready(self) -> Callable[[bool], Plans] | None:
+        """Makes empty plans; ``None``: everything has to be read now."""
+        return None if self._taps.is_on or not self._links.all_tell_all else self.make
 
     def _prepare(
         self, source: Source, provided: frozenset[str], ends: frozenset[str], make: Callable[[bool], Plans]
@@ -169,40 +192,41 @@ class Splicing:
                 self._tables.clear()
                 self._prepared.clear()
             table = self._tables[key] = Table(make, provided)
-        prepared = Prepared(source, provided, table, route_ending(source.route) + NUL)
+        prepared = Prepared(source, provided, table, route_ending(source.route) + NUL, source.number)
         self._prepared[source.number] = prepared
         return prepared
 
-    def _now(self, source: Source) -> tuple[int, int]:
+    def _now(self, number: int) -> tuple[int, int]:
         """The turns in which groups are open: for all senders, and for this one alone."""
         if self._epoch != self._fanout.epoch:
             self._epoch = self._fanout.epoch
             self._turn += 1
             self._number = -1
-        if self._number != source.number:
-            self._number = source.number
+        if self._number != number:
+            self._number = number
             self._own_turn += 1
         return self._turn, self._own_turn
 
-    def _route(
-        self, prepared: Prepared, reader: ObjectReader, data: bytes, first: int, limits: tuple[int, int, int]
+    def route_stretch(
+        self, prepared: Prepared, reader: ObjectReader, stretch: Stretch, find: Find | None = None
     ) -> Spliced:
-        source, _, table, tail = prepared
-        begin, total, made, most, ids = first, 0, 0, A_PASS, self._ids
+        """Route objects of a stretch of this reader.
+
+        :param find: is asked when the route is another one, if the objects come over a link.
+        """
+        data, first, limits = stretch
+        begin, total, duplicates, made, ways, most, ids = first, 0, 0, 0, 0, A_PASS, self._ids
         asked_before = self._batches.groups_asked
         while True:
+            source, _, table, tail, number, way = prepared
             what: Any  # a key or a number, as the verdict says
-            begin, count, verdict, what, pieces, made_ids, published = table.plans.splice(
-                data, begin, *limits, tail, *self._now(source), most, ids.opening, ids.digits, ids.made
+            begin, count, verdict, what, pieces, made_ids, published, again = table.plans.splice(
+                data, begin, *limits, tail, *self._now(number), most, ids.opening, ids.digits, ids.made, way
             )
             ids.made += made_ids
             total += count
-            for outlet, frames, number in pieces:
-                for group in table.outlets.groups[outlet]:
-                    group.pending.append(Joined(frames, number))
-                    group.has_joined = True
-            for service, payloads in published:
-                self._publisher.collect_all(table.services[service - 1], payloads)
+            duplicates += again
+            self._give(table, pieces, published)
             if verdict == PLAN:
                 made += 1
                 if made > MOST_NEW_PLANS or self._batches.groups_asked - asked_before > MOST_GROUPS_ASKED:
@@ -210,12 +234,29 @@ class Splicing:
                     break
                 self._add_plan(table, what, data, begin, source, reader)
             elif verdict == OPEN:
-                if self._open(table, what, source):
+                if self._open(prepared, what):
                     most = 1  # The sender may be over a limit after this object.
+            elif verdict == WAY and find is not None:
+                ways += 1
+                other = find(data, begin) if ways <= MOST_WAYS else TAKEN
+                if isinstance(other, int) or other is prepared:
+                    verdict = other if isinstance(other, int) else LOOK  # It has two routes.
+                    break
+                prepared = other
             else:
                 break
         reader.skip(begin - first, reads_on=verdict == LOOK, in_vain=total < WORTHWHILE)
-        return Spliced(total, verdict)
+        return Spliced(total, verdict, duplicates)
+
+    def _give(
+        self, table: Table, pieces: list[tuple[int, bytes, int]], published: list[tuple[int, list[bytes]]]
+    ) -> None:
+        for outlet, frames, number in pieces:
+            for group in table.outlets.groups[outlet]:
+                group.pending.append(Joined(frames, number))
+                group.has_joined = True
+        for service, payloads in published:
+            self._publisher.collect_all(table.services[service - 1], payloads)
 
     def _add_plan(
         self, table: Table, key: bytes, data: bytes, begin: int, source: Source, reader: ObjectReader
@@ -233,8 +274,9 @@ class Splicing:
                 groups = tuple(audience.groups)
         table.add(key, groups, service)
 
-    def _open(self, table: Table, number: int, source: Source) -> bool:
+    def _open(self, prepared: Prepared, plan: int) -> bool:
         """Open the groups of a plan. :returns: whether something had to be sent for that."""
-        sends = self._batches.open(table.groups[number], source.origin)
-        table.plans.open(number, *self._now(source))
+        source, _, table, _, number, _ = prepared
+        sends = self._batches.open(table.groups[plan], source.origin)
+        table.plans.open(plan, *self._now(number))
         return sends

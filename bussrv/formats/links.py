@@ -24,12 +24,13 @@ from twisted.logger import Logger
 
 from bussrv.addresses import host_of, is_in, peer_text
 from bussrv.bus.advertisement_fields import ADVERTISEMENTS
+from bussrv.bus.spliced import Spliced
 from bussrv.errors import Refused
 from bussrv.formats.framed import FramedProtocol, Identify
 from bussrv.formats.link_tokens import is_private
 from bussrv.registry.throttle import Throttle
 from bussrv.values import quoted
-from bussrv.wire.objects import BusObject
+from bussrv.wire.objects import BusObject, ObjectReader
 
 log = Logger()
 
@@ -130,6 +131,10 @@ class ServerLink:
         is_judged = self._dialed or self._bus.access.policy is not None
         if not is_judged and not is_in(peer, self._bus.settings.link_allow):
             raise Refused("link-not-allowed", f"servers may not link from {host_of(peer)}; --link-allow lets them")
+
+    def splice(self, reader: ObjectReader) -> Spliced | None:
+        """Forward objects without reading each of them; ``None``: nothing was tried, they have to be read."""
+        return self._bus.link_splicing.route(self._protocol.session_id, reader)
 
     def route_batch(self, batch: Iterator[BusObject]) -> BusObject | None:
         """Forward objects, up to one for :meth:`received`. :returns: that one, taken from the batch."""

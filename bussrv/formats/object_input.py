@@ -10,7 +10,7 @@ from operator import length_hint
 from typing import Any, ClassVar
 
 from bussrv.bus.event_names import EXCHANGED
-from bussrv.bus.spliced import MORE, TAKEN
+from bussrv.bus.spliced import MORE, TAKEN, Spliced
 from bussrv.formats.stream import StreamProtocol
 from bussrv.wire.objects import BadObject, BusObject, ObjectReader
 
@@ -50,7 +50,7 @@ class ObjectInput(StreamProtocol):
     def next_event(self) -> BusObject | BadObject | None:
         """The next object to be served or routed by itself; objects before it are routed in batches."""
         while self.sends_batches():
-            spliced = self.bus.splicing.route(self.session_id, self._objects)
+            spliced = self.splice(self._objects)
             if spliced is not None:
                 self.traffic.objects_in += spliced.objects
                 if spliced.verdict == MORE or self.link.is_closing or self.slice_is_over():
@@ -70,6 +70,10 @@ class ObjectInput(StreamProtocol):
     def has_input(self) -> bool:
         """Whether something that the client sent may be left."""
         return not self._objects.is_empty
+
+    def splice(self, reader: ObjectReader) -> Spliced | None:
+        """Route objects without reading each of them; ``None``: nothing was tried, they have to be read."""
+        return self.bus.splicing.route(self.session_id, reader)
 
     def sends_batches(self) -> bool:
         """Whether objects are routed in batches: those of members are."""

@@ -28,6 +28,7 @@ from typing import Any
 
 from bussrv.bus.interest import mode_interest, rule_interest
 from bussrv.bus.interfaces import IBus
+from bussrv.bus.spliced import Spliced
 from bussrv.errors import Refused
 from bussrv.formats.framed import FramedProtocol, routing_id, routing_ids, text
 from bussrv.formats.link_tokens import is_private
@@ -38,7 +39,7 @@ from bussrv.policy.credentials import Proof
 from bussrv.policy.permissions import content
 from bussrv.registry.claims import Claims
 from bussrv.values import Interest
-from bussrv.wire.objects import BadObject, BusObject
+from bussrv.wire.objects import BadObject, BusObject, ObjectReader
 
 
 class ObjectsProtocol(FramedProtocol):
@@ -59,6 +60,10 @@ class ObjectsProtocol(FramedProtocol):
     def route_batch(self, batch: Iterator[BusObject]) -> BusObject | None:
         """Route objects; a linked server forwards those of others."""
         return super().route_batch(batch) if self._server is None else self._server.route_batch(batch)
+
+    def splice(self, reader: ObjectReader) -> Spliced | None:
+        """Route objects without reading each of them; a linked server forwards those of others."""
+        return super().splice(reader) if self._server is None else self._server.splice(reader)
 
     def subscribe(self, obj: BusObject) -> None:
         """``routing/subscribe``: the session is a member of the network, with this interest, from now on."""

@@ -101,6 +101,11 @@ def _says_once(metadata: bytes, further: tuple[bytes, ...]) -> bool:
     return all(metadata.count(key) < 2 for key in _TAKEN_AT_ITS_WORD + further)
 
 
+def names_no_attribute(route: bytes) -> bool:
+    """Whether no id in a route may be taken for an attribute of :class:`Head`; see :func:`_says_once`."""
+    return b"\\" not in route and not any(key in route for key in (*_TAKEN_AT_ITS_WORD, b'"route"'))
+
+
 def with_value(metadata: bytes, key: str, value: bytes) -> bytes:
     """Metadata with another value for ``key``, written at its place or else at the end; the rest keeps its values.
 

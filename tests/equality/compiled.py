@@ -7,20 +7,24 @@ times from input to output, what taps show, and what the journal says.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from ipaddress import ip_network
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from bussrv.bus.object_ids import ObjectIds
-from bussrv.bus.spliced import LOOK, MORE, OPEN, PLAN, TAKEN
+from bussrv.bus.route_cache import RouteCache
+from bussrv.bus.seen import CompiledSeen, Seen
+from bussrv.bus.spliced import LOOK, MORE, OPEN, PLAN, TAKEN, WAY
 from bussrv.bus.tap import TapFilter
 from bussrv.compiled import SPEEDUPS
-from bussrv.errors import RemoteProtocolError
+from bussrv.errors import Refused, RemoteProtocolError
 from bussrv.policy.permissions import EVERYTHING
 from bussrv.wire import spp
-from bussrv.wire.forwarded import route_ending, with_route
+from bussrv.wire.forwarded import names_no_attribute, route_ending, with_route
+from bussrv.wire.head import Fault, read_head
 from bussrv.wire.objects import NUL, BusObject, ObjectReader, encode
 from tests.equality import plain
 from tests.formats.network import Connection, Network
@@ -46,6 +50,7 @@ LIMITS: tuple[dict[str, Any], ...] = (
     {"max_metadata": 120},
     {"max_payload": 3, "strict": True},
     {"max_nesting": 4},
+    {"max_seen": 3},
 )
 MOST_CLIENTS = 9
 
@@ -61,6 +66,7 @@ class Compiled(Network):
         super().__init__(link_allow=(ip_network("10.0.0.0/8"),), **settings)
         if not self.is_compiled:
             self.bus.splicing.make = None
+            self.bus._seen = self.bus._relay._seen = Seen(self.bus.settings.max_seen)
 
 
 class Pure(Compiled):
@@ -77,6 +83,8 @@ def history(draw: Draw) -> list[Op]:
         ops += [("provide", 0, b"tv"), ("watch", b"tv")]
     if draw.chance(30):
         ops += [("provide", 0, b"radio"), ("watch", b"radio"), ("watch", b"tv")]
+    if draw.chance(100):
+        ops += [("link", "cellar", not draw.chance(24)), ("link", "attic", not draw.chance(24))]
     while not draw.is_over and len(ops) < 40:
         ops.append(_op(draw))
     return ops
@@ -84,8 +92,12 @@ def history(draw: Draw) -> list[Op]:
 
 def _op(draw: Draw) -> Op:
     kind = draw.byte() % 32
-    if kind < 18:
+    if kind < 12:
         return ("say", draw.byte(), plain.stream(draw, 20), [draw.byte() * 7 for _ in range(draw.byte() % 4)])
+    if kind < 18:
+        stream = plain.stream(draw, 20, is_forwarded=True)
+        names = draw.one((("cellar",), ("attic",), ("cellar", "attic")))
+        return ("forward", names, stream, [draw.byte() * 7 for _ in range(draw.byte() % 4)])
     name = draw.one((b"tv", b"radio"))
     ops: tuple[Op, ...] = (
         ("join", draw.one(SUBSCRIPTIONS)),
@@ -96,7 +108,9 @@ def _op(draw: Draw) -> Op:
         ("turn",),
         ("turn",),
         ("provide", draw.byte(), name),
-        ("link", draw.chance(128)),
+        ("link", draw.one(("cellar", "attic")), not draw.chance(80)),
+        ("advertise", draw.one(("cellar", "attic")), not draw.chance(56), name),
+        ("advertise server", not draw.chance(56)),
         ("tap",),
         ("business",),
         ("websocket",),
@@ -118,6 +132,7 @@ class Scene:
         for name in ("objects", "business", "spp", "websocket"):
             self.network.factory(name).in_turns = in_turns
         self.clients: list[Connection] = []
+        self.servers: dict[str, Connection] = {}
         self.tap: Any = None
         self.shown: list[Any] = []
 
@@ -150,9 +165,31 @@ class Scene:
         self.network.udp.subscribe(name.decode())
         self.network.reactor.advance(0)
 
-    def do_link(self, tells_all: bool) -> None:
-        about = {"role": "server", "routing-id": "cellar", "subscriptions": ["*"], "directory": tells_all}
+    def do_link(self, name: str, tells_all: bool) -> None:
+        about = {"role": "server", "routing-id": name, "subscriptions": ["*"], "directory": tells_all}
         self.open("objects", encode({"event": "routing/subscribe", **about}))
+        self.servers[name] = self.clients[-1]
+
+    def do_forward(self, names: tuple[str, ...], stream: bytes, places: list[int]) -> None:
+        """``attic`` has everything from ``cellar``."""
+        for name in names:
+            if name in self.servers:
+                said = stream if name == "cellar" else stream.replace(b'"cellar"', b'"cellar","attic"')
+                self.say(self.servers[name], said, places)
+
+    def do_advertise(self, name: str, is_there: bool, service: bytes) -> None:
+        """A session of ``cellar`` provides something, or does no longer."""
+        event = "services/register" if is_there else "services/unregister"
+        fields = {"event": event, "name": service.decode(), "routing-id": "c1", "route": ["c1", "cellar"]}
+        if name in self.servers:
+            self.servers[name].send_bytes(encode(fields))
+
+    def do_advertise_server(self, is_there: bool) -> None:
+        """``cellar`` is linked with ``attic``, or no longer."""
+        event = "routing/subscribe/notify" if is_there else "routing/disconnect"
+        fields = {"event": event, "routing-id": "attic", "role": "server", "route": ["attic", "cellar"]}
+        if "cellar" in self.servers:
+            self.servers["cellar"].send_bytes(encode(fields))
 
     def do_join_again(self, number: int, subscription: dict[str, Any]) -> None:
         self.one(number).send_bytes(encode({"event": "routing/subscribe", **subscription}))
@@ -190,9 +227,12 @@ class Scene:
             self.shown.append(tapped)
 
     def do_say(self, number: int, stream: bytes, places: list[int]) -> None:
+        self.say(self.one(number), stream, places)
+
+    def say(self, client: Connection, stream: bytes, places: list[int]) -> None:
         cuts = sorted(place % (len(stream) + 1) for place in places)
         for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
-            self.one(number).send_bytes(stream[begin:end])
+            client.send_bytes(stream[begin:end])
 
     def do_two_say(self, one: int, other: int, stream: bytes) -> None:
         """In one turn of the reactor, if they are served in turns."""
@@ -237,8 +277,9 @@ def play(data: bytes) -> None:
     assert compiled == pure
 
 
-ROUTE = b'["c1","hall"]'
+ROUTE_OF_C1 = b'["c1","hall"]'
 LIMITS_OF_TEXT = (2000, 40, 8)
+LONGEST_FORWARDED = 400
 
 
 class OneByOne(ObjectReader):
@@ -253,51 +294,135 @@ def compare(stream: bytes) -> tuple[int, int]:
 
     :returns: how many objects the module took, and how many Python did.
     """
+    took = total = 0
+    known: dict[bytes, object] = {}
+    for begin, event, taken in _side_by_side(stream, lambda begin, number: _take(stream, begin, number * 97)):
+        total += 1
+        if taken.verdict == LOOK:
+            continue
+        took += 1
+        made = f"made{97 * (total - 1) + 1:03}"
+        _check(event, taken, begin, known)
+        assert taken.piece == encode(with_route(event, ROUTE_OF_C1, lambda made=made: made), event.payload)
+    return took, total
+
+
+def compare_forwarded(stream: bytes) -> tuple[int, int]:
+    """The same of objects that the server ``cellar`` forwards. What came before is left out by both.
+
+    :returns: as :func:`compare`.
+    """
+    took = total = 0
+    known: dict[bytes, object] = {}
+    routes = RouteCache("link", "cellar", "hall", LONGEST_FORWARDED, keeps_marks=True)
+    seen, compiled = Seen(4), CompiledSeen(4)
+    for begin, event, taken in _side_by_side(stream, lambda begin, _: _take_forwarded(stream, begin, routes, compiled)):
+        total += 1
+        if taken.verdict == LOOK:
+            if isinstance(event, BusObject) and event.head.id not in (None, UNSET):
+                assert seen.add(1, event.head.id) == compiled.add(1, event.head.id)
+            continue
+        took += 1
+        _check(event, taken, begin, known)
+        facts = routes.of(event.head.route)
+        assert facts.refusal is None
+        assert not facts.is_from_neighbour
+        assert event.head.id not in (None, UNSET)
+        assert event.metadata.endswith(facts.ending)
+        expected = encode(with_route(event, facts.source.route, str), event.payload)
+        assert expected.index(NUL) <= LONGEST_FORWARDED
+        assert taken.piece == (expected if seen.add(facts.origin_key, event.head.id) else b"")
+        assert len(seen) == len(compiled)
+    return took, total
+
+
+class Taken(NamedTuple):
+    """What the module makes of an object: its key, its end, and its bytes as it is forwarded."""
+
+    verdict: int
+    key: bytes = b""
+    end: int = 0
+    piece: bytes = b""
+
+
+def _side_by_side(stream: bytes, take: Callable[[int, int], Taken]) -> Iterator[tuple[int, Any, Taken]]:
+    """Each object of a stream with what the module makes of it, and its end."""
     reader = OneByOne(*LIMITS_OF_TEXT)
     reader.feed(stream)
-    known: dict[bytes, object] = {}
-    took = total = begin = 0
+    begin = number = 0
     while True:
-        made = total * 97
-        verdict, key, end, piece = _take(stream, begin, made)
+        taken = take(begin, number)
         try:
             event = reader.next_event()
         except RemoteProtocolError:
-            assert verdict == LOOK, (verdict, stream[begin:])
-            return took, total
+            assert taken.verdict == LOOK, (taken, stream[begin:])
+            return
         if event is None:
-            assert verdict in (MORE, LOOK), (verdict, stream[begin:])
-            return took, total
-        assert verdict != MORE, stream[begin:]
-        total += 1
+            assert taken.verdict in (MORE, LOOK), (taken, stream[begin:])
+            return
+        assert taken.verdict != MORE, stream[begin:]
         begin = len(stream) - len(reader)
-        if verdict == LOOK:
-            continue
-        took += 1
-        assert isinstance(event, BusObject), event
-        assert end == begin, "the end of the object is somewhere else"
-        assert piece == encode(with_route(event, ROUTE, lambda made=made: f"made{made + 1:03}"), event.payload)
-        head = event.head
-        about = (head.event, head.type, head.sender, tuple(head.natures or ()), head.size > 0)
-        assert head.to is None
-        assert known.setdefault(key, about) == about, "objects that are routed otherwise have the same key"
+        yield begin, event, taken
+        number += 1
 
 
-def _take(stream: bytes, begin: int, made: int) -> tuple[int, bytes, int, bytes]:
-    """What the module makes of the first object: its key, its end, and its bytes as it is forwarded."""
+def _check(event: Any, taken: Taken, end: int, known: dict[bytes, object]) -> None:
+    assert isinstance(event, BusObject), event
+    assert taken.end == end, "the end of the object is somewhere else"
+    head = event.head
+    about = (head.event, head.type, head.sender, tuple(head.natures or ()), head.size > 0)
+    assert head.to is None
+    assert known.setdefault(taken.key, about) == about, "objects that are routed otherwise have the same key"
+
+
+def _take(stream: bytes, begin: int, made: int) -> Taken:
+    """What the module makes of an object of a member."""
     assert SPEEDUPS is not None
     plans = SPEEDUPS.Plans(True)
     ids = ObjectIds("made", 3)
-    tail = route_ending(ROUTE) + NUL
-    arguments = (stream, begin, *LIMITS_OF_TEXT, tail, 1, 1, 1, ids.opening, ids.digits, made)
+    tail = route_ending(ROUTE_OF_C1) + NUL
+    arguments = (stream, begin, *LIMITS_OF_TEXT, tail, 1, 1, 1, ids.opening, ids.digits, made, None)
     end, count, verdict, key, *rest = plans.splice(*arguments)
-    assert (end, count, rest) == (begin, 0, [[], 0, []])
+    assert (end, count, rest) == (begin, 0, [[], 0, [], 0])
     if verdict != PLAN:
-        return verdict, b"", begin, b""
+        return Taken(verdict)
     number = plans.add(key, 1, False, False, 0)
-    assert plans.splice(*arguments) == (begin, 0, OPEN, number, [], 0, [])
+    assert plans.splice(*arguments) == (begin, 0, OPEN, number, [], 0, [], 0)
     plans.open(number, 1, 1)
-    end, count, verdict, _, [(outlet, piece, pieces_count)], new, _ = plans.splice(*arguments)
+    end, count, verdict, _, [(outlet, piece, pieces_count)], new, *_ = plans.splice(*arguments)
     assert new == (f'"made{made + 1:03}"'.encode() in piece)
     assert (count, verdict, outlet, pieces_count) == (1, TAKEN, 0, 1)
-    return PLAN, key, end, piece
+    return Taken(PLAN, key, end, piece)
+
+
+def _take_forwarded(stream: bytes, begin: int, routes: RouteCache, seen: CompiledSeen) -> Taken:
+    """What the module makes of an object of a linked server."""
+    assert SPEEDUPS is not None
+    plans = SPEEDUPS.Plans(True)
+
+    def splice(ending: bytes, tail: bytes, origin: int, longest: int) -> tuple[Any, ...]:
+        way = (seen.table, ending, origin % (1 << 64), longest)
+        return plans.splice(stream, begin, *LIMITS_OF_TEXT, tail, 1, 1, 1, b"", 0, 0, way)
+
+    verdict = splice(route_ending(b'["another"]'), b"", 0, 0)[2]
+    if verdict != WAY:
+        return Taken(verdict)
+    end = stream.find(NUL, begin)
+    if end < 0:
+        return Taken(MORE if len(stream) - begin <= LIMITS_OF_TEXT[0] else LOOK)
+    try:
+        route = read_head(stream[begin:end]).route
+        facts = routes.of(route)
+    except (RemoteProtocolError, Refused, Fault):
+        return Taken(LOOK)
+    if facts.refusal is not None or facts.is_from_neighbour or not names_no_attribute(bytes(route)):
+        return Taken(LOOK)
+    way = (facts.ending, route_ending(facts.source.route) + NUL, facts.origin_key, facts.longest)
+    end, count, verdict, key, *rest = splice(*way)
+    assert (end, count, rest) == (begin, 0, [[], 0, [], 0])
+    if verdict != PLAN:
+        return Taken(LOOK if verdict == WAY else verdict)  # It has two routes.
+    plans.open(plans.add(key, 1, False, False, 0), 1, 1)
+    end, count, verdict, _, pieces, made, published, duplicates = splice(*way)
+    assert (count, verdict, made, published, len(pieces)) == (1, TAKEN, 0, [], 1 - duplicates)
+    return Taken(PLAN, key, end, b"".join(piece for _, piece, _ in pieces))

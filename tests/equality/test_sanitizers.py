@@ -29,7 +29,7 @@ bussrv._speedups = module
 from bussrv.compiled import SPEEDUPS
 assert SPEEDUPS is module
 from tests.equality import plain
-from tests.equality.compiled import compare, play
+from tests.equality.compiled import compare, compare_forwarded, play
 from tests.fuzz.draw import Draw
 took = 0
 for seed in range(int(sys.argv[2])):
@@ -38,6 +38,10 @@ for seed in range(int(sys.argv[2])):
     took += compare(stream)[0]
     for end in range(0, len(stream), 97):
         compare(stream[:end])  # in memory of just that size
+    stream = plain.stream(Draw(source.randbytes(1000)), 12, is_forwarded=True)
+    took += compare_forwarded(stream)[0]
+    for end in range(0, len(stream), 97):
+        compare_forwarded(stream[:end])
     if not seed % 8:
         play(source.randbytes(1000))
 print("took", took)

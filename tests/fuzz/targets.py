@@ -240,6 +240,13 @@ def spliced(data: bytes) -> None:
         compiled.compare(data)
 
 
+def forwarded(data: bytes) -> None:
+    """The same of objects of linked servers."""
+    if SPEEDUPS is not None:
+        compiled.compare_forwarded(plain.stream(Draw(data), 30, is_forwarded=True))
+        compiled.compare_forwarded(data)
+
+
 def compiled_server(data: bytes) -> None:
     """Two whole servers, with and without the compiled module."""
     if SPEEDUPS is not None:
@@ -250,7 +257,7 @@ TARGETS: dict[str, Target] = {
     each.__name__: each
     for each in (
         *(objects, spp, websocket, inbus, users, tokens, policy, journal, manifest, server),
-        *(spliced, compiled_server),
+        *(spliced, forwarded, compiled_server),
     )
 }
 
@@ -264,7 +271,7 @@ def seeds(name: str) -> list[bytes]:
         return [size + each for size in (b"\0", b"\1", b"\7") for each in SOCKETS]
     if name == "policy":
         return [text.encode() for text in POLICIES]
-    if name in ("server", "spliced", "compiled_server"):
+    if name in ("server", "spliced", "forwarded", "compiled_server"):
         return [Random(seed).randbytes(100 * seed) for seed in range(1, 11)]
     if name == "users":
         return [user_line("ann", b"secret").encode(), b"#", b"ann:scrypt$2$1$1$c2FsdA==$" + b"A" * 43 + b"="]
