@@ -6,17 +6,19 @@
         .bussrv-audit-checkpoint   marks the directory as a checkpoint; locked while it is used
         ledger.json                what is kept: the journals, and each stripe with what its segments are like
         stripes/KEY/               the facts of a stripe
+        seams/KEY/0/  1/  …        the facts of the sessions at the borders of stripes
 
 Kept are stripes of segments that are what their closing seals say. The key of a stripe is made of the digests of its
 segments and of the version of the fold. A stripe is used again if the journal has the same segments in a row, and their
 files are what they were. A file that is another one by now, for it was compressed, or somebody wrote to it, is read
-again; if its digest is the same, so are the facts.
+again; if its digest is the same, so are the facts. The borders of stripes are joined once: what came of it is kept
+if all of them are, until there are other stripes.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
@@ -38,7 +40,7 @@ from bussrv.version import VERSION
 
 MARKER = ".bussrv-audit-checkpoint"
 
-FORMAT = 3
+FORMAT = 4
 """The version of what is in the directory; with another one, everything is read again."""
 
 
@@ -86,11 +88,13 @@ class _Ledger(Struct):
     :ivar format: ``FORMAT``, and the version of the fold.
     :ivar journals: the locations of the journals; the index of each is part of the names of its segments.
     :ivar stripes: by key.
+    :ivar seams: the key of the seams, and in how many parts they are.
     """
 
     format: tuple[int, str]
     journals: list[str] = []
     stripes: dict[str, Kept] = {}
+    seams: tuple[str, int] | None = None
 
 
 @cache
@@ -107,17 +111,18 @@ class Checkpoint:
     def __init__(self, directory: Path) -> None:
         self._path = directory / "ledger.json"
         self._directory = directory
-        self._stripes = directory / "stripes"
+        self._stripes, self._seams = directory / "stripes", directory / "seams"
         self._ledger = self._read()
-        self._saved = {*self._ledger.stripes}
+        self._saved = _names(self._ledger)
         self._stripes.mkdir(exist_ok=True)
+        self._seams.mkdir(exist_ok=True)
         self.clean()
 
     def clean(self) -> None:
         """Remove what is not kept: an audit was interrupted, or the stripe is not what its seals say."""
-        for stripe in self._stripes.iterdir():
-            if stripe.name not in self._saved:
-                shutil.rmtree(stripe)
+        for each in (*self._stripes.iterdir(), *self._seams.iterdir()):
+            if each.name not in self._saved:
+                shutil.rmtree(each)
 
     def _read(self) -> _Ledger:
         try:
@@ -132,7 +137,7 @@ class Checkpoint:
         except msgspec.DecodeError as error:
             raise self._damaged(str(error)) from error
         # The others are what versions before this one kept.
-        for name in ("stripes", "lines", "inbox", "stream"):
+        for name in ("stripes", "seams", "lines", "inbox", "stream"):
             shutil.rmtree(self._directory / name, ignore_errors=True)
         return _Ledger((FORMAT, version()))
 
@@ -140,6 +145,8 @@ class Checkpoint:
         for key in ledger.stripes:
             if not (self._stripes / key).is_dir():
                 raise self._damaged(f"there are no facts in {key}")
+        if ledger.seams is not None and not (self._seams / ledger.seams[0]).is_dir():
+            raise self._damaged("there are no facts of seams")
 
     def _damaged(self, why: str) -> CheckpointRefused:
         return CheckpointRefused(f"{self._path} is damaged ({why}): remove {self._directory}, or name another")
@@ -190,34 +197,64 @@ class Checkpoint:
         return True
 
     def new_place(self, number: int) -> Path:
-        """A directory for the facts of a stripe that may be kept."""
+        """A directory for the facts of a task that may be kept."""
         return self._stripes / f"new-{number}"
 
-    def keep(self, stripe: Stripe, done: Done) -> Path:
+    def keep(self, stripe: Stripe, done: Done) -> str | None:
         """Keep the facts of a stripe, unless its segments are not what their seals say, or only a part of it is in the
         period.
 
-        :returns: the directory with its facts.
+        :returns: its key.
         """
-        place, seals = Path(stripe.place), {source.taken: source.seal for source in stripe.sources}
+        seals = {source.taken: source.seal for source in stripe.sources}
         for each in done.segments:
             seal = seals[each.taken]
             if seal is None or each.digests is None or not is_verified(each.digests, seal):
-                return place
+                return None
         if not is_uncut(done.segments, stripe.first, stripe.period):
-            return place
+            return None
         key = _key(done.segments, stripe.first)
         names, stamps = ([getattr(each, name) for each in stripe.sources] for name in ("taken", "stamp"))
         self._ledger.stripes[key] = Kept(names, stamps, stripe.first, done)
         shutil.rmtree(self.place(key), ignore_errors=True)
-        return place.rename(self.place(key))
+        Path(stripe.place).rename(self.place(key))
+        return key
+
+    def seams(self, stripes: Iterable[str]) -> list[Path]:
+        """The directories with the facts of the sessions at the borders of stripes; none if they are not kept.
+
+        :param stripes: the keys of all stripes.
+        """
+        key, parts = self._ledger.seams or ("", 0)
+        return [self._seams / key / str(part) for part in range(parts)] if key == _key_of(stripes) else []
+
+    def keep_seams(self, stripes: Iterable[str], parts: Sequence[Path]) -> list[Path]:
+        """Keep the facts of the sessions at the borders of stripes, instead of those that were kept before.
+
+        :param stripes: the keys of all stripes.
+        :param parts: the directories with the facts: those of :meth:`seams`, or new ones.
+        :returns: where they are now.
+        """
+        key = _key_of(stripes)
+        place = self._seams / key
+        if self._ledger.seams == (key, len(parts)):
+            return [*parts]
+        self._ledger.seams = key, len(parts)
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        return [path.rename(place / str(part)) for part, path in enumerate(parts)]
 
     def save(self) -> None:
         """Keep what was added."""
         new = self._path.with_suffix(".new")
         new.write_bytes(msgspec.json.encode(self._ledger))
         new.rename(self._path)
-        self._saved = {*self._ledger.stripes}
+        self._saved = _names(self._ledger)
+
+
+def _names(ledger: _Ledger) -> set[str]:
+    """The names of the directories of facts."""
+    return {*ledger.stripes, *(() if ledger.seams is None else ledger.seams[:1])}
 
 
 def is_uncut(segments: Sequence[Found], first: frozenset[str], period: Period) -> bool:
@@ -235,6 +272,10 @@ def _key(segments: Sequence[Found], first: frozenset[str]) -> str:
     digests = [(None if each.digests is None else each.digests.digest, each.taken in first) for each in segments]
     names = [each.taken for each in segments]
     return sha256(msgspec.json.encode([version(), names, digests])).hexdigest()[:32]
+
+
+def _key_of(stripes: Iterable[str]) -> str:
+    return sha256(msgspec.json.encode(sorted(stripes))).hexdigest()[:32]
 
 
 @contextmanager

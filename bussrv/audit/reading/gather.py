@@ -104,6 +104,7 @@ class _Gathering:
         self._kept: dict[int, str] = {}
         self._to_keep: set[int] = set()
         self._done: dict[int, Done] = {}
+        self._seams: list[tuple[int, Path]] = []
         self._number = 0
 
     @property
@@ -123,17 +124,26 @@ class _Gathering:
                 self._plan_on(self._checkpoint, journal, first, size)
             self._look(self._checkpoint, first, size)
         self._settle()
-        for number, stripe in self._stripes.items():
-            self._link(number, Path(stripe.place))
         if self._checkpoint is not None:
+            self._keep(self._checkpoint)
             self._checkpoint.save()
+        for number, place in [*((each.number, Path(each.place)) for each in self._stripes.values()), *self._seams]:
+            if place.parent != self._place:
+                (self._place / str(number)).symlink_to(place.resolve())
 
-    def _link(self, number: int, place: Path) -> None:
-        """Let the facts of a stripe be where all others are."""
-        if number in self._to_keep and self._checkpoint is not None:
-            place = self._checkpoint.keep(self._stripes[number], self._done[number])
-        if place.parent != self._place:
-            (self._place / str(number)).symlink_to(place.resolve())
+    def _keep(self, checkpoint: Checkpoint) -> None:
+        for number in self._to_keep:
+            key = checkpoint.keep(self._stripes[number], self._done[number])
+            if key is not None:
+                self._kept[number] = key
+                self._stripes[number] = replace(self._stripes[number], place=str(checkpoint.place(key)))
+        if self._seams and self._are_kept():
+            places = checkpoint.keep_seams(self._kept.values(), [place for _, place in self._seams])
+            self._seams = [(number, place) for (number, _), place in zip(self._seams, places, strict=True)]
+
+    def _are_kept(self) -> bool:
+        """Whether the facts of all stripes are kept."""
+        return all(number in self._kept for number in self._stripes)
 
     def _plan_on(self, checkpoint: Checkpoint, journal: Sequence[Source], first: frozenset[str], size: int) -> None:
         """Plan a journal, of which facts may be kept."""
@@ -233,17 +243,28 @@ class _Gathering:
         return groups or ([] if self._is_alone() else self._join())
 
     def _join(self) -> list[set[int]]:
+        """Join the borders of all stripes, unless that is known from an earlier audit of the same ones."""
+        if self._checkpoint is not None and self._are_kept():
+            self._seams = [(self._next(), place) for place in self._checkpoint.seams(self._kept.values())]
+            if self._seams:
+                return []
         numbers = [*self._stripes]
         places = tuple(self._stripes[number].place for number in numbers)
         parts = 1 + sum(self._done[number].loose for number in numbers) // SEAM
-        tasks = []
-        for part in range(parts):
-            number = self._next()
-            tasks.append(Seam(number, str(self._place / str(number)), places, part, parts))
+        tasks = [self._seam(places, part, parts) for part in range(parts)]
         torn = [{numbers[each] for each in group} for done in self._crew.perform(tasks) for group in done.torn]
         for each in tasks if torn else ():
             shutil.rmtree(each.place)
+        self._seams = [] if torn else [(each.number, Path(each.place)) for each in tasks]
         return _merged(torn)
+
+    def _seam(self, stripes: tuple[str, ...], part: int, parts: int) -> Seam:
+        number = self._next()
+        may_be_kept = all(each in self._kept or each in self._to_keep for each in self._stripes)
+        place = self._place / str(number)
+        if self._checkpoint is not None and may_be_kept:
+            place = self._checkpoint.new_place(number)
+        return Seam(number, str(place), stripes, part, parts)
 
 
 def sources_of(snapshot: Snapshot) -> list[list[Source]]:

@@ -142,9 +142,13 @@ FROM (
         SELECT *,
             lag(state) OVER (PARTITION BY server, routing_id ORDER BY opened NULLS FIRST, session) AS state_before,
             lag(closed) OVER (PARTITION BY server, routing_id ORDER BY opened NULLS FIRST, session) AS closed_before
-        FROM @sessions WHERE home IS NULL AND routing_id IS NOT NULL
+        FROM @sessions AS own JOIN (
+            SELECT server AS its_server, routing_id AS shared_id FROM @fact_sessions
+            WHERE home IS NULL AND routing_id IS NOT NULL GROUP BY server, routing_id HAVING count(*) > 1
+        ) AS shared ON own.server = shared.its_server AND own.routing_id = shared.shared_id
+        WHERE home IS NULL
     ) AS in_order
-) AS own
+) AS each_use
 GROUP BY server, routing_id HAVING count_if(is_over) > 0
 """
 
