@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -150,8 +150,8 @@ def _examine(spark: SparkSession | None, request: Request, out: Path, progress: 
             parent=request.shared,
             index_of=None if checkpoint is None else checkpoint.index_of,
         ) as snapshot:
-            with progress.phase("reading"):
-                gather(snapshot, period, place / "facts", _crew(spark, snapshot, place, progress), checkpoint)
+            with progress.phase("reading"), closing(_crew(spark, snapshot, place, progress)) as crew:
+                gather(snapshot, period, place / "facts", crew, checkpoint)
             made = evidence(snapshot.journals, request.trusted, request.public_key, request.command, out)
         with progress.phase("tables"):
             make_tables(place / "facts", place, request.since, request.until, spark)

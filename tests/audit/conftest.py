@@ -78,7 +78,7 @@ def read_table(spark: SparkSession) -> Callable[[Path, str], Rows]:
 class Collection:
     """All the cases, many journals that were drawn, all that were tampered with, some of the same shapes that were not,
     and many more in which nothing is wrong: audited together, since an audit of its own for each would take a while.
-    Spark makes the tables, too.
+    Spark makes all of it, without DuckDB.
 
     :ivar root: holds the journals of cases and those that were drawn, each named like its server.
     :ivar journals: these.
@@ -144,9 +144,10 @@ def without_report() -> Iterator[None]:
 
 @contextmanager
 def of_spark_alone() -> Iterator[None]:
-    """Audits of which Spark makes the tables, too, as it does if facts are large."""
+    """Audits that Spark makes alone, facts and tables, as those of large journals."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bussrv.audit.sql.tables.LARGEST", -1)
+        patch.setattr("bussrv.audit.spark.crew.SMALL", -1)
         yield
 
 

@@ -101,7 +101,7 @@ def ingested(
                 index_of=None if used is None else used.index_of,
             )
         )
-        crew = embedded.Crew() if spark is None else Crew(spark, snapshot, place)
+        crew = stack.enter_context(closing(embedded.Crew() if spark is None else Crew(spark, snapshot, place)))
         more = {} if size is None else {"size": size}
         gather(snapshot, Period(since, until), place / "facts", crew, used, **more)
         database = stack.enter_context(closing(Database(place / "scratch")))

@@ -117,6 +117,7 @@ def test_the_command_says_the_same(whole: Whole, tmp_path: Path, capsys: pytest.
     assert Path(said[-1]) == out / "summary.json"
     assert _report(out / "report.html") == _report(whole.out / "report.html")
     assert {each.name for each in out.iterdir()} == {each.name for each in whole.out.iterdir()}
+    assert whole.jobs == 0, "Spark does nothing for small journals"
 
 
 @pytest.mark.parametrize(

@@ -34,12 +34,12 @@ _IMPORTS = """
 import sys
 from bussrv.audit import job
 from bussrv.audit.reading import gather
-from bussrv.audit.spark import tables as of_spark
+from bussrv.audit.spark import crew, tables as of_spark
 from bussrv.audit.sql import tables
 """
-_SETTINGS = "tables.LARGEST = of_spark.SMALL = -1; gather.gather.__kwdefaults__.update(size=20_000)"
+_SETTINGS = "tables.LARGEST = of_spark.SMALL = crew.SMALL = -1; gather.gather.__kwdefaults__.update(size=20_000)"
 DEALT_OUT = ("-c", f"{_IMPORTS}{_SETTINGS}; sys.exit(job.main())")
-"""The command, with tables made by Spark, in as many pieces as those of large journals."""
+"""The command, with all that Spark does of large journals, in as many pieces."""
 
 CLUSTER = "local-cluster[2,1,1024]"
 """Two workers, each with an executor of its own: one core, 1024 MiB."""

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from bussrv.audit.fold.segments import Source
-from bussrv.audit.fold.tasks import STRIPE, Done, Stripe, Task, perform
+from bussrv.audit.fold.tasks import STRIPE, Done, Seam, Stripe, Task, perform
 from bussrv.audit.progress import Progress
+from bussrv.audit.reading.gather import SEAM
 
 
 class Crew:
@@ -22,6 +23,7 @@ class Crew:
     def __init__(self, workers: int | None = None, progress: Progress | None = None) -> None:
         self._workers = workers
         self._progress = progress or Progress()
+        self._pool: ProcessPoolExecutor | None = None
 
     def perform(self, tasks: Sequence[Task]) -> Iterator[Done]:
         """Do tasks."""
@@ -31,20 +33,35 @@ class Crew:
             yield done
 
     def _done(self, tasks: Sequence[Task]) -> Iterator[Done]:
-        workers = min(_useful(tasks) if self._workers is None else self._workers, len(tasks))
-        if workers < 2:
+        if min(self._useful(tasks), len(tasks)) < 2:
             yield from (perform(task, {}) for task in tasks)
             return
-        with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-            for each in as_completed([pool.submit(perform, task, {}) for task in tasks]):
-                yield each.result()
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(self._useful(tasks), multiprocessing.get_context("spawn"))
+        for each in as_completed([self._pool.submit(perform, task, {}) for task in tasks]):
+            yield each.result()
+
+    def _useful(self, tasks: Sequence[Task]) -> int:
+        """How many processes are worth it."""
+        # To start a process takes longer than to fold a few megabytes.
+        return min(1 + size_of(tasks) // STRIPE, os.cpu_count() or 1) if self._workers is None else self._workers
 
     def bring(self, source: Source) -> Source:
         """Every process here can read all of them."""
         return source
 
+    def close(self) -> None:
+        """End the processes."""
+        if self._pool is not None:
+            self._pool.shutdown()
 
-def _useful(tasks: Sequence[Task]) -> int:
-    # To start a process takes longer than to fold a few megabytes.
-    size = sum(source.size for task in tasks if isinstance(task, Stripe) for source in task.sources)
-    return min(1 + size // STRIPE, os.cpu_count() or 1)
+
+def size_of(tasks: Sequence[Task]) -> int:
+    """About how many bytes tasks read."""
+    return sum(map(_size, tasks))
+
+
+def _size(task: Task) -> int:
+    if isinstance(task, Seam):
+        return SEAM
+    return sum(each.size for each in (task.sources if isinstance(task, Stripe) else [task.source]))

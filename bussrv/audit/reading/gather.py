@@ -34,8 +34,8 @@ from bussrv.journal.segment import CORRUPT, open_segment
 COMPRESSED = 8
 """How many times larger a compressed segment is inside, about."""
 
-SEAM = 64 << 20
-"""How many bytes of the borders of stripes are joined at once."""
+SEAM = 16 << 20
+"""About how many bytes of the borders of stripes are joined at once."""
 
 
 class Crew(Protocol):
@@ -46,6 +46,9 @@ class Crew(Protocol):
 
     def bring(self, source: Source) -> Source:
         """The same segment where every process can read it; only Spark may be able to."""
+
+    def close(self) -> None:
+        """End what was begun for tasks."""
 
 
 def gather(

@@ -1,4 +1,5 @@
-"""The tasks of the fold, done by Spark's Python workers: one job, one task each, without a shuffle.
+"""The tasks of the fold, done by Spark's Python workers: one job, one task each, without a shuffle. Small ones are done
+here: to start workers takes longer.
 
 A segment that is on this machine, on a disk that all machines see, or in an object store is read where it is, by the
 worker. One at a URL that only Spark can read (``hdfs://…``) is given to a worker as a whole.
@@ -7,7 +8,7 @@ worker. One at a URL that only Spark can read (``hdfs://…``) is given to a wor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,10 +19,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.fold.segments import Source
-from bussrv.audit.fold.tasks import Done, Look, Stripe, Task, perform
+from bussrv.audit.fold.tasks import STRIPE, Done, Look, Stripe, Task, perform
+from bussrv.audit.reading.crew import size_of
 from bussrv.audit.reading.gather import COMPRESSED
 from bussrv.audit.reading.snapshot import Snapshot
-from bussrv.audit.spark.store import literal
+from bussrv.audit.spark.store import literal, set_for
 from bussrv.errors import JournalError
 from bussrv.journal.segment import COMPRESSED_SUFFIX
 
@@ -36,7 +38,13 @@ LARGEST_COMPRESSED = 32 << 20
 """The same of one that is compressed, which is several times as large inside."""
 
 _SCHEMA = "done binary"
-_ROWS_AT_ONCE = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_ONE_BY_ONE = {"spark.sql.execution.arrow.maxRecordsPerBatch": "1"}
+
+# Spark's part is to hand over a number for each task. To compile that takes longer than all of them.
+_NOT_COMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+SMALL = STRIPE
+"""Up to this size, in bytes, tasks are done by the process that was started."""
 
 T = TypeVar("T")
 
@@ -70,12 +78,15 @@ class Crew:
     def perform(self, tasks: Sequence[Task]) -> Iterator[Done]:
         """Do tasks."""
         sources = [_far(task) for task in tasks]
+        if size_of(tasks) <= SMALL and not any(sources):
+            yield from (perform(task, NOTHING_STORED) for task in tasks)
+            return
         yield from (_decode(row["done"]) for row in self.collect([*zip(sources, tasks, strict=True)], _answer, _SCHEMA))
 
     def collect(self, units: Sequence[Unit[T]], work: Work[T], schema: str) -> Iterator[Any]:
         """The rows that come of units of work."""
         for frame in self.frames(units, work, schema):
-            with one_by_one(self._spark):
+            with set_for(self._spark, _ONE_BY_ONE | _NOT_COMPILED):
                 yield from frame.collect()
 
     def frames(self, units: Sequence[Unit[T]], work: Work[T], schema: str) -> Iterator[DataFrame]:
@@ -100,6 +111,9 @@ class Crew:
         path.write_bytes(bytes(row["content"]))
         return replace(source, path=str(path))
 
+    def close(self) -> None:
+        """The workers end with the session."""
+
     def _files(self, paths: Iterable[str]) -> DataFrame:
         files = self._spark.read.format("binaryFile").load([literal(path) for path in paths])
         return files.select(F.col("_metadata.file_path").alias("path"), "content")
@@ -118,15 +132,9 @@ def _size(source: Source) -> int:
     return source.size
 
 
-@contextmanager
-def one_by_one(spark: SparkSession) -> Iterator[None]:
+def one_by_one(spark: SparkSession) -> AbstractContextManager[None]:
     """Give Python one segment at a time: a segment is one value, and may be large."""
-    before = spark.conf.get(_ROWS_AT_ONCE)
-    spark.conf.set(_ROWS_AT_ONCE, "1")
-    try:
-        yield
-    finally:
-        spark.conf.set(_ROWS_AT_ONCE, str(before))
+    return set_for(spark, _ONE_BY_ONE)
 
 
 def _work(work: Work[T], units: Sequence[T], batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:

@@ -1,10 +1,12 @@
-"""Tables kept on disk."""
+"""Tables kept on disk, and options of Spark."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -62,3 +64,19 @@ def _size_of(path: Path) -> int:
 def literal(path: str) -> str:
     """A path for Spark to read, escaped: it reads patterns, but writes plain paths."""
     return _PATTERN_CHARACTER.sub(r"\\\g<0>", path)
+
+
+@contextmanager
+def set_for(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Set options of a session for a while."""
+    before: dict[str, Any] = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -16,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.output import MOMENTS, PARTITIONED, PUBLISHED
-from bussrv.audit.spark.store import literal, write_parquet
+from bussrv.audit.spark.store import literal, set_for, write_parquet
 from bussrv.audit.sql.activity import NAMES
 from bussrv.audit.sql.recipes import FROM_FACTS, RECIPES, recipe
 
@@ -58,23 +55,8 @@ def make_tables(spark: SparkSession, facts: Path, place: Path, since: int | None
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
     }
-    with _set(spark, settings):
+    with set_for(spark, settings):
         _Making(spark, facts, place, since, until).make()
-
-
-@contextmanager
-def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    before: dict[str, Any] = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, value)
 
 
 class _Making:
