@@ -206,6 +206,9 @@ _OF_RECORDS = {
     ),
 }
 
+DAMAGE = frozenset(_OF_JOURNALS)
+"""The kinds that are about a journal as such."""
+
 KINDS: dict[str, str] = {**evidence.SEVERITIES, **{kind: severity for kind, (severity, *_) in _OF_RECORDS.items()}}
 """Every kind of finding, and its severity."""
 

@@ -66,6 +66,9 @@ def terrible() -> Facts:
     )
 
 
+EVENTS = ("session.opened", "session.closed", *(f"strange.event-{number}" for number in range(20)))
+"""More than a table shows at a time, and no more than a page has."""
+
 _KINDS = (
     ("error", "broken-chain"),
     ("error", "seq-gap"),
@@ -357,11 +360,8 @@ def _facts(  # noqa: C901 - as many things as there are tables
         traffic=Listing(talkers, len(talkers) + 30),
         traffic_bytes=sum(each.bytes_in + each.bytes_out for each in talkers) * 2,
         events=Listing(
-            tuple(
-                trouble.Recorded(event, "ok", 4000 // (at + 1), at % 2 * 7)
-                for at, event in enumerate(("session.opened", "session.closed", "service.registered", "strange.event"))
-            ),
-            4,
+            tuple(trouble.Recorded(event, "ok", 4000 // (at + 1), at % 2 * 7) for at, event in enumerate(EVENTS)),
+            len(EVENTS),
         ),
         **facts,
     )

@@ -38,6 +38,10 @@ FOUND: dict[str, tuple[list[dict[str, Any]], list[tuple[Any, ...]]]] = {
         [found(None, segment=101, kind="bad-line", line=3, file="101"), found(150), found(205), found(230)],
         [("damage", 3, 101, 205, None), ("damage", 1, 230, 230, None)],
     ),
+    "a line that names no server": (
+        [found(None, segment=101, kind="bad-line", line=3, file="101", server=None), found(150)],
+        [("damage", 2, 101, 200, None)],
+    ),
     "one session": ([of("s", 10), of("s", 900, kind="session-closed-twice")], [("session", 2, 10, 900, "s")]),
     "two sessions": ([of("s", 10), of("t", 10)], [("session", 1, 10, 10, "s"), ("session", 1, 10, 10, "t")]),
     "a session in damage": (
@@ -81,10 +85,15 @@ REFUSED: dict[str, tuple[list[dict[str, Any]], list[tuple[Any, ...]]]] = {
 
 
 def tables() -> dict[str, list[Row]]:
-    findings = [{"server": server, **each} for server, (rows, _) in FOUND.items() for each in rows]
+    findings = [
+        {"server": server, **each, "file": each.get("file") and f"/j/{server}/{each['file']}"}
+        for server, (rows, _) in FOUND.items()
+        for each in rows
+    ]
     segments = [
-        {"journal": f"/j/{server}", "server": server, "segment": number, "file": str(number), "first_seq": number,
-         "last_seq": number + 99, "first_moment": at(BEGIN + number * SECOND), "last_moment": at(BEGIN)}
+        {"journal": f"/j/{server}", "server": server, "segment": number, "file": f"/j/{server}/{number}",
+         "first_seq": number, "last_seq": number + 99, "first_moment": at(BEGIN + number * SECOND),
+         "last_moment": at(BEGIN)}
         for server in (*FOUND, *REFUSED, "happened") for number in (1, 101, 201)
     ]  # fmt: skip
     boots = [
@@ -177,7 +186,7 @@ def test_crashes_contested_ids_and_outages_are_incidents(asked: dict[str, Any]) 
     # The segment in which that time is.
     assert (identity.journal, identity.segment) == ("/j/happened", 101)
     assert (outage.what, outage.subject, outage.number, outage.seconds) == ("outage", "door", 2, 70.0)
-    assert (outage.begin, outage.end) == (BEGIN + 10 * SECOND, BEGIN + 80 * SECOND)
+    assert (outage.lasts, outage.begin, outage.end) == (False, BEGIN + 10 * SECOND, BEGIN + 80 * SECOND)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +194,8 @@ def test_crashes_contested_ids_and_outages_are_incidents(asked: dict[str, Any]) 
     [
         (
             Incident(what="damage", number=3, kinds=("seq-gap", "broken-seal"), journal="/j", first_seq=4),
-            ("A segment does not match its seal", "3 findings", ["bussrv journal tail /j --around 4"]),
+            ("A segment does not match its seal", "3 findings (seq-gap, broken-seal)",
+             ["bussrv journal tail /j --around 4"]),
         ),
         (
             Incident(what="damage", number=1, kinds=("bad-line",), journal="/a b", file=f"/a b/{7:020}.jsonl", line=9),
@@ -204,8 +214,9 @@ def test_crashes_contested_ids_and_outages_are_incidents(asked: dict[str, Any]) 
         ),
         # A name that is not plain stands in no command.
         (
-            Incident(what="outage", number=1, seconds=61.0, subject="$(reboot)", journal="/j", begin=SECOND),
-            ("A service was down for 1 min 1 s", "the longest of 1 outage",
+            Incident(what="outage", number=1, seconds=61.0, lasts=True, subject="$(reboot)", journal="/j",
+                     begin=SECOND),
+            ("A service was down for 1 min 1 s", "the only outage; still down at the last record",
              ["bussrv journal tail /j --around 1970-01-01T00:00:01.000000Z"]),
         ),
         (

@@ -116,6 +116,8 @@ def test_tables_are_paged_sorted_and_searched_as_a_whole(page: Page, reports: di
     traffic = page.locator("#traffic")
     rows, said = traffic.locator("table.rows > tbody > tr"), traffic.locator(".pager [role=status]")
     messages = traffic.locator("tbody td[data-label=Messages]")
+    # A command for all rows is there only if the page lacks some.
+    assert [page.locator(f"#{each} .more").last.is_visible() for each in ("traffic", "events")] == [True, False]
     assert (rows.count(), said.inner_text().strip()) == (PAGE, "1 to 20 of 60 rows in this page")
     first = messages.all_inner_texts()
     assert traffic.get_by_role("button", name="Previous rows").is_disabled()

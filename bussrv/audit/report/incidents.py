@@ -46,6 +46,7 @@ class Incident(Struct, frozen=True, kw_only=True):
     :ivar others: of addresses that guessed; of sessions in storms; of sessions that the findings are about.
     :ivar kinds: the kinds of findings, or the events of refusals.
     :ivar seconds: the longest outage, or the longest time without the server.
+    :ivar lasts: whether that outage is not over at the last record.
     :ivar journal, segment, first_seq, last_seq: the place; without a number the time is the place.
     :ivar subject: the routing id or the service.
     """
@@ -57,6 +58,7 @@ class Incident(Struct, frozen=True, kw_only=True):
     others: int = 0
     kinds: tuple[str, ...] = ()
     seconds: float | None = None
+    lasts: bool = False
     begin: int | None = None
     end: int | None = None
     journal: str | None = None
@@ -81,11 +83,11 @@ _UP_TO = "PARTITION BY server ORDER BY first_seq, is_session ROWS BETWEEN UNBOUN
 # before the first record of a session is the only one that may have it.
 _FINDINGS = f"""
     WITH found AS (
-        SELECT CASE f.severity {_RANK} END AS severity_rank, f.kind, coalesce(f.server, '') AS server, f.session,
-            f.moment, f.file, f.line, coalesce(f.first_seq, s.first_seq, f.segment, 0) AS first_seq,
+        SELECT CASE f.severity {_RANK} END AS severity_rank, f.kind, coalesce(f.server, s.server, '') AS server,
+            f.session, f.moment, f.file, f.line, coalesce(f.first_seq, s.first_seq, f.segment, 0) AS first_seq,
             coalesce(f.last_seq, f.first_seq, s.last_seq, f.segment, 0) AS last_seq
         FROM @findings AS f
-        LEFT JOIN @segments AS s ON f.server = s.server AND f.segment = s.segment AND f.file = s.file
+        LEFT JOIN @segments AS s ON f.file = s.file AND coalesce(f.server, s.server) = s.server
     ),
     near AS (
         SELECT *, sum(is_first) OVER ({_BEFORE} CURRENT ROW) AS island
@@ -169,12 +171,13 @@ _IDENTITIES = """
     FROM @identities"""
 
 _OUTAGES = f"""
-    SELECT 'outage' AS what, server, service AS subject, number, seconds, begin, until
+    SELECT 'outage' AS what, server, service AS subject, number, seconds, lasts, begin, until
     FROM (
         SELECT *, row_number() OVER (PARTITION BY server, service ORDER BY until - begin DESC, begin) AS place
         FROM (
             SELECT d.server, d.service, d.outages AS number, d.longest_outage_seconds AS seconds, u.until AS begin,
-                coalesce(lead(u.begin) OVER (PARTITION BY u.server, u.service ORDER BY u.begin), s.last_moment) AS until
+                lead(u.begin) OVER (PARTITION BY u.server, u.service ORDER BY u.begin) AS back, back IS NULL AS lasts,
+                coalesce(back, s.last_moment) AS until
             FROM (
                 SELECT * FROM @services WHERE outages > 0 AND longest_outage_seconds >= {LONG}
                 ORDER BY {most_of("longest_outage_seconds")}, server, service LIMIT {MOST_EVENTS}

@@ -7,7 +7,7 @@ from itertools import islice, pairwise
 
 from msgspec import Struct
 
-from bussrv.audit.kinds import KINDS, SEVERITIES, meaning
+from bussrv.audit.kinds import DAMAGE, KINDS, SEVERITIES, meaning
 from bussrv.audit.report import commands, text
 from bussrv.audit.report.activity import BANDS, Named
 from bussrv.audit.report.facts import Facts
@@ -16,6 +16,9 @@ from bussrv.audit.report.journals import Finding
 
 MOST_FOUND = 2
 """The most incidents on the first screen that are about findings."""
+
+MOST_KINDS = 4
+"""The most kinds of findings that an incident names."""
 
 MOST_OF_EACH = {"guessing": 1, "address": 2, "crash": 1, "identity": 1, "outage": 1}
 """The most of each other kind."""
@@ -110,14 +113,24 @@ def _what(incident: Incident) -> str:
     storm = f"{text.many(others, 'session')} in a reconnect storm" if others else ""
     of_sessions = f", about {text.many(others, 'session')}" if others > 1 else ""
     return {
-        "damage": text.many(number, "finding") + of_sessions,
-        "session": text.many(number, "finding"),
+        "damage": text.many(number, "finding") + of_sessions + _kinds_of(incident),
+        "session": text.many(number, "finding") + _kinds_of(incident),
         "guessing": f"{text.many(number, 'failed login')} from {text.many(others, 'address', 'addresses')}",
         "address": ", ".join(filter(None, (_refusals(incident) if number else "", storm))),
         "crash": f"{text.many(number, 'crash', 'crashes')}; down for {text.length(incident.seconds)} at most",
         "identity": f"{text.many(others, 'session')}, {text.many(number, 'overlap')}",
-        "outage": f"the longest of {text.many(number, 'outage')}",
+        "outage": ("the only outage" if number == 1 else f"the longest of {text.many(number, 'outage')}")
+        + ("; still down at the last record" if incident.lasts else ""),
     }.get(incident.what, "")
+
+
+def _kinds_of(incident: Incident) -> str:
+    """The kinds of findings, if there are several."""
+    if len(incident.kinds) < 2:
+        return ""
+    more = len(incident.kinds) - MOST_KINDS
+    others = f" and {text.many(more, 'more kind')}" if more > 0 else ""
+    return f" ({', '.join(incident.kinds[:MOST_KINDS])}{others})"
 
 
 def _refusals(incident: Incident) -> str:
@@ -166,7 +179,7 @@ class KindGroup(Struct, frozen=True):
 
 
 class SeverityGroup(Struct, frozen=True):
-    """The findings of one severity, the kind with most of them first."""
+    """The findings of one severity, damage first, then the kind with most of them."""
 
     name: str
     number: int
@@ -201,7 +214,7 @@ def _kinds(facts: Facts, severity: str) -> tuple[KindGroup, ...]:
     for finding in facts.findings:
         if finding.severity == severity and finding.kind in shown:
             shown[finding.kind].append(finding)
-    in_order = sorted(numbers, key=lambda kind: (-numbers[kind], kind))
+    in_order = sorted(numbers, key=lambda kind: (kind not in DAMAGE, -numbers[kind], kind))
     return tuple(KindGroup(kind, numbers[kind], tuple(shown[kind])) for kind in in_order)
 
 

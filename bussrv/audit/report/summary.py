@@ -186,7 +186,8 @@ def _verdict_lines(summary: Mapping[str, Any]) -> Iterator[str]:
     counts = [_many(number, severity) for severity, number in summary["severities"].items() if number]
     yield f"{summary['verdict'].upper()}: {', '.join(counts) or 'nothing was found'}"
     for finding in summary["findings"][:MOST_SHOWN]:
-        place = f" ({finding['file']}, line {finding['line']})" if finding["file"] else ""
+        line = "" if finding["line"] is None else f", line {finding['line']}"
+        place = f" ({finding['file']}{line})" if finding["file"] else ""
         yield f"  {finding['severity']:<8}{finding['kind']}: {finding['message']}{place}"
     more = sum(summary["severities"].values()) - MOST_SHOWN
     if more > 0:

@@ -20,7 +20,7 @@ function List(table){
     this.back=turn("Previous",-SIZE);this.pager.append(this.said);this.on=turn("Next",SIZE);
     later.after(this.pager);
     var of=this.pager.nextElementSibling;
-    this.all=of&&of.matches(".more")?of.querySelector(".of"):null;
+    this.all=of&&of.matches(".more")?of.matches(".paged")?of:of.querySelector(".of"):null;
     this.show();
   }
   function turn(text,by){
