@@ -154,7 +154,7 @@ def _leases(life: Life) -> Iterator[tuple[Any, ...]]:
 
 
 def _suspicions(lives: Sequence[Life]) -> Iterator[tuple[Any, ...]]:
-    life = lives[0] if len(lives) == 1 else together(lives)
+    life = lives[0] if len(lives) == 1 else _together(lives)
     session = life.session or ""
     boot = session.rpartition(".")[0] or None
     for each in suspicions(life):
@@ -164,8 +164,8 @@ def _suspicions(lives: Sequence[Life]) -> Iterator[tuple[Any, ...]]:
         )  # fmt: skip
 
 
-def together(lives: Iterable[Life]) -> Life:
-    """One session that several servers name, or several stripes, in order."""
+def _together(lives: Iterable[Life]) -> Life:
+    """One session that several servers name."""
     first, *others = lives
     found = Life(first.server, first.session)
     for life in (first, *others):

@@ -86,7 +86,7 @@ class Suspicion(NamedTuple):
     is_first: bool
 
 
-class Holding(Struct):
+class Holding(Struct, array_like=True):
     """The state of a holding, and what is known of its past.
 
     :ivar deferred: the records up to the first end, if the session began before this stripe; else ``None``.

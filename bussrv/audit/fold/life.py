@@ -26,8 +26,6 @@ _MOST = (
     *("last_opening", "last_closing", "last_change", "opened_at", "closed_at", "latest", "opened_mono"),
     *("closed_mono", "duration"),
 )
-_FIRST = ("opening", "closing")
-_LAST = ("identified", "acting", "claiming")
 
 
 @lru_cache(maxsize=1 << 14)
@@ -43,7 +41,7 @@ def address_of(peer: str | None) -> str | None:
     return peer if peer.count(":") > 1 else peer.partition(":")[0]
 
 
-class Life(Struct):
+class Life(Struct, array_like=True):
     """The known facts of a session. Places are of records, times are UTC microseconds.
 
     :ivar opening, closing: the first record of each kind, with its place.
@@ -181,14 +179,10 @@ class Life(Struct):
 
     def follow(self, later: Life) -> None:
         """Take in the same session of the next stripe, in which it was not opened."""
-        for name in _LEAST:
-            setattr(self, name, _least(getattr(self, name), getattr(later, name)))
-        for name in _MOST:
-            setattr(self, name, _most(getattr(self, name), getattr(later, name)))
-        for name in _FIRST:
-            setattr(self, name, getattr(self, name) or getattr(later, name))
-        for name in _LAST:
-            setattr(self, name, getattr(later, name) or getattr(self, name))
+        for name, choose in _CHOICES:
+            value = getattr(later, name)
+            if value is not None:
+                setattr(self, name, choose(getattr(self, name), value))
         self.openings += later.openings
         self.closings += later.closings
         self.flags |= later.flags
@@ -235,3 +229,20 @@ def _least(one: Any, other: Any) -> Any:
 
 def _most(one: Any, other: Any) -> Any:
     return other if one is None else one if other is None else max(one, other)
+
+
+def _first(one: Any, other: Any) -> Any:
+    return other if one is None else one
+
+
+def _last(one: Any, other: Any) -> Any:
+    return other
+
+
+_CHOICES = (
+    *((name, _least) for name in _LEAST),
+    *((name, _most) for name in _MOST),
+    *((name, _first) for name in ("opening", "closing")),
+    *((name, _last) for name in ("identified", "acting", "claiming")),
+)
+"""What is known of two pieces of a session, if the later one knows it: which of both counts."""

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bussrv.audit.fold.facts import Tables, as_tables, finish, no_rows, together
+from bussrv.audit.fold.facts import Tables, as_tables, finish, no_rows
 from bussrv.audit.fold.holdings import Place
 from bussrv.audit.fold.life import Life
 from bussrv.audit.fold.stripe import Folded
@@ -145,21 +145,15 @@ def _torn(whole: Sequence[NDArray[np.uint64]], border: Sequence[NDArray[np.uint6
 
 def _by_session(border: Sequence[pa.Table]) -> Iterator[tuple[str | None, list[_Piece]]]:
     """The pieces of each session from all stripes; those of records without a session by server."""
-    found: dict[Any, list[tuple[int, int]]] = {}
+    found: dict[Any, list[tuple[Any, ...]]] = {}
     for stripe, table in enumerate(border):
-        names = (table.column(name).to_pylist() for name in ("session", "server"))
-        for row, (session, server) in enumerate(zip(*names, strict=True)):
-            found.setdefault((server,) if session is None else session, []).append((stripe, row))
+        columns = (table.column(name).to_pylist() for name in _SCHEMA.names[1:])
+        for session, server, seq, moment, mono, life in zip(*columns, strict=True):
+            same = (server,) if session is None else session
+            found.setdefault(same, []).append(((seq, moment, mono), server, stripe, life))
     for some in found.values():
-        pieces = [_piece(border[stripe], stripe, row) for stripe, row in some]
+        pieces = [_Piece(place, server, stripe, _decode(life)) for place, server, stripe, life in some]
         yield pieces[0].life.session, pieces
-
-
-def _piece(table: pa.Table, stripe: int, row: int) -> _Piece:
-    seq, moment, mono, server, life = (
-        table.column(name)[row].as_py() for name in ("seq", "moment", "mono", "server", "life")
-    )
-    return _Piece((seq, moment, mono), server, stripe, _decode(life))
 
 
 def _is_torn(pieces: Iterable[_Piece]) -> bool:
@@ -170,7 +164,9 @@ def _is_torn(pieces: Iterable[_Piece]) -> bool:
 
 def _lives(pieces: Iterable[_Piece]) -> list[Life]:
     """The pieces of a session put together, those of several servers side by side."""
-    found: dict[str, list[_Piece]] = {}
+    found: dict[str, Life] = {}
     for each in sorted(pieces, key=lambda each: (each.place, each.server)):
-        found.setdefault(each.server, []).append(each)
-    return [some[0].life if len(some) == 1 else together(each.life for each in some) for some in found.values()]
+        first = found.setdefault(each.server, each.life)
+        if first is not each.life:
+            first.follow(each.life)
+    return [*found.values()]
