@@ -67,6 +67,12 @@ FACTS: dict[str, pa.Schema] = {
 }
 """The tables of facts, and their columns."""
 
+_REPEATED = frozenset(
+    {"server", "protocol", "kind", "reason", "service", "event", "state", "home", "role", "name", "boot", "limit_name",
+     "version"}
+)  # fmt: skip
+"""The columns with few different values, for which dictionaries are worth their time."""
+
 
 def no_rows() -> Rows:
     """No rows of any table."""
@@ -177,4 +183,7 @@ def write_tables(tables: Tables, place: Path) -> None:
     """Write tables as Parquet, those with rows."""
     for name, table in tables.items():
         if table.num_rows:
-            pq.write_table(table, place / f"{name}.parquet", compression="lz4")
+            repeated = [column for column in table.column_names if column in _REPEATED]
+            path = place / f"{name}.parquet"
+            # Whoever reads them reads all of them: nobody needs statistics.
+            pq.write_table(table, path, compression="lz4", use_dictionary=repeated, write_statistics=False)

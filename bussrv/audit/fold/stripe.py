@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -22,7 +23,13 @@ REFUSALS = frozenset({"service.refused", "subscription.refused", "auth.failed", 
 
 _OF_SERVICES = frozenset({"service.registered", "service.unregistered", "subscription.added", "subscription.removed"})
 
+_REGISTERED, _ADDED = "service.registered", "subscription.added"
+
+_ABOUT = attrgetter("event", "outcome", "protocol", "suppressed")
+
 _SERVER_ROLE = "server"
+T = TypeVar("T")
+
 _MINUTE = 60_000_000
 _DAY = 24 * 60 * _MINUTE
 
@@ -185,33 +192,30 @@ class Folding:
         self._count(server, records, moments)
         times: list[int] = moments.tolist()
         self._take_sessions(server, records, times)
+        self._take_mentions(server, records, times)
         self._take_others(server, records, times)
 
     def _take_boots(self, server: str, records: Sequence[Line], moments: Numbers) -> None:
-        boots = self._boots
-        names = [record.boot for record in records]
-        begin, size = 0, len(records)
-        while begin < size:
-            end = _run(names, begin)
+        for boot, begin, end in _runs([record.boot for record in records]):
             run = run_of(records[begin:end], int(moments[begin:end].min()), int(moments[begin:end].max()))
-            add(boots.setdefault((server, names[begin]), new_boot()), run)
-            begin = end
+            add(self._boots.setdefault((server, boot), new_boot()), run)
 
     def _take_clocks(self, server: str, stretch: Stretch) -> None:
         """Records whose time runs backwards: inside each segment. Its ends are held against other segments later."""
         records = stretch.records
-        places = np.array([at for at, each in enumerate(records) if not by_journal(each.event)], dtype=np.int64)
-        if not places.size:
+        order = np.argsort(stretch.segments, kind="stable")
+        if any(map(by_journal, {record.event for record in records})):
+            is_own = np.array([not by_journal(record.event) for record in records])
+            order = order[is_own[order]]
+        if not order.size:
             return
-        order = places[np.argsort(stretch.segments[places], kind="stable")]
         segments, moments = stretch.segments[order], stretch.moments[order]
-        placed = order.tolist()
-        monos = np.array([records[each].mono for each in placed], dtype=np.int64)
+        monos = np.fromiter([record.mono for record in records], np.int64, len(records))[order]
         begins = np.flatnonzero(np.diff(segments, prepend=-1))
         ends = np.append(begins[1:], order.size) - 1
 
         def stamp(at: int) -> Stamp:
-            record = records[placed[at]]
+            record = records[order[at]]
             return record.seq, int(moments[at]), record.mono, record.boot
 
         odd = np.flatnonzero((np.diff(moments) < 0) | (np.diff(monos) < 0)) + 1
@@ -228,19 +232,13 @@ class Folding:
         if since is not None:
             kept = np.flatnonzero(moments >= since)
             records, moments = [records[each] for each in kept.tolist()], moments[kept]
-        days = (moments // _DAY).tolist()
-        begin, size = 0, len(records)
-        while begin < size:
-            end = _run(days, begin)
-            counts = Counter([(each.event, each.outcome, each.protocol) for each in records[begin:end]])
-            for about, number in counts.items():
-                counted: tuple[Any, ...] = (server, *about, days[begin])
-                self._events[counted] += number
-            begin = end
-        for at, record in enumerate(records):
-            if record.suppressed is not None:
-                key = (server, record.event, record.outcome, record.protocol, days[at])
-                self._suppressed[key] += record.suppressed
+        for day, begin, end in _runs((moments // _DAY).tolist()):
+            counts = Counter(map(_ABOUT, records if end - begin == len(records) else records[begin:end]))
+            for (event, outcome, protocol, suppressed), number in counts.items():
+                about = server, event, outcome, protocol, day
+                self._events[about] += number
+                if suppressed is not None:
+                    self._suppressed[about] += suppressed * number
 
     def _take_sessions(self, server: str, records: Sequence[Line], moments: Sequence[int]) -> None:
         """Take in the records of each session."""
@@ -251,6 +249,25 @@ class Folding:
         if not places[None]:
             del places[None]
         self._sessions.append((server, places, records, moments))
+
+    def _take_mentions(self, server: str, records: Sequence[Line], moments: Sequence[int]) -> None:
+        """When services are first named, and how often they are registered and subscribed to."""
+        mentions, of_services, since = self._mentions, _OF_SERVICES, self._period.since
+        for record, at in zip(records, moments, strict=True):
+            event, service = record.event, record.service
+            if event not in of_services or service is None or (since is not None and at < since):
+                continue
+            known = mentions.get((server, service))
+            if known is None:
+                known = mentions[server, service] = [0, None, None, 0, at]
+            if event == _REGISTERED:
+                known[0] += 1
+                known[1] = at if known[1] is None else min(known[1], at)
+                known[2] = at if known[2] is None else max(known[2], at)
+            elif event == _ADDED:
+                known[3] += 1
+            if at < known[4]:
+                known[4] = at
 
     def _take_others(self, server: str, records: Sequence[Line], moments: Sequence[int]) -> None:
         others = _OTHERS
@@ -318,19 +335,6 @@ class Folding:
         key = (server, *about, record.protocol, at // _DAY)
         _add(self._refusals, key, [1, record.suppressed or 0], record.seq, at)
 
-    def _mention(self, server: str, record: Line, at: int) -> None:
-        if record.service is None or not self._period.holds(at):
-            return
-        key = (server, record.service)
-        known = self._mentions.setdefault(key, [0, None, None, 0, at])
-        if record.event == "service.registered":
-            known[0] += 1
-            known[1] = at if known[1] is None else min(known[1], at)
-            known[2] = at if known[2] is None else max(known[2], at)
-        elif record.event == "subscription.added":
-            known[3] += 1
-        known[4] = min(known[4], at)
-
     def end(self) -> Folded:
         """No more records follow."""
         found, rows = self._found, self._rows
@@ -353,7 +357,6 @@ class Folding:
 _OTHERS: dict[str, Callable[[Folding, str, Line, int], None]] = {
     "session.opened": Folding._open,
     "session.closed": Folding._close,
-    **dict.fromkeys(_OF_SERVICES, Folding._mention),
     **dict.fromkeys(REFUSALS, Folding._refuse),
     **dict.fromkeys(("link.up", "link.down"), Folding._link),
     **dict.fromkeys(("journal.degraded", "journal.restored"), Folding._disk),
@@ -373,13 +376,15 @@ def _add(table: dict[tuple[Any, ...], list[int]], key: tuple[Any, ...], numbers:
     known[-3:] = min(known[-3], seq), min(known[-2], at), max(known[-1], at)
 
 
-def _run(values: Sequence[Any], begin: int) -> int:
-    """The end of the run of equal values that begins there."""
-    value, size = values[begin], len(values)
-    # Most runs go to the end.
-    if values[-1] == value and values.count(value) == size:
-        return size
-    end = begin + 1
-    while end < size and values[end] == value:
-        end += 1
-    return end
+def _runs(values: Sequence[T]) -> Iterator[tuple[T, int, int]]:
+    """Runs of equal values: the value, where the run begins, and where it ends."""
+    begin, size = 0, len(values)
+    while begin < size:
+        value, end = values[begin], begin + 1
+        # Most runs go to the end.
+        if values[-1] == value and values.count(value) == size:
+            end = size
+        while end < size and values[end] == value:
+            end += 1
+        yield value, begin, end
+        begin = end

@@ -25,8 +25,9 @@ from bussrv.audit.fold.lines import Read
 from bussrv.audit.fold.segments import Found, Source, read_segment
 from bussrv.audit.fold.stripe import Ends, Period, fold_stripe
 
-STRIPE = 32 << 20
-"""About how large a stripe is, in bytes, uncompressed. To fold one takes about ten times as much memory."""
+STRIPE = 64 << 20
+"""About how large a stripe is, in bytes, uncompressed. To fold one takes about five times as much memory. The larger
+stripes are, the fewer sessions are at their borders. A segment ends at 64 MiB, too, unless an option says so."""
 
 
 class Stripe(Struct, frozen=True):

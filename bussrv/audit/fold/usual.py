@@ -43,7 +43,9 @@ def finish_usual(records: Sequence[Line], moments: Sequence[int], rows: Rows) ->
         return False
     for service, begun in subscriptions.items():
         if begun is not None and service is not None:
-            spans.append(_span(begun[0], begun[1], moments[-1], is_provided=False))
+            first, begin = begun[:2]
+            about = first.protocol, first.routing_id, begin, moments[-1]
+            spans.append((first.server, first.session, service, False, *about))
     rows["sessions"].append(_session(records, moments, told, services, subscriptions))
     rows["spans"] += spans
     rows["leases"] += leases
@@ -77,7 +79,8 @@ def _follow(
     :returns: those that describe the session; ``None`` if it is not usual.
     """
     told = []
-    protocol = records[0].protocol
+    opened = records[0]
+    server, session, protocol = opened.server, opened.session, opened.protocol
     for place in range(1, len(records) - 1):
         record = records[place]
         code = CODES.get(record.event)
@@ -96,14 +99,11 @@ def _follow(
         else:
             held[service] = None
             if service is not None:
-                spans.append(_span(begun[0], begun[1], moments[place], is_provided=code < ADDED))
+                about = protocol, begun[0].routing_id, begun[1], moments[place]
+                spans.append((server, session, service, code < ADDED, *about))
             if protocol == LEASED and record.reason in RAN_OUT:
                 leases.append(_lease(record, moments[place], begun, is_subscription=code >= ADDED))
-    return None if any(record.event in (_OPENED, _CLOSED) for record in told) else told
-
-
-def _span(begun: Line, begin: int, end: int, *, is_provided: bool) -> _Row:
-    return begun.server, begun.session, begun.service, is_provided, begun.protocol, begun.routing_id, begin, end
+    return None if told and any(record.event in (_OPENED, _CLOSED) for record in told) else told
 
 
 def _lease(record: Line, moment: int, begun: Sequence[Any], *, is_subscription: bool) -> _Row:
@@ -159,7 +159,7 @@ def _session(
 
 
 def _names(held: _Held) -> list[str]:
-    return sorted(service for service in held if service is not None) if held else []
+    return sorted([service for service in held if service is not None]) if held else []
 
 
 def _or_least(known: str | None, records: Sequence[Line], name: str) -> str | None:
