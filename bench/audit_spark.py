@@ -48,7 +48,11 @@ TABLES: dict[str, tuple[str, int, str]] = {
         """,
     ),
     "peak": ("concurrency", 2, "SELECT server, protocol, max(sessions) FROM {table} GROUP BY 1, 2"),
-    "provided": ("services", 2, "SELECT server, service, round(provided_seconds * 1000000) FROM {table}"),
+    "provided": (
+        "services",
+        2,
+        "SELECT server, service, round(provided_seconds * 1000000) FROM {table} WHERE registrations > 0",
+    ),
     "numbers": (
         "findings",
         1,

@@ -126,15 +126,17 @@ def interrupted(whole: Whole, tmp_path_factory: pytest.TempPathFactory) -> Inter
 
 @pytest.fixture
 def was_read(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
-    """The segments that were folded and looked at, by the kind of the task."""
-    seen: dict[str, set[str]] = {"Stripe": set(), "Look": set()}
+    """The segments that were folded and looked at, by the kind of the task; of seams, the stripes that were joined."""
+    seen: dict[str, set[str]] = {"Stripe": set(), "Look": set(), "Seam": set()}
     perform = Crew.perform
 
     def watching(crew: Crew, tasks: Sequence[Task]) -> Iterator[Done]:
         for task in tasks:
-            if not isinstance(task, Seam):
-                sources = task.sources if isinstance(task, Stripe) else [task.source]
-                seen[type(task).__name__] |= {each.taken for each in sources}
+            if isinstance(task, Seam):
+                seen["Seam"] |= {*task.stripes}
+                continue
+            sources = task.sources if isinstance(task, Stripe) else [task.source]
+            seen[type(task).__name__] |= {each.taken for each in sources}
         return perform(crew, tasks)
 
     monkeypatch.setattr(Crew, "perform", watching)
@@ -185,7 +187,8 @@ def test_what_is_kept_is_not_read_again_until_somebody_writes_to_it(
     journal, kept = write_days(tmp_path / "barn", Shape(events=160, segment=40), "barn"), tmp_path / "kept"
     first = ingested(None, [journal], tmp_path / "1", kept=kept)
     assert was_read["Stripe"] == names_of(journal)
-    was_read["Stripe"].clear()
+    for seen in was_read.values():
+        seen.clear()
     victim, _, gone, *_ = list_segments(journal)
     before, text = victim.stat(), victim.read_bytes()
     with victim.open("r+b") as file:
@@ -194,13 +197,34 @@ def test_what_is_kept_is_not_read_again_until_somebody_writes_to_it(
     assert (victim.stat().st_ino, victim.stat().st_size) == (before.st_ino, before.st_size)
     assert victim.read_bytes() != text
     assert ingested(None, [journal], tmp_path / "2", kept=kept) == first
-    assert not was_read["Stripe"] | was_read["Look"]
+    assert not any(was_read.values())
 
     os.utime(victim)
     gone.unlink()
     again, fresh = (ingested(None, [journal], tmp_path / name, kept=at) for name, at in (("3", kept), ("4", None)))
     assert again == fresh
     assert {"bad-line", "broken-seal", "broken-chain", "broken-link", "segment-missing"} <= {*again.kinds}
+
+
+def test_the_borders_of_stripes_are_joined_when_there_are_others(
+    whole: Whole, tmp_path: Path, was_read: dict[str, set[str]]
+) -> None:
+    """Those of some of the journals are kept instead of those of all."""
+
+    def read(*journals: Path) -> tuple[Ingested, int]:
+        was_read["Seam"].clear()
+        place = tmp_path / f"{len([*tmp_path.iterdir()])}"
+        return ingested(None, journals, place, kept=tmp_path / "kept", size=30_000), len(was_read["Seam"])
+
+    other = write_days(tmp_path / "house", Shape(events=160, segment=40), "house")
+    both, joined = read(whole.hall, other)
+    assert joined > 2
+    assert read(whole.hall, other) == (both, 0)
+    one, fewer = read(whole.hall)
+    assert 1 < fewer < joined
+    assert read(whole.hall) == (one, 0)
+    assert read(whole.hall, other) == (both, joined)
+    assert len([*(tmp_path / "kept" / "seams").iterdir()]) == 1
 
 
 def test_another_version_of_the_fold_reads_everything_again(
@@ -247,7 +271,11 @@ def test_another_audit_uses_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "ledger", ["", "{", "[]", '{"format": FORMAT, "stripes": 7}', '{"format": FORMAT, "stripes": {"abc": KEPT}}']
+    "ledger",
+    [
+        *("", "{", "[]", '{"format": FORMAT, "stripes": 7}', '{"format": FORMAT, "stripes": {"abc": KEPT}}'),
+        '{"format": FORMAT, "seams": ["abc", 1]}',
+    ],
 )
 def test_a_damaged_ledger(tmp_path: Path, ledger: str) -> None:
     (tmp_path / MARKER).touch()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from bussrv import events as ev
 from bussrv.audit.kinds import KINDS
 from bussrv.journal.batch import Rotation
 from bussrv.journal.record import Record, decode, encode
@@ -19,8 +20,9 @@ from tests.audit.case import Case
 from tests.audit.cases import CASES
 from tests.audit.days import clean_shape, write_days
 from tests.audit.frames import tables
+from tests.audit.journals import Writer
 from tests.audit.oracles import consistency as oracle
-from tests.audit.oracles.consistency import Placed
+from tests.audit.oracles.consistency import MINUTE, Placed
 from tests.audit.placed import given, placed
 from tests.audit.plans import draw, write
 from tests.size import sized
@@ -189,6 +191,45 @@ def test_what_was_before_the_period_is_left_out(tmp_path: Path, lot: Lot) -> Non
     expected = oracle.findings(some, before, since)
     assert list(oracle.in_order(rows)) == list(oracle.in_order(expected))
     assert {row["server"].startswith(LONG_AGO) for row in rows} == {False}
+
+
+def _named_twice() -> tuple[list[Record], list[Record]]:
+    """What a server says of a session that provides and wants something, and another one of the same session, later."""
+    writer = Writer()
+    writer.start()
+    session = writer.id(1)
+    writer.open(session)
+    writer.register(session, "tv")
+    writer.write(ev.SubscriptionAdded(session=session, service="radio", protocol="objects"))
+    one = writer.records
+    return one, [replace(each, server="barn", seq=each.seq + 100, time=each.time + MINUTE) for each in one]
+
+
+OPENED = ("session.opened",)
+
+
+@pytest.mark.parametrize(
+    ("left_out", "expected"),
+    [
+        (((), ()), {"session-opened-twice"}),
+        ((OPENED, ()), {"session-record-before-opening"}),
+        (((), OPENED), {"service-registered-twice", "subscription-added-twice"}),
+    ],
+    ids=["both have its opening", "the later one has", "the earlier one has"],
+)
+def test_a_session_that_two_servers_name(
+    left_out: tuple[Sequence[str], Sequence[str]], expected: set[str], tmp_path: Path
+) -> None:
+    """One error about the session is enough: what each says of its services is of its own registry."""
+    some = [
+        Placed(each, 1)
+        for records, without in zip(_named_twice(), left_out, strict=True)
+        for each in records
+        if ev.event_name(type(each.event)) not in without
+    ]
+    rows = found(tmp_path / "facts", some, ())
+    assert {row["kind"] for row in rows} == expected
+    assert {row["session"] for row in rows} == {"hall-1.1"}
 
 
 LONG_AGO = "ago-"
