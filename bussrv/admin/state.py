@@ -57,9 +57,10 @@ class Shared:
 
     def _written(self, records: list[Record]) -> None:
         for each in records:
-            if isinstance(each.event, ev.SessionClosed):
+            kind = type(each.event)
+            if kind is ev.SessionClosed:
                 self.closed.append(each)
-            elif isinstance(each.event, (ev.AccessDenied, ev.AuthFailed)):
+            elif kind is ev.AccessDenied or kind is ev.AuthFailed:
                 self.denied.append(each)
         self.seq = records[-1].seq if records else self.seq
         self.events.written(records)

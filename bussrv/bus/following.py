@@ -68,7 +68,9 @@ class Follower:
         session_id = event.session
         if session_id is None:
             return
-        if isinstance(event, ev.SubscriptionAdded):
+        if isinstance(event, ev.ServiceUnregistered):
+            self._forget_service(event.service)
+        elif isinstance(event, ev.SubscriptionAdded):
             self._subscribed(session_id, event)
         elif isinstance(event, ev.SubscriptionRenewed):
             self._renewed(session_id, event)
@@ -79,8 +81,6 @@ class Follower:
             self._sources.forget(session_id)
         elif isinstance(event, ev.AuthSucceeded):
             self._permissions_changed(session_id)
-        elif isinstance(event, ev.ServiceUnregistered):
-            self._forget_service(event.service)
         elif isinstance(event, ev.SessionClosed):
             self._receivers.remove(session_id)
             self._relay.forget(session_id)

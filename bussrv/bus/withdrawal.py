@@ -83,7 +83,7 @@ class Withdrawal:
     def registry_changed(self, stamped: Stamped) -> None:
         """Judge a session that has proved who it is, and every new holding; see :class:`IRegistryObserver`."""
         event = stamped.event
-        session = self._registry.state.sessions.get(event.session or "")
+        session = self._registry.state.sessions.get(event.session or "") if self._access.judges else None
         if session is None:
             return
         if isinstance(event, ev.AuthSucceeded):

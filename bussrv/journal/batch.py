@@ -58,7 +58,9 @@ class Entry(Struct):
 
 def make_entry(stamped: Sequence[Stamped], done: Waiter | None = None, term: int = 0) -> Entry:
     """An entry, encoded where an event that cannot be written is still the business of who made it."""
-    return Entry(stamped, [record.encode_event(each.event) for each in stamped], done, term)
+    encode = record.encode_event
+    bodies = [encode(stamped[0].event)] if len(stamped) == 1 else [encode(each.event) for each in stamped]
+    return Entry(stamped, bodies, done, term)
 
 
 class NoRoom(Exception):

@@ -237,10 +237,9 @@ class FileJournal:
         self._is_failing = False
         self._no_longer_wait(entries)
         for begin in range(0, len(entries), TOLD_TOGETHER):
-            self._untold.append(partial(self._follow, entries[begin : begin + TOLD_TOGETHER]))
-            for entry in entries[begin : begin + TOLD_TOGETHER]:
-                if entry.done is not None:
-                    self._untold.append(partial(entry.done.callback, entry.records))
+            together = entries[begin : begin + TOLD_TOGETHER]
+            self._untold.append(partial(self._follow, together))
+            self._untold += [partial(each.done.callback, each.records) for each in together if each.done is not None]
         self._tell_soon()
 
     def _no_longer_wait(self, entries: Iterable[Entry]) -> None:
@@ -278,7 +277,10 @@ class FileJournal:
         self._begin_telling()
         try:
             while self._untold:
-                self._untold.popleft()()
+                try:
+                    self._untold.popleft()()
+                except Exception:
+                    log.failure("journal: what waited for a record failed", event="journal.waiter-failed")
                 if self._slices.is_over(until):
                     break
         finally:

@@ -54,7 +54,10 @@ class Payer(Struct, frozen=True):
 
 
 class Meter:
-    """A token bucket that may be overdrawn. It is kept as the moment when it is full again."""
+    """A token bucket that may be overdrawn.
+
+    :ivar full_at: when it is full again. Each byte that is taken out makes that later, from now or from then on.
+    """
 
     __slots__ = ("full_at",)
 
@@ -68,11 +71,6 @@ class Meter:
     def left(self, now: float, rate: float, burst: float) -> float:
         """How many bytes are in it; negative while it is overdrawn."""
         return burst - max(0.0, self.full_at - now) * rate
-
-    def charge(self, now: float, rate: float, spent: float) -> None:
-        """Take out ``spent`` bytes."""
-        full_at = self.full_at
-        self.full_at = (full_at if full_at > now else now) + spent / rate
 
 
 class _Account(Struct, eq=False):
@@ -147,16 +145,17 @@ class Budget:
             return
         self._advance()
         now, limits = self._now, self._limits
-        account = self._account(payer.address)
-        account.meter.charge(now, limits.rate, spent)
+        account, charged = self._account(payer.address), spent / limits.rate
+        # Every change comes here: a method of the meters would be felt.
+        account.meter.full_at = max(now, account.meter.full_at) + charged
         if payer.session is not None:
             session = self._sessions.get(payer.session)
             if session is None:
                 session = self._sessions[payer.session] = Meter()
-            session.charge(now, limits.rate, spent)
+            session.full_at = max(now, session.full_at) + charged
         if not payer.is_authenticated:
             self._charge_share(payer.address, account, spent)
-            self._total.charge(now, limits.total_rate, spent)
+            self._total.full_at = max(now, self._total.full_at) + spent / limits.total_rate
 
     def _charge_share(self, address: str, account: _Account, spent: float) -> None:
         is_plenty = self._total.left(self._now, self._limits.total_rate, self._limits.total_burst) > self._reserve

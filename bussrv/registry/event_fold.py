@@ -121,14 +121,16 @@ class EventFold(ABC):
             self._end_session(session)
 
     def _service_registered(self, event: ev.ServiceRegistered, time: int) -> None:
-        session = self.session(event.session or "")
-        if session is not None and event.service is not None and not self.provides(session.id, event.service):
-            self._set_service(session, event.service, time)
+        self._change_service(event.session or "", event.service, time)
 
     def _service_unregistered(self, event: ev.ServiceUnregistered, time: int) -> None:
-        session = self.session(event.session or "")
-        if session is not None and event.service is not None and self.provides(session.id, event.service):
-            self._set_service(session, event.service, None)
+        self._change_service(event.session or "", event.service, None)
+
+    def _change_service(self, session_id: str, service: str | None, time: int | None) -> None:
+        """Set what a session provides, unless that is so already; see :meth:`_set_service`."""
+        session = self.session(session_id)
+        if session is not None and service is not None and self.provides(session.id, service) is (time is None):
+            self._set_service(session, service, time)
 
     def _subscription_added(self, event: ev.SubscriptionAdded, time: int) -> None:
         session = self.session(event.session or "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Container, Sequence
 
 from twisted.logger import Logger
@@ -29,7 +28,7 @@ class Observers:
         self._observers: list[tuple[IRegistryObserver, Kinds | None]] = []
         # The observers of each kind of event; made when one happens.
         self._of_kind: dict[type[Event], list[IRegistryObserver]] = {}
-        self._untold: deque[Stamped] = deque()
+        self._untold: list[Stamped] = []
         self._telling = False
 
     def add(self, observer: IRegistryObserver, kinds: Kinds | None = None) -> None:
@@ -39,18 +38,19 @@ class Observers:
 
     def tell(self, stamped: Sequence[Stamped]) -> None:
         """Tell all observers of changes."""
-        self._untold.extend(stamped)
         if self._telling:
+            self._untold.extend(stamped)
             return
         self._telling = True
-        while self._untold:
-            each = self._untold.popleft()
-            told = self._of_kind.get(type(each.event))
-            for observer in self._of(type(each.event)) if told is None else told:
-                try:
-                    observer.registry_changed(each)
-                except Exception:  # noqa: PERF203 - a call for each observer costs more
-                    self._complain(observer, each)
+        while stamped:
+            for each in stamped:
+                told = self._of_kind.get(type(each.event))
+                for observer in self._of(type(each.event)) if told is None else told:
+                    try:
+                        observer.registry_changed(each)
+                    except Exception:  # noqa: PERF203 - a call for each observer costs more
+                        self._complain(observer, each)
+            stamped, self._untold = self._untold, []
         self._telling = False
 
     def _of(self, kind: type[Event]) -> list[IRegistryObserver]:

@@ -73,9 +73,9 @@ class PlannedState(EventFold):
 
         :param time: since when it will provide the service; ``None``: it will not provide it any more.
         """
-        change = -1 if time is None else 1
-        self.pending[session.id] = 1
-        self._services[session.id] = _Entries(len(self.state.provided_by(session.id)) + change, {service: time})
+        session_id, change = session.id, -1 if time is None else 1
+        self.pending[session_id] = 1
+        self._services[session_id] = _Entries(len(self.state.provided_by(session_id)) + change, {service: time})
         if is_own(session, service):
             self._more_own_services += change
 

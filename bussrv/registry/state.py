@@ -141,6 +141,13 @@ class RegistryState(EventFold):
             self.service_changes += 1
             self._drop_provider(session, name)
 
+    def _change_service(self, session_id: str, service: str | None, time: int | None) -> None:
+        # As in EventFold: three parts of the server fold every change, and calls are felt.
+        session = self.sessions.get(session_id)
+        provided = self._provided.get(session_id, _NONE)
+        if session is not None and service is not None and (service in provided) is (time is None):
+            self._set_service(session, service, time)
+
     def _set_service(self, session: Session, service: str, time: int | None) -> None:
         self.service_changes += 1
         if time is not None:

@@ -464,6 +464,23 @@ def test_a_journal_is_written_by_a_thread_that_does_not_keep_the_process(open_jo
 # What waits.
 
 
+class Failing:
+    """Fails when it is told."""
+
+    def callback(self, result):
+        raise RuntimeError("a waiter failed")
+
+
+def test_a_waiter_that_fails_is_logged_and_holds_up_nobody(open_journal, reactor, logged):
+    journal = open_journal()
+    before, after = journal.append([note("a")]), Deferred()
+    journal.write([note("b")], Failing())
+    journal.write([note("c")], after)
+    assert [record.seq for record in reactor.wait(before) + reactor.wait(after)] == [1, 3]
+    assert reactor.wait(journal.append([note("d")]))[0].seq == 4
+    assert "a waiter failed" in "".join(logged)
+
+
 def test_while_the_disk_fails_the_journal_says_so_and_counts_what_was_not_even_tried(tmp_path):
     disk, reactor = Disk(), FakeReactor()
     journal = FileJournal(writer(tmp_path, files=disk), reactor)
