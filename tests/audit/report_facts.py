@@ -7,7 +7,7 @@ import shlex
 from random import Random
 
 from bussrv.audit.report import activity, journals, trouble
-from bussrv.audit.report.axis import DAY, HOUR, MINUTE, SECOND, axis_between
+from bussrv.audit.report.charts import DAY, HOUR, MINUTE, SECOND, axis_between
 from bussrv.audit.report.facts import Facts
 from bussrv.audit.report.incidents import Incident
 from bussrv.audit.report.questions import Listing

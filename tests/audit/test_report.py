@@ -18,7 +18,7 @@ from jinja2 import UndefinedError
 
 from bussrv.audit import kinds
 from bussrv.audit.report import activity, journals, text
-from bussrv.audit.report.axis import (
+from bussrv.audit.report.charts import (
     DAY,
     GAP,
     HOUR,
@@ -28,9 +28,10 @@ from bussrv.audit.report.axis import (
     NARROW,
     SECOND,
     WIDE,
+    Label,
     axis_between,
+    fitting,
 )
-from bussrv.audit.report.charts import Label, fitting
 from bussrv.audit.report.facts import Facts
 from bussrv.audit.report.page import PAGE, TEMPLATES, environment, render, write
 from bussrv.audit.report.questions import Listing

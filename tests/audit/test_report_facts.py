@@ -17,7 +17,7 @@ from pyarrow.parquet import write_table
 from bussrv.audit.database import Database
 from bussrv.audit.fold.stripe import Period
 from bussrv.audit.report import activity, journals, trouble
-from bussrv.audit.report.axis import MINUTE, SECOND, Axis, axis_between
+from bussrv.audit.report.charts import MINUTE, SECOND, Axis, axis_between
 from bussrv.audit.report.facts import Facts, facts
 from bussrv.audit.report.journals import MOST_FINDINGS
 from bussrv.audit.report.questions import Tables

@@ -5,19 +5,26 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bussrv.audit.report.axis import PROTOCOL, SECOND, Axis, Rows, concurrency, counted, covered, filled, shares
+from bussrv.audit.report.charts import SECOND, Axis
 from bussrv.audit.report.questions import (
+    PROTOCOL,
     Listing,
+    Rows,
     Tables,
     all_rows,
+    concurrency,
     count_if,
+    counted,
+    covered,
     cut,
+    filled,
     first,
     listing,
     most_of,
     number_of,
     only_row,
     rows,
+    shares,
     total,
 )
 

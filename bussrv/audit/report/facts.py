@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from bussrv.audit.arguments import DEFAULT_OUT
 from bussrv.audit.report import activity, incidents, journals, trouble
-from bussrv.audit.report.axis import Axis
+from bussrv.audit.report.charts import Axis
 from bussrv.audit.report.incidents import Incident
 from bussrv.audit.report.questions import Listing, Tables
 

@@ -13,19 +13,23 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bussrv.audit.kinds import SEVERITIES
-from bussrv.audit.report.axis import Axis, Rows, axis_between, counted, covered, shares
+from bussrv.audit.report.charts import Axis, axis_between
 from bussrv.audit.report.incidents import located
 from bussrv.audit.report.questions import (
     Listing,
+    Rows,
     Tables,
     all_rows,
     count_if,
+    counted,
+    covered,
     cut,
     first,
     listing,
     most_of,
     only_row,
     rows,
+    shares,
     total,
 )
 from bussrv.journal.record import parse_time
