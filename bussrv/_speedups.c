@@ -1193,6 +1193,7 @@ key_as_bytes(const Key *key)
 
 /* What the server adds to metadata. An id is the opening, a number of at least so many digits, and a quote. */
 typedef struct {
+    PyObject *tails; /* the tail of all outlets, or a tuple with one for each */
     char *tail, *opening;
     Py_ssize_t tail_size, opening_size;
     int digits;
@@ -1273,9 +1274,17 @@ piece_for(const Object *objects, int number, uint64_t outlet, const Added *added
     return piece;
 }
 
+/* Returns whether an outlet has a tail. */
+static int
+use_tail(Added *added, int outlet)
+{
+    PyObject *tail = PyTuple_Check(added->tails) ? PyTuple_GetItem(added->tails, outlet) : added->tails;
+    return tail != NULL && PyBytes_AsStringAndSize(tail, &added->tail, &added->tail_size) == 0;
+}
+
 /* Returns [(outlet, piece, count), ...]. */
 static PyObject *
-pieces_for(const Object *objects, int number, const Added *added)
+pieces_for(const Object *objects, int number, Added *added)
 {
     PyObject *pieces = PyList_New(0);
     uint64_t outlets = 0;
@@ -1289,7 +1298,7 @@ pieces_for(const Object *objects, int number, const Added *added)
         if (!(outlets >> outlet & 1)) {
             continue;
         }
-        piece = piece_for(objects, number, UINT64_C(1) << outlet, added, &count);
+        piece = use_tail(added, outlet) ? piece_for(objects, number, UINT64_C(1) << outlet, added, &count) : NULL;
         row = piece == NULL ? NULL : Py_BuildValue("(iNl)", outlet, piece, count);
         if (row == NULL || PyList_Append(pieces, row) < 0) {
             Py_CLEAR(pieces);
@@ -1355,8 +1364,9 @@ plan_at(Plans *self, PyObject *number)
 }
 
 PyDoc_STRVAR(splice_doc,
-"splice(data, begin, max_metadata, max_payload, max_nesting, tail, turn, own_turn, most, opening, digits, made, way)\n--\n\n"
-"Take objects from data. way is None, or (seen, ending, origin, longest) for objects that come over a link.\n\n"
+"splice(data, begin, max_metadata, max_payload, max_nesting, tails, turn, own_turn, most, opening, digits, made, way)\n--\n\n"
+"Take objects from data. tails is what ends metadata, or a tuple of it by outlets. way is None, or (seen, ending, origin,\n"
+"longest) for objects that come over a link.\n\n"
 "Returns (end, count, verdict, what, [(outlet, piece, count), ...], made, [(service, [payload, ...]), ...], duplicates).\n"
 "Duplicates are among those that are counted.");
 
@@ -1408,7 +1418,6 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
     PyObject *what = NULL, *pieces, *runs;
 
     if (!wants_arguments(given, 13) || PyBytes_AsStringAndSize(arguments[0], &data, &size) < 0
-        || PyBytes_AsStringAndSize(arguments[5], &added.tail, &added.tail_size) < 0
         || PyBytes_AsStringAndSize(arguments[9], &added.opening, &added.opening_size) < 0
         || !read_way(arguments[12], &way, &head)) {
         return NULL;
@@ -1432,6 +1441,7 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
     limits.max_nesting = nesting > MOST_LEVELS ? MOST_LEVELS : (int)nesting;
     most = most > MOST_OBJECTS ? MOST_OBJECTS : most;
     added.cut = way.ending.size;
+    added.tails = arguments[5];
     if (way.seen != NULL && !make_room(way.seen, most)) {
         return NULL;
     }

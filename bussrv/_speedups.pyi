@@ -19,7 +19,7 @@ class Plans:
         max_metadata: int,
         max_payload: int,
         max_nesting: int,
-        tail: bytes,
+        tails: bytes | tuple[bytes, ...],
         turn: int,
         own_turn: int,
         most: int,

@@ -83,7 +83,7 @@ class Links:
         self._servers: frozenset[str] = frozenset()
         self.all_tell_all = True
         self._max_metadata = max_relayed(settings.max_metadata)
-        self.paths = paths = Paths()
+        self.paths = paths = Paths(self._told)
         self._remote = RemoteSessions(registry, paths, slices, reactor)
         self._admission = LinkAdmission(registry, settings, server_id, paths, self._remote)
         self._complaints = Throttle(LOG_RATE, LINKS_LOG_BURST, reactor.seconds)
@@ -198,6 +198,10 @@ class Links:
         self._fanout.audience_changed()
         self._servers = frozenset(link.server_id for link in self._links.values())
         self.all_tell_all = all(link.tells_all for link in self._links.values())
+
+    def _told(self, routing_id: str) -> None:
+        if not self.all_tell_all and routing_id in self._servers:
+            self._fanout.audience_changed()  # Which servers give objects to a route-only one depends on their links.
 
     def lost(self, server_id: str) -> Deferred[None]:
         """:returns: fires when there is no link to that server."""

@@ -8,7 +8,7 @@ Advertisements are kept by link: none outlives its link, and a link that comes b
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 
 from msgspec import Struct
 
@@ -58,10 +58,12 @@ class RemoteSession(Struct, frozen=True, kw_only=True):
 class Paths:
     """The advertised sessions of each link, and the best path to each. Links are named by their session ids.
 
+    :param told: is called with the routing id of each session of which a link tells something else than before.
     :ivar service_changes: increases whenever :meth:`services_of` may return something else than before.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, told: Callable[[str], None] = lambda _: None) -> None:
+        self._told = told
         self.service_changes = 0
         self._by_link: dict[str, dict[str, RemoteSession]] = {}
         self._by_routing_id: dict[str, dict[str, RemoteSession]] = {}
@@ -80,6 +82,8 @@ class Paths:
             self.service_changes += 1
         self._by_link[link][remote.routing_id] = remote
         self._by_routing_id.setdefault(remote.routing_id, {})[link] = remote
+        if remote != before:
+            self._told(remote.routing_id)
         return self._choose(remote.routing_id, before if self._best.get(remote.routing_id) == link else None)
 
     def forget(self, link: str, routing_id: str) -> bool:
@@ -89,6 +93,7 @@ class Paths:
             return False
         self._sizes[link] -= before.size()
         self.service_changes += bool(before.services)
+        self._told(routing_id)
         remotes = self._by_routing_id[routing_id]
         del remotes[link]
         if not remotes:

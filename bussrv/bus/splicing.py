@@ -25,7 +25,7 @@ from bussrv.bus.delivery import Fanout, Group
 from bussrv.bus.links import Links
 from bussrv.bus.object_ids import ObjectIds
 from bussrv.bus.outgoing import Joined
-from bussrv.bus.outlets import Outlets
+from bussrv.bus.outlets import Marks, Outlets
 from bussrv.bus.publishing import Publisher
 from bussrv.bus.receivers import Receivers
 from bussrv.bus.recipients import no_echo
@@ -36,7 +36,7 @@ from bussrv.compiled import SPEEDUPS
 from bussrv.policy.permissions import Permissions
 from bussrv.registry.registry import Registry
 from bussrv.wire.forwarded import route_ending
-from bussrv.wire.objects import NUL, BusObject, ObjectReader, read_head
+from bussrv.wire.objects import NUL, BusObject, ObjectReader, encode_json, read_head
 
 if TYPE_CHECKING:
     from bussrv._speedups import Plans, Seen
@@ -57,6 +57,10 @@ WORTHWHILE = 4
 """A stretch with fewer objects before one that has to be read was tried in vain: reading them costs no more."""
 
 
+Limits = tuple[int, int, int]
+"""The most bytes of metadata and of payload, and the most levels of nesting."""
+
+
 class Table:
     """The plans of some senders, and their outlets.
 
@@ -64,6 +68,7 @@ class Table:
     :param provided: the services that each of the senders provides.
     :ivar groups: the groups of each plan, as they are to be opened.
     :ivar services: that plans publish on.
+    :ivar is_marked: whether some outlet has marks.
     """
 
     def __init__(self, make: Callable[[bool], Plans], provided: frozenset[str]) -> None:
@@ -78,20 +83,41 @@ class Table:
         self.outlets = Outlets(self._split)
         self.services = sorted(self.provided)
         self._outlets: list[int] = []
+        self.is_marked = False
+        self._tails: dict[bytes, tuple[bytes, ...]] = {}
 
-    def add(self, key: bytes, groups: tuple[Group, ...] | None, service: str | None) -> None:
+    def add(
+        self, key: bytes, groups: tuple[Group, ...] | None, service: str | None, marked: dict[Group, Marks]
+    ) -> None:
         """Add a plan. If there is no room for it, forget all others.
 
         :param groups: ``None``: objects with this key have to be read.
         :param service: that they are published on.
+        :param marked: as :class:`bussrv.bus.batches.Audience` has it.
         """
         if len(self.groups) == MOST_PLANS:
             self.clear()
-        outlets = None if groups is None else self.outlets.of(groups)
+        outlets = None if groups is None else self.outlets.of(groups, marked)
+        self.is_marked = any(self.outlets.marks)
+        self._tails.clear()
         place = 0 if service is None else self.services.index(service) + 1
         self.plans.add(key, outlets or 0, any(map(no_echo, groups or ())), outlets is None, place)
         self.groups.append(groups or ())
         self._outlets.append(outlets or 0)
+
+    def with_marks(self, prepared: Prepared, limits: Limits) -> tuple[tuple[bytes, ...], Limits]:
+        """What ends metadata for each outlet, with its marks, and the limits within which there is room for them."""
+        route, tail = prepared.source.origin.route, prepared.tail
+        if tail not in self._tails:
+            if len(self._tails) > MOST_PLANS:
+                self._tails.clear()
+            marks = self.outlets.marks
+            self._tails[tail] = tuple(
+                route_ending(encode_json([*route, *each])) + NUL if each else tail for each in marks
+            )
+        tails = self._tails[tail]
+        longest = limits[0] if prepared.way is None else prepared.way[3]
+        return tails, (longest - max(map(len, tails)) + len(tail), *limits[1:])
 
     def _split(self, former: int, made: int) -> None:
         for number, outlets in enumerate(self._outlets):
@@ -116,7 +142,7 @@ class Prepared(NamedTuple):
     way: tuple[Seen, bytes, int, int] | None = None
 
 
-Stretch = tuple[bytes, int, tuple[int, int, int]]
+Stretch = tuple[bytes, int, Limits]
 """As :meth:`ObjectReader.stretch` returns it."""
 
 Find = Callable[[bytes, int], "Prepared | int"]
@@ -179,7 +205,7 @@ class Splicing:
 
     def ready(self) -> Callable[[bool], Plans] | None:
         """Makes empty plans; ``None``: everything has to be read now."""
-        return None if self._taps.is_on or not self._links.all_tell_all else self.make
+        return None if self._taps.is_on else self.make
 
     def _prepare(
         self, source: Source, provided: frozenset[str], ends: frozenset[str], make: Callable[[bool], Plans]
@@ -219,9 +245,10 @@ class Splicing:
         asked_before = self._batches.groups_asked
         while True:
             source, _, table, tail, number, way = prepared
+            tails, room = table.with_marks(prepared, limits) if table.is_marked else (tail, limits)
             what: Any  # a key or a number, as the verdict says
             begin, count, verdict, what, pieces, made_ids, published, again = table.plans.splice(
-                data, begin, *limits, tail, *self._now(number), most, ids.opening, ids.digits, ids.made, way
+                data, begin, *room, tails, *self._now(number), most, ids.opening, ids.digits, ids.made, way
             )
             ids.made += made_ids
             total += count
@@ -272,7 +299,7 @@ class Splicing:
             service = None if publication is None else self._publisher.collects(publication)
             if service is not None or publication is None:
                 groups = tuple(audience.groups)
-        table.add(key, groups, service)
+        table.add(key, groups, service, {} if audience is None else audience.marked)
 
     def _open(self, prepared: Prepared, plan: int) -> bool:
         """Open the groups of a plan. :returns: whether something had to be sent for that."""

@@ -84,7 +84,7 @@ def history(draw: Draw) -> list[Op]:
     if draw.chance(30):
         ops += [("provide", 0, b"radio"), ("watch", b"radio"), ("watch", b"tv")]
     if draw.chance(100):
-        ops += [("link", "cellar", not draw.chance(24)), ("link", "attic", not draw.chance(24))]
+        ops += [("link", "cellar", not draw.chance(24)), ("link", "attic", not draw.chance(80))]
     while not draw.is_over and len(ops) < 40:
         ops.append(_op(draw))
     return ops

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from bussrv.bus.spliced import Spliced
+from bussrv.bus.splicing import Splicing
 from bussrv.compiled import SPEEDUPS
 from tests.equality import plain
 from tests.equality.compiled import Compiled, Op, Pure, compare, compare_forwarded, play, played
@@ -84,3 +87,30 @@ def test_a_piece_counts_as_all_of_its_objects() -> None:
     assert asks.names() == [*["a/b"] * 7, "pong"]
     assert other.names() == ["a/b"] * 7
     assert [after.objects_out - since for after, since in zip(traffic, before, strict=True)] == [8, 7]
+
+
+def test_a_route_only_server_leaves_most_objects_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies for it have other routes than those for members. A copy that has no room for marks is one for Python."""
+    taken: list[int] = []
+
+    def noted(self: Splicing, *given: Any) -> Spliced:
+        spliced = route_stretch(self, *given)
+        taken.append(spliced.objects)
+        return spliced
+
+    route_stretch = Splicing.route_stretch
+    monkeypatch.setattr(Splicing, "route_stretch", noted)
+    links: list[Op] = [("join", {}), ("link", "cellar", True), ("link", "attic", False)]
+    said = b"".join(b'{"type":"a/b","id":%d}\0' % number for number in range(200))
+    long = b'{"id":0,"x":"%b"}\0' % (b"y" * 100)
+    forwarded = said.replace(b"}", b',"route":["c1","cellar"]}')
+    ops = [
+        ("limits", {"max_metadata": 120}, False),
+        *links,
+        ("say", 0, said + long, []),
+        ("forward", ("cellar",), forwarded, []),
+    ]
+    compiled = played(Compiled, ops)
+    assert sum(taken) >= 350
+    assert compiled == played(Pure, ops)
+    assert compiled[0][2].count(b'"hall","cellar"]') == 201
