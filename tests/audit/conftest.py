@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from bussrv.audit import job
 from bussrv.audit.job import Verdict, audit
 from bussrv.audit.reading import snapshot
+from bussrv.audit.reading.gather import gather
 from bussrv.audit.report.facts import Facts
 from bussrv.audit.spark.session import spark_session
 from bussrv.cli.main import main as bussrv
@@ -78,7 +79,7 @@ def read_table(spark: SparkSession) -> Callable[[Path, str], Rows]:
 class Collection:
     """All the cases, many journals that were drawn, all that were tampered with, some of the same shapes that were not,
     and many more in which nothing is wrong: audited together, since an audit of its own for each would take a while.
-    Spark makes all of it, without DuckDB.
+    Workers of Spark fold them.
 
     :ivar root: holds the journals of cases and those that were drawn, each named like its server.
     :ivar journals: these.
@@ -126,7 +127,7 @@ def collection(
     clean = {f"clean-{seed}": write_clean(other / "clean" / f"clean-{seed}", seed) for seed in range(CLEAN)}
     out = root / "out [1]"
     before = last_job(spark)
-    with without_report(), without_patience(), of_spark_alone():
+    with without_report(), without_patience(), by_workers():
         tampered = [each.directory for each in mutants.values()]
         verdict = audit(spark, [*journals, *tampered, *untouched.values(), *clean.values()], out)
     jobs = last_job(spark) - before
@@ -143,11 +144,20 @@ def without_report() -> Iterator[None]:
 
 
 @contextmanager
+def by_workers() -> Iterator[None]:
+    """Audits in which workers of Spark fold the journals, in several stripes, as if they were large."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bussrv.audit.spark.crew.SMALL", -1)
+        patch.setitem(gather.__kwdefaults__, "size", 1 << 19)
+        yield
+
+
+@contextmanager
 def of_spark_alone() -> Iterator[None]:
-    """Audits that Spark makes alone, facts and tables, as those of large journals."""
+    """Tables that Spark makes, in partitions, as of large facts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bussrv.audit.sql.tables.LARGEST", -1)
-        patch.setattr("bussrv.audit.spark.crew.SMALL", -1)
+        patch.setattr("bussrv.audit.spark.tables.SMALL", -1)
         yield
 
 

@@ -23,10 +23,9 @@ from bussrv.audit.output import PUBLISHED
 from bussrv.audit.reading.crew import Crew
 from bussrv.audit.reading.gather import gather
 from bussrv.audit.reading.sources import take_snapshot
-from bussrv.audit.spark import tables as spark_tables
 from bussrv.audit.sql import tables
 from tests.audit.commands import BUSSRV, run
-from tests.audit.conftest import Collection, Rows, Whole, of_spark_alone, without_patience, without_report
+from tests.audit.conftest import Collection, Rows, Whole, by_workers, of_spark_alone, without_patience, without_report
 from tests.audit.journals import STEP, day, write_journal
 from tests.audit.test_docs import TEXT
 from tests.audit.unruly import stormy, wild_journal
@@ -79,7 +78,7 @@ def test_of_journals_in_which_nothing_fits(
     journals = [each for each in journals if period == Period() or each.name not in ("wild2",)]
     journals += [stormy(tmp_path / "stormy")] if period == Period() else []
     for out, engine in (("spark", spark), ("embedded", None)):
-        with without_report(), of_spark_alone():
+        with without_report(), by_workers(), of_spark_alone():
             audit(engine, journals, tmp_path / out, since=period.since, until=period.until)
     assert_same(read_table, tmp_path / "spark", tmp_path / "embedded")
     if period == Period():
@@ -87,14 +86,14 @@ def test_of_journals_in_which_nothing_fits(
 
 
 def test_spark_makes_the_same_tables_of_the_same_facts(
-    spark: SparkSession, read_table: ReadTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, collection: Collection, read_table: ReadTable, tmp_path: Path
 ) -> None:
-    """Also of facts that are several files and partitions."""
-    journals = [str(wild_journal(tmp_path / f"wild{seed}", seed)) for seed in range(3)]
-    journals.append(str(stormy(tmp_path / "stormy")))
-    with take_snapshot(None, journals) as snapshot:
-        gather(snapshot, Period(), tmp_path / "facts", Crew(), size=6000)
-    monkeypatch.setattr(spark_tables, "SMALL", -1)
+    """Of large ones, which are several files and partitions."""
+    journals = [wild_journal(tmp_path / f"wild{seed}", seed) for seed in range(3)]
+    journals += [stormy(tmp_path / "stormy"), *collection.journals]
+    with take_snapshot(None, [str(each) for each in journals]) as snapshot:
+        gather(snapshot, Period(), tmp_path / "facts", Crew(), size=300_000)
+    assert len([*(tmp_path / "facts").iterdir()]) > 3
     for out, engine in (("spark", spark), ("embedded", None)):
         (tmp_path / out / "tables").mkdir(parents=True)
         with of_spark_alone():
