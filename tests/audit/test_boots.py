@@ -45,7 +45,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
     ]
     cases = [*day("hall").records, *barn().records, *set_back("loft")]
     # Another hall is among these.
-    synthetic = [replace(each, server=f"far {each.server}") for each in troubles.synthetic(place / "synthetic")]
+    synthetic = [replace(each, server=f"far {each.server}") for each in troubles.synthetic()]
     records = [*drawn, *cases, *synthetic]
     given = Record(10, START - 1, 0, "barn", "barn-0", ev.SessionOpened(session="barn-0.1"))
     found = tables(("boots", "servers"), place / "facts", records, [given])

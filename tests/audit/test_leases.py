@@ -73,7 +73,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
     place = tmp_path_factory.mktemp("leases")
     planned = [each for name, (events, _) in CASES.items() for each in written(events, name)]
     planned += written([EXPIRED], LONG_AGO)
-    records = [*planned, *troubles.draw(sized(100), troubles.LEASES), *troubles.synthetic(place / "synthetic")]
+    records = [*planned, *troubles.draw(sized(100), troubles.LEASES), *troubles.synthetic()]
     begun = replace(ADDED, session="a")
     given = [Record(0, START - number, 3, f"server{number}", "x", begun) for number in range(0, 100, 2)]
     given.append(Record(4, START - 7, 3, LONG_AGO, "hall-1", replace(ADDED, protocol=None)))

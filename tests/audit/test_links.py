@@ -127,7 +127,7 @@ CLIPPED = (START + 6 * STEP, START + 20 * STEP)
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """Each case is a server of its own, among those that are drawn."""
     place = tmp_path_factory.mktemp("links")
-    drawn, synthetic = troubles.draw(sized(100)), troubles.synthetic(place / "synthetic")
+    drawn, synthetic = [*troubles.draw(sized(100))], troubles.synthetic()
     drawn += [*of_server("planned to stay", STILL_UP), *of_server("planned to go", DOWN_AGAIN)]
     before_drawn = [each for number in range(0, 100, 3) for each in of_server(f"server{number}", before("x.1"))]
     before_drawn = [replace(each, seq=0) for each in before_drawn]

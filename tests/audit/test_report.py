@@ -6,6 +6,7 @@ import base64
 import hashlib
 import itertools
 import re
+from collections.abc import Callable
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -38,6 +39,7 @@ from bussrv.audit.report.questions import Listing
 from bussrv.audit.report.text import plain
 from bussrv.events import EVENT_CLASSES, event_name
 from tests.audit import report_facts
+from tests.size import sized
 from tests.tables import each_row
 
 VOID = {"br", "link", "meta", "path"}
@@ -81,9 +83,14 @@ class Page(HTMLParser):
         return [str(attributes[attribute]) for _, attributes in self.tags if attribute in attributes]
 
 
+@cache
+def page_of(make: Callable[[], Facts]) -> Page:
+    return Page(render(make()))
+
+
 @pytest.fixture(params=MAKERS, ids=lambda make: make.__name__)
 def page(request: pytest.FixtureRequest) -> Page:
-    return Page(render(request.param()))
+    return page_of(request.param)
 
 
 def test_ids_are_unique_and_links_lead_somewhere(page: Page) -> None:
@@ -121,18 +128,18 @@ def test_headings_go_down_one_by_one_and_tables_have_captions_and_heads(page: Pa
 
 def test_the_verdict_comes_first() -> None:
     for make, word in zip(MAKERS, ("Nothing to judge", "Clean", "Findings", "Findings"), strict=True):
-        found = Page(render(make()))
+        found = page_of(make)
         assert word in found.text[:200]
     notices = Facts(records=1, kinds=(journals.Kind("notice", "torn-tail", 5),))
-    assert Page(render(notices)).text.startswith("Clean")
-    assert "5 notices" in Page(render(notices)).text
+    text_ = Page(render(notices)).text
+    assert text_.startswith("Clean")
+    assert "5 notices" in text_
     one = Page(render(Facts(records=1, kinds=(journals.Kind("warning", "time-backwards", 1),)))).text
     assert "1 finding needs a look" in one
 
 
 def test_every_finding_is_shown_or_counted() -> None:
-    facts = report_facts.terrible()
-    found = Page(render(facts))
+    facts, found = report_facts.terrible(), page_of(report_facts.terrible)
     for kind in facts.kinds:
         assert f"{kind.number:,}" in found.text
         shown = sum(1 for each in facts.findings if (each.severity, each.kind) == (kind.severity, kind.kind))
@@ -170,7 +177,7 @@ def test_where_a_finding_is(finding: dict[str, object], shown: str) -> None:
 
 
 def test_nothing_is_said_in_words() -> None:
-    found = Page(render(report_facts.nothing())).text
+    found = page_of(report_facts.nothing).text
     for sentence in ("Nothing was found.", "No client connected.", "No lease ran out.", "Nothing was refused"):
         assert sentence in found
 
@@ -184,7 +191,7 @@ def test_kinds_and_events_are_explained() -> None:
 TEXTS = st.one_of(st.sampled_from(report_facts.NASTY), st.text(max_size=40))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=sized(120))
 @given(TEXTS, TEXTS, TEXTS)
 def test_names_of_strangers_do_no_harm(one: str, two: str, three: str) -> None:
     facts = Facts(
@@ -216,7 +223,7 @@ def test_names_of_strangers_do_no_harm(one: str, two: str, three: str) -> None:
     page = render(facts)
     page.encode()
     found = Page(page)
-    usual = _usual()
+    usual = page_of(report_facts.eventful)
     assert {tag for tag, _ in found.tags} <= {tag for tag, _ in usual.tags}
     assert [tag for tag, _ in found.tags].count("script") == 1
     known = {key for _, attributes in usual.tags for key in attributes}
@@ -225,11 +232,6 @@ def test_names_of_strangers_do_no_harm(one: str, two: str, three: str) -> None:
         assert not re.search(
             "[\\x00-\\x09\\x0b-\\x1f\\x7f-\\x9f\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ufeff]", text_
         )
-
-
-@cache
-def _usual() -> Page:
-    return Page(render(report_facts.eventful()))
 
 
 def name(text_: str) -> str:

@@ -149,7 +149,7 @@ def test_storms(storms: Rows, name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
+def many() -> list[Record]:
     """The records of many servers, made up and synthetic, and of one that many come back to."""
     drawn = [each for number, plan in enumerate(plans.draw(sized(30))) for each in plans.records(f"plan{number}", plan)]
     stormy = Writer("stormy")
@@ -163,7 +163,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
         *drawn,
         *troubles.draw(sized(100)),
         *stormy.records,
-        *troubles.synthetic(tmp_path_factory.mktemp("synthetic")),
+        *troubles.synthetic(),
     ]
 
 

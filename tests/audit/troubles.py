@@ -4,8 +4,9 @@ server.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from hypothesis import Phase, given, settings
@@ -63,7 +64,8 @@ EVENTS: st.SearchStrategy[ev.Event] = st.one_of(
 )
 
 
-def draw(number: int, events: st.SearchStrategy[ev.Event] = EVENTS) -> list[Record]:
+@cache
+def draw(number: int, events: st.SearchStrategy[ev.Event] = EVENTS) -> tuple[Record, ...]:
     """The records of so many servers, ``server0`` and so on."""
     drawn: list[list[Any]] = []
     steps = st.one_of(events, events, events, st.sampled_from(["start", "pause", "back", "again"]))
@@ -74,7 +76,7 @@ def draw(number: int, events: st.SearchStrategy[ev.Event] = EVENTS) -> list[Reco
         drawn.append(steps)
 
     collect()
-    return [each for index, steps in enumerate(drawn) for each in _written(f"server{index}", steps)]
+    return tuple(each for index, steps in enumerate(drawn) for each in _written(f"server{index}", steps))
 
 
 def _written(server: str, steps: list[Any]) -> list[Record]:
@@ -94,8 +96,11 @@ def _written(server: str, steps: list[Any]) -> list[Record]:
     return writer.records
 
 
-def synthetic(directory: Path) -> list[Record]:
+@cache
+def synthetic() -> tuple[Record, ...]:
     """Two days of servers that crash a few times, one of them with records that contradict each other."""
-    write_journal(directory / "hall", events=3000, seed=3, uptime=2.0 * HOUR)
-    write_journal(directory / "attic", server="attic", events=2000, seed=5, uptime=1.0 * HOUR, faults=tuple(KINDS))
-    return [each for server in ("hall", "attic") for each in read_journal(directory / server)]
+    with TemporaryDirectory() as name:
+        hall, attic = Path(name, "hall"), Path(name, "attic")
+        write_journal(hall, events=3000, seed=3, uptime=2.0 * HOUR)
+        write_journal(attic, server="attic", events=2000, seed=5, uptime=1.0 * HOUR, faults=tuple(KINDS))
+        return (*read_journal(hall), *read_journal(attic))
