@@ -37,7 +37,7 @@ from bussrv.server.collector import tune_collector
 from bussrv.server.service import new_id
 from bussrv.settings import Settings
 
-CHUNK = 64 << 10
+CHUNK = 120 << 10
 
 RIGHTS = "".join(f'{action} = "*"\n' for action in ("send", "observe", "publish", "watch", "address"))
 

@@ -100,7 +100,7 @@ class Settings(AdminLimits):
     slice_seconds: float = SESSIONS.time(
         0.002,
         "Seconds that one session is served before others get their turn. A session that needs longer is served on "
-        "after the others, and counted as `slice-over`. A connection is read 64 KiB at a time.",
+        "after the others, and counted as `slice-over`. A connection is read 120 KiB at a time.",
         reloadable=False,
     )
     listen_backlog: int = SESSIONS.option(

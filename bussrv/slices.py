@@ -90,16 +90,25 @@ class Slices:
         is_over: bool = self._reactor.seconds() >= until
         return is_over
 
+    @property
+    def is_free(self) -> bool:
+        """Whether new work is done at once."""
+        return not (self._new.size or self._left.size or self._spent >= self._most)
+
+    def spend(self, seconds: float) -> None:
+        """So long was worked otherwise, while :attr:`is_free` said that there is time for it."""
+        self._spent += seconds
+
     def do(self, work: Work, address: str = SERVER) -> None:
         """Do ``work``: its first slice at once, unless other work waits or the turn has been long enough.
 
         :param address: the client's :func:`bussrv.addresses.address_key`.
         """
-        if self._new.size or self._left.size or self._spent >= self._most:
+        if self.is_free:
+            self._slice(address, work)
+        else:
             self._new.put(address, work)
             self._wait()
-        else:
-            self._slice(address, work)
 
     def _slice(self, address: str, work: Work) -> None:
         begin = self._reactor.seconds()

@@ -93,7 +93,7 @@ class Bus:
         self._last_values = LastValues(settings.max_last_values, settings.max_last_value, self.counters)
         self._sources = Sources(registry, self.access, server_id)
         self._turns = turns = Turns(self._fanout.flush, reactor)
-        self.delivery, self.totals = turns.delivery, Totals()
+        self.delivery, self.totals, self.flush_in_turn = turns.delivery, Totals(), turns.read
         self._hosted = HostedSubscribers(registry, self.access, self._receivers, self._fanout, turns.wait)
         self._reports: dict[str, Callable[[], object]] = {}
         self._judge = Judge(registry, self.access, self.counters)
@@ -394,7 +394,3 @@ class Bus:
     def flush(self, since: float = NEVER) -> None:
         """Send what was routed and published."""
         self._turns.send(since)
-
-    def flush_in_turn(self, session_id: str, size: int, since: float = NEVER) -> None:
-        """Send what was routed and published, at once or together with what others have sent; see :class:`IBus`."""
-        self._turns.read(session_id, size, since)

@@ -304,6 +304,13 @@ class ISplicing(Interface):
         :returns: the outcome; ``None``: nothing was tried.
         """
 
+    def route_chunk(session_id: str, reader: ObjectReader, data: bytes) -> tuple[int, int] | None:
+        """Route the objects at the beginning of a chunk of a member, and give the rest to its reader, which is clear.
+
+        :returns: how many objects, and the verdict; ``None``: nothing was done, because something has changed, or was
+            not tried before. See :class:`bussrv.bus.spliced.Spliced`.
+        """
+
 
 class IReloadable(Interface):
     """Something that was read from files, and can be read again while the server runs."""

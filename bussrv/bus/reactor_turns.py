@@ -44,12 +44,13 @@ class Turns:
         """
         if since < self._since:
             self._since = since
-        is_alone = session_id == self._latest and not self._end.is_awaited
+        is_awaited = self._end.is_awaited
+        is_alone = session_id == self._latest and not is_awaited
         self._latest = session_id
         self._size += size
         if is_alone or self._size > MOST_PUT_OFF:
             self._send()
-        else:
+        elif not is_awaited:
             self._end.wait()
 
     def wait(self) -> None:

@@ -10,24 +10,27 @@ from bussrv.wire.objects import encode_json
 
 
 class Sources:
-    """The sources of the sessions that have sent something."""
+    """The sources of the sessions that have sent something.
+
+    :ivar known: those that were found, by session id.
+    """
 
     def __init__(self, registry: Registry, access: Access, server_id: str) -> None:
         self._registry = registry
         self._access = access
         self._server_id = server_id
-        self._known: dict[str, Source] = {}
+        self.known: dict[str, Source] = {}
 
     def of(self, session_id: str) -> Source:
         """The source of all objects that an open session sends, until :meth:`forget`."""
-        source = self._known.get(session_id)
+        source = self.known.get(session_id)
         if source is None:
             session = self._registry.state.sessions[session_id]
             route = [session.routing_id, self._server_id]
             origin = Origin(session_id, route, permissions=self._access.of(session))
-            source = self._known[session_id] = Source(origin, encode_json(route))
+            source = self.known[session_id] = Source(origin, encode_json(route))
         return source
 
     def forget(self, session_id: str) -> None:
         """A session is closed, or has another routing id or other permissions."""
-        self._known.pop(session_id, None)
+        self.known.pop(session_id, None)

@@ -203,6 +203,27 @@ class Splicing:
             if provided:
                 self._publisher.settle()
 
+    def route_chunk(self, session_id: str, reader: ObjectReader, data: bytes) -> tuple[int, int] | None:
+        """Route the objects at the beginning of a chunk; see :class:`bussrv.bus.interfaces.ISplicing`."""
+        source = self._sources.known.get(session_id)
+        prepared = None if source is None else self._prepared.get(source.number)
+        if prepared is None or self._taps.is_on:
+            return None
+        if prepared.provided != self._registry.state.provided_by(session_id):
+            return None
+        whole = reader.take_with(data)
+        if whole is None:
+            return None
+        try:
+            end, objects, verdict, _ = self._route(prepared, reader, whole, 0, reader.limits)
+        finally:
+            if prepared.provided:
+                self._publisher.settle()
+        if end < len(whole):
+            reader.feed(whole[end:])
+            reader.skip(0, reads_on=verdict == LOOK, in_vain=objects < WORTHWHILE)
+        return objects, verdict
+
     def ready(self) -> Callable[[bool], Plans] | None:
         """Makes empty plans; ``None``: everything has to be read now."""
         return None if self._taps.is_on else self.make
@@ -222,16 +243,13 @@ class Splicing:
         self._prepared[source.number] = prepared
         return prepared
 
-    def _now(self, number: int) -> tuple[int, int]:
-        """The turns in which groups are open: for all senders, and for this one alone."""
+    def _begin_turn(self, number: int) -> None:
+        """Count the turns in which groups are open: for all senders, and for one alone."""
         if self._epoch != self._fanout.epoch:
             self._epoch = self._fanout.epoch
             self._turn += 1
-            self._number = -1
-        if self._number != number:
-            self._number = number
-            self._own_turn += 1
-        return self._turn, self._own_turn
+        self._number = number
+        self._own_turn += 1
 
     def route_stretch(
         self, prepared: Prepared, reader: ObjectReader, stretch: Stretch, find: Find | None = None
@@ -240,26 +258,43 @@ class Splicing:
 
         :param find: is asked when the route is another one, if the objects come over a link.
         """
-        data, first, limits = stretch
-        begin, total, duplicates, made, ways, most, ids = first, 0, 0, 0, 0, A_PASS, self._ids
+        first = stretch[1]
+        end, total, verdict, duplicates = self._route(prepared, reader, *stretch, find)
+        reader.skip(end - first, reads_on=verdict == LOOK, in_vain=total < WORTHWHILE)
+        return Spliced(total, verdict, duplicates)
+
+    def _route(
+        self,
+        prepared: Prepared,
+        reader: ObjectReader,
+        data: bytes,
+        begin: int,
+        limits: Limits,
+        find: Find | None = None,
+    ) -> tuple[int, int, int, int]:
+        """Route objects. :returns: the place after them, how many, the verdict, and how many came before."""
+        total, duplicates, made, ways, most, ids, fanout = 0, 0, 0, 0, A_PASS, self._ids, self._fanout
         asked_before = self._batches.groups_asked
         while True:
-            source, _, table, tail, number, way = prepared
+            _, _, table, tail, number, way = prepared
+            if self._epoch != fanout.epoch or self._number != number:
+                self._begin_turn(number)
             tails, room = table.with_marks(prepared, limits) if table.is_marked else (tail, limits)
             what: Any  # a key or a number, as the verdict says
             begin, count, verdict, what, pieces, made_ids, published, again = table.plans.splice(
-                data, begin, *room, tails, *self._now(number), most, ids.opening, ids.digits, ids.made, way
+                data, begin, *room, tails, self._turn, self._own_turn, most, ids.opening, ids.digits, ids.made, way
             )
             ids.made += made_ids
             total += count
             duplicates += again
-            self._give(table, pieces, published)
+            if pieces or published:
+                self._give(table, pieces, published)
             if verdict == PLAN:
                 made += 1
                 if made > MOST_NEW_PLANS or self._batches.groups_asked - asked_before > MOST_GROUPS_ASKED:
                     verdict = TAKEN
                     break
-                self._add_plan(table, what, data, begin, source, reader)
+                self._add_plan(prepared, what, data, begin, reader)
             elif verdict == OPEN:
                 if self._open(prepared, what):
                     most = 1  # The sender may be over a limit after this object.
@@ -272,8 +307,7 @@ class Splicing:
                 prepared = other
             else:
                 break
-        reader.skip(begin - first, reads_on=verdict == LOOK, in_vain=total < WORTHWHILE)
-        return Spliced(total, verdict, duplicates)
+        return begin, total, verdict, duplicates
 
     def _give(
         self, table: Table, pieces: list[tuple[int, bytes, int]], published: list[tuple[int, list[bytes]]]
@@ -285,10 +319,9 @@ class Splicing:
         for service, payloads in published:
             self._publisher.collect_all(table.services[service - 1], payloads)
 
-    def _add_plan(
-        self, table: Table, key: bytes, data: bytes, begin: int, source: Source, reader: ObjectReader
-    ) -> None:
+    def _add_plan(self, prepared: Prepared, key: bytes, data: bytes, begin: int, reader: ObjectReader) -> None:
         """Add the plan of objects like the one at ``begin``."""
+        source, table = prepared.source, prepared.table
         metadata = data[begin : data.index(NUL, begin)]
         obj = BusObject(metadata, read_head(metadata))
         is_served = obj.head.event is not None and obj.head.event in reader.ends
@@ -305,5 +338,7 @@ class Splicing:
         """Open the groups of a plan. :returns: whether something had to be sent for that."""
         source, _, table, _, number, _ = prepared
         sends = self._batches.open(table.groups[plan], source.origin)
-        table.plans.open(plan, *self._now(number))
+        if self._epoch != self._fanout.epoch:
+            self._begin_turn(number)
+        table.plans.open(plan, self._turn, self._own_turn)
         return sends

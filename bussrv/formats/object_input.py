@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from operator import length_hint
 from typing import Any, ClassVar
 
+from twisted.python.failure import Failure
+
 from bussrv.bus.event_names import EXCHANGED
 from bussrv.bus.spliced import MORE, TAKEN, Spliced
-from bussrv.formats.stream import StreamProtocol
+from bussrv.formats.stream import LARGE_INPUT, StreamProtocol
 from bussrv.wire.objects import BadObject, BusObject, ObjectReader
 
 UNSUBSCRIBED_PAYLOAD = 64 << 10
@@ -28,6 +30,8 @@ class ObjectInput(StreamProtocol):
     READER: ClassVar[type[ObjectReader]] = ObjectReader
 
     _member = False
+    _is_clear = False  # whether at most the beginning of an object waits, and chunks are routed as they come
+    _has_rest = True  # whether such a beginning waits, as far as is known
     _served: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls) -> None:
@@ -42,6 +46,44 @@ class ObjectInput(StreamProtocol):
         self._objects.end_batches_at(self._served)
         return self._objects
 
+    def dataReceived(self, data: bytes) -> None:
+        """Read a chunk. If nothing waits, its objects are routed at once: most chunks are small, and a call is felt."""
+        is_ready = self._is_clear and not (self.is_busy or self._waits_for_slice or self.has_ended)
+        self._is_clear = False
+        if not is_ready or self.link.is_closing or not self.bus.slices.is_free:
+            super().dataReceived(data)
+            return
+        begin = self.reactor.seconds()
+        try:
+            routed = self.bus.splicing.route_chunk(self.session_id, self._objects, data)
+        except Exception:
+            self.serving_failed(Failure())
+            self.bus.flush(begin)
+            return
+        if routed is None:
+            super().dataReceived(data)
+        else:
+            self._routed(len(data), *routed, begin)
+
+    def _routed(self, size: int, objects: int, verdict: int, begin: float) -> None:
+        """Objects of a chunk were routed since ``begin``. The rest waits."""
+        self.traffic.bytes_in += size
+        self.traffic.objects_in += objects
+        if verdict != MORE:
+            self.bus.slices.spend(self.reactor.seconds() - begin)
+            self._unflushed += size
+            self._read_at = begin
+            self._serve_soon()
+            return
+        self._is_clear = True
+        self.bus.flush_in_turn(self.session_id, size, begin)
+        self.bus.slices.spend(self.reactor.seconds() - begin)
+        had_rest, self._has_rest = self._has_rest, len(self._objects) > 0
+        if (had_rest or self._has_rest) and not self.has_ended:
+            self._unread.count()
+        if size >= LARGE_INPUT:
+            self._wait_for_outflow()
+
     def expect_server(self, events: frozenset[str]) -> None:
         """Read from now on what a server sends: more metadata than a client may, and other ``events`` of its own."""
         self._objects.expect_server()
@@ -54,6 +96,8 @@ class ObjectInput(StreamProtocol):
             if spliced is not None:
                 self.traffic.objects_in += spliced.objects
                 if spliced.verdict == MORE or self.link.is_closing or self.slice_is_over():
+                    self._is_clear = self._objects.is_clear and self.factory.in_turns
+                    self._has_rest = True
                     return None
                 if spliced.verdict == TAKEN:
                     continue

@@ -18,13 +18,16 @@ from typing import Any
 
 from twisted.internet import main, tcp
 
+MOST_READ = 120 << 10
+"""The most bytes of one read. From 128 KiB on, the C library may ask the system for the memory of each chunk anew."""
+
 _TCP_FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 
 class PromptServer(tcp.Server):
     """A TCP connection of a client."""
 
-    room = memoryview(bytearray(tcp.Connection.bufferSize))
+    room = memoryview(bytearray(MOST_READ))
     """The buffer into which all connections receive. Its content is copied before anything else happens."""
 
     def doRead(self) -> Any:

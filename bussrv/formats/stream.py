@@ -114,7 +114,6 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
 
     def received(self, event: Any) -> None:
         """Serve an event that the client sent."""
-        raise NotImplementedError
 
     def malformed(self, error: RemoteProtocolError) -> None:
         """Called when the client sent something malformed, before the session ends."""
@@ -234,8 +233,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
 
     def slice_is_over(self) -> bool:
         """Whether other sessions are to be served now."""
-        is_over: bool = self.reactor.seconds() >= self._slice_end
-        return is_over
+        return bool(self.reactor.seconds() >= self._slice_end)
 
     def _flush(self) -> None:
         size, self._unflushed = self._unflushed, 0
@@ -245,8 +243,12 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
             self.bus.flush(self._read_at)
         if not self.has_ended:
             self._unread.count()
-        if size >= LARGE_INPUT and self.bus.streams.outflow.is_busy and not self.is_busy and not self.has_ended:
-            # Or a fast sender of large objects would fill the backlogs of clients that read fast enough.
+        if size >= LARGE_INPUT:
+            self._wait_for_outflow()
+
+    def _wait_for_outflow(self) -> None:
+        """Or a fast sender of large objects would fill the backlogs of clients that read fast enough."""
+        if self.bus.streams.outflow.is_busy and not self.is_busy and not self.has_ended:
             self.busy_until(self.bus.streams.outflow.round())
 
     def _refuse_input(self, error: RemoteProtocolError) -> None:

@@ -77,6 +77,7 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
     :param max_metadata: the most bytes of metadata.
     :param max_payload: the most bytes of payload.
     :param max_nesting: how deep metadata may nest.
+    :ivar limits: these limits, as they are now.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
         self._longest = FIRST_BATCH
         self._to_read = 0
         self._longest_read = 1
+        self.limits = (max_metadata, max_payload, max_nesting)
 
     def gather(self, most: int | None = None) -> None:
         """From now on gather payloads of up to ``most`` bytes; by default all that are within the limit.
@@ -109,10 +111,12 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
         """From now on metadata and payloads have at most so many bytes."""
         self._max_metadata = max_metadata
         self._max_payload = self._max_gathered = max_payload
+        self.limits = (max_metadata, max_payload, self._max_nesting)
 
     def expect_server(self) -> None:
         """From now on read objects of a server, whose metadata may be longer; see :func:`max_relayed`."""
         self._max_metadata = max_relayed(self._max_metadata)
+        self.limits = (self._max_metadata, self._max_payload, self._max_nesting)
 
     def feed(self, data: bytes) -> None:
         """Add a chunk; see :meth:`StreamReader.feed`."""
@@ -129,15 +133,33 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
     @property
     def is_empty(self) -> bool:
         """Whether nothing is left: neither bytes, nor objects that were read already, nor an error."""
-        is_whole = self._waiting is None and self._error is None and not self._singles
-        return is_whole and not (len(self._buffer) or length_hint(self._ahead))
+        return not (self._has_read or len(self._buffer)) and self._error is None
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the bytes that wait are the beginning of an object, which need not be read here; see :meth:`skip`."""
+        return not (self._to_read or self._has_read) and self._error is None
+
+    @property
+    def _has_read(self) -> bool:
+        return self._waiting is not None or bool(self._singles) or length_hint(self._ahead) > 0
+
+    def take_with(self, data: bytes) -> bytes | None:
+        """Take the bytes that wait, with a chunk after them, from a reader that is clear.
+
+        :returns: ``None``: that would cost too much, and the chunk is to be fed.
+        """
+        waiting = len(self._buffer)
+        if waiting > len(data):
+            return None
+        return self._buffer.take(waiting) + data if waiting else data
 
     def batch(self) -> Iterator[BusObject]:
         """Some of the next objects, all whole and sound. An object that is taken from here is not returned again.
 
         An empty batch means: ask :meth:`next_event`. ``length_hint`` tells how many objects are left.
         """
-        if length_hint(self._ahead) or self._singles or self._waiting is not None or self._error is not None:
+        if self._has_read or self._error is not None:
             return self._ahead
         if len(self._buffer):
             self._ahead = iter(self._read_ahead())
@@ -145,10 +167,8 @@ class ObjectReader(StreamReader[BusObject | BadObject]):
 
     def stretch(self) -> tuple[bytes, int, tuple[int, int, int]] | None:
         """The bytes that wait, if some may be skipped: a piece, their place in it, and the limits of ``__init__``."""
-        if self._to_read or length_hint(self._ahead) or self._singles or self._waiting is not None:
-            return None
-        whole = self._buffer.whole() if self._error is None else None
-        return None if whole is None else (*whole, (self._max_metadata, self._max_payload, self._max_nesting))
+        whole = self._buffer.whole() if self.is_clear else None
+        return None if whole is None else (*whole, self.limits)
 
     def skip(self, size: int, *, reads_on: bool, in_vain: bool) -> None:
         """Skip so many bytes of a stretch: whole objects, which were not read here.

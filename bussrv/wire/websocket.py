@@ -117,6 +117,11 @@ class WebSocketReader(ObjectReader):
         self._has_more = self._is_asked = self._is_closed = self._has_closed = False
 
     @property
+    def is_clear(self) -> bool:
+        """Chunks are made of frames: all of them have to be read here."""
+        return False
+
+    @property
     def is_open(self) -> bool:
         """Whether the upgrade was granted."""
         return self._frames is not None

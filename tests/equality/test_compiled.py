@@ -74,6 +74,38 @@ def test_more_kinds_and_groups_than_a_table_has_room_for(monkeypatch: pytest.Mon
     assert [given.count(b'"type":"a/7') for given in compiled[0]][7] == 3 * 11
 
 
+def _not_fed(_: bytes) -> None:
+    raise AssertionError("the chunk was given to the reader")
+
+
+def test_whole_chunks_are_routed_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = InTurns()
+    sender, other = network.member(), network.member()
+    for number in range(3):
+        if number:
+            monkeypatch.setattr(sender.connection.protocol._reader, "feed", _not_fed)
+        sender.connection.send_bytes(b'{"type":"a/b","id":1}\0{"type":"c/d"}\0')
+    network.reactor.advance(0)
+    assert [event for event in other.names() if "/" in event][-6:] == ["a/b", "c/d"] * 3
+    assert sender.connection.protocol.traffic.objects_in == 1 + 6
+
+
+def test_a_fault_of_the_routing_of_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends the session. What others have sent in the same turn of the reactor is sent."""
+    network = InTurns()
+    sender, other, receiver = network.member(), network.member(), network.member()
+    for each in (sender, other):
+        each.connection.send_bytes(b'{"type":"a/b","id":1}\0')
+    network.reactor.advance(0)
+    receiver.received()
+    other.connection.send_bytes(b'{"type":"a/b","id":2}\0')
+    monkeypatch.setattr(network.bus.splicing, "_route", None)
+    sender.connection.send_bytes(b'{"type":"a/b","id":3}\0')
+    assert network.bus.counters["internal-error"] == 1
+    assert receiver.names() == ["a/b", "routing/disconnect"]
+    assert not sender.connection.is_open
+
+
 def test_a_piece_counts_as_all_of_its_objects() -> None:
     """A member is answered while one piece with seven objects waits for it and others."""
     network = InTurns()
