@@ -27,6 +27,7 @@ class Measured:
 
     :ivar seconds: the length of the measurement; deliveries, publications and CPU are those of that time.
     :ivar own_cpu: CPU of the generator; if it is close to ``seconds``, the generator was the limit.
+    :ivar busiest_cpu: CPU of the server that used most; ``server_cpu`` is that of all servers.
     :ivar latencies: how many deliveries the percentiles are of.
     :ivar all_deliveries: with those before and after the measurement; so are the counts that follow.
     :ivar other: how many objects came that were no publications.
@@ -40,6 +41,7 @@ class Measured:
     publications: int
     own_cpu: float
     server_cpu: float
+    busiest_cpu: float
     latencies: int
     p50: float
     p99: float
@@ -68,6 +70,11 @@ class Measured:
     def per_cpu(self) -> float:
         """Deliveries per second of the server's CPU."""
         return self.deliveries / max(self.server_cpu, 0.01)
+
+    @property
+    def per_busiest(self) -> float:
+        """Deliveries per second of the busiest server's CPU: what limits servers that have a CPU each."""
+        return self.deliveries / max(self.busiest_cpu, 0.01)
 
     @property
     def wrong(self) -> dict[str, int]:

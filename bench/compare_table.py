@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from bar import Bar
-from compare_results import Key, Results, p50, p99, per_cpu, rate
+from compare_results import Key, Results, p50, p99, per_busiest, per_cpu, rate
 from compare_scenarios import Scenario, Workload
 
 _RATES = (
@@ -79,7 +79,7 @@ def _as_json(results: Results, scenario: Scenario, workload: Workload) -> dict[s
     if key in results.failed:
         row["failed"] = results.failed[key]
     if key in results.rounds:
-        figures = {"rate": rate, "per_cpu": per_cpu, "p50": p50, "p99": p99}
+        figures = {"rate": rate, "per_cpu": per_cpu, "per_busiest": per_busiest, "p50": p50, "p99": p99}
         row |= {name: results.median(key, figure) for name, figure in figures.items()}
         row |= {f"ratio_{name}": results.ratio(first, key, figure) for name, figure in figures.items()}
         row["rounds"] = [asdict(each) for each in results.rounds[key]]

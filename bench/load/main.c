@@ -136,24 +136,20 @@ static void raise_limit(void) {
         die("%zu connections are more than the %llu files allowed", client_count, (unsigned long long)limit.rlim_cur);
 }
 
-/* Seconds of CPU that the servers used, of all their threads. */
-static double servers_cpu(void) {
-    double sum = 0;
-    for (unsigned index = 0; index < options.server_count; index++) {
-        char path[64], text[1024];
-        sprintf(path, "/proc/%d/stat", options.servers[index]);
-        FILE *file = fopen(path, "r");
-        size_t len = file ? fread(text, 1, sizeof text - 1, file) : 0;
-        if (file)
-            fclose(file);
-        text[len] = 0;
-        unsigned long user, system;
-        const char *name_end = strrchr(text, ')');
-        if (!name_end || sscanf(name_end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
-            die("process %d is gone", options.servers[index]);
-        sum += (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
-    }
-    return sum;
+/* Seconds of CPU that a server used, of all its threads. */
+static double server_cpu(int server) {
+    char path[64], text[1024];
+    sprintf(path, "/proc/%d/stat", server);
+    FILE *file = fopen(path, "r");
+    size_t len = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file)
+        fclose(file);
+    text[len] = 0;
+    unsigned long user, system;
+    const char *name_end = strrchr(text, ')');
+    if (!name_end || sscanf(name_end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
+        die("process %d is gone", server);
+    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
 }
 
 static double own_cpu(void) {
@@ -213,19 +209,29 @@ static void start_churning(void) {
 }
 
 struct mark {
-    double own, servers;
+    double own, servers[MAX_SERVERS];
     uint64_t time, deliveries, publications;
 };
 
 static struct mark mark(void) {
-    return (struct mark){own_cpu(), servers_cpu(), now_ns(), totals.deliveries, totals.publications};
+    struct mark made = {.own = own_cpu(), .deliveries = totals.deliveries, .publications = totals.publications};
+    for (unsigned index = 0; index < options.server_count; index++)
+        made.servers[index] = server_cpu(options.servers[index]);
+    made.time = now_ns();
+    return made;
 }
 
 static void print_result(const struct mark *from, const struct mark *to, double ready) {
-    double seconds = (double)(to->time - from->time) / 1e9;
-    printf("{\"seconds\": %.6f, \"deliveries\": %llu, \"publications\": %llu, \"own_cpu\": %.3f, \"server_cpu\": %.3f",
+    double seconds = (double)(to->time - from->time) / 1e9, servers = 0, busiest = 0;
+    for (unsigned index = 0; index < options.server_count; index++) {
+        double used = to->servers[index] - from->servers[index];
+        servers += used;
+        busiest = used > busiest ? used : busiest;
+    }
+    printf("{\"seconds\": %.6f, \"deliveries\": %llu, \"publications\": %llu, \"own_cpu\": %.3f, \"server_cpu\": %.3f"
+           ", \"busiest_cpu\": %.3f",
            seconds, (unsigned long long)(to->deliveries - from->deliveries),
-           (unsigned long long)(to->publications - from->publications), to->own - from->own, to->servers - from->servers);
+           (unsigned long long)(to->publications - from->publications), to->own - from->own, servers, busiest);
     printf(", \"latencies\": %llu, \"p50\": %.9f, \"p99\": %.9f, \"max\": %.9f", (unsigned long long)histogram_count(),
            (double)histogram_percentile(0.5) / 1e9, (double)histogram_percentile(0.99) / 1e9,
            (double)histogram_max() / 1e9);

@@ -9,7 +9,7 @@ import pytest
 from bar import print_bars
 from compare_chart import chart
 from compare_generator import Measured, read_measured
-from compare_results import Idle, Results, bars, p99, per_cpu, rate
+from compare_results import Idle, Results, bars, p99, per_busiest, per_cpu, rate
 from compare_scenarios import SCENARIOS, Scenario, Workload
 from compare_table import as_json, print_table
 
@@ -19,6 +19,7 @@ ONE = Measured(
     publications=1000,
     own_cpu=0.5,
     server_cpu=1.0,
+    busiest_cpu=0.5,
     latencies=2000,
     p50=0.001,
     p99=0.01,
@@ -47,7 +48,7 @@ def results(scenario: str, **rates: Sequence[float]) -> Results:
 
 
 def test_figures_of_a_measurement() -> None:
-    assert (rate(ONE), per_cpu(ONE)) == (1000, 2000)
+    assert (rate(ONE), per_cpu(ONE), per_busiest(ONE)) == (1000, 2000, 4000)
     assert replace(ONE, server_cpu=0.0).per_cpu > 0
     assert ONE.wrong == {}
     assert replace(ONE, lost=2, disordered=1, abandoned=1, other=3).wrong == {"lost": 2, "disordered": 1}

@@ -18,6 +18,7 @@ from bussrv.bus.delivery import Fanout
 from bussrv.bus.links import Links
 from bussrv.bus.publishing import Publisher
 from bussrv.bus.relay import Relay
+from bussrv.bus.route_cache import MAX_REMEMBERED_ROUTE
 from bussrv.bus.seen import CompiledSeen, Seen
 from bussrv.bus.spliced import LOOK, MORE, Spliced
 from bussrv.bus.splicing import Prepared, Splicing, Table
@@ -102,6 +103,8 @@ class LinkSplicing:
         try:
             route = bytes(read_head(data[begin:end]).route)
         except (RemoteProtocolError, Fault):
+            return LOOK
+        if len(route) > MAX_REMEMBERED_ROUTE:
             return LOOK
         key = (session_id, route)
         if key not in self._known:
