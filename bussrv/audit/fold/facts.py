@@ -87,8 +87,15 @@ def as_tables(rows: Rows) -> Tables:
 def _table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     return pa.Table.from_arrays(
-        [pa.array(column, each.type) for column, each in zip(columns, schema, strict=True)], schema=schema
+        [_array(column, each.type) for column, each in zip(columns, schema, strict=True)], schema=schema
     )
+
+
+def _array(column: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    # Servers and wire formats are the same in whole columns, and many columns are empty.
+    if column and column[0] == column[-1] and column.count(column[0]) == len(column):
+        return pa.repeat(pa.scalar(column[0], kind), len(column))
+    return pa.array(column, kind)
 
 
 def finish(lives: Sequence[Life], rows: Rows) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -28,7 +27,6 @@ _MOST = (
 )
 
 
-@lru_cache(maxsize=1 << 14)
 def address_of(peer: str | None) -> str | None:
     """A peer without its port: ``192.0.2.1`` for ``192.0.2.1:5``, ``::1`` for ``[::1]:7``; also of pseudonyms.
 
@@ -38,7 +36,8 @@ def address_of(peer: str | None) -> str | None:
         return None
     if peer.startswith("["):
         return peer.partition("]")[0][1:]
-    return peer if peer.count(":") > 1 else peer.partition(":")[0]
+    address, _, rest = peer.partition(":")
+    return peer if ":" in rest else address
 
 
 class Life(Struct, array_like=True):

@@ -204,8 +204,9 @@ class Folding:
         """Records whose time runs backwards: inside each segment. Its ends are held against other segments later."""
         records = stretch.records
         order = np.argsort(stretch.segments, kind="stable")
-        if any(map(by_journal, {record.event for record in records})):
-            is_own = np.array([not by_journal(record.event) for record in records])
+        of_journal = {*filter(by_journal, {record.event for record in records})}
+        if of_journal:
+            is_own = np.array([record.event not in of_journal for record in records])
             order = order[is_own[order]]
         if not order.size:
             return
