@@ -12,7 +12,7 @@ from audit_meter import Meter
 
 from bussrv.audit.job import audit
 from bussrv.audit.progress import Progress
-from bussrv.audit.reading.sources import are_small
+from bussrv.audit.reading.sources import HANDED_OUT, are_small
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,7 +94,7 @@ def run(directories: list[Path], out: Path, checkpoint: Path | None, meter: Mete
     with meter.phase(START):
         from bussrv.audit.spark.session import spark_session
 
-        session = spark_session(quick_start=are_small([str(each) for each in directories]))
+        session = spark_session(quick_start=are_small([str(each) for each in directories], HANDED_OUT))
         spark = session.__enter__()
     try:
         call_audit(spark, directories, out, checkpoint, meter)

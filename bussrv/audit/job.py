@@ -133,7 +133,6 @@ def _examine(spark: SparkSession | None, request: Request, out: Path, progress: 
     from bussrv.audit.reading.gather import gather
     from bussrv.audit.reading.sources import take_snapshot
     from bussrv.audit.report.summary import evidence, finish, in_words
-    from bussrv.audit.sql.tables import make_tables
 
     progress = progress or Silent()
     period = Period(request.since, request.until)
@@ -154,7 +153,7 @@ def _examine(spark: SparkSession | None, request: Request, out: Path, progress: 
                 gather(snapshot, period, place / "facts", crew, checkpoint)
             made = evidence(snapshot.journals, request.trusted, request.public_key, request.command, out)
         with progress.phase("tables"):
-            make_tables(place / "facts", place, request.since, request.until, spark)
+            _make_tables(spark, place, request)
         with progress.phase("report"), published(place, place / "scratch") as asked:
             totals = finish(asked, place, period, made, csv=request.csv)
         path = publish(out, place, PUBLISHED, totals)
@@ -170,6 +169,18 @@ def _crew(spark: SparkSession | None, snapshot: Snapshot, place: Path, progress:
     from bussrv.audit.spark import crew as of_spark
 
     return of_spark.Crew(spark, snapshot, place)
+
+
+def _make_tables(spark: SparkSession | None, place: Path, request: Request) -> None:
+    facts, period = place / "facts", (request.since, request.until)
+    if spark is None:
+        from bussrv.audit.sql import tables
+
+        tables.make_tables(facts, place, *period)
+        return
+    from bussrv.audit.spark import tables as with_spark
+
+    with_spark.make_tables(spark, facts, place, *period)
 
 
 @contextmanager
@@ -267,9 +278,9 @@ def _audit_alone(asked: Asked) -> Verdict:
         from bussrv.audit.spark.session import remote_session, spark_session
     except ImportError as error:
         raise AuditFailed(f"the audit needs PySpark ({error}): {INSTALL}") from error
-    from bussrv.audit.reading.sources import are_small
+    from bussrv.audit.reading.sources import HANDED_OUT, are_small
 
-    quick_start = are_small(asked.journals)
+    quick_start = are_small(asked.journals, HANDED_OUT)
     master = asked.master or DEFAULT_MASTER
     if asked.remote is not None or not master.startswith("local"):
         request = replace(request, shared=out.parent)

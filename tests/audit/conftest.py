@@ -156,7 +156,7 @@ def by_workers() -> Iterator[None]:
 def of_spark_alone() -> Iterator[None]:
     """Tables that Spark makes, in partitions, as of large facts."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bussrv.audit.sql.tables.LARGEST", -1)
+        patch.setattr("bussrv.audit.spark.tables.LARGEST", -1)
         patch.setattr("bussrv.audit.spark.tables.SMALL", -1)
         yield
 

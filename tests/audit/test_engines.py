@@ -23,9 +23,19 @@ from bussrv.audit.output import PUBLISHED
 from bussrv.audit.reading.crew import Crew
 from bussrv.audit.reading.gather import gather
 from bussrv.audit.reading.sources import take_snapshot
+from bussrv.audit.spark import tables as with_spark
 from bussrv.audit.sql import tables
 from tests.audit.commands import BUSSRV, run
-from tests.audit.conftest import Collection, Rows, Whole, by_workers, of_spark_alone, without_patience, without_report
+from tests.audit.conftest import (
+    Collection,
+    Rows,
+    Whole,
+    by_workers,
+    last_job,
+    of_spark_alone,
+    without_patience,
+    without_report,
+)
 from tests.audit.journals import STEP, day, write_journal
 from tests.audit.test_docs import TEXT
 from tests.audit.unruly import stormy, wild_journal
@@ -94,10 +104,14 @@ def test_spark_makes_the_same_tables_of_the_same_facts(
     with take_snapshot(None, [str(each) for each in journals]) as snapshot:
         gather(snapshot, Period(), tmp_path / "facts", Crew(), size=300_000)
     assert len([*(tmp_path / "facts").iterdir()]) > 3
-    for out, engine in (("spark", spark), ("embedded", None)):
-        (tmp_path / out / "tables").mkdir(parents=True)
-        with of_spark_alone():
-            tables.make_tables(tmp_path / "facts", tmp_path / out / "tables", None, None, engine)
+    outs = [tmp_path / name / "tables" for name in ("spark", "embedded")]
+    for out in outs:
+        out.mkdir(parents=True)
+    before = last_job(spark)
+    with of_spark_alone():
+        with_spark.make_tables(spark, tmp_path / "facts", outs[0], None, None)
+    assert last_job(spark) - before >= len(PUBLISHED)
+    tables.make_tables(tmp_path / "facts", outs[1], None, None)
     assert_same(read_table, tmp_path / "spark", tmp_path / "embedded")
 
 

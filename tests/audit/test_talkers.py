@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bussrv.audit.database import Database
 from bussrv.audit.fold.facts import SESSIONS
-from bussrv.audit.sql.recipes import recipe
+from bussrv.audit.sql.tables import recipe
 from tests.audit.frames import Answers, Rows, in_order, rows
 from tests.audit.journals import START
 from tests.audit.oracles import talkers as oracle

@@ -34,10 +34,9 @@ _IMPORTS = """
 import sys
 from bussrv.audit import job
 from bussrv.audit.reading import gather
-from bussrv.audit.spark import crew, tables as of_spark
-from bussrv.audit.sql import tables
+from bussrv.audit.spark import crew, tables
 """
-_SETTINGS = "tables.LARGEST = of_spark.SMALL = crew.SMALL = -1; gather.gather.__kwdefaults__.update(size=20_000)"
+_SETTINGS = "tables.LARGEST = tables.SMALL = crew.SMALL = -1; gather.gather.__kwdefaults__.update(size=20_000)"
 DEALT_OUT = ("-c", f"{_IMPORTS}{_SETTINGS}; sys.exit(job.main())")
 """The command, with all that Spark does of large journals, in as many pieces."""
 

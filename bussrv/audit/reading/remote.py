@@ -6,11 +6,13 @@ unfinished record, which is left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from bussrv.audit.fold.stored import reading
 from bussrv.audit.reading.snapshot import Journal, Segment, cut_torn_tail, taken_as
 from bussrv.errors import JournalError
 from bussrv.journal.keys import PublicKey
@@ -45,6 +47,35 @@ class Directory(Protocol):
 
     def fetch(self, name: str, target: Path) -> None:
         """Copy one of the files to this machine."""
+
+
+class StoredDirectory:
+    """A directory in an object store, see :class:`Directory`.
+
+    :param url: ``s3://BUCKET/PATH``.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/")
+
+    def files(self) -> Iterator[File]:
+        """The files in it."""
+        from pyarrow.fs import FileSelector, FileType
+
+        with reading(self._url) as (store, path):
+            found = store.get_file_info(FileSelector(path))
+        for each in found:
+            if each.type == FileType.File:
+                yield File(each.base_name, self._url, each.size, f"{each.size} {each.mtime_ns}")
+
+    def fetch(self, name: str, target: Path) -> None:
+        """Copy a file to this machine."""
+        with (
+            target.open("wb") as file,
+            reading(self._url) as (store, path),
+            store.open_input_stream(f"{path}/{name}") as source,
+        ):
+            shutil.copyfileobj(source, file, 1 << 20)
 
 
 def take_remote(directory: Directory, url: str, index: int, root: Path, trusted: PublicKey | None) -> Journal:

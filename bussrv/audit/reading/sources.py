@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bussrv.audit.fold.stored import is_stored
-from bussrv.audit.reading.object_store import StoredDirectory
-from bussrv.audit.reading.remote import Directory, take_remote
+from bussrv.audit.reading.remote import Directory, StoredDirectory, take_remote
 from bussrv.audit.reading.snapshot import Journal, Snapshot, scratch, segments_of, take_journal
 from bussrv.errors import JournalError
 from bussrv.journal.keys import PublicKey
@@ -21,6 +20,9 @@ if TYPE_CHECKING:
 
 SMALL = 256 << 20
 """Up to this size, in bytes, journals are read faster by a Spark that starts quickly."""
+
+HANDED_OUT = 16 << 30
+"""The same of an audit. Of smaller journals Spark only hands out the stripes; of larger ones it may make the tables."""
 
 
 def is_url(location: str) -> bool:
@@ -40,13 +42,14 @@ def size_of(locations: Sequence[str]) -> int | None:
     return None if any(map(is_url, locations)) else size
 
 
-def are_small(locations: Sequence[str]) -> bool:
+def are_small(locations: Sequence[str], most: int = SMALL) -> bool:
     """Whether a Spark that starts quickly reads these journals faster.
 
+    :param most: up to how many bytes it does.
     :raises JournalError: as :func:`size_of`.
     """
     size = size_of(locations)
-    return size is not None and size <= SMALL
+    return size is not None and size <= most
 
 
 @contextmanager
@@ -89,7 +92,7 @@ def _directory(spark: SparkSession | None, url: str) -> Directory:
         return StoredDirectory(url)
     if spark is None:
         raise JournalError(f"{url}: --engine embedded reads directories and s3:// only: use --engine spark")
-    from bussrv.audit.spark.directory import SparkDirectory
+    from bussrv.audit.spark.crew import SparkDirectory
 
     return SparkDirectory(spark, url)
 

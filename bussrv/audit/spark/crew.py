@@ -8,7 +8,7 @@ worker. One at a URL that only Spark can read (``hdfs://…``) is given to a wor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,7 +22,9 @@ from bussrv.audit.fold.segments import Source
 from bussrv.audit.fold.tasks import STRIPE, Done, Look, Stripe, Task, perform
 from bussrv.audit.reading.crew import size_of
 from bussrv.audit.reading.gather import COMPRESSED
+from bussrv.audit.reading.remote import File
 from bussrv.audit.reading.snapshot import Snapshot
+from bussrv.audit.spark.failure import in_one_line, is_sparks
 from bussrv.audit.spark.store import literal, set_for
 from bussrv.errors import JournalError
 from bussrv.journal.segment import COMPRESSED_SUFFIX
@@ -117,6 +119,49 @@ class Crew:
     def _files(self, paths: Iterable[str]) -> DataFrame:
         files = self._spark.read.format("binaryFile").load([literal(path) for path in paths])
         return files.select(F.col("_metadata.file_path").alias("path"), "content")
+
+
+class SparkDirectory:
+    """A directory at a URL that only Spark can read, see :class:`bussrv.audit.reading.remote.Directory`."""
+
+    def __init__(self, spark: SparkSession, url: str) -> None:
+        self._spark = spark
+        self._url = url
+
+    def files(self) -> Iterator[File]:
+        """The files in it."""
+        with self._reading():
+            rows = (
+                self._rows()
+                .select(
+                    "path",
+                    F.col("_metadata.file_path").alias("place"),
+                    "length",
+                    F.col("modificationTime").cast("string").alias("time"),
+                )
+                .collect()
+            )
+        for row in rows:
+            directory, name = row["place"].rpartition("/")[0], row["path"].rpartition("/")[2]
+            yield File(name, directory, row["length"], f"{row['length']} {row['time']}")
+
+    def fetch(self, name: str, target: Path) -> None:
+        """Copy a file to this machine."""
+        with self._reading():
+            for row in self._rows().where(F.col("path").endswith(f"/{name}")).select("content").collect():
+                target.write_bytes(bytes(row["content"]))
+
+    def _rows(self) -> DataFrame:
+        return self._spark.read.format("binaryFile").load(literal(self._url))
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if not is_sparks(error):
+                raise
+            raise JournalError(f"cannot read the journal {self._url}: {in_one_line(error)}") from error
 
 
 def _far(task: Task) -> Source | None:

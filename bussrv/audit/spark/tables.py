@@ -1,4 +1,6 @@
-"""The tables of an audit, made by Spark from facts, by the SQL that DuckDB runs, too."""
+"""The tables of an audit with Spark: DuckDB makes them in this process, but of very large facts Spark does, by the same
+SQL.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,13 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows 
 
 from bussrv.audit.output import MOMENTS, PARTITIONED, PUBLISHED
 from bussrv.audit.spark.store import literal, set_for, write_parquet
+from bussrv.audit.sql import tables
 from bussrv.audit.sql.activity import NAMES
-from bussrv.audit.sql.recipes import FROM_FACTS, RECIPES, recipe
+from bussrv.audit.sql.tables import FROM_FACTS, RECIPES, recipe
+
+LARGEST = 1 << 30
+"""The largest facts, in bytes, that are left to DuckDB: those of about 40 million events. It needs no more memory for
+larger ones, but one machine then takes minutes."""
 
 AT_ONCE = 4
 """The most tables made at the same time. For small ones, planning takes longest."""
@@ -46,6 +53,9 @@ def make_tables(spark: SparkSession, facts: Path, place: Path, since: int | None
     :param since, until: the period, UTC microseconds.
     """
     size = sum(each.stat().st_size for each in facts.glob("*/*.parquet"))
+    if size <= LARGEST:
+        tables.make_tables(facts, place, since, until)
+        return
     settings = {
         # Few and known stages: planning anew after each of them takes longer than it saves.
         "spark.sql.adaptive.enabled": "false",

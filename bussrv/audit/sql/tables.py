@@ -1,8 +1,8 @@
 """The tables of an audit, made of facts and written as Parquet.
 
-DuckDB makes them in this process, whatever engine folded the journals: facts are a few megabytes of a million events,
-and to plan the queries takes Spark longer than to run them takes DuckDB. Facts that are larger than ``LARGEST`` are
-left to Spark, if there is one.
+DuckDB makes them in this process, also if Spark folded the journals: facts are some megabytes of a million events, and
+to plan the queries takes Spark longer than to run them takes DuckDB. See :mod:`bussrv.audit.spark.tables` for very
+large ones.
 """
 
 from __future__ import annotations
@@ -12,41 +12,65 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bussrv.audit.database import Database, literal
+from bussrv.audit.fold.facts import FACTS
 from bussrv.audit.output import PARTITIONED, PUBLISHED
-from bussrv.audit.sql.recipes import FROM_FACTS, RECIPES, recipe
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-LARGEST = 1 << 30
-"""The largest facts, in bytes, of which tables are made in this process although there is a Spark: those of about 40
-million events. DuckDB needs no more memory for larger ones, but one machine then takes minutes."""
+from bussrv.audit.sql import activity, findings, services
 
 AT_ONCE = 2
 """The most tables written at the same time. DuckDB uses all processors for a large one."""
 
 FILE = "part-0.parquet"
 
+ALWAYS = 2**62
+"""Microseconds. The period without a bound begins at ``-ALWAYS`` and ends at ``ALWAYS``."""
+
+FROM_FACTS = (*(f"fact_{name}" for name in FACTS), "fact_findings", "segments")
+"""The tables that are there before all others."""
+
+RECIPES: dict[str, str] = {
+    "boot_sums": activity.BOOT_SUMS,
+    "boots": activity.BOOTS,
+    "servers": activity.SERVERS,
+    "watched": activity.WATCHED,
+    "events": activity.EVENTS,
+    "refusals": activity.REFUSALS,
+    "storms": activity.STORMS,
+    "leases": activity.LEASES,
+    "sessions": activity.SESSIONS,
+    "extents": activity.EXTENTS,
+    "concurrency": activity.CONCURRENCY,
+    "talkers": activity.TALKERS,
+    "identities": activity.IDENTITIES,
+    "link_steps": activity.LINK_STEPS,
+    "links": activity.LINKS,
+    "mentions": services.MENTIONS,
+    "spans": services.SPANS,
+    "uptimes": services.UPTIMES,
+    "known_times": services.KNOWN_TIMES,
+    "up": services.UP,
+    "known": services.KNOWN,
+    "held": services.HELD,
+    "services": services.SERVICES,
+    "orphans": services.ORPHANS,
+    "disk_failures": findings.DISK_FAILURES,
+    "boots_over": findings.OVER,
+    "suspected": findings.SUSPECTED,
+    "boot_order": findings.BOOT_ORDER,
+    "boot_findings": findings.BOOT_FINDINGS,
+    "findings": findings.FINDINGS,
+}
+
 _NAMED = Counter(name for query in RECIPES.values() for name in re.findall(r"@(\w+)", query))
 
 
-def make_tables(
-    facts: Path, place: Path, since: int | None, until: int | None, spark: SparkSession | None = None
-) -> None:
+def make_tables(facts: Path, place: Path, since: int | None, until: int | None) -> None:
     """Write every table that is published, as Parquet, into directories of their names.
 
     :param facts: the directory of :mod:`bussrv.audit.reading.gather`.
     :param since, until: the period, UTC microseconds.
-    :param spark: makes tables of large facts. ``None``: there is no Spark.
     """
-    if spark is not None and size_of(facts) > LARGEST:
-        from bussrv.audit.spark import tables
-
-        tables.make_tables(spark, facts, place, since, until)
-        return
     with closing(Database(place / "scratch")) as database:
         define(database, facts, since, until)
         with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -54,9 +78,13 @@ def make_tables(
                 pass
 
 
-def size_of(facts: Path) -> int:
-    """The size of facts, in bytes."""
-    return sum(each.stat().st_size for each in facts.glob("*/*.parquet"))
+def recipe(name: str, since: int | None, until: int | None) -> str:
+    """The query of a table.
+
+    :param since, until: the period, UTC microseconds.
+    """
+    begin, end = (-ALWAYS if since is None else since), (ALWAYS if until is None else until)
+    return RECIPES[name].replace(":since", str(begin)).replace(":until", str(end))
 
 
 def define(database: Database, facts: Path, since: int | None, until: int | None) -> None:
