@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from bussrv.audit.spark.store import Store
 from bussrv.audit.timeline.query import similar_names, timeline, with_microseconds
-from bussrv.audit.timeline.source import batch_of
+from bussrv.audit.timeline.source import _COLUMNS, batch_of
 from bussrv.journal.reading import read_journal
 from bussrv.journal.record import Record
 from bussrv.synth.journal import write_journal
@@ -74,6 +74,11 @@ def test_a_timeline(spark: SparkSession, stories: Stories, tmp_path: Path, name:
     for server in stories.records:
         numbers = [row["seq"] for row in told if row["server"] == server]
         assert numbers == sorted(numbers)
+
+
+def test_spark_takes_each_column_for_what_it_is() -> None:
+    """It goes by their places."""
+    assert batch_of([], False).schema.names == [each.split()[0] for each in _COLUMNS.split(", ")]
 
 
 def test_names_that_are_similar(stories: Stories) -> None:

@@ -141,8 +141,8 @@ def batch_of(rows: Sequence[tuple[Line, int]], is_given: bool) -> RecordBatch:
     columns: dict[str, Any] = {
         name: pa.array([getattr(each, name) for each in records], pa.string()) for name in _TEXTS
     }
-    columns["address"] = pa.array([address_of(each.peer) for each in records], pa.string())
     columns["interest"] = pa.array(interests, pa.string())
+    columns["address"] = pa.array([address_of(each.peer) for each in records], pa.string())
     columns |= {name: pa.array([getattr(each, name) for each in records], pa.int64()) for name in _NUMBERS}
     columns["moment"] = pa.array([moment for _, moment in rows], pa.int64())
     columns["persistent"] = pa.array([each.persistent for each in records], pa.bool_())
