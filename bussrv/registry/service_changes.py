@@ -18,6 +18,9 @@ from bussrv.registry.state import RegistryState
 from bussrv.registry.write_ahead import WriteAhead
 from bussrv.settings import Settings
 
+SHORT = 256
+"""The longest name, in characters, whose verdict is remembered, so that long ones take no memory for it."""
+
 
 class ServiceChanges:
     """Begins changes of services that need no more than a look.
@@ -85,11 +88,17 @@ class ServiceChanges:
         return True
 
 
-@lru_cache(1024)
 def may_be_new(name: str) -> bool:
-    """Whether a client may provide a service of that name; asked again and again for the same ones."""
+    """Whether a client may provide a service of that name. Short names are asked about again and again."""
+    return _may_be_new(name) if len(name) <= SHORT else _is_allowed(name)
+
+
+def _is_allowed(name: str) -> bool:
     try:
         rules.may_register(name)
     except Refused:
         return False
     return True
+
+
+_may_be_new = lru_cache(1024)(_is_allowed)
