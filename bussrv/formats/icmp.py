@@ -167,7 +167,7 @@ class ErrorQueue:
         """The reactor stops."""
         self._epoll.close()
 
-    def logPrefix(self) -> str:  # noqa: N802
+    def logPrefix(self) -> str:
         """Its name in the reactor's log."""
         return "udp"
 

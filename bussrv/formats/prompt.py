@@ -17,6 +17,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from twisted.internet import main, tcp
+from twisted.python.failure import Failure
+
+from bussrv.formats.shared_poll import SharedPoll, can_share
 
 MOST_READ = 120 << 10
 """The most bytes of one read. From 128 KiB on, the C library may ask the system for the memory of each chunk anew."""
@@ -27,8 +30,55 @@ _TCP_FAMILIES = (socket.AF_INET, socket.AF_INET6)
 class PromptServer(tcp.Server):
     """A TCP connection of a client."""
 
+    _polled_as: int | None = None  # by its descriptor, if it is polled there now
+    _is_read = _is_written = False
+
     room = memoryview(bytearray(MOST_READ))
     """The buffer into which all connections receive. Its content is copied before anything else happens."""
+
+    def __init__(self, sock: Any, protocol: Any, client: Any, server: Any, number: int, reactor: Any) -> None:
+        self._poll: SharedPoll | None = getattr(server, "shared_poll", None)
+        super().__init__(sock, protocol, client, server, number, reactor)
+
+    def startReading(self) -> None:
+        """Read from now on."""
+        self._is_read = True
+        if self._poll is None or self._is_written:
+            super().startReading()
+        elif self._polled_as is None:
+            self._polled_as = self._poll.add(self)
+
+    def stopReading(self) -> None:
+        """Do not read any more."""
+        self._is_read = False
+        if not self._leave_poll():
+            super().stopReading()
+
+    def _leave_poll(self) -> bool:
+        number, self._polled_as = self._polled_as, None
+        if number is not None and self._poll is not None:
+            self._poll.remove(number)
+        return number is not None
+
+    def readConnectionLost(self, reason: Failure) -> None:
+        """The reactor has stopped reading, because the other end sends no more."""
+        self._is_read = False
+        super().readConnectionLost(reason)
+
+    def startWriting(self) -> None:
+        """Wait until there is room. Meanwhile the reactor polls the connection."""
+        self._is_written = True
+        if self._leave_poll():
+            super().startReading()
+        super().startWriting()
+
+    def stopWriting(self) -> None:
+        """Do not wait any more."""
+        self._is_written = False
+        super().stopWriting()
+        if self._poll is not None and self._is_read and self._polled_as is None:
+            super().stopReading()
+            self._polled_as = self._poll.add(self)
 
     def doRead(self) -> Any:
         """Give the protocol the bytes that have come. :returns: the reason why the connection is over, or ``None``."""
@@ -96,12 +146,15 @@ class PromptServer(tcp.Server):
 
 
 def be_prompt(port: Any, factory: Any) -> None:
-    """Make connections of ``port`` send immediately, if it is a port of plain TCP and serves ``factory`` itself.
+    """Make connections of ``port`` send immediately, and be polled together, if it is one of plain TCP for ``factory``.
 
     Other ports have another transport of this package between protocol and connection, which does its own sending.
     """
-    if isinstance(port, tcp.Port) and port.transport is tcp.Server and port.factory is factory:
+    is_plain = isinstance(port, tcp.Port) and port.transport is tcp.Server and port.factory is factory
+    if is_plain:
         port.transport = PromptServer
+        if can_share(port.reactor):
+            port.shared_poll = SharedPoll(port.reactor)
 
 
 def bound_send_buffer(port: Any, size: int) -> None:
