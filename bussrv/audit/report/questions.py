@@ -215,38 +215,18 @@ def concurrency(table: str, axis: Axis, is_one_server: bool) -> str:
 
 
 def _added(levels: str) -> str:
-    """The sum over several servers. Each step is a partition of its own, so that no window spans all rows."""
+    """The sum over several servers."""
     return f"""
-        WITH levels AS ({levels}),
-        carried AS (
-            SELECT server, protocol, step,
-                lag(last, 1, 0) OVER (PARTITION BY server, protocol ORDER BY step) AS carried
-            FROM (
-                SELECT server, protocol, step, max_by(sessions, moment) AS last
-                FROM levels GROUP BY server, protocol, step
-            ) AS ends
-        ),
-        changes AS (
+        SELECT protocol, step, moment, sum(change) OVER (PARTITION BY protocol ORDER BY moment) AS sessions
+        FROM (
             SELECT protocol, step, moment, sum(change) AS change
             FROM (
-                SELECT l.protocol, l.step, l.moment, l.sessions - coalesce(
-                    lag(l.sessions) OVER (PARTITION BY l.server, l.protocol, l.step ORDER BY l.moment), c.carried
-                ) AS change
-                FROM levels AS l
-                JOIN carried AS c ON l.server = c.server AND l.protocol = c.protocol AND l.step = c.step
-            ) AS each_change
+                SELECT protocol, step, moment,
+                    sessions - lag(sessions, 1, 0) OVER (PARTITION BY server, protocol ORDER BY moment) AS change
+                FROM ({levels}) AS levels
+            ) AS changes
             GROUP BY protocol, step, moment
-        ),
-        bases AS (
-            SELECT protocol, step, coalesce(sum(change) OVER (
-                PARTITION BY protocol ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-            ), 0) AS base
-            FROM (SELECT protocol, step, sum(change) AS change FROM changes GROUP BY protocol, step) AS by_step
-        )
-        SELECT h.protocol, h.step, h.moment, b.base + sum(h.change) OVER (
-            PARTITION BY h.protocol, h.step ORDER BY h.moment ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-        ) AS sessions
-        FROM changes AS h JOIN bases AS b ON h.protocol = b.protocol AND h.step = b.step"""
+        ) AS changes_of_all"""
 
 
 def filled(rows: Rows, axis: Axis) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
