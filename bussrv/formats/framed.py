@@ -7,17 +7,15 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 from twisted.internet.defer import Deferred
-from twisted.python.failure import Failure
 
 from bussrv.bus.delivery import OBJECT_FRAMES
 from bussrv.bus.event_names import JOINING, SERVERS_ONLY
 from bussrv.bus.interfaces import IEncoding
-from bussrv.bus.reactor_turns import NEVER
 from bussrv.errors import REASONS, NotAllowed, OverLimit, Refused, RemoteProtocolError
 from bussrv.events import limit_reached
+from bussrv.formats.command_input import Change, CommandInput
 from bussrv.formats.denials import Denials
 from bussrv.formats.object_credentials import Offered
-from bussrv.formats.object_input import ObjectInput
 from bussrv.formats.patience import Patience
 from bussrv.policy.permissions import Action, Permissions
 from bussrv.registry.claims import Claims
@@ -33,31 +31,7 @@ Identify = Callable[[dict[str, Any]], tuple[Claims, Interest]]
 """Reads the claims and the interest of a client from the attributes of an object."""
 
 
-class Change:
-    """A change of the registry that a member asked for. Its later input waits until it is answered.
-
-    :param obj: asks for it.
-    :param about: the attributes of the answer.
-    :ivar is_answered: whether it is answered.
-    """
-
-    __slots__ = ("_about", "_obj", "_protocol", "is_answered")
-
-    def __init__(self, protocol: FramedProtocol, obj: BusObject, about: dict[str, Any]) -> None:
-        self._protocol, self._obj, self._about = protocol, obj, about
-        self.is_answered = False
-
-    def tell(self, error: BaseException | None) -> None:
-        """Answer it; see :data:`bussrv.registry.pending.Tell`."""
-        self.is_answered = True
-        self._protocol.answer_change(self._obj, self._about, error)
-
-    def tell_failure(self, failure: Failure) -> None:
-        """It was not made."""
-        self.tell(failure.value)
-
-
-class FramedProtocol(ObjectInput):
+class FramedProtocol(CommandInput):
     """One connection of a vocabulary whose messages are objects.
 
     :cvar EVENTS: the methods that serve the events of the vocabulary; every other object is routed.
@@ -67,7 +41,6 @@ class FramedProtocol(ObjectInput):
     EVENTS: ClassVar[dict[str, Callable[[Any, BusObject], None]]]
     JOINING: ClassVar[tuple[str, ...]]
 
-    _commands: ClassVar[frozenset[str | None]] = frozenset()
     _deaf = False
     _patience: Patience | None = None
     _denials: Denials | None = None
@@ -166,13 +139,13 @@ class FramedProtocol(ObjectInput):
 
     def _tell_denial(self, object_id: Any, denial: NotAllowed, more: dict[str, Any]) -> None:
         about = {"reason": denial.reason, "message": denial.message, **more}
-        self._tell({"event": "error", **_in_reply_to(object_id), **about})
+        self.tell({"event": "error", **_in_reply_to(object_id), **about})
 
     # Answers.
 
     def answer(self, obj: BusObject, fields: dict[str, Any], payload: bytes = b"") -> None:
         """Answer an object, with ``in-reply-to`` when it had an id."""
-        self._tell({**fields, **_in_reply_to(obj.head.id)}, payload)
+        self.tell({**fields, **_in_reply_to(obj.head.id)}, payload)
 
     def frame_of(self, obj: BusObject, fields: dict[str, Any], payload: bytes = b"") -> bytes:
         """The bytes of an answer to an object, with ``in-reply-to`` when it had an id."""
@@ -191,7 +164,7 @@ class FramedProtocol(ObjectInput):
         :param more: further attributes of the answer.
         """
         self.bus.counters[reason] += 1
-        self._tell({"event": "error", **_in_reply_to(object_id), "reason": reason, "message": message, **more})
+        self.tell({"event": "error", **_in_reply_to(object_id), "reason": reason, "message": message, **more})
 
     def not_admitted(self, refusal: OverLimit) -> None:
         """Tell the client why it is not admitted."""
@@ -202,7 +175,7 @@ class FramedProtocol(ObjectInput):
         """Tell the client what was malformed. The connection is closed right after."""
         self.bus.tell(self.session_id, {"event": "error", "reason": error.reason, "message": error.message})
 
-    def _tell(self, fields: dict[str, Any], payload: bytes = b"") -> None:
+    def tell(self, fields: dict[str, Any], payload: bytes = b"") -> None:
         """Send the client an object, unless it subscribed with receive mode ``none``."""
         if self._deaf:
             self.bus.counters["receive-none"] += 1
@@ -212,13 +185,13 @@ class FramedProtocol(ObjectInput):
     def turn_away(self, reason: str) -> Deferred[None]:
         """Tell a member why its session ends, and end it."""
         if self._member and not self.has_ended:
-            self._tell({"event": "error", "reason": reason, "message": REASONS[reason]})
+            self.tell({"event": "error", "reason": reason, "message": REASONS[reason]})
         return self.end(reason)
 
     def say_farewell(self, seconds: float) -> None:
         """Tell a member that the server is about to stop."""
         if self._member and not self.has_ended:
-            self._tell({"event": "abboe/close/notify", "reason": "server-stopped", "seconds": seconds})
+            self.tell({"event": "abboe/close/notify", "reason": "server-stopped", "seconds": seconds})
 
     # Commands of members.
 
@@ -277,8 +250,7 @@ class FramedProtocol(ObjectInput):
 
     def joined(self) -> None:
         """The session is a member of the network from now on."""
-        self._member = True
-        self._objects.limit(self.bus.settings.max_metadata, self.bus.settings.max_payload)
+        super().joined()
         self._stop_timeout()
 
     def register(self, obj: BusObject) -> None:
@@ -322,28 +294,6 @@ class FramedProtocol(ObjectInput):
     def _snapshot(self, obj: BusObject, name: str, content_type: str) -> Iterator[bytes]:
         about = {"name": name, "to": self.session().routing_id, "type": content_type}
         yield self.frame_of(obj, {"event": "services/reply", **about}, self.bus.last(name, self.permissions()))
-
-    def answer_change(self, obj: BusObject, about: dict[str, Any], error: BaseException | None) -> None:
-        """Answer a command of a member: its change of the registry was made (``None``), or why it was not."""
-        try:
-            if error is None:
-                fields, object_id = {"event": f"{obj.head.event}/reply", **about}, obj.head.id
-                if isinstance(object_id, (str, int, float)):
-                    fields["in-reply-to"] = object_id
-                self._tell(fields)
-            elif isinstance(error, Refused):
-                self.refuse(obj.head.id, error.reason, error.message)
-            else:
-                raise error
-        except Exception:
-            self.serving_failed(Failure())
-        if self.is_busy:
-            self.is_busy = False
-            if self._is_paused or self._input_ended or self.has_input():
-                self.work_is_done()
-            else:
-                # The answer is sent, and no frames were collected.
-                self._read_at = NEVER
 
     def permissions(self) -> Permissions:
         """The permissions of the session, as they are now."""

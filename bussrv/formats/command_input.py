@@ -1,0 +1,131 @@
+"""Input of members that ask for changes of the registry, one after the other, and wait for each answer.
+
+Such a client sends one small object in each chunk. It is served without what other input needs: a reader that keeps
+the rest, batches, a slice of its own, and a flush. That is the *short way*. It is taken only if the chunk holds one
+object, and nothing about that is unusual. Otherwise the chunk is read as any other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+from twisted.python.failure import Failure
+
+from bussrv.bus.reactor_turns import NEVER
+from bussrv.errors import Refused
+from bussrv.formats.object_input import ObjectInput
+from bussrv.wire.head import decode_head
+from bussrv.wire.objects import NUL, BusObject
+
+SHORT = frozenset({"services/register", "services/unregister"})
+"""The events that are served in the short way: they collect no frames for others."""
+
+MOST_SHORT = 1024
+"""The most bytes of a chunk that is read in the short way."""
+
+
+class Change:
+    """A change of the registry that a member asked for. Its later input waits until it is answered.
+
+    :param obj: asks for it.
+    :param about: the attributes of the answer.
+    :ivar is_answered: whether it is answered.
+    """
+
+    __slots__ = ("_about", "_client", "_obj", "is_answered")
+
+    def __init__(self, client: CommandInput, obj: BusObject, about: dict[str, Any]) -> None:
+        self._client, self._obj, self._about = client, obj, about
+        self.is_answered = False
+
+    def tell(self, error: BaseException | None) -> None:
+        """Answer it; see :data:`bussrv.registry.pending.Tell`."""
+        self.is_answered = True
+        self._client.answer_change(self._obj, self._about, error)
+
+    def tell_failure(self, failure: Failure) -> None:
+        """It was not made."""
+        self.tell(failure.value)
+
+
+class CommandInput(ObjectInput):
+    """One connection whose client may ask for changes of the registry."""
+
+    _commands: ClassVar[frozenset[str | None]] = frozenset()
+    _is_idle = False  # a change was answered since the last chunk, and nothing of the client waits
+    _most_short = 0
+
+    def refuse(self, object_id: Any, reason: str, message: str) -> None:
+        """Answer with an ``error``."""
+        raise NotImplementedError
+
+    def tell(self, fields: dict[str, Any], payload: bytes = b"") -> None:
+        """Send the client an object, unless it subscribed with receive mode ``none``."""
+        raise NotImplementedError
+
+    def joined(self) -> None:
+        """The session is a member of the network from now on."""
+        self._member = True
+        settings = self.bus.settings
+        self._objects.limit(settings.max_metadata, settings.max_payload)
+        self._most_short = min(MOST_SHORT, settings.max_metadata)
+
+    def dataReceived(self, data: bytes) -> None:
+        """Read a chunk, in the short way if the client is one that waits for each answer."""
+        obj = self._alone(data) if self._is_idle else None
+        self._is_idle = False
+        if obj is None:
+            super().dataReceived(data)
+        else:
+            self._serve_alone(obj, len(data))
+
+    def _alone(self, data: bytes) -> BusObject | None:
+        """The object that a chunk holds, if it is to be served in the short way."""
+        is_small = len(data) <= self._most_short and data.isascii()
+        # One object that nests in nothing, and has no payload.
+        if not is_small or data.find(NUL) != len(data) - 1 or data.count(b"{") != 1 or b"[" in data:
+            return None
+        if self.has_ended or self.link.is_closing or not self.bus.slices.is_free:
+            return None
+        metadata = data[:-1]
+        try:
+            head = decode_head(metadata)
+        except msgspec.DecodeError:
+            return None
+        is_short = head.event in SHORT and head.event in self._commands and not head.size
+        return BusObject(metadata, head) if is_short else None
+
+    def _serve_alone(self, obj: BusObject, size: int) -> None:
+        begin = self.reactor.seconds()
+        self.traffic.bytes_in += size
+        self.traffic.objects_in += 1
+        try:
+            self.EVENTS[obj.head.event or ""](self, obj)
+        except Exception:
+            self.serving_failed(Failure())
+        self._is_idle = not self.is_busy
+        self.bus.slices.spend(self.reactor.seconds() - begin)
+
+    def answer_change(self, obj: BusObject, about: dict[str, Any], error: BaseException | None) -> None:
+        """Answer a command of a member: its change of the registry was made (``None``), or why it was not."""
+        try:
+            if error is None:
+                fields, object_id = {"event": f"{obj.head.event}/reply", **about}, obj.head.id
+                if isinstance(object_id, (str, int, float)):
+                    fields["in-reply-to"] = object_id
+                self.tell(fields)
+            elif isinstance(error, Refused):
+                self.refuse(obj.head.id, error.reason, error.message)
+            else:
+                raise error
+        except Exception:
+            self.serving_failed(Failure())
+        if self.is_busy:
+            self.is_busy = False
+            if self._is_paused or self._input_ended or self.has_input():
+                self.work_is_done()
+            else:
+                # The answer is sent, and no frames were collected.
+                self._read_at = NEVER
+                self._is_idle = not self.is_link
