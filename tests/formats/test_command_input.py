@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 
 import pytest
@@ -11,7 +12,6 @@ from hypothesis import strategies as st
 from bussrv.formats.command_input import CommandInput
 from bussrv.wire.objects import encode
 from tests.formats.network import Member, Network
-from tests.size import sized
 
 MEMBERS = range(3)
 NAMES = ["tv", "door", "a b", "bus/x", "\u2603", "x" * 300, "{", "[", 7, None]
@@ -29,27 +29,24 @@ def command(what: str, name: object, id_: object, more: dict[str, object], paylo
 _command = st.builds(
     command, st.sampled_from(["register", "register", "unregister"]), _name, _id, st.sampled_from([{}, {}, {"to": "x"}])
 )
-_odd = st.one_of(
-    # A payload, which may look like a command.
-    st.builds(command, st.just("register"), _name, _id, st.just({}), _command),
-    _command.map(lambda payload: encode({"type": "text/plain"}, payload)),
-    st.sampled_from(
-        [
-            encode({"event": "services/unregister"}),
-            encode({"event": "ping", "id": "p"}),
-            encode({"event": "services/request", "name": "tv", "id": "r"}),
-            encode({"type": "text/plain"}, b"hello"),
-            encode({"type": "text/plain", "sender": "tv"}, b"news"),
-            encode({"event": "services/discovery", "name": "tv"}),
-            encode({"event": "routing/subscribe", "receive_mode": "none"}),
-            encode({"event": "routing/subscribe"}),
-            b'{"event":"services/register","name":"tv","size":"0"}\0',
-            b'{"event":"services/register","name":"tv","event":"ping"}\0',
-        ]
-    ),
-)
-_malformed = st.sampled_from([b'{"event":"services/register" "name":"tv"}\0', b"\xff\0", b"\0"])
-_bytes = st.lists(st.one_of(_command, _odd), min_size=1, max_size=2).map(b"".join)
+REGISTER = command("register", "door", "1", {})
+ODD = [
+    # Payloads that look like a command.
+    command("register", "tv", "1", {}, REGISTER),
+    encode({"type": "text/plain"}, REGISTER),
+    encode({"event": "services/unregister"}),
+    encode({"event": "ping", "id": "p"}),
+    encode({"event": "services/request", "name": "tv", "id": "r"}),
+    encode({"type": "text/plain"}, b"hello"),
+    encode({"type": "text/plain", "sender": "tv"}, b"news"),
+    encode({"event": "services/discovery", "name": "tv"}),
+    encode({"event": "routing/subscribe", "receive_mode": "none"}),
+    encode({"event": "routing/subscribe"}),
+    b'{"event":"services/register","name":"tv","size":"0"}\0',
+    b'{"event":"services/register","name":"tv","event":"ping"}\0',
+]
+MALFORMED = [b'{"event":"services/register" "name":"tv"}\0', b"\xff\0", b"\0"]
+_bytes = st.lists(st.one_of(_command, st.sampled_from(ODD)), min_size=1, max_size=2).map(b"".join)
 
 
 @st.composite
@@ -57,7 +54,7 @@ def chunks(draw: st.DrawFn) -> list[bytes]:
     """Mostly one object in a chunk; sometimes several, or a part of one."""
     if draw(st.booleans()):
         return [draw(_command)]
-    text = draw(_bytes if draw(st.integers(0, 9)) else _malformed)
+    text = draw(_bytes if draw(st.integers(0, 9)) else st.sampled_from(MALFORMED))
     ends = [place + 1 for place, byte in enumerate(text) if not byte]
     cut = draw(st.one_of(st.integers(0, len(text)), st.sampled_from(ends)))
     return [part for part in (text[:cut], text[cut:]) if part]
@@ -66,6 +63,9 @@ def chunks(draw: st.DrawFn) -> list[bytes]:
 _say = st.tuples(st.just("say"), _who, chunks())
 _disk = st.tuples(st.sampled_from(["all", "all", "all", "one", "nothing", "outage"]), st.none(), st.none())
 _steps = st.lists(st.tuples(_say, _disk), min_size=8, max_size=20).map(lambda drawn: list(chain.from_iterable(drawn)))
+
+
+Step = tuple[str, int | None, list[bytes] | None]
 
 
 class Scene:
@@ -106,9 +106,23 @@ class Scene:
         )
 
 
-@settings(max_examples=sized(200))
+@pytest.mark.parametrize("text", [REGISTER, *ODD, *MALFORMED])
+def test_nobody_can_tell_at_any_end_of_a_chunk(text: bytes) -> None:
+    between = [("say", 0, [command("register", "tv", "0", {})]), ("all", None, None)]
+    ends = {place + more for place, byte in enumerate(text) if not byte for more in (0, 1, 2)}
+    for cut in sorted(ends & set(range(len(text) + 1))):
+        chunks = [part for part in (text[:cut], text[cut:] + REGISTER) if part]
+        check_that_nobody_can_tell([*between, *((("say", 0, [chunk])) for chunk in chunks), *between])
+
+
+@pytest.mark.long
+@settings(max_examples=300)
 @given(_steps)
-def test_nobody_can_tell(steps: list[tuple[str, int | None, list[bytes] | None]]) -> None:
+def test_nobody_can_tell(steps: list[Step]) -> None:
+    check_that_nobody_can_tell(steps)
+
+
+def check_that_nobody_can_tell(steps: Sequence[Step]) -> None:
     short, usual = Scene(), Scene()
     for member in usual.members:
         member.connection.protocol._alone = lambda data: None  # type: ignore[attr-defined]
