@@ -17,6 +17,8 @@ from twisted.internet.interfaces import IReadDescriptor
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from bussrv.registry.throttle import LOG_BURST, LOG_RATE, Throttle
+
 log = Logger()
 
 
@@ -36,6 +38,7 @@ class SharedPoll:
         self._reactor = reactor
         self._connections: dict[int, Any] = {}
         self._epoll: Any = None
+        self._complaints = Throttle(LOG_RATE, LOG_BURST, reactor.seconds)
 
     @property
     def is_empty(self) -> bool:
@@ -80,11 +83,17 @@ class SharedPoll:
             try:
                 why = connection.doRead() if event & select.EPOLLIN else main.CONNECTION_DONE
             except Exception as error:
-                log.failure("reading a connection failed", event="connection.failed")
+                self._complain()
                 why = error
             if why is not None:
                 connection.stopReading()
                 self._reactor._disconnectSelectable(connection, why, True)
+
+    def _complain(self) -> None:
+        suppressed = self._complaints.admit("")
+        if suppressed is not None:
+            text = "reading a connection failed ({suppressed} more not logged)"
+            log.failure(text, event="connection.failed", suppressed=suppressed)
 
     def connectionLost(self, reason: Any) -> None:
         """The reactor ends: so do all connections."""
