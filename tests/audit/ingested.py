@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from bussrv.audit.database import Database
@@ -65,9 +64,9 @@ def _without_places(rows: Counter[str]) -> Counter[str]:
     return found
 
 
-def rows_of(table: pa.Table) -> Counter[str]:
+def as_json(found: Iterable[dict[str, Any]]) -> Counter[str]:
     """The rows of a table, each as JSON."""
-    return Counter(json.dumps(row, sort_keys=True) for row in rows(table))
+    return Counter(json.dumps(row, sort_keys=True, default=str) for row in found)
 
 
 def ingested(
@@ -106,4 +105,4 @@ def ingested(
         gather(snapshot, Period(since, until), place / "facts", crew, used, **more)
         database = stack.enter_context(closing(Database(place / "scratch")))
         define(database, place / "facts", since, until)
-        return Ingested({name: rows_of(database.table(name)) for name in PUBLISHED})
+        return Ingested({name: as_json(rows(database.table(name))) for name in PUBLISHED})

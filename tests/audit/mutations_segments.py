@@ -299,7 +299,7 @@ def chain_everything_anew(copy: Copy) -> Outcome:
 
 @on("chain")
 def chain_everything_anew_without_seals(copy: Copy) -> Outcome:
-    """Who knows how a journal is made can make it anew, snapshots included."""
+    """Somebody who knows how a journal is made makes it anew, snapshots included."""
     for number in copy.numbers:
         for index in range(len(copy.segments[number])):
             copy.forge(number, index, lambda line: line.replace(b'"peer":"10.0.', b'"peer":"10.9.'))

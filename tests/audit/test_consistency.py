@@ -194,7 +194,7 @@ def test_what_was_before_the_period_is_left_out(tmp_path: Path, lot: Lot) -> Non
 
 
 def _named_twice() -> tuple[list[Record], list[Record]]:
-    """What a server says of a session that provides and wants something, and another one of the same session, later."""
+    """The records of a server about a session with services, and those of another server about the same one, later."""
     writer = Writer()
     writer.start()
     session = writer.id(1)

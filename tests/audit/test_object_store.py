@@ -25,7 +25,7 @@ from bussrv.journal.batch import Rotation
 from bussrv.journal.segment import compressed_path, list_segments
 from bussrv.synth.journal import write_journal
 from tests.audit.commands import BUSSRV, Started
-from tests.audit.ingested import Ingested, rows_of
+from tests.audit.ingested import Ingested, as_json
 from tests.audit.journals import change_line
 from tests.docs.pages import ROOT, blocks
 
@@ -100,7 +100,7 @@ def audited(place: Path, store: Store, out: str, *arguments: str) -> Ingested:
     import pyarrow.dataset as ds
 
     tables = {name: ds.dataset(place / out / "tables" / name, partitioning="hive").to_table() for name in PUBLISHED}
-    return Ingested({name: rows_of(table) for name, table in tables.items()})
+    return Ingested({name: as_json(table.to_pylist()) for name, table in tables.items()})
 
 
 def test_an_object_store_gives_what_directories_give(store: Store, tmp_path: Path) -> None:

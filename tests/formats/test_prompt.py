@@ -12,7 +12,7 @@ from twisted.internet.protocol import Protocol
 from twisted.python.failure import Failure
 
 from bussrv.formats.listening import StreamListener
-from bussrv.formats.prompt import PromptServer, be_prompt
+from bussrv.formats.prompt import MOST_READ, PromptServer, be_prompt
 from tests.formats.network import Network
 from tests.tables import each_row
 
@@ -54,6 +54,12 @@ class Slowly:
 
     def stopProducing(self):
         """The connection is gone."""
+
+
+class Stock(tcp.Server):
+    """Twisted's own, with reads as large as ours."""
+
+    bufferSize = MOST_READ  # noqa: N815 - Twisted's name
 
 
 class Pair:
@@ -210,7 +216,7 @@ def lived(kind, history, pair_of=Pair):
 
 @given(steps)
 def test_what_arrives_and_how_it_ends_is_the_same(history):
-    expected = lived(tcp.Server, history)
+    expected = lived(Stock, history)
     assert lived(PromptServer, history) == expected
     assert lived(PromptServer, history, Keeping) == expected
 
