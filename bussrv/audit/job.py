@@ -161,7 +161,7 @@ def _examine(spark: SparkSession | None, request: Request, out: Path, progress: 
 
 
 def _crew(spark: SparkSession | None, snapshot: Snapshot, place: Path, progress: Progress) -> Crew:
-    """What does the tasks of the fold."""
+    """The workers that do the tasks of the fold."""
     from bussrv.audit.reading import crew as of_processes
 
     if spark is None:

@@ -243,7 +243,7 @@ EVENTS: dict[str, str] = {
     "journal.salvaged": "the journal was repaired",
     "journal.pruned": "an old segment was removed, as configured",
 }
-"""What each event means."""
+"""The meaning of each event."""
 
 
 def meaning(kind: str) -> tuple[str, str]:

@@ -106,7 +106,7 @@ class Table:
         self._outlets.append(outlets or 0)
 
     def with_marks(self, prepared: Prepared, limits: Limits) -> tuple[tuple[bytes, ...], Limits]:
-        """What ends metadata for each outlet, with its marks, and the limits within which there is room for them."""
+        """The end of the metadata for each outlet, with its marks, and the limits that leave room for them."""
         route, tail = prepared.source.origin.route, prepared.tail
         if tail not in self._tails:
             if len(self._tails) > MOST_PLANS:

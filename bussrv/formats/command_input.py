@@ -60,8 +60,8 @@ class CommandInput(ObjectInput):
         """Answer with an ``error``."""
         raise NotImplementedError
 
-    def tell(self, fields: dict[str, Any], payload: bytes = b"") -> None:
-        """Send the client an object, unless it subscribed with receive mode ``none``."""
+    def answer(self, obj: BusObject, fields: dict[str, Any], payload: bytes = b"") -> None:
+        """Answer an object, with ``in-reply-to`` when it had an id."""
         raise NotImplementedError
 
     def joined(self) -> None:
@@ -111,10 +111,7 @@ class CommandInput(ObjectInput):
         """Answer a command of a member: its change of the registry was made (``None``), or why it was not."""
         try:
             if error is None:
-                fields, object_id = {"event": f"{obj.head.event}/reply", **about}, obj.head.id
-                if isinstance(object_id, (str, int, float)):
-                    fields["in-reply-to"] = object_id
-                self.tell(fields)
+                self.answer(obj, {"event": f"{obj.head.event}/reply", **about})
             elif isinstance(error, Refused):
                 self.refuse(obj.head.id, error.reason, error.message)
             else:

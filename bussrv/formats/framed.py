@@ -139,13 +139,13 @@ class FramedProtocol(CommandInput):
 
     def _tell_denial(self, object_id: Any, denial: NotAllowed, more: dict[str, Any]) -> None:
         about = {"reason": denial.reason, "message": denial.message, **more}
-        self.tell({"event": "error", **_in_reply_to(object_id), **about})
+        self._tell({"event": "error", **_in_reply_to(object_id), **about})
 
     # Answers.
 
     def answer(self, obj: BusObject, fields: dict[str, Any], payload: bytes = b"") -> None:
         """Answer an object, with ``in-reply-to`` when it had an id."""
-        self.tell({**fields, **_in_reply_to(obj.head.id)}, payload)
+        self._tell({**fields, **_in_reply_to(obj.head.id)}, payload)
 
     def frame_of(self, obj: BusObject, fields: dict[str, Any], payload: bytes = b"") -> bytes:
         """The bytes of an answer to an object, with ``in-reply-to`` when it had an id."""
@@ -164,7 +164,7 @@ class FramedProtocol(CommandInput):
         :param more: further attributes of the answer.
         """
         self.bus.counters[reason] += 1
-        self.tell({"event": "error", **_in_reply_to(object_id), "reason": reason, "message": message, **more})
+        self._tell({"event": "error", **_in_reply_to(object_id), "reason": reason, "message": message, **more})
 
     def not_admitted(self, refusal: OverLimit) -> None:
         """Tell the client why it is not admitted."""
@@ -175,7 +175,7 @@ class FramedProtocol(CommandInput):
         """Tell the client what was malformed. The connection is closed right after."""
         self.bus.tell(self.session_id, {"event": "error", "reason": error.reason, "message": error.message})
 
-    def tell(self, fields: dict[str, Any], payload: bytes = b"") -> None:
+    def _tell(self, fields: dict[str, Any], payload: bytes = b"") -> None:
         """Send the client an object, unless it subscribed with receive mode ``none``."""
         if self._deaf:
             self.bus.counters["receive-none"] += 1
@@ -185,13 +185,13 @@ class FramedProtocol(CommandInput):
     def turn_away(self, reason: str) -> Deferred[None]:
         """Tell a member why its session ends, and end it."""
         if self._member and not self.has_ended:
-            self.tell({"event": "error", "reason": reason, "message": REASONS[reason]})
+            self._tell({"event": "error", "reason": reason, "message": REASONS[reason]})
         return self.end(reason)
 
     def say_farewell(self, seconds: float) -> None:
         """Tell a member that the server is about to stop."""
         if self._member and not self.has_ended:
-            self.tell({"event": "abboe/close/notify", "reason": "server-stopped", "seconds": seconds})
+            self._tell({"event": "abboe/close/notify", "reason": "server-stopped", "seconds": seconds})
 
     # Commands of members.
 

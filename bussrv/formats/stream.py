@@ -4,8 +4,7 @@
    or packets.
 2. Events are served one by one, a slice of time at a time (:mod:`bussrv.slices`), so that every session is served.
 3. No event is taken while a change that the client asked for is on its way to the journal, or while other sessions have
-   their slices. Then at most one more chunk is read from the connection. The client's later input waits; other clients
-   do not.
+   their slices. Then at most one more chunk is read from the connection. Other clients do not wait.
 """
 
 from __future__ import annotations
@@ -114,6 +113,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
 
     def received(self, event: Any) -> None:
         """Serve an event that the client sent."""
+        raise NotImplementedError
 
     def malformed(self, error: RemoteProtocolError) -> None:
         """Called when the client sent something malformed, before the session ends."""

@@ -192,5 +192,5 @@ def write_tables(tables: Tables, place: Path) -> None:
         if table.num_rows:
             repeated = [column for column in table.column_names if column in _REPEATED]
             path = place / f"{name}.parquet"
-            # Whoever reads them reads all of them: nobody needs statistics.
+            # Readers take whole columns, so statistics would be of no use.
             pq.write_table(table, path, compression="lz4", use_dictionary=repeated, write_statistics=False)

@@ -244,4 +244,4 @@ _CHOICES = (
     *((name, _first) for name in ("opening", "closing")),
     *((name, _last) for name in ("identified", "acting", "claiming")),
 )
-"""What is known of two pieces of a session, if the later one knows it: which of both counts."""
+"""Functions that choose between the values of two pieces of a session, by the name of what the later one knows."""

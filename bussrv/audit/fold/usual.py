@@ -163,7 +163,7 @@ def _names(held: _Held) -> list[str]:
 
 
 def _or_least(known: str | None, records: Sequence[Line], name: str) -> str | None:
-    """What is known, or else the least value that actions of the session have."""
+    """The known value, or else the least one that actions of the session have."""
     if known is not None:
         return known
     return min(

@@ -1,4 +1,4 @@
-"""What a report says about sessions, traffic and services. Each with its question."""
+"""The parts of a report about sessions, traffic and services, each with the query that finds it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report says about journals: their servers, boots and seals, and the findings. Each with its question."""
+"""The parts of a report about journals (servers, boots, seals, findings), each with the query that finds it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report says about refusals, attacks, contested ids, links, leases and events. Each with its question."""
+"""The parts of a report about refusals, attacks, contested ids, links, leases and events, each with its query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the records near another one say about it: why something ended (crashes and stops of the server, lost links,
+"""The context of a record, from the records near it: why something ended (crashes and stops of the server, lost links,
 replaced sessions), and when services have providers.
 """
 
