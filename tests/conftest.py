@@ -89,6 +89,9 @@ WITHOUT_IT = tuple(
 )
 """The modules there that take a while and do not."""
 
+ONE_BY_ONE = "tests/fuzz/test_corpora.py::test_a_minute_more["
+"""Tests of which each takes so long that no process should have them all."""
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -100,11 +103,14 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     """Of several processes that run tests, one has all that use the Spark session, from the start on: they take
-    longest. Each of the others takes a module when it is done with the one before, and so does that one in the end."""
+    longest. Each of the others takes a module when it is done with the one before, and so does that one in the end.
+    What a minute of fuzzing finds is looked for last, by all of them."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
+            if nodeid.startswith(ONE_BY_ONE):
+                return nodeid
             module = nodeid.partition("::")[0]
             return WITH_SPARK if module.startswith(WITH_SPARK) and module not in WITHOUT_IT else module
 
