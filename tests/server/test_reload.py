@@ -278,7 +278,9 @@ async def test_sessions_of_users_who_are_gone_end(tmp_path: Path) -> None:
     clients = [await deferToThread(SppClient, port=running.port("spp")) for _ in secrets]
     for client, (name, secret) in zip(clients, secrets.items(), strict=True):
         await deferToThread(client.authenticate, name, secret)
-    (nobody,) = [await deferToThread(SppClient, port=running.port("spp"))]
+    opened = Next(running.server, ev.SessionOpened)
+    nobody = await deferToThread(SppClient, port=running.port("spp"))
+    await opened.came
     ended = Next(running.server, ev.SessionClosed, 2)
     users.write_text("\n".join([*kept, user("cy", b"another")]))
     running.reload()
