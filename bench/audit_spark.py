@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from audit_answers import Answers, as_answer
 from audit_meter import Meter
 
-from bussrv.audit.job import audit
+from bussrv.audit.job import audit, prepare
 from bussrv.audit.progress import Progress
 from bussrv.audit.reading.sources import HANDED_OUT, are_small
 
@@ -92,6 +92,8 @@ def run(directories: list[Path], out: Path, checkpoint: Path | None, meter: Mete
     :param checkpoint: where it goes on from, and what it leaves for the next one.
     """
     with meter.phase(START):
+        # As the command does before it starts Spark.
+        prepare()
         from bussrv.audit.spark.session import spark_session
 
         session = spark_session(quick_start=are_small([str(each) for each in directories], HANDED_OUT))

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 
 from bussrv.audit.output import MOMENTS, PUBLISHED
 from bussrv.audit.sql.activity import NAMES
 
-MEMORY = "1GB"
+MEMORY = "1500MB"
 """The most memory that DuckDB takes. The rest goes to disk."""
 
 _IN_SQL = {name: in_sql for in_sql, name in NAMES.items()}
@@ -44,10 +43,6 @@ class Database:
         self._connection.execute("SET GLOBAL TimeZone = 'UTC'")
         for macro in _MACROS:
             self._connection.execute(macro)
-
-    def add(self, name: str, table: pa.Table) -> None:
-        """A table that was made elsewhere."""
-        self._connection.register(name, table)
 
     def add_files(self, name: str, pattern: str) -> None:
         """A table in Parquet files.
@@ -90,13 +85,10 @@ class Database:
         with closing(self._connection.cursor()) as cursor:
             cursor.execute(query)
 
-    def table(self, name: str) -> pa.Table:
-        """All rows of a table."""
-        return self._connection.sql(f"SELECT * FROM {name}").to_arrow_table()
-
     def ask(self, query: str) -> list[dict[str, Any]]:
-        """The rows of a query, in which ``@name`` is a table."""
-        return self._connection.sql(_plain(query)).to_arrow_table().to_pylist()  # type: ignore[no-any-return]
+        """The rows of a query, in which ``@name`` is a table. Several threads may ask."""
+        with closing(self._connection.cursor()) as cursor:
+            return cursor.sql(_plain(query)).to_arrow_table().to_pylist()  # type: ignore[no-any-return]
 
     def close(self) -> None:
         """Forget everything."""

@@ -257,9 +257,7 @@ def _audit_alone(asked: Asked) -> Verdict:
     check_output(out)
     trusted = None if asked.public_key is None else read_public(asked.public_key)
     try:
-        # The page is written last, but a package that it lacks is found out first.
-        import bussrv.audit.report.page
-        import bussrv.audit.sql.tables  # noqa: F401
+        prepare()
     except ImportError as error:
         raise AuditFailed(f"the audit needs DuckDB, NumPy, PyArrow and Jinja2 ({error}): {INSTALL}") from error
     request = Request(
@@ -287,6 +285,19 @@ def _audit_alone(asked: Asked) -> Verdict:
     opened = spark_session(master, quick_start=quick_start) if asked.remote is None else remote_session(asked.remote)
     with opened as spark, as_failure(AuditFailed):
         return _examine(spark, request, out, _progress(spark))
+
+
+def prepare() -> None:
+    """Import what every audit needs, and compile the templates of its page. An audit then does not wait for it, nor
+    find out late that a package is missing.
+
+    :raises ImportError: if one is.
+    """
+    import bussrv.audit.reading.gather
+    import bussrv.audit.sql.tables  # noqa: F401
+    from bussrv.audit.report.page import load_templates
+
+    load_templates()
 
 
 def _embedded(asked: Asked, request: Request, out: Path) -> Verdict:

@@ -97,7 +97,8 @@ def _text_seconds(text: str) -> int | None:
     """The seconds of a time, given its text up to the point; ``None`` if it is not in that form."""
     if _SECONDS.fullmatch(text) is None:
         return None
-    return calendar.timegm(datetime.strptime(text[:-1], _SECONDS_FORMAT).timetuple())
+    # Not strptime(), which takes ten times as long.
+    return calendar.timegm(datetime.fromisoformat(text[:-1]).timetuple())
 
 
 def parse_time(text: str) -> int:

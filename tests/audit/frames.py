@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
+from pyarrow.parquet import write_table
 
-from bussrv.audit.database import Database
+from bussrv.audit.database import Database, literal
 from bussrv.audit.fold import seams
 from bussrv.audit.fold.facts import write_tables
 from bussrv.audit.fold.lines import Line, decode_line
@@ -98,13 +99,24 @@ def tables(
     """Some tables of an audit of records, by name. The other parameters are those of :func:`facts`."""
     made = facts(place, records, given, Period(since, until), segments)
     with closing(Database(place)) as database:
-        define(database, made, since, until)
-        return {name: rows(database.table(name)) for name in names}
+        assert {*define(database, made, since, until)} >= {*names}
+        return {name: rows(database, name) for name in names}
 
 
-def rows(table: pa.Table) -> Rows:
+def add_table(database: Database, name: str, table: pa.Table, place: Path) -> None:
+    """Make a table known to a database.
+
+    :param place: a directory for its file.
+    """
+    path = place / f"{name}.parquet"
+    write_table(table, path)
+    database.add_files(name, literal(str(path)))
+
+
+def rows(database: Database, name: str) -> Rows:
     """The rows of a table; times as UTC microseconds, dates as text."""
-    return [{NAMES.get(name, name): _plain(name, value) for name, value in row.items()} for row in table.to_pylist()]
+    found = database.ask(f"SELECT * FROM @{name}")
+    return [{NAMES.get(name, name): _plain(name, value) for name, value in row.items()} for row in found]
 
 
 def _plain(name: str, value: Any) -> Any:

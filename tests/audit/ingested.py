@@ -104,5 +104,5 @@ def ingested(
         more = {} if size is None else {"size": size}
         gather(snapshot, Period(since, until), place / "facts", crew, used, **more)
         database = stack.enter_context(closing(Database(place / "scratch")))
-        define(database, place / "facts", since, until)
-        return Ingested({name: as_json(rows(database.table(name))) for name in PUBLISHED})
+        assert {*define(database, place / "facts", since, until)} >= {*PUBLISHED}
+        return Ingested({name: as_json(rows(database, name)) for name in PUBLISHED})

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import duckdb
-
 from bussrv.audit.database import Database
 from tests.audit.report_facts import BEGIN
 
@@ -159,10 +157,8 @@ TABLES: dict[str, tuple[int, tuple[str, ...]]] = {
 def large(scratch: Path) -> Database:
     """The tables, to be asked."""
     database = Database(scratch)
-    with duckdb.connect() as connection:
-        for name, (rows, columns) in TABLES.items():
-            pairs = [each.partition(": ") for each in columns]
-            selected = ", ".join(f"{value} AS {column}" for column, _, value in pairs)
-            made = connection.sql(f"SELECT {selected} FROM range({rows}) AS numbers(i)")
-            database.add(name, made.to_arrow_table())
+    for name, (rows, columns) in TABLES.items():
+        pairs = [each.partition(": ") for each in columns]
+        selected = ", ".join(f"{value} AS {column}" for column, _, value in pairs)
+        database.make(name, f"SELECT {selected} FROM range({rows}) AS numbers(i)")
     return database

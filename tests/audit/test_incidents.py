@@ -14,6 +14,7 @@ from bussrv.audit.database import Database
 from bussrv.audit.report.incidents import Incident, happenings, incidents
 from bussrv.audit.report.standing import standing
 from bussrv.audit.sql.activity import NAMES
+from tests.audit.frames import add_table
 from tests.audit.report_facts import BEGIN
 from tests.audit.test_report_facts import EPOCH, KINDS, SCHEMAS, Row, at
 
@@ -148,9 +149,10 @@ def for_duckdb(name: str, rows: list[Row]) -> pa.Table:
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     given = {name: tables().get(name, []) for name in SCHEMAS}
-    with closing(Database(tmp_path_factory.mktemp("place"))) as database:
+    place = tmp_path_factory.mktemp("place")
+    with closing(Database(place)) as database:
         for name, rows in given.items():
-            database.add(name, for_duckdb(name, rows))
+            add_table(database, name, for_duckdb(name, rows), place)
         return {"found": incidents(database), "happened": happenings(database)}
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from bussrv.audit.database import Database
 from bussrv.audit.report.questions import Tables, all_rows, count_if, listing, only_row, rows, total
+from tests.audit.frames import add_table
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -28,7 +29,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tables]:
     place: Path = tmp_path_factory.mktemp("place")
     with closing(Database(place)) as database:
         columns = dict(zip(("id", "name", "share"), map(list, zip(*ROWS, strict=True)), strict=True))
-        database.add("things", pa.table(columns))
+        add_table(database, "things", pa.table(columns), place)
         yield database
 
 

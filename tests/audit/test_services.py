@@ -29,7 +29,9 @@ class Said:
 
 def said_of(place: Path, collected: activities.Collected, since: int | None = None) -> Said:
     names = ("spans", "uptimes", "services", "orphans")
-    found = tables(names, place, collected.records, collected.given, since)
+    found = tables((*names, "numbered"), place, collected.records, collected.given, since)
+    known = {row.pop("number"): row for row in found["numbered"]}
+    found["spans"] = [{**known[row.pop("number")], **row} for row in found["spans"]]
     return Said(*[in_order(found[name]) for name in names])
 
 

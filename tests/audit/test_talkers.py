@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bussrv.audit.database import Database
 from bussrv.audit.fold.facts import SESSIONS
 from bussrv.audit.sql.tables import recipe
-from tests.audit.frames import Answers, Rows, in_order, rows
+from tests.audit.frames import Answers, Rows, add_table, in_order, rows
 from tests.audit.journals import START
 from tests.audit.oracles import talkers as oracle
 from tests.size import sized
@@ -49,10 +49,10 @@ def tables(place: Path, sessions: Rows) -> dict[str, Rows]:
         for each, duration in zip(sessions, durations, strict=True)
     ]
     with closing(Database(place)) as database:
-        database.add("fact_sessions", pa.Table.from_pylist(facts, SESSIONS))
+        add_table(database, "fact_sessions", pa.Table.from_pylist(facts, SESSIONS), place)
         for name in ("sessions", "talkers", "identities"):
             database.make(name, recipe(name, None, None))
-        return {name: rows(database.table(name)) for name in ("talkers", "identities")}
+        return {name: rows(database, name) for name in ("talkers", "identities")}
 
 
 def test_talkers_are_told_apart_by_who_they_are(tmp_path: Path) -> None:

@@ -6,7 +6,9 @@ not known. Names of servers, services, users and clients are any text: strangers
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -19,6 +21,38 @@ from bussrv.audit.report.questions import Listing, Tables
 
 if TYPE_CHECKING:
     from bussrv.audit.fold.stripe import Period
+
+AT_ONCE = 2
+"""The most questions asked at the same time. Most are too small for DuckDB to use several processors."""
+
+_QUESTIONS: dict[str, Callable[[Tables], Any]] = {
+    "incidents": incidents.incidents,
+    "happenings": incidents.happenings,
+    "boots": journals.boots,
+    "kinds": journals.kinds,
+    "findings": journals.findings,
+    "sealing": journals.sealing,
+    "all_seals": journals.all_seals,
+    "unverified": journals.unverified,
+    "remote_sessions": activity.remote_sessions,
+    "durations": activity.durations,
+    "closings": activity.closings,
+    "traffic": activity.traffic,
+    "traffic_bytes": activity.traffic_bytes,
+    "service_totals": activity.service_totals,
+    "flapping": activity.flapping,
+    "orphans": activity.orphans,
+    "unused": activity.unused,
+    "refusals": trouble.refusals,
+    "refused": trouble.refused,
+    "attacked": trouble.attacked,
+    "storms": trouble.storms,
+    "identities": trouble.identities,
+    "links": trouble.links,
+    "leases": trouble.leases,
+    "events": trouble.events,
+}
+"""The questions about tables alone, by the fact that answers them."""
 
 
 class Evidence(Struct, frozen=True):
@@ -114,14 +148,13 @@ def facts(tables: Tables, summary: Mapping[str, Any], period: Period, made: Evid
     """
     made = made or Evidence()
     scope = journals.scope(tables, period)
-    axis = scope.axis
     keys, trusted = journals.keys(summary)
     return Facts(
         version=str(summary.get("version", "")),
         audited=summary.get("audited"),
         since=period.since,
         until=period.until,
-        axis=axis,
+        axis=scope.axis,
         records=scope.records,
         boot_count=scope.boots,
         crashes=scope.crashes,
@@ -131,33 +164,20 @@ def facts(tables: Tables, summary: Mapping[str, Any], period: Period, made: Evid
         command=summary.get("command"),
         out=made.out,
         last_seals=journals.last_seals(summary),
-        servers=journals.servers(tables, axis),
-        boots=journals.boots(tables),
-        kinds=journals.kinds(tables),
-        findings=journals.findings(tables),
-        incidents=incidents.incidents(tables),
-        happenings=incidents.happenings(tables),
-        sealing=journals.sealing(tables),
-        all_seals=journals.all_seals(tables),
-        unverified=journals.unverified(tables),
-        protocols=activity.protocols(tables, axis, scope.servers),
-        remote_sessions=activity.remote_sessions(tables),
-        churn=activity.churn(tables, axis),
-        durations=activity.durations(tables),
-        closings=activity.closings(tables),
-        traffic=activity.traffic(tables),
-        traffic_bytes=activity.traffic_bytes(tables),
-        service_totals=activity.service_totals(tables),
-        uptimes=activity.uptimes(tables, axis),
-        flapping=activity.flapping(tables),
-        orphans=activity.orphans(tables),
-        unused=activity.unused(tables),
-        refusals=trouble.refusals(tables),
-        refused=trouble.refused(tables),
-        attacked=trouble.attacked(tables),
-        storms=trouble.storms(tables),
-        identities=trouble.identities(tables),
-        links=trouble.links(tables),
-        leases=trouble.leases(tables),
-        events=trouble.events(tables),
+        **_answers(tables, scope),
     )
+
+
+def _answers(tables: Tables, scope: journals.Scope) -> dict[str, Any]:
+    """The facts that questions find, by name. The dearest question comes first."""
+    axis = scope.axis
+    questions: dict[str, Callable[[], Any]] = {
+        "protocols": lambda: activity.protocols(tables, axis, scope.servers),
+        "servers": lambda: journals.servers(tables, axis),
+        "churn": lambda: activity.churn(tables, axis),
+        "uptimes": lambda: activity.uptimes(tables, axis),
+    }
+    for name, ask in _QUESTIONS.items():
+        questions[name] = partial(ask, tables)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return dict(zip(questions, pool.map(lambda ask: ask(), questions.values()), strict=True))

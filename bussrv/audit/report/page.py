@@ -62,6 +62,12 @@ def write(path: Path, facts: Facts) -> None:
     path.write_text(render(facts), encoding="utf-8", newline="\n")
 
 
+def load_templates() -> None:
+    """Compile all templates. Otherwise :func:`render` does."""
+    for name in environment().list_templates(extensions=["html"]):
+        environment().get_template(name)
+
+
 @cache
 def environment() -> Environment:
     """The templates, with the filters and functions that they use."""

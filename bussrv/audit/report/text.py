@@ -163,6 +163,10 @@ def shown(text: str, longest: int = LONGEST) -> Shown:
 
 
 def _parts(text: str) -> Iterator[Part]:
+    if _is_plain(text):
+        if text:
+            yield Part(escape(text), False)
+        return
     begin = 0
     for at in range(len(text)):
         code = _code(text, at)
@@ -184,13 +188,20 @@ def plain(text: str | None, longest: int = LONGEST) -> str:
 
 def clean(text: str) -> str:
     """A text with odd characters spelled out, in brackets."""
+    if _is_plain(text):
+        return text
     return "".join(f"[{code}]" if (code := _code(text, at)) else text[at] for at in range(len(text)))
+
+
+def _is_plain(text: str) -> bool:
+    """Whether no character has to be spelled out, for what nearly all texts are. ``False``: look at each."""
+    return text.isascii() and text.isprintable()
 
 
 def _code(text: str, at: int) -> str | None:
     """The code of the character there, if it has to be spelled out."""
     character = text[at]
-    if character.isascii() and character.isprintable():
+    if _is_plain(character):
         return None
     kind = unicodedata.category(character)
     if kind.startswith("M"):

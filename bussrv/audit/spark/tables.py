@@ -33,10 +33,10 @@ SMALL = 8 << 20
 PARTITION = 32 << 20
 """About how many bytes of facts a task reads."""
 
-_READ_BACK = frozenset({"boots", "servers", "uptimes"})
+_READ_BACK = frozenset({"boots", "servers"})
 """The published tables of which others are made. They are read from disk then, and not made again."""
 
-_SHARED = {"spans": ("server", "service")}
+_SHARED = {"spans": ("number",), "provided": ("number",)}
 """The other tables of which several are made, and by what they are partitioned. They are kept in memory, or on disk."""
 
 _TYPES = {pa.string(): "string", pa.int64(): "bigint", pa.bool_(): "boolean"}

@@ -91,30 +91,38 @@ SELECT server, session, kind, routing_id, address, service, added, renewed, expi
 FROM @fact_leases WHERE expired >= :since
 """
 
+COUNTED = """
+SELECT server, protocol, row_number() OVER (ORDER BY server, protocol) AS number
+FROM (SELECT DISTINCT server, protocol FROM @fact_sessions) AS every
+"""
+"""A number for each server and wire format. A window over numbers takes half the time of one over texts."""
+
 CONCURRENCY = """
-SELECT server, protocol, moment, CAST(sum(step) OVER (
-        PARTITION BY server, protocol ORDER BY moment ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-    ) AS BIGINT) AS sessions, CAST(floor(moment / 86400000000) AS INT) AS date
+SELECT n.server, n.protocol, c.moment, c.sessions, CAST(floor(c.moment / 86400000000) AS INT) AS date
 FROM (
-    SELECT server, protocol, moment, sum(step) AS step
+    SELECT number, moment, CAST(sum(step) OVER (
+            PARTITION BY number ORDER BY moment ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        ) AS BIGINT) AS sessions
     FROM (
-        SELECT server, protocol, opening AS moment, 1 AS step FROM @extents
-        UNION ALL
-        SELECT server, protocol, closing AS moment, -1 AS step FROM @extents WHERE closing IS NOT NULL
-    ) AS steps
-    GROUP BY server, protocol, moment
-) AS changes
-WHERE step <> 0
+        SELECT number, moment, sum(step) AS step
+        FROM (
+            SELECT number, opening AS moment, 1 AS step FROM @extents
+            UNION ALL
+            SELECT number, closing AS moment, -1 AS step FROM @extents WHERE closing IS NOT NULL
+        ) AS steps
+        GROUP BY number, moment
+    ) AS changes
+    WHERE step <> 0
+) AS c
+JOIN @counted AS n ON c.number = n.number
 """
 
 EXTENTS = """
-SELECT server, protocol, opening,
-    CASE WHEN closed IS NOT NULL THEN greatest(closed, opening) END AS closing
+SELECT number, opening, CASE WHEN closed IS NOT NULL THEN greatest(closed, opening) END AS closing
 FROM (
-    SELECT s.server, s.protocol, s.closed, greatest(
-            coalesce(s.opened, s.closed - s.duration), w.watch_begin
-        ) AS opening
+    SELECT n.number, s.closed, greatest(coalesce(s.opened, s.closed - s.duration), w.watch_begin) AS opening
     FROM @fact_sessions AS s JOIN @watched AS w ON s.server = w.server
+    JOIN @counted AS n ON s.server = n.server AND s.protocol IS NOT DISTINCT FROM n.protocol
     WHERE s.home IS NULL AND coalesce(s.opened, s.closed - s.duration) IS NOT NULL
         AND (s.closed IS NULL OR s.closed >= :since)
 ) AS begun

@@ -12,67 +12,75 @@ SELECT server, service, CAST(sum(registrations) AS BIGINT) AS registrations, min
 FROM @fact_mentions GROUP BY server, service
 """
 
+NUMBERED = """
+SELECT server, service, row_number() OVER (ORDER BY server, service) AS number
+FROM (SELECT DISTINCT server, service FROM @fact_spans) AS every
+"""
+"""A number for each service of each server. A window over numbers takes half the time of one over texts."""
+
 SPANS = """
-SELECT server, session, service, is_provided, protocol, routing_id, begun AS begin,
-    greatest(until, begun) AS until, ended
+SELECT number, session, is_provided, protocol, routing_id, begun AS begin, greatest(until, begun) AS until, ended
 FROM (
-    SELECT f.server, f.session, f.service, f.is_provided, f.protocol, f.routing_id, f.begin_at, w.watch_begin,
+    SELECT n.number, f.session, f.is_provided, f.protocol, f.routing_id, f.begin_at, w.watch_begin,
         greatest(f.begin_at, w.watch_begin) AS begun, f.end_at IS NOT NULL AS ended,
         CASE WHEN f.end_at IS NOT NULL THEN greatest(f.begin_at, f.end_at) ELSE w.watch_end END AS until
     FROM @fact_spans AS f JOIN @watched AS w ON f.server = w.server
+    JOIN @numbered AS n ON f.server = n.server AND f.service = n.service
 ) AS each_span
 WHERE until > watch_begin OR begin_at >= watch_begin
 """
 
-
-def _union(spans: str) -> str:
-    """The longest intervals without a gap, of each service."""
-    return f"""
-SELECT server, service, min(begin) AS begin, max(until) AS until
+PROVIDED = """
+SELECT number, begin, coalesce(lead(latest) OVER (PARTITION BY number ORDER BY begin), last_end) AS until
 FROM (
-    SELECT *, sum(is_first) OVER (
-        PARTITION BY server, service ORDER BY begin, until ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-    ) AS number
-    FROM (
-        SELECT server, service, begin, until, CASE WHEN begin > coalesce(max(until) OVER (
-            PARTITION BY server, service ORDER BY begin, until ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ), begin - 1) THEN 1 ELSE 0 END AS is_first
-        FROM {spans} WHERE begin < until
-    ) AS covered
-) AS numbered
-GROUP BY server, service, number
+    SELECT number, begin, max(until) OVER (
+            PARTITION BY number ORDER BY begin, until ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS latest, max(until) OVER (PARTITION BY number) AS last_end
+    FROM @spans WHERE is_provided AND begin < until
+) AS in_order
+WHERE latest IS NULL OR begin > latest
+"""
+"""The longest intervals without a gap in which each service was provided."""
+
+UPTIMES = """
+SELECT n.server, n.service, p.begin, p.until FROM @provided AS p JOIN @numbered AS n ON p.number = n.number
 """
 
-
-UPTIMES = _union("(SELECT * FROM @spans WHERE is_provided) AS provided")
-KNOWN_TIMES = _union("@spans")
-
-
-def _lengths(intervals: str) -> str:
-    """The total length of the intervals of each service, and the gaps between them, in microseconds."""
-    return f"""
-SELECT server, service, CAST(sum(until - begin) AS BIGINT) / 1000000 AS covered, count(*) AS intervals,
-    max(until) AS last_end, max(gap) AS longest_gap, avg(gap) AS mean_gap
+UP = """
+SELECT number, CAST(sum(until - begin) AS BIGINT) / 1000000 AS covered, count(*) AS intervals, max(until) AS last_end,
+    max(gap) AS longest_gap, avg(gap) AS mean_gap
 FROM (
-    SELECT *, (lead(begin) OVER (PARTITION BY server, service ORDER BY begin) - until) / 1000000 AS gap
-    FROM {intervals}
+    SELECT *, (lead(begin) OVER (PARTITION BY number ORDER BY begin) - until) / 1000000 AS gap FROM @provided
 ) AS gaps
-GROUP BY server, service
+GROUP BY number
 """
+"""The time in which each service was provided, and the gaps, in seconds."""
 
-
-UP = _lengths("@uptimes")
-KNOWN = _lengths("@known_times")
+KNOWN = """
+SELECT number, CAST(sum(greatest(until - greatest(begin, coalesce(latest, begin)), 0)) AS BIGINT) / 1000000 AS covered
+FROM (
+    SELECT number, begin, until, max(until) OVER (
+        PARTITION BY number ORDER BY begin, until ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    ) AS latest
+    FROM @spans WHERE begin < until
+) AS in_order
+GROUP BY number
+"""
+"""The time in which each service was provided or wanted, in seconds."""
 
 HELD = """
-SELECT server, service, CAST(count_if(is_provided) AS BIGINT) AS providers,
-    CAST(count_if(NOT is_provided) AS BIGINT) AS subscribers, min(begin) AS first_span,
-    bool_or(is_provided AND lasts) AS provided
+SELECT n.server, n.service, h.number, h.providers, h.subscribers, h.first_span, h.provided
 FROM (
-    SELECT server, service, session, is_provided, min(begin) AS begin, bool_or(NOT ended) AS lasts
-    FROM @spans GROUP BY server, service, session, is_provided
-) AS by_session
-GROUP BY server, service
+    SELECT number, CAST(count_if(is_provided) AS BIGINT) AS providers,
+        CAST(count_if(NOT is_provided) AS BIGINT) AS subscribers, min(begin) AS first_span,
+        bool_or(is_provided AND lasts) AS provided
+    FROM (
+        SELECT number, session, is_provided, min(begin) AS begin, bool_or(NOT ended) AS lasts
+        FROM @spans GROUP BY number, session, is_provided
+    ) AS by_session
+    GROUP BY number
+) AS h
+JOIN @numbered AS n ON h.number = n.number
 """
 
 SERVICES = """
@@ -97,30 +105,30 @@ FROM (
     FROM (SELECT server, service FROM @mentions UNION SELECT server, service FROM @held) AS n
     LEFT JOIN @mentions AS m ON n.server = m.server AND n.service = m.service
     LEFT JOIN @held AS h ON n.server = h.server AND n.service = h.service
-    LEFT JOIN @up AS u ON n.server = u.server AND n.service = u.service
-    LEFT JOIN @known AS k ON n.server = k.server AND n.service = k.service
+    LEFT JOIN @up AS u ON h.number = u.number
+    LEFT JOIN @known AS k ON h.number = k.number
     JOIN @watched AS w ON n.server = w.server
 ) AS merged
 """
 
 ORPHANS = f"""
-SELECT server, session, service, protocol, routing_id, begin, until AS until, ended,
-    greatest(until - begin, 0) / 1000000 AS waited_seconds
+SELECT n.server, o.session, n.service, o.protocol, o.routing_id, o.begin, o.until AS until, o.ended,
+    greatest(o.until - o.begin, 0) / 1000000 AS waited_seconds
 FROM (
     SELECT *, max(known_back) OVER (
-        PARTITION BY server, service ORDER BY begin, is_wanted ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        PARTITION BY number ORDER BY begin, is_wanted ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
     ) AS back
     FROM (
-        SELECT server, session, service, protocol, routing_id, begin, until, ended, 1 AS is_wanted, NULL AS known_back
+        SELECT number, session, protocol, routing_id, begin, until, ended, 1 AS is_wanted, NULL AS known_back
         FROM @spans WHERE NOT is_provided
         UNION ALL
-        SELECT server, NULL, service, NULL, NULL, until, NULL, NULL, 0, coalesce(
-            lead(begin) OVER (PARTITION BY server, service ORDER BY begin), {2**62})
-        FROM @uptimes
+        SELECT number, NULL, NULL, NULL, until, NULL, NULL, 0, coalesce(
+            lead(begin) OVER (PARTITION BY number ORDER BY begin), {2**62})
+        FROM @provided
         UNION ALL
-        SELECT server, NULL, service, NULL, NULL, {-(2**62)}, NULL, NULL, 0, min(begin)
-        FROM @uptimes GROUP BY server, service
+        SELECT number, NULL, NULL, NULL, {-(2**62)}, NULL, NULL, 0, min(begin) FROM @provided GROUP BY number
     ) AS all_times
-) AS placed
-WHERE is_wanted = 1 AND (back IS NULL OR (until <= back AND begin < back))
+) AS o
+JOIN @numbered AS n ON o.number = n.number
+WHERE o.is_wanted = 1 AND (o.back IS NULL OR (o.until <= o.back AND o.begin < o.back))
 """

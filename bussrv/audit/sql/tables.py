@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -18,8 +19,8 @@ from bussrv.audit.fold.facts import FACTS
 from bussrv.audit.output import PARTITIONED, PUBLISHED
 from bussrv.audit.sql import activity, findings, services
 
-AT_ONCE = 2
-"""The most tables written at the same time. DuckDB uses all processors for a large one."""
+AT_ONCE = 1
+"""The most tables written at the same time, while another one is made. DuckDB uses all processors for a large one."""
 
 FILE = "part-0.parquet"
 
@@ -39,6 +40,7 @@ RECIPES: dict[str, str] = {
     "storms": activity.STORMS,
     "leases": activity.LEASES,
     "sessions": activity.SESSIONS,
+    "counted": activity.COUNTED,
     "extents": activity.EXTENTS,
     "concurrency": activity.CONCURRENCY,
     "talkers": activity.TALKERS,
@@ -46,9 +48,10 @@ RECIPES: dict[str, str] = {
     "link_steps": activity.LINK_STEPS,
     "links": activity.LINKS,
     "mentions": services.MENTIONS,
+    "numbered": services.NUMBERED,
     "spans": services.SPANS,
+    "provided": services.PROVIDED,
     "uptimes": services.UPTIMES,
-    "known_times": services.KNOWN_TIMES,
     "up": services.UP,
     "known": services.KNOWN,
     "held": services.HELD,
@@ -71,11 +74,10 @@ def make_tables(facts: Path, place: Path, since: int | None, until: int | None) 
     :param facts: the directory of :mod:`bussrv.audit.reading.gather`.
     :param since, until: the period, UTC microseconds.
     """
-    with closing(Database(place / "scratch")) as database:
-        define(database, facts, since, until)
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            for _ in pool.map(lambda name: _write(database, name, place / name), PUBLISHED):
-                pass
+    with closing(Database(place / "scratch")) as database, ThreadPoolExecutor(AT_ONCE) as pool:
+        names = (name for name in define(database, facts, since, until) if name in PUBLISHED)
+        for written in [pool.submit(_write, database, name, place / name) for name in names]:
+            written.result()
 
 
 def recipe(name: str, since: int | None, until: int | None) -> str:
@@ -87,13 +89,18 @@ def recipe(name: str, since: int | None, until: int | None) -> str:
     return RECIPES[name].replace(":since", str(begin)).replace(":until", str(end))
 
 
-def define(database: Database, facts: Path, since: int | None, until: int | None) -> None:
-    """Make every table known to a database. Those that several others are made of are computed now."""
+def define(database: Database, facts: Path, since: int | None, until: int | None) -> Iterator[str]:
+    """Make every table known to a database. Those that several others are made of are computed on the way.
+
+    :returns: the name of each table, as soon as it is known.
+    """
     for name in FROM_FACTS:
         database.add_files(name, f"{literal(str(facts))}/*/{name.removeprefix('fact_')}.parquet")
+        yield name
     for name in RECIPES:
         make = database.make if _NAMED[name] > 1 else database.define
         make(name, recipe(name, since, until))
+        yield name
 
 
 def _write(database: Database, name: str, place: Path) -> None:
