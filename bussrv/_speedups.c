@@ -1042,6 +1042,7 @@ typedef struct {
     Py_ssize_t size;
     uint64_t outlets;  /* bit n: outlet n is given such objects */
     uint64_t turn;     /* the turn in which its groups were opened */
+    int follower;      /* the plan of the object that came after one of this plan the last time */
     int service;       /* that such objects are published on, from 1; 0: none */
     char is_own;       /* whether what is open for one sender is not for another one */
     char is_pythons;   /* whether Python routes such objects */
@@ -1093,12 +1094,12 @@ make_key(const Head *head, int is_by_sender, Key *key)
 static int
 has_key(const Plan *plan, const Key *key)
 {
-    const char *text = plan->text;
+    const char *text = plan->text + sizeof(key->sizes);
     int part;
-    if (plan->size != key->size) {
+    if (plan->size != key->size || memcmp(plan->text, key->sizes, sizeof(key->sizes))) {
         return 0;
     }
-    for (part = 0; part < PARTS; part++) {
+    for (part = 1; part < PARTS; part++) {
         size_t size = (size_t)key->parts[part].size;
         if (size && memcmp(text, key->parts[part].begin, size)) {
             return 0;
@@ -1133,17 +1134,22 @@ slot_of(const Key *key)
     return (uint32_t)(hash >> 32) % SLOTS;
 }
 
+/* The plan with a key. latest is that of the object before: many senders repeat the same few keys in the same order, so
+ * the plan that followed it the last time is tried first. */
 static Plan *
 find_plan(Plans *self, const Key *key, Plan *latest)
 {
     uint32_t slot;
-    if (latest != NULL && has_key(latest, key)) {
-        return latest;
+    if (latest != NULL && has_key(&self->plans[latest->follower], key)) {
+        return &self->plans[latest->follower];
     }
     for (slot = slot_of(key); self->slots[slot]; slot = (slot + 1) % SLOTS) {
-        Plan *plan = &self->plans[self->slots[slot] - 1];
-        if (has_key(plan, key)) {
-            return plan;
+        int place = self->slots[slot] - 1;
+        if (has_key(&self->plans[place], key)) {
+            if (latest != NULL) {
+                latest->follower = place;
+            }
+            return &self->plans[place];
         }
     }
     return NULL;
@@ -1231,20 +1237,35 @@ write_id(char *to, const Added *added, uint64_t number)
     return to + digits + 1;
 }
 
+/* How many bytes are copied at a time. */
+#define BLOCK 16
+
+/* Returns the place after the copy. Most texts are so short that a call of memcpy() would take as long as the copy. */
+HOT char *
+copy(char *to, const void *from, size_t size)
+{
+    const char *at = from;
+    size_t place;
+    if (size < BLOCK || size > 16 * BLOCK) {
+        memcpy(to, at, size);
+        return to + size;
+    }
+    for (place = 0; place < size - BLOCK; place += BLOCK) {
+        memcpy(to + place, at + place, BLOCK);
+    }
+    memcpy(to + size - BLOCK, at + size - BLOCK, BLOCK); /* the rest, and some bytes once more */
+    return to + size;
+}
+
 static char *
 write_object(char *to, const Object *object, const Added *added)
 {
-    size_t kept = (size_t)(object->metadata - added->cut);
-    size_t payload = (size_t)object->payload;
-    memcpy(to, object->begin, kept);
-    to += kept;
+    to = copy(to, object->begin, (size_t)(object->metadata - added->cut));
     if (object->id) {
         to = write_id(to, added, object->id);
     }
-    memcpy(to, added->tail, (size_t)added->tail_size);
-    to += added->tail_size;
-    memcpy(to, object->end - payload, payload);
-    return to + payload;
+    to = copy(to, added->tail, (size_t)added->tail_size);
+    return copy(to, object->end - object->payload, (size_t)object->payload);
 }
 
 static PyObject *
@@ -1547,6 +1568,7 @@ plans_add(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
     for (slot = slot_of(&key); self->slots[slot]; slot = (slot + 1) % SLOTS) {
     }
     plan.text = text;
+    plan.follower = self->number;
     plan.key = arguments[0];
     Py_INCREF(plan.key);
     self->plans[self->number] = plan;

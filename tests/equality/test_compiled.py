@@ -47,6 +47,14 @@ def test_strings_of_every_length(odd: bytes) -> None:
         compare(b'{"a":"%b%b","%bb%b":0}\0' % (b"x" * size, odd, odd, b"y" * (70 - size)))
 
 
+def test_metadata_and_payload_of_every_length() -> None:
+    """Short texts are copied sixteen bytes at a time, longer ones as a whole."""
+    for size in range(300):
+        text = bytes(ord("a") + place % 26 for place in range(size))
+        payload = text[: size % 41]
+        assert compare(b'{"a":"%b","size":%d}\0%b' % (text, len(payload), payload)) == (1, 1)
+
+
 def test_input_that_ends_anywhere() -> None:
     stream = b'{"a":"%b","type":"text/plain","size":3}\0abc{"b":-1.5e3,"c":[true,"d"]}\0' % (b"x" * 70)
     for size in range(len(stream)):
