@@ -104,7 +104,8 @@ def audit(
     """Audit journals.
 
     :param spark: belongs to the caller. It must see the journals, ``out`` and ``checkpoint``. ``None``: the audit
-        is made without Spark, in this process and in some that it starts.
+        is made without Spark, in this process and in some that it starts. Each of them imports the main module, so
+        a script calls this under ``if __name__ == "__main__":``.
     :param journals: directories of one or more journals, also of running servers, or URLs: ``s3://…``, or
         what Spark can read.
     :param out: the directory for tables, summary and report. An earlier audit in it is replaced.
@@ -114,7 +115,7 @@ def audit(
     :param csv: whether the tables are written as CSV, too.
     :param command: the command line that asks for it, for the report.
     :param progress: learns of each phase.
-    :raises AuditFailed: if DuckDB fails.
+    :raises AuditFailed: if DuckDB fails, or a process that reads journals is killed.
     :raises bussrv.errors.JournalError: if one of ``journals`` is not a journal, holds no record, or is at a URL that
         only Spark can read and there is none, or if a segment disappears meanwhile.
     :raises bussrv.audit.output.OutputRefused: if ``out`` holds anything else.
@@ -139,7 +140,7 @@ def _examine(spark: SparkSession | None, request: Request, out: Path, progress: 
     with ExitStack() as stack:
         place = stack.enter_context(writing(out))
         checkpoint = None if request.checkpoint is None else stack.enter_context(opened(request.checkpoint))
-        stack.enter_context(_failure_of_duckdb())
+        stack.enter_context(_as_audit_failed())
         with take_snapshot(
             spark,
             request.journals,
@@ -184,11 +185,16 @@ def _make_tables(spark: SparkSession | None, place: Path, request: Request) -> N
 
 
 @contextmanager
-def _failure_of_duckdb() -> Iterator[None]:
+def _as_audit_failed() -> Iterator[None]:
+    """Raise errors of DuckDB, and the end of a process that reads journals, as :class:`AuditFailed`."""
+    from concurrent.futures.process import BrokenProcessPool
+
     import duckdb
 
     try:
         yield
+    except BrokenProcessPool as error:
+        raise AuditFailed("a process that reads journals was killed, maybe because memory ran out") from error
     except duckdb.Error as error:
         raise AuditFailed(f"DuckDB failed: {str(error).splitlines()[0]}") from error
 

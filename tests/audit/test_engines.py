@@ -25,7 +25,7 @@ from bussrv.audit.reading.gather import gather
 from bussrv.audit.reading.sources import take_snapshot
 from bussrv.audit.spark import tables as with_spark
 from bussrv.audit.sql import tables
-from tests.audit.commands import BUSSRV, run
+from tests.audit.commands import BUSSRV, die, run
 from tests.audit.conftest import (
     Collection,
     Rows,
@@ -174,6 +174,23 @@ def test_what_it_cannot_do_is_said(
         assert job.main([*arguments, "--engine", "embedded"]) == job.NOT_JUDGED
     assert complaint in capsys.readouterr().err
     assert {each.name for each in tmp_path.iterdir()} <= {"hall", "nothing", "bussrv-audit"}
+
+
+@pytest.mark.processes
+def test_a_process_that_is_killed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the system does when memory runs out."""
+    journals = [str(tmp_path / name) for name in ("hall", "attic")]
+    for each in journals:
+        write_journal(Path(each), day().records)
+    monkeypatch.setitem(gather.__kwdefaults__, "size", 1)
+    monkeypatch.setattr(Crew, "_useful", lambda *_: 2)
+    monkeypatch.setattr("bussrv.audit.reading.crew.perform", die)
+    assert job.main([*journals, "--engine", "embedded", "--out", str(tmp_path / "out")]) == job.NOT_JUDGED
+    assert capsys.readouterr().err == (
+        "bussrv audit: a process that reads journals was killed, maybe because memory ran out\n"
+    )
 
 
 @pytest.mark.processes
