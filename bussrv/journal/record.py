@@ -28,7 +28,8 @@ from bussrv.journal.chain import START
 from bussrv.journal.versions import READ_VERSIONS, SCHEMA_VERSION, of_today
 
 _SECONDS_FORMAT = "%Y-%m-%dT%H:%M:%S"
-_SECONDS = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.")
+# Newer versions of Python read 24:00 as the next midnight.
+_SECONDS = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?!24)[0-9]{2}:[0-9]{2}:[0-9]{2}\.")
 
 
 class Stamped(Struct, frozen=True):
