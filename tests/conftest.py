@@ -104,7 +104,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     """Of several processes that run tests, one has all that use the Spark session, from the start on: they take
     longest. Each of the others takes a module when it is done with the one before, and so does that one in the end.
-    What a minute of fuzzing finds is looked for last, by all of them."""
+    The minutes of fuzzing come last and are shared out among all of them."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):

@@ -171,13 +171,12 @@ def facts(tables: Tables, summary: Mapping[str, Any], period: Period, made: Evid
 def _answers(tables: Tables, scope: journals.Scope) -> dict[str, Any]:
     """The facts that questions find, by name. The dearest question comes first."""
     axis = scope.axis
-    questions: dict[str, Callable[[], Any]] = {
+    questions: Mapping[str, Callable[[], Any]] = {
         "protocols": lambda: activity.protocols(tables, axis, scope.servers),
         "servers": lambda: journals.servers(tables, axis),
         "churn": lambda: activity.churn(tables, axis),
         "uptimes": lambda: activity.uptimes(tables, axis),
+        **{name: partial(ask, tables) for name, ask in _QUESTIONS.items()},
     }
-    for name, ask in _QUESTIONS.items():
-        questions[name] = partial(ask, tables)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return dict(zip(questions, pool.map(lambda ask: ask(), questions.values()), strict=True))
