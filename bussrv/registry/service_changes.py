@@ -8,19 +8,15 @@ for the budget, and writes deferred openings.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TypeVar
 
 from bussrv import events as ev
 from bussrv.errors import Refused
 from bussrv.registry import rules
 from bussrv.registry.pending import Tell
-from bussrv.registry.session import Session
 from bussrv.registry.spending import Spending
 from bussrv.registry.state import RegistryState
 from bussrv.registry.write_ahead import WriteAhead
 from bussrv.settings import Settings
-
-_Change = TypeVar("_Change", ev.ServiceRegistered, ev.ServiceUnregistered)
 
 SHORT = 256
 """The longest name, in characters, whose verdict is remembered, so that long ones take no memory for it."""
@@ -55,7 +51,7 @@ class ServiceChanges:
             or not self._spending.is_free(session, is_prepaid=False)
         ):
             return False
-        self._ahead.change_service(session, _event(ev.ServiceRegistered, session, service), service, tell)
+        self._ahead.change_service(session, ev.ServiceRegistered(**session.about(), service=service), service, tell)
         return True
 
     def unregister(self, session_id: str, service: object, tell: Tell) -> bool:
@@ -70,20 +66,8 @@ class ServiceChanges:
             or not self._spending.is_free(session, is_prepaid=True)
         ):
             return False
-        self._ahead.change_service(session, _event(ev.ServiceUnregistered, session, service), service, tell)
+        self._ahead.change_service(session, ev.ServiceUnregistered(**session.about(), service=service), service, tell)
         return True
-
-
-def _event(kind: type[_Change], session: Session, service: str) -> _Change:
-    return kind(
-        protocol=session.protocol,
-        session=session.id,
-        routing_id=session.routing_id,
-        actor=session.actor,
-        claimed=session.claimed,
-        peer=session.peer,
-        service=service,
-    )
 
 
 def may_be_new(name: str) -> bool:
