@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import reduce
 from hashlib import sha256
-from itertools import pairwise
+from itertools import groupby, pairwise
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -144,6 +144,8 @@ class Read(Struct):
     :ivar parts: of its snapshot.
     :ivar records: its records in the order of lines, ``actor`` and ``claimed`` as they are meant today.
     :ivar moments: their times, UTC microseconds since 1970.
+    :ivar seqs, monos: their numbers, and their monotonic clocks in microseconds.
+    :ivar boots: those of :func:`boots_of`.
     :ivar is_sound: whether every line is what it should be, the chain holds, and no number is missing or repeated.
     """
 
@@ -151,6 +153,9 @@ class Read(Struct):
     parts: list[Part]
     records: list[Line]
     moments: Any
+    seqs: Any
+    monos: Any
+    boots: list[tuple[str, int]]
     is_sound: bool
 
 
@@ -171,7 +176,18 @@ def read_lines(content: bytes, number: int, *, is_chained: bool) -> Read:
     for record in records:
         if record.v < FIRST_WITH_CLAIMS:
             _of_today(record)
-    return Read(header, parts, records, moments, sound is not None)
+    # At once: later, most records are not in the cache of the processor any more.
+    seqs = np.fromiter([record.seq for record in records], np.int64, len(records))
+    monos = np.fromiter([record.mono for record in records], np.int64, len(records))
+    return Read(header, parts, records, moments, seqs, monos, boots_of(records), sound is not None)
+
+
+def boots_of(records: Sequence[Line]) -> list[tuple[str, int]]:
+    """The boots of records, in order, and how many records in a row each one has."""
+    boots = [record.boot for record in records]
+    if boots and boots.count(boots[0]) == len(boots):
+        return [(boots[0], len(boots))]
+    return [(boot, sum(1 for _ in some)) for boot, some in groupby(boots)]
 
 
 def header_of(text: bytes, number: int) -> Header | None:

@@ -111,16 +111,16 @@ def read_segment(source: Source, stored: bytes | None = None) -> tuple[Found, Re
     read = read_lines(content, source.number, is_chained=verified or (judged is not None and judged.is_sound))
     if judged is None and not (verified and read.is_sound):
         judged = judge(source.number, content, to_the_byte=not verified, follow=False)
-    seqs = [record.seq for record in read.records]
+    is_empty = not read.records
     return Found(
         taken=source.taken,
         digests=digests,
         header=read.header,
-        records=len(seqs),
-        first_seq=seqs[0] if seqs else None,
-        last_seq=seqs[-1] if seqs else None,
-        first_moment=int(read.moments.min()) if seqs else None,
-        last_moment=int(read.moments.max()) if seqs else None,
+        records=len(read.records),
+        first_seq=None if is_empty else int(read.seqs[0]),
+        last_seq=None if is_empty else int(read.seqs[-1]),
+        first_moment=None if is_empty else int(read.moments.min()),
+        last_moment=None if is_empty else int(read.moments.max()),
         is_sound=read.is_sound,
         judged=judged,
     ), read

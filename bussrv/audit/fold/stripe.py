@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import attrgetter
-from typing import Any, TypeVar
+from itertools import groupby, pairwise
+from operator import attrgetter, itemgetter
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -15,7 +16,7 @@ from bussrv.audit.fold.boots import COLUMNS, Boot, Stamp, add, backwards, by_jou
 from bussrv.audit.fold.facts import Tables, as_tables, finish, no_rows
 from bussrv.audit.fold.holdings import CODES, Place
 from bussrv.audit.fold.life import Life, address_of
-from bussrv.audit.fold.lines import Line, Numbers, Read
+from bussrv.audit.fold.lines import LINES, Line, Numbers, Read, boots_of
 from bussrv.audit.fold.usual import finish_usual
 
 REFUSALS = frozenset({"service.refused", "subscription.refused", "auth.failed", "access.denied", "limit.reached"})
@@ -28,7 +29,6 @@ _REGISTERED, _ADDED = "service.registered", "subscription.added"
 _ABOUT = attrgetter("event", "outcome", "protocol", "suppressed")
 
 _SERVER_ROLE = "server"
-T = TypeVar("T")
 
 _MINUTE = 60_000_000
 _DAY = 24 * 60 * _MINUTE
@@ -78,12 +78,22 @@ class Folded:
 class Stretch(Struct):
     """Records of one server, in order.
 
+    :ivar moments, seqs, monos, boots: those of :class:`bussrv.audit.fold.lines.Read`.
     :ivar segments: the number of the segment of each.
     """
 
     records: list[Line]
     moments: Numbers
+    seqs: Numbers
+    monos: Numbers
+    boots: list[tuple[str, int]]
     segments: Numbers
+
+    def chosen(self, places: Numbers) -> Stretch:
+        """Some of the records, in another order maybe."""
+        records = [self.records[place] for place in places.tolist()]
+        moments, seqs, monos, segments = (each[places] for each in (self.moments, self.seqs, self.monos, self.segments))
+        return Stretch(records, moments, seqs, monos, boots_of(records), segments)
 
 
 def fold_stripe(segments: Sequence[tuple[int, Read]], first: Mapping[int, str], period: Period) -> Folded:
@@ -106,40 +116,42 @@ def _stretches(segments: Sequence[tuple[int, Read]], period: Period) -> Iterator
     """The records of each server, in the order of their places."""
     found: dict[str, list[Stretch]] = {}
     for number, read in segments:
-        for server, records, moments in _by_server(read):
-            if period.until is not None and moments.size and moments.max() >= period.until:
-                kept = np.flatnonzero(moments < period.until)
-                records, moments = [records[each] for each in kept.tolist()], moments[kept]
-            if records:
-                stretch = Stretch(records, moments, np.full(len(records), number, dtype=np.int64))
+        for server, stretch in _by_server(number, read):
+            if period.until is not None and stretch.records and stretch.moments.max() >= period.until:
+                stretch = stretch.chosen(np.flatnonzero(stretch.moments < period.until))
+            if stretch.records:
                 found.setdefault(server, []).append(stretch)
     for server, some in found.items():
         yield server, in_order_of_places(some)
 
 
-def _by_server(read: Read) -> Iterator[tuple[str, list[Line], Numbers]]:
+def _by_server(number: int, read: Read) -> Iterator[tuple[str, Stretch]]:
+    segments = np.full(len(read.records), number, dtype=np.int64)
+    stretch = Stretch(read.records, read.moments, read.seqs, read.monos, read.boots, segments)
     if read.is_sound:
         if read.header is not None:
-            yield read.header.server, read.records, read.moments
+            yield read.header.server, stretch
         return
     places: dict[str, list[int]] = {}
     for place, record in enumerate(read.records):
         places.setdefault(record.server, []).append(place)
     for server, some in places.items():
-        yield server, [read.records[each] for each in some], read.moments[some]
+        yield server, stretch.chosen(np.array(some))
 
 
 def in_order_of_places(some: Sequence[Stretch]) -> Stretch:
     """The records of a server, in order, however they stood in segments."""
-    records = [record for stretch in some for record in stretch.records]
-    moments = np.concatenate([stretch.moments for stretch in some])
-    segments = np.concatenate([stretch.segments for stretch in some])
-    seqs = np.array([record.seq for record in records], dtype=np.int64)
-    if not (np.diff(seqs) > 0).all():
-        monos = np.array([record.mono for record in records], dtype=np.int64)
-        order = np.lexsort((monos, moments, seqs))
-        records, moments, segments = [records[each] for each in order.tolist()], moments[order], segments[order]
-    return Stretch(records, moments, segments)
+    joined = Stretch(
+        [record for stretch in some for record in stretch.records],
+        np.concatenate([stretch.moments for stretch in some]),
+        np.concatenate([stretch.seqs for stretch in some]),
+        np.concatenate([stretch.monos for stretch in some]),
+        [each for stretch in some for each in stretch.boots],
+        np.concatenate([stretch.segments for stretch in some]),
+    )
+    if (np.diff(joined.seqs) > 0).all():
+        return joined
+    return joined.chosen(np.lexsort((joined.monos, joined.moments, joined.seqs)))
 
 
 class Folding:
@@ -155,7 +167,6 @@ class Folding:
         self._suppressed: Counter[tuple[Any, ...]] = Counter()
         self._refusals: dict[tuple[Any, ...], list[int]] = {}
         self._openings: dict[tuple[Any, ...], list[int]] = {}
-        self._mentions: dict[tuple[str, str], list[Any]] = {}
         self._sessions: list[_Sessions] = []
 
     def take_baseline(self, server: str, records: Sequence[tuple[Line, int]]) -> None:
@@ -187,7 +198,7 @@ class Folding:
             (first.seq, int(moments[0]), first.mono),
             (last.seq, int(moments[-1]), last.mono),
         )
-        self._take_boots(server, records, moments)
+        self._take_boots(server, stretch)
         self._take_clocks(server, stretch)
         self._count(server, records, moments)
         times: list[int] = moments.tolist()
@@ -195,23 +206,26 @@ class Folding:
         self._take_mentions(server, records, times)
         self._take_others(server, records, times)
 
-    def _take_boots(self, server: str, records: Sequence[Line], moments: Numbers) -> None:
-        for boot, begin, end in _runs([record.boot for record in records]):
-            run = run_of(records[begin:end], int(moments[begin:end].min()), int(moments[begin:end].max()))
+    def _take_boots(self, server: str, stretch: Stretch) -> None:
+        begin = 0
+        for boot, runs in groupby(stretch.boots, key=itemgetter(0)):
+            end = begin + sum(length for _, length in runs)
+            moments = stretch.moments[begin:end]
+            run = run_of(stretch.records[begin:end], int(moments.min()), int(moments.max()))
             add(self._boots.setdefault((server, boot), new_boot()), run)
+            begin = end
 
     def _take_clocks(self, server: str, stretch: Stretch) -> None:
         """Records whose time runs backwards: inside each segment. Its ends are held against other segments later."""
         records = stretch.records
         order = np.argsort(stretch.segments, kind="stable")
-        of_journal = {*filter(by_journal, {record.event for record in records})}
-        if of_journal:
-            is_own = np.array([record.event not in of_journal for record in records])
+        of_journal = {kind for kind in LINES.values() if by_journal(kind.event)}
+        if not of_journal.isdisjoint(map(type, records)):
+            is_own = np.array([type(record) not in of_journal for record in records])
             order = order[is_own[order]]
         if not order.size:
             return
-        segments, moments = stretch.segments[order], stretch.moments[order]
-        monos = np.fromiter([record.mono for record in records], np.int64, len(records))[order]
+        segments, moments, monos = (each[order] for each in (stretch.segments, stretch.moments, stretch.monos))
         begins = np.flatnonzero(np.diff(segments, prepend=-1))
         ends = np.append(begins[1:], order.size) - 1
 
@@ -233,7 +247,10 @@ class Folding:
         if since is not None:
             kept = np.flatnonzero(moments >= since)
             records, moments = [records[each] for each in kept.tolist()], moments[kept]
-        for day, begin, end in _runs((moments // _DAY).tolist()):
+        days = moments // _DAY
+        begins = np.flatnonzero(np.diff(days, prepend=-1)).tolist()
+        for begin, end in pairwise([*begins, len(records)]):
+            day = int(days[begin])
             counts = Counter(map(_ABOUT, records if end - begin == len(records) else records[begin:end]))
             for (event, outcome, protocol, suppressed), number in counts.items():
                 about = server, event, outcome, protocol, day
@@ -253,22 +270,26 @@ class Folding:
 
     def _take_mentions(self, server: str, records: Sequence[Line], moments: Sequence[int]) -> None:
         """When services are first named, and how often they are registered and subscribed to."""
-        mentions, of_services, since = self._mentions, _OF_SERVICES, self._period.since
+        mentions: dict[str, list[Any]] = {}
+        of_services, since = _OF_SERVICES, self._period.since
         for record, at in zip(records, moments, strict=True):
             event, service = record.event, record.service
             if event not in of_services or service is None or (since is not None and at < since):
                 continue
-            known = mentions.get((server, service))
+            known = mentions.get(service)
             if known is None:
-                known = mentions[server, service] = [0, None, None, 0, at]
+                known = mentions[service] = [0, None, None, 0, at]
             if event == _REGISTERED:
                 known[0] += 1
-                known[1] = at if known[1] is None else min(known[1], at)
-                known[2] = at if known[2] is None else max(known[2], at)
+                if known[1] is None or at < known[1]:
+                    known[1] = at
+                if known[2] is None or at > known[2]:
+                    known[2] = at
             elif event == _ADDED:
                 known[3] += 1
             if at < known[4]:
                 known[4] = at
+        self._rows["mentions"] += [(server, service, *numbers) for service, numbers in mentions.items()]
 
     def _take_others(self, server: str, records: Sequence[Line], moments: Sequence[int]) -> None:
         others = _OTHERS
@@ -349,7 +370,7 @@ class Folding:
                 found.border[server, session] = life
         rows["boots"] = [(*key, *(boot[name] for name in COLUMNS)) for key, boot in self._boots.items()]
         rows["events"] = [(*key, number, self._suppressed[key]) for key, number in self._events.items()]
-        for name, table in (("refusals", self._refusals), ("openings", self._openings), ("mentions", self._mentions)):
+        for name, table in (("refusals", self._refusals), ("openings", self._openings)):
             rows[name] = [(*key, *numbers) for key, numbers in table.items()]
         found.tables = as_tables(rows)
         return found
@@ -375,17 +396,3 @@ def _add(table: dict[tuple[Any, ...], list[int]], key: tuple[Any, ...], numbers:
     for place, number in enumerate(numbers):
         known[place] += number
     known[-3:] = min(known[-3], seq), min(known[-2], at), max(known[-1], at)
-
-
-def _runs(values: Sequence[T]) -> Iterator[tuple[T, int, int]]:
-    """Runs of equal values: the value, where the run begins, and where it ends."""
-    begin, size = 0, len(values)
-    while begin < size:
-        value, end = values[begin], begin + 1
-        # Most runs go to the end.
-        if values[-1] == value and values.count(value) == size:
-            end = size
-        while end < size and values[end] == value:
-            end += 1
-        yield value, begin, end
-        begin = end

@@ -215,18 +215,14 @@ def concurrency(table: str, axis: Axis, is_one_server: bool) -> str:
 
 
 def _added(levels: str) -> str:
-    """The sum over several servers."""
+    """The sum over several servers. What changes at the same moment is added at once, as a window does by default."""
     return f"""
         SELECT protocol, step, moment, sum(change) OVER (PARTITION BY protocol ORDER BY moment) AS sessions
         FROM (
-            SELECT protocol, step, moment, sum(change) AS change
-            FROM (
-                SELECT protocol, step, moment,
-                    sessions - lag(sessions, 1, 0) OVER (PARTITION BY server, protocol ORDER BY moment) AS change
-                FROM ({levels}) AS levels
-            ) AS changes
-            GROUP BY protocol, step, moment
-        ) AS changes_of_all"""
+            SELECT protocol, step, moment,
+                sessions - lag(sessions, 1, 0) OVER (PARTITION BY server, protocol ORDER BY moment) AS change
+            FROM ({levels}) AS levels
+        ) AS changes"""
 
 
 def filled(rows: Rows, axis: Axis) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
