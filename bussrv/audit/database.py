@@ -49,7 +49,7 @@ class Database:
 
         :param pattern: of their paths.
         """
-        self._connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet({_quoted(pattern)})")
+        self._connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {files_at(pattern)}")
 
     def add_published(self, name: str, place: Path) -> None:
         """A table that an audit wrote to a directory."""
@@ -69,13 +69,17 @@ class Database:
         self._connection.execute(f"CREATE VIEW {name} AS {_plain(query)}")
 
     def columns(self, name: str) -> list[str]:
-        """The columns of a table. Several threads may ask."""
+        """The columns of a table. Several threads may ask.
+
+        :param name: its name, or a query in brackets.
+        """
         with closing(self._connection.cursor()) as cursor:
             return cursor.sql(f"SELECT * FROM {name} LIMIT 0").columns
 
     def write(self, name: str, place: Path, partitioned: Sequence[str] = ()) -> None:
         """Write a table as Parquet, as readers know it: times and dates instead of numbers. Several threads may.
 
+        :param name: its name, or a query in brackets.
         :param place: a file, or the directory of the partitions.
         :param partitioned: columns that get a directory for each of their values.
         """
@@ -106,6 +110,14 @@ def published(tables: Path, scratch: Path) -> Iterator[Database]:
         for name in PUBLISHED:
             database.add_published(name, tables / name)
         yield database
+
+
+def files_at(*patterns: str) -> str:
+    """Parquet files, for a query to ask.
+
+    :param patterns: of their paths.
+    """
+    return f"read_parquet([{', '.join(map(_quoted, patterns))}])"
 
 
 def literal(path: str) -> str:

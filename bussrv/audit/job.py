@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from bussrv.audit.progress import Progress
     from bussrv.audit.reading.gather import Crew
     from bussrv.audit.reading.snapshot import Snapshot
+    from bussrv.audit.sql.tables import Keeper
 
 CLEAN = 0
 FINDINGS = 1
@@ -154,7 +155,7 @@ def _examine(spark: SparkSession | None, request: Request, out: Path, progress: 
                 gather(snapshot, period, place / "facts", crew, checkpoint)
             made = evidence(snapshot.journals, request.trusted, request.public_key, request.command, out)
         with progress.phase("tables"):
-            _make_tables(spark, place, request)
+            _make_tables(spark, place, request, None if checkpoint is None else checkpoint.write_sessions)
         with progress.phase("report"), published(place, place / "scratch") as asked:
             totals = finish(asked, place, period, made, csv=request.csv)
         path = publish(out, place, PUBLISHED, totals)
@@ -172,16 +173,16 @@ def _crew(spark: SparkSession | None, snapshot: Snapshot, place: Path, progress:
     return of_spark.Crew(spark, snapshot, place)
 
 
-def _make_tables(spark: SparkSession | None, place: Path, request: Request) -> None:
+def _make_tables(spark: SparkSession | None, place: Path, request: Request, write_sessions: Keeper | None) -> None:
     facts, period = place / "facts", (request.since, request.until)
     if spark is None:
         from bussrv.audit.sql import tables
 
-        tables.make_tables(facts, place, *period)
+        tables.make_tables(facts, place, *period, write_sessions)
         return
     from bussrv.audit.spark import tables as with_spark
 
-    with_spark.make_tables(spark, facts, place, *period)
+    with_spark.make_tables(spark, facts, place, *period, write_sessions)
 
 
 @contextmanager

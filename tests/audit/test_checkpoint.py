@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bussrv.audit.fold.tasks import Done, Seam, Stripe, Task
 from bussrv.audit.reading import checkpoint
@@ -103,6 +107,58 @@ class _PowerCut(Exception):
     pass
 
 
+def _cut(_: Checkpoint) -> None:
+    raise _PowerCut
+
+
+class Publishing:
+    """Six stripes that are kept, each with one session that has its name, and audits that publish some of them. The
+    facts that are made here are not kept, nor is a stripe whose segments are not what their seals say.
+
+    :ivar copied: how many files of sessions the last audit found in the checkpoint.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root, self._kept = root, root / "kept"
+        self._audits = self.copied = 0
+        with opened(self._kept):
+            pass
+        for name in "abcdef":
+            _facts(self._kept / "stripes" / name)
+        known = [checkpoint.FORMAT, checkpoint.version()]
+        stripes = {name: {"segments": [], "stamps": [], "first": [], "done": {"number": 1}} for name in "abcdef"}
+        (self._kept / "ledger.json").write_text(json.dumps({"format": known, "stripes": stripes}))
+
+    def publish(self, stripes: Iterable[str]) -> tuple[list[str], list[str]]:
+        """The sessions that are published, and those that were written for it."""
+        self._audits += 1
+        facts, place = (self._root / f"{name}-{self._audits}" for name in ("facts", "table"))
+        _facts(facts / "here")
+        place.mkdir()
+        for name in (*stripes, "new-1"):
+            (facts / name).symlink_to(self._kept / "stripes" / name)
+        written: list[str] = []
+
+        def write(files: Sequence[Path], where: Path) -> None:
+            assert not [*where.iterdir()]
+            written.extend(each.read_text() for each in files)
+            table = where / "date=2026-11-21" / "protocol=spp" / "data_0.parquet"
+            table.parent.mkdir(parents=True)
+            table.write_text("\n".join(each.read_text() for each in files))
+
+        with opened(self._kept) as kept:
+            _facts(self._kept / "stripes" / "new-1")
+            kept.write_sessions(facts, place, write)
+        tables = [*place.glob("*/*/*.parquet")]
+        self.copied = len(tables) - 1
+        return sorted(name for each in tables for name in each.read_text().split()), sorted(written)
+
+
+def _facts(place: Path) -> None:
+    place.mkdir(parents=True)
+    (place / "sessions.parquet").write_text(place.name)
+
+
 @pytest.fixture(scope="module")
 def interrupted(whole: Whole, tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
     """After facts were written, before the ledger says so."""
@@ -112,11 +168,8 @@ def interrupted(whole: Whole, tmp_path_factory: pytest.TempPathFactory) -> Inter
     shutil.move(halls.segments[1], away)
     halls.read_on(halls.barn)
 
-    def cut(_: Checkpoint) -> None:
-        raise _PowerCut
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Checkpoint, "save", cut)
+        patch.setattr(Checkpoint, "save", _cut)
         with pytest.raises(_PowerCut):
             halls.read_on(halls.hall, halls.barn)
     left = halls.stripes
@@ -227,6 +280,25 @@ def test_the_borders_of_stripes_are_joined_when_there_are_others(
     assert len([*(tmp_path / "kept" / "seams").iterdir()]) == 1
 
 
+@given(
+    audits=st.lists(st.tuples(st.frozensets(st.sampled_from("abcdef")), st.booleans()), max_size=6),
+    most=st.integers(1, 3),
+)
+def test_each_session_is_published_once(audits: list[tuple[frozenset[str], bool]], most: int) -> None:
+    """Whatever audits have read before, and although some of them were interrupted."""
+    with TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoint, "MOST_PORTIONS", most)
+        publishing = Publishing(Path(place))
+        for stripes, is_cut in audits:
+            if is_cut:
+                with patch.context() as cut, suppress(_PowerCut):
+                    cut.setattr(Checkpoint, "save", _cut)
+                    publishing.publish(stripes)
+            assert publishing.publish(stripes)[0] == sorted(["here", "new-1", *stripes])
+            assert publishing.publish(stripes) == (sorted(["here", "new-1", *stripes]), ["here", "new-1"])
+            assert publishing.copied <= most
+
+
 def test_another_version_of_the_fold_reads_everything_again(
     tmp_path: Path, was_read: dict[str, set[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,7 +346,7 @@ def test_another_audit_uses_it(tmp_path: Path) -> None:
     "ledger",
     [
         *("", "{", "[]", '{"format": FORMAT, "stripes": 7}', '{"format": FORMAT, "stripes": {"abc": KEPT}}'),
-        '{"format": FORMAT, "seams": ["abc", 1]}',
+        *('{"format": FORMAT, "seams": ["abc", 1]}', '{"format": FORMAT, "sessions": {"abc": ["def"]}}'),
     ],
 )
 def test_a_damaged_ledger(tmp_path: Path, ledger: str) -> None:

@@ -36,6 +36,7 @@ from tests.audit.conftest import (
     without_patience,
     without_report,
 )
+from tests.audit.days import Shape, write_days
 from tests.audit.journals import STEP, day, write_journal
 from tests.audit.test_docs import TEXT
 from tests.audit.unruly import stormy, wild_journal
@@ -113,6 +114,16 @@ def test_spark_makes_the_same_tables_of_the_same_facts(
     assert last_job(spark) - before >= len(PUBLISHED)
     tables.make_tables(tmp_path / "facts", outs[1], None, None)
     assert_same(read_table, tmp_path / "spark", tmp_path / "embedded")
+
+
+def test_tables_of_which_a_part_is_kept_are_the_same(whole: Whole, read_table: ReadTable, tmp_path: Path) -> None:
+    """A checkpoint knows one journal, then both; then they are in another order."""
+    hall, house = whole.hall, write_days(tmp_path / "house", Shape(events=160, segment=40), "house")
+    for journals in ([hall], [hall, house], [hall, house], [house, hall]):
+        audit(None, journals, tmp_path / "out", checkpoint=tmp_path / "kept")
+    assert len([*(tmp_path / "kept" / "sessions").iterdir()]) == 2
+    audit(None, [house, hall], tmp_path / "fresh")
+    assert_same(read_table, tmp_path / "fresh", tmp_path / "out")
 
 
 def _report(path: Path) -> str:

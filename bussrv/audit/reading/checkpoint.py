@@ -7,6 +7,7 @@
         ledger.json                what is kept: the journals, and each stripe with what its segments are like
         stripes/KEY/               the facts of a stripe
         seams/KEY/0/  1/  …        the facts of the sessions at the borders of stripes
+        sessions/KEY/              the sessions of some stripes, as an audit publishes them
 
 Kept are stripes of segments that are what their closing seals say. The key of a stripe is made of the digests of its
 segments and of the version of the fold. A stripe is used again if the journal has the same segments in a row, and their
@@ -18,7 +19,7 @@ if all of them are, until there are other stripes.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
@@ -40,13 +41,20 @@ from bussrv.version import VERSION
 
 MARKER = ".bussrv-audit-checkpoint"
 
-FORMAT = 4
+FORMAT = 5
 """The version of what is in the directory; with another one, everything is read again."""
+
+
+MOST_PORTIONS = 16
+"""The most directories of sessions that an audit publishes together. If there would be more, it writes them anew, as
+one, so that there are not more and more small files."""
 
 
 class CheckpointRefused(BussrvError):
     """The directory cannot be used. The message says why."""
 
+
+_DIRECTORIES = ("stripes", "seams", "sessions")
 
 _OURS = Ownership(
     MARKER,
@@ -89,12 +97,14 @@ class _Ledger(Struct):
     :ivar journals: the locations of the journals; the index of each is part of the names of its segments.
     :ivar stripes: by key.
     :ivar seams: the key of the seams, and in how many parts they are.
+    :ivar sessions: the stripes whose sessions are in a directory, by its key.
     """
 
     format: tuple[int, str]
     journals: list[str] = []
     stripes: dict[str, Kept] = {}
     seams: tuple[str, int] | None = None
+    sessions: dict[str, list[str]] = {}
 
 
 @cache
@@ -111,16 +121,16 @@ class Checkpoint:
     def __init__(self, directory: Path) -> None:
         self._path = directory / "ledger.json"
         self._directory = directory
-        self._stripes, self._seams = directory / "stripes", directory / "seams"
+        self._stripes, self._seams, self._sessions = (directory / name for name in _DIRECTORIES)
         self._ledger = self._read()
         self._saved = _names(self._ledger)
-        self._stripes.mkdir(exist_ok=True)
-        self._seams.mkdir(exist_ok=True)
+        for each in (self._stripes, self._seams, self._sessions):
+            each.mkdir(exist_ok=True)
         self.clean()
 
     def clean(self) -> None:
         """Remove what is not kept: an audit was interrupted, or the stripe is not what its seals say."""
-        for each in (*self._stripes.iterdir(), *self._seams.iterdir()):
+        for each in (*self._stripes.iterdir(), *self._seams.iterdir(), *self._sessions.iterdir()):
             if each.name not in self._saved:
                 shutil.rmtree(each)
 
@@ -137,7 +147,7 @@ class Checkpoint:
         except msgspec.DecodeError as error:
             raise self._damaged(str(error)) from error
         # The others are what versions before this one kept.
-        for name in ("stripes", "seams", "lines", "inbox", "stream"):
+        for name in (*_DIRECTORIES, "lines", "inbox", "stream"):
             shutil.rmtree(self._directory / name, ignore_errors=True)
         return _Ledger((FORMAT, version()))
 
@@ -147,6 +157,9 @@ class Checkpoint:
                 raise self._damaged(f"there are no facts in {key}")
         if ledger.seams is not None and not (self._seams / ledger.seams[0]).is_dir():
             raise self._damaged("there are no facts of seams")
+        for key, stripes in ledger.sessions.items():
+            if not (self._sessions / key).is_dir() or not ledger.stripes.keys() >= {*stripes}:
+                raise self._damaged(f"there are no sessions in {key}")
 
     def _damaged(self, why: str) -> CheckpointRefused:
         return CheckpointRefused(f"{self._path} is damaged ({why}): remove {self._directory}, or name another")
@@ -191,6 +204,8 @@ class Checkpoint:
         segments = [found.get(each.taken, each) for each in kept.done.segments]
         if _key(segments, kept.first) != key:
             del self._ledger.stripes[key]
+            sessions = self._ledger.sessions
+            self._ledger.sessions = {name: stripes for name, stripes in sessions.items() if key not in stripes}
             return False
         done, stamps = replace(kept.done, segments=segments), [each.stamp for each in sources]
         self._ledger.stripes[key] = replace(kept, done=done, stamps=stamps)
@@ -244,6 +259,53 @@ class Checkpoint:
         place.mkdir()
         return [path.rename(place / str(part)) for part, path in enumerate(parts)]
 
+    def write_sessions(self, facts: Path, place: Path, write: Callable[[Sequence[Path], Path], None]) -> None:
+        """Write the table of sessions, as an audit publishes it. What is kept of it is copied.
+
+        :param facts: the directory of :mod:`bussrv.audit.reading.gather`.
+        :param place: the directory of the table.
+        :param write: writes the sessions of some files of facts to a directory, which is there and empty.
+        """
+        stripes = self._stripes.resolve()
+        kept, others = {}, []
+        for place_of_facts in map(Path.resolve, facts.iterdir()):
+            file = place_of_facts / "sessions.parquet"
+            if place_of_facts.parent == stripes and place_of_facts.name in self._ledger.stripes:
+                kept[place_of_facts.name] = file
+            elif file.exists():
+                others.append(file)
+        write(others, place)
+        for portion in self._portions(kept, write):
+            for path in (self._sessions / portion).glob("*/*/*.parquet"):
+                copy = place / path.relative_to(self._sessions / portion).with_name(f"{portion}-{path.name}")
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, copy)
+
+    def _portions(self, kept: Mapping[str, Path], write: Callable[[Sequence[Path], Path], None]) -> Iterable[str]:
+        """The directories that hold the sessions of stripes, and no others.
+
+        :param kept: the file of the facts of sessions of each stripe, by its key.
+        """
+        sessions, left = self._ledger.sessions, {*kept}
+        found = []
+        for key in sorted(sessions, key=lambda each: len(sessions[each]), reverse=True):
+            if left.issuperset(sessions[key]):
+                found.append(key)
+                left.difference_update(sessions[key])
+        if left and len(found) >= MOST_PORTIONS:
+            self._ledger.sessions = {key: stripes for key, stripes in sessions.items() if key not in found}
+            found, left = [], {*kept}
+        if left:
+            key = _key_of(left)
+            new = self._sessions / key
+            shutil.rmtree(new, ignore_errors=True)
+            new.mkdir()
+            write([kept[each] for each in sorted(left) if kept[each].exists()], new)
+            self._ledger.sessions[key] = sorted(left)
+            found.append(key)
+            self.save()
+        return found
+
     def save(self) -> None:
         """Keep what was added."""
         new = self._path.with_suffix(".new")
@@ -254,7 +316,7 @@ class Checkpoint:
 
 def _names(ledger: _Ledger) -> set[str]:
     """The names of the directories of facts."""
-    return {*ledger.stripes, *(() if ledger.seams is None else ledger.seams[:1])}
+    return {*ledger.stripes, *ledger.sessions, *(() if ledger.seams is None else ledger.seams[:1])}
 
 
 def is_uncut(segments: Sequence[Found], first: frozenset[str], period: Period) -> bool:

@@ -46,15 +46,23 @@ _NAMES_OF = re.compile(r"names_of\((\w+)\)")
 _IN_SQL = {name: in_sql for in_sql, name in NAMES.items()}
 
 
-def make_tables(spark: SparkSession, facts: Path, place: Path, since: int | None, until: int | None) -> None:
+def make_tables(
+    spark: SparkSession,
+    facts: Path,
+    place: Path,
+    since: int | None,
+    until: int | None,
+    write_sessions: tables.Keeper | None = None,
+) -> None:
     """Write every table that is published, as Parquet, into directories of their names.
 
     :param facts: the directory of :mod:`bussrv.audit.reading.gather`.
     :param since, until: the period, UTC microseconds.
+    :param write_sessions: writes the table of sessions, of which a part may be kept, unless Spark makes the tables.
     """
     size = sum(each.stat().st_size for each in facts.glob("*/*.parquet"))
     if size <= LARGEST:
-        tables.make_tables(facts, place, since, until)
+        tables.make_tables(facts, place, since, until, write_sessions)
         return
     settings = {
         # Few and known stages: planning anew after each of them takes longer than it saves.

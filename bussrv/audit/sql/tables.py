@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
-from bussrv.audit.database import Database, literal
+from bussrv.audit.database import Database, files_at, literal
 from bussrv.audit.fold.facts import FACTS
 from bussrv.audit.output import PARTITIONED, PUBLISHED
 from bussrv.audit.sql import activity, findings, services
@@ -68,16 +69,41 @@ RECIPES: dict[str, str] = {
 _NAMED = Counter(name for query in RECIPES.values() for name in re.findall(r"@(\w+)", query))
 
 
-def make_tables(facts: Path, place: Path, since: int | None, until: int | None) -> None:
+Keeper = Callable[[Path, Path, Callable[[Sequence[Path], Path], None]], None]
+"""Like :meth:`bussrv.audit.reading.checkpoint.Checkpoint.write_sessions`."""
+
+
+def make_tables(
+    facts: Path, place: Path, since: int | None, until: int | None, write_sessions: Keeper | None = None
+) -> None:
     """Write every table that is published, as Parquet, into directories of their names.
 
     :param facts: the directory of :mod:`bussrv.audit.reading.gather`.
     :param since, until: the period, UTC microseconds.
+    :param write_sessions: writes the table of sessions, of which a part may be kept.
     """
+
+    def write(name: str) -> None:
+        table = place / name
+        table.mkdir()
+        if name == "sessions" and write_sessions is not None:
+            write_sessions(facts, table, partial(_write_sessions, database, recipe(name, since, until)))
+        elif "date" in database.columns(name):
+            database.write(name, table, PARTITIONED)
+        if not any(table.iterdir()):
+            database.write(name, table / FILE)
+
     with closing(Database(place / "scratch")) as database, ThreadPoolExecutor(AT_ONCE) as pool:
         names = (name for name in define(database, facts, since, until) if name in PUBLISHED)
-        for written in [pool.submit(_write, database, name, place / name) for name in names]:
+        for written in [pool.submit(write, name) for name in names]:
             written.result()
+
+
+def _write_sessions(database: Database, query: str, files: Sequence[Path], place: Path) -> None:
+    """Write the sessions of some files of facts."""
+    if files:
+        some = files_at(*[literal(str(file)) for file in files])
+        database.write(f"({query.replace('@fact_sessions', some)})", place, PARTITIONED)
 
 
 def recipe(name: str, since: int | None, until: int | None) -> str:
@@ -101,12 +127,3 @@ def define(database: Database, facts: Path, since: int | None, until: int | None
         make = database.make if _NAMED[name] > 1 else database.define
         make(name, recipe(name, since, until))
         yield name
-
-
-def _write(database: Database, name: str, place: Path) -> None:
-    place.mkdir()
-    partitioned = PARTITIONED if "date" in database.columns(name) else ()
-    if partitioned:
-        database.write(name, place, partitioned)
-    if not any(place.iterdir()):
-        database.write(name, place / FILE)
