@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
@@ -38,8 +37,7 @@ class Crew:
             yield from (perform(task, {}) for task in tasks)
             return
         if self._pool is None:
-            spawn = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self._useful(tasks), spawn, initializer=_hide_pandas)
+            self._pool = ProcessPoolExecutor(self._useful(tasks), multiprocessing.get_context("spawn"))
         for each in as_completed([self._pool.submit(perform, task, {}) for task in tasks]):
             yield each.result()
 
@@ -56,13 +54,6 @@ class Crew:
         """End the processes."""
         if self._pool is not None:
             self._pool.shutdown()
-
-
-def _hide_pandas() -> None:
-    """In a process that does nothing else: PyArrow would import Pandas, if it is installed, for its first array. That
-    takes a quarter of a second.
-    """
-    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
 
 
 def size_of(tasks: Sequence[Task]) -> int:
