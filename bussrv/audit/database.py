@@ -13,7 +13,7 @@ import duckdb
 from bussrv.audit.output import MOMENTS, PUBLISHED
 from bussrv.audit.sql.activity import NAMES
 
-MEMORY = "1500MB"
+MEMORY = "1250MB"
 """The most memory that DuckDB takes. The rest goes to disk."""
 
 _IN_SQL = {name: in_sql for in_sql, name in NAMES.items()}

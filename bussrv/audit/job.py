@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from bussrv.audit.progress import Progress
+    from bussrv.audit.reading import crew as of_processes
     from bussrv.audit.reading.gather import Crew
     from bussrv.audit.reading.snapshot import Snapshot
     from bussrv.audit.sql.tables import Keeper
@@ -142,6 +143,7 @@ def _examine(spark: SparkSession | None, request: Request, out: Path, progress: 
         place = stack.enter_context(writing(out))
         checkpoint = None if request.checkpoint is None else stack.enter_context(opened(request.checkpoint))
         stack.enter_context(_as_audit_failed())
+        own = stack.enter_context(closing(_processes(request, progress))) if spark is None else None
         with take_snapshot(
             spark,
             request.journals,
@@ -151,7 +153,7 @@ def _examine(spark: SparkSession | None, request: Request, out: Path, progress: 
             parent=request.shared,
             index_of=None if checkpoint is None else checkpoint.index_of,
         ) as snapshot:
-            with progress.phase("reading"), closing(_crew(spark, snapshot, place, progress)) as crew:
+            with progress.phase("reading"), closing(own or _crew(spark, snapshot, place)) as crew:
                 gather(snapshot, period, place / "facts", crew, checkpoint)
             made = evidence(snapshot.journals, request.trusted, request.public_key, request.command, out)
         with progress.phase("tables"):
@@ -162,15 +164,23 @@ def _examine(spark: SparkSession | None, request: Request, out: Path, progress: 
     return Verdict(totals, path, in_words(totals))
 
 
-def _crew(spark: SparkSession | None, snapshot: Snapshot, place: Path, progress: Progress) -> Crew:
-    """The workers that do the tasks of the fold."""
-    from bussrv.audit.reading import crew as of_processes
+def _processes(request: Request, progress: Progress) -> of_processes.Crew:
+    """Workers on this machine. They start at once, unless a checkpoint may know everything."""
+    from bussrv.audit.reading.crew import Crew
+    from bussrv.audit.reading.sources import size_of
 
-    if spark is None:
-        return of_processes.Crew(progress=progress)
-    from bussrv.audit.spark import crew as of_spark
+    crew = Crew(progress=progress)
+    if request.checkpoint is None:
+        crew.start(size_of(request.journals) or 0)
+    return crew
 
-    return of_spark.Crew(spark, snapshot, place)
+
+def _crew(spark: SparkSession | None, snapshot: Snapshot, place: Path) -> Crew:
+    """The workers of Spark."""
+    from bussrv.audit.spark.crew import Crew
+
+    assert spark is not None
+    return Crew(spark, snapshot, place)
 
 
 def _make_tables(spark: SparkSession | None, place: Path, request: Request, write_sessions: Keeper | None) -> None:

@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
+import pyarrow as pa
+
 from bussrv.audit.fold.segments import Source
 from bussrv.audit.fold.tasks import STRIPE, Done, Seam, Stripe, Task, perform
 from bussrv.audit.progress import Progress
@@ -25,6 +27,17 @@ class Crew:
         self._progress = progress or Progress()
         self._pool: ProcessPoolExecutor | None = None
 
+    def start(self, size: int) -> None:
+        """Start the processes before there are tasks: they import meanwhile what they need.
+
+        :param size: about how many bytes will be read, at least.
+        """
+        workers = self._useful(size)
+        if workers > 1:
+            self._pool = _pool(workers)
+            for _ in range(workers):
+                self._pool.submit(_import)
+
     def perform(self, tasks: Sequence[Task]) -> Iterator[Done]:
         """Do tasks."""
         self._progress.tell(0, len(tasks))
@@ -33,18 +46,21 @@ class Crew:
             yield done
 
     def _done(self, tasks: Sequence[Task]) -> Iterator[Done]:
-        if min(self._useful(tasks), len(tasks)) < 2:
+        workers = self._useful(size_of(tasks))
+        if min(workers, len(tasks)) < 2:
             yield from (perform(task, {}) for task in tasks)
             return
         if self._pool is None:
-            self._pool = ProcessPoolExecutor(self._useful(tasks), multiprocessing.get_context("spawn"))
-        for each in as_completed([self._pool.submit(perform, task, {}) for task in tasks]):
+            self._pool = _pool(workers)
+        # The largest first, so that no process does a large one while the others have nothing left.
+        in_order = sorted(tasks, key=_size, reverse=True)
+        for each in as_completed([self._pool.submit(perform, task, {}) for task in in_order]):
             yield each.result()
 
-    def _useful(self, tasks: Sequence[Task]) -> int:
-        """How many processes are worth it."""
+    def _useful(self, size: int) -> int:
+        """How many processes are worth it to read so many bytes."""
         # To start a process takes longer than to fold a few megabytes.
-        return min(1 + size_of(tasks) // STRIPE, os.cpu_count() or 1) if self._workers is None else self._workers
+        return min(1 + size // STRIPE, os.cpu_count() or 1) if self._workers is None else self._workers
 
     def bring(self, source: Source) -> Source:
         """Every process here can read all of them."""
@@ -54,6 +70,15 @@ class Crew:
         """End the processes."""
         if self._pool is not None:
             self._pool.shutdown()
+
+
+def _pool(workers: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+
+
+def _import() -> None:
+    """Have a process import what its tasks need: PyArrow imports Pandas for its first array, if it is installed."""
+    pa.array([""])
 
 
 def size_of(tasks: Sequence[Task]) -> int:
