@@ -153,7 +153,7 @@ def _examine(spark: SparkSession | None, request: Request, out: Path, progress: 
             parent=request.shared,
             index_of=None if checkpoint is None else checkpoint.index_of,
         ) as snapshot:
-            with progress.phase("reading"), closing(own or _crew(spark, snapshot, place)) as crew:
+            with progress.phase("reading"), closing(own or _of_spark(spark, snapshot, place)) as crew:
                 gather(snapshot, period, place / "facts", crew, checkpoint)
             made = evidence(snapshot.journals, request.trusted, request.public_key, request.command, out)
         with progress.phase("tables"):
@@ -175,7 +175,7 @@ def _processes(request: Request, progress: Progress) -> of_processes.Crew:
     return crew
 
 
-def _crew(spark: SparkSession | None, snapshot: Snapshot, place: Path) -> Crew:
+def _of_spark(spark: SparkSession | None, snapshot: Snapshot, place: Path) -> Crew:
     """The workers of Spark."""
     from bussrv.audit.spark.crew import Crew
 

@@ -285,7 +285,7 @@ def test_the_borders_of_stripes_are_joined_when_there_are_others(
     most=st.integers(1, 3),
 )
 def test_each_session_is_published_once(audits: list[tuple[frozenset[str], bool]], most: int) -> None:
-    """Whatever audits have read before, and although some of them were interrupted."""
+    """This holds after any earlier audits, including interrupted ones."""
     with TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
         patch.setattr(checkpoint, "MOST_PORTIONS", most)
         publishing = Publishing(Path(place))

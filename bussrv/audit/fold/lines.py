@@ -137,6 +137,10 @@ _PUNCTUATION = {4: b"-", 7: b"-", 10: b"T", 13: b":", 16: b":", 19: b".", 26: b"
 _DIGITS = [at for at in range(_TIME) if at not in _PUNCTUATION]
 
 
+_Records = tuple[list[Line], Numbers, Numbers]
+"""Records, their times and their numbers."""
+
+
 class Read(Struct):
     """The content of a segment, as far as it can be read.
 
@@ -172,12 +176,11 @@ def read_lines(content: bytes, number: int, *, is_chained: bool) -> Read:
         sound = _sound(content, begin, header, is_chained=is_chained)
     if sound is None:
         parts = [*_parts(content, number)]
-    records, moments = sound or _each(content)
+    records, moments, seqs = sound or _each(content)
     for record in records:
         if record.v < FIRST_WITH_CLAIMS:
             _of_today(record)
     # At once: later, most records are not in the cache of the processor any more.
-    seqs = np.fromiter([record.seq for record in records], np.int64, len(records))
     monos = np.fromiter([record.mono for record in records], np.int64, len(records))
     return Read(header, parts, records, moments, seqs, monos, boots_of(records), sound is not None)
 
@@ -215,7 +218,7 @@ def _head(content: bytes, number: int) -> tuple[Header | None, list[Part], int]:
     return header, parts, begin
 
 
-def _sound(content: bytes, begin: int, header: Header, *, is_chained: bool) -> tuple[list[Line], Numbers] | None:
+def _sound(content: bytes, begin: int, header: Header, *, is_chained: bool) -> _Records | None:
     """The records of a segment in which nothing is wrong; ``None`` if anything is."""
     text = memoryview(content)[begin:]
     try:
@@ -226,12 +229,12 @@ def _sound(content: bytes, begin: int, header: Header, *, is_chained: bool) -> t
     # Blank lines are no records.
     if len(records) != _count_lines(text) or not content.endswith(b"\n"):
         return None
-    seqs = np.fromiter([record.seq for record in records], np.int64, len(records))
+    seqs = _seqs(records)
     if not np.array_equal(seqs, np.arange(header.segment, header.segment + len(records))):
         return None
     if not {record.server for record in records} <= {header.server}:
         return None
-    return (records, moments) if is_chained or _holds(content, records, begin) else None
+    return (records, moments, seqs) if is_chained or _holds(content, records, begin) else None
 
 
 def _count_lines(text: memoryview) -> int:
@@ -251,13 +254,17 @@ def _holds(content: bytes, records: Sequence[Line], begin: int) -> bool:
     return [record.prev for record in records] == hashes[: len(records)]
 
 
-def _each(content: bytes) -> tuple[list[Line], Numbers]:
+def _each(content: bytes) -> _Records:
     """The lines that are records, whatever stands between them."""
     found, moments = [], []
     for record, moment in _decoded(content):
         found.append(record)
         moments.append(moment)
-    return found, np.array(moments, dtype=np.int64)
+    return found, np.array(moments, dtype=np.int64), _seqs(found)
+
+
+def _seqs(records: Sequence[Line]) -> Numbers:
+    return np.fromiter([record.seq for record in records], np.int64, len(records))
 
 
 def _parts(content: bytes, number: int) -> Iterator[Part]:

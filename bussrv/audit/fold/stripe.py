@@ -28,6 +28,8 @@ _REGISTERED, _ADDED = "service.registered", "subscription.added"
 
 _ABOUT = attrgetter("event", "outcome", "protocol", "suppressed")
 
+_BY_JOURNAL = frozenset(kind for kind in LINES.values() if by_journal(kind.event))
+
 _SERVER_ROLE = "server"
 
 _MINUTE = 60_000_000
@@ -219,9 +221,8 @@ class Folding:
         """Records whose time runs backwards: inside each segment. Its ends are held against other segments later."""
         records = stretch.records
         order = np.argsort(stretch.segments, kind="stable")
-        of_journal = {kind for kind in LINES.values() if by_journal(kind.event)}
-        if not of_journal.isdisjoint(map(type, records)):
-            is_own = np.array([type(record) not in of_journal for record in records])
+        if not _BY_JOURNAL.isdisjoint(map(type, records)):
+            is_own = np.array([type(record) not in _BY_JOURNAL for record in records])
             order = order[is_own[order]]
         if not order.size:
             return

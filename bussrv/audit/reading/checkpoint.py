@@ -13,7 +13,8 @@ Kept are stripes of segments that are what their closing seals say. The key of a
 segments and of the version of the fold. A stripe is used again if the journal has the same segments in a row, and their
 files are what they were. A file that is another one by now, for it was compressed, or somebody wrote to it, is read
 again; if its digest is the same, so are the facts. The borders of stripes are joined once: what came of it is kept
-if all of them are, until there are other stripes.
+if all of them are, until there are other stripes. The table of sessions is the largest, so it is kept in portions: each
+audit adds one, with the sessions of the stripes that are new.
 """
 
 from __future__ import annotations
@@ -44,10 +45,12 @@ MARKER = ".bussrv-audit-checkpoint"
 FORMAT = 5
 """The version of what is in the directory; with another one, everything is read again."""
 
-
 MOST_PORTIONS = 16
 """The most directories of sessions that an audit publishes together. If there would be more, it writes them anew, as
 one, so that there are not more and more small files."""
+
+Write = Callable[[Sequence[Path], Path], None]
+"""Writes the sessions of some files of facts to a directory, which is there and empty."""
 
 
 class CheckpointRefused(BussrvError):
@@ -124,15 +127,16 @@ class Checkpoint:
         self._stripes, self._seams, self._sessions = (directory / name for name in _DIRECTORIES)
         self._ledger = self._read()
         self._saved = _names(self._ledger)
-        for each in (self._stripes, self._seams, self._sessions):
-            each.mkdir(exist_ok=True)
+        for name in _DIRECTORIES:
+            (directory / name).mkdir(exist_ok=True)
         self.clean()
 
     def clean(self) -> None:
         """Remove what is not kept: an audit was interrupted, or the stripe is not what its seals say."""
-        for each in (*self._stripes.iterdir(), *self._seams.iterdir(), *self._sessions.iterdir()):
-            if each.name not in self._saved:
-                shutil.rmtree(each)
+        for name in _DIRECTORIES:
+            for each in (self._directory / name).iterdir():
+                if each.name not in self._saved:
+                    shutil.rmtree(each)
 
     def _read(self) -> _Ledger:
         try:
@@ -259,12 +263,11 @@ class Checkpoint:
         place.mkdir()
         return [path.rename(place / str(part)) for part, path in enumerate(parts)]
 
-    def write_sessions(self, facts: Path, place: Path, write: Callable[[Sequence[Path], Path], None]) -> None:
-        """Write the table of sessions, as an audit publishes it. What is kept of it is copied.
+    def write_sessions(self, facts: Path, place: Path, write: Write) -> None:
+        """Write the table of sessions for an audit. The portions that are kept are copied.
 
         :param facts: the directory of :mod:`bussrv.audit.reading.gather`.
         :param place: the directory of the table.
-        :param write: writes the sessions of some files of facts to a directory, which is there and empty.
         """
         stripes = self._stripes.resolve()
         kept, others = {}, []
@@ -281,8 +284,8 @@ class Checkpoint:
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, copy)
 
-    def _portions(self, kept: Mapping[str, Path], write: Callable[[Sequence[Path], Path], None]) -> Iterable[str]:
-        """The directories that hold the sessions of stripes, and no others.
+    def _portions(self, kept: Mapping[str, Path], write: Write) -> list[str]:
+        """The keys of the directories that together hold the sessions of these stripes. One is added if need be.
 
         :param kept: the file of the facts of sessions of each stripe, by its key.
         """

@@ -215,9 +215,9 @@ def concurrency(table: str, axis: Axis, is_one_server: bool) -> str:
 
 
 def _added(levels: str) -> str:
-    """The sum over several servers. What changes at the same moment is added at once, as a window does by default.
+    """The sum over several servers. By default, a window adds up all changes of one moment at once.
 
-    Counts are doubles on the way: DuckDB adds up integers with 128 bits, which takes half as long again.
+    The sums are doubles, because DuckDB adds up integers with 128 bits, which takes half as long again.
     """
     return f"""
         SELECT protocol, step, moment, sum(change) OVER (PARTITION BY protocol ORDER BY moment) AS sessions

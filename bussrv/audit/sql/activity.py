@@ -116,7 +116,7 @@ FROM (
 ) AS c
 JOIN @counted AS n ON c.number = n.number
 """
-"""Counts are doubles on the way: DuckDB adds up integers with 128 bits, which takes half as long again."""
+"""The sums are doubles, because DuckDB adds up integers with 128 bits, which takes half as long again."""
 
 EXTENTS = """
 SELECT number, opening, CASE WHEN closed IS NOT NULL THEN greatest(closed, opening) END AS closing
