@@ -17,8 +17,9 @@ from pyarrow.parquet import write_table
 from bussrv.audit.database import Database, literal
 from bussrv.audit.fold import seams
 from bussrv.audit.fold.facts import write_tables
-from bussrv.audit.fold.lines import Line, boots_of, decode_line
-from bussrv.audit.fold.stripe import Folding, Period, Stretch, in_order_of_places
+from bussrv.audit.fold.lines import Line, decode_line
+from bussrv.audit.fold.stretch import in_order_of_places, stretch_of
+from bussrv.audit.fold.stripe import Folding, Period
 from bussrv.audit.fold.tasks import Done
 from bussrv.audit.reading.gather import write_here
 from bussrv.audit.reading.judged import no_judgements
@@ -74,14 +75,9 @@ def facts(
         folding.take_baseline(server, sorted(some, key=lambda one: (one[1], one[0].mono)))
     for server, mine in by_server.items():
         lines = [line_of(each) for each, _ in mine]
-        stretch = Stretch(
-            records=lines,
-            moments=np.array([each.time for each, _ in mine], dtype=np.int64),
-            seqs=np.array([each.seq for each in lines], dtype=np.int64),
-            monos=np.array([each.mono for each in lines], dtype=np.int64),
-            boots=boots_of(lines),
-            segments=np.array([number for _, number in mine], dtype=np.int64),
-        )
+        moments = np.array([each.time for each, _ in mine], dtype=np.int64)
+        stretch = stretch_of(lines, moments, np.array([each.seq for each in lines], dtype=np.int64), 1)
+        stretch.segments = np.array([number for _, number in mine], dtype=np.int64)
         folding.take(server, in_order_of_places([stretch]))
     folded = folding.end()
     (place / "1").mkdir(parents=True)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import numpy as np
+from msgspec.structs import replace
+
 from bussrv import events as ev
 from bussrv.audit.fold.facts import Rows, finish, no_rows
 from bussrv.audit.fold.life import Life
-from bussrv.audit.fold.lines import Line
-from bussrv.audit.fold.usual import finish_usual
+from bussrv.audit.fold.stretch import coded, stretch_of
+from bussrv.audit.fold.usual import usual_sessions
 from bussrv.journal.record import Record
 from tests.audit.frames import line_of
 from tests.size import sized
@@ -28,7 +31,7 @@ def _about(random: Random, protocol: str | None) -> About:
     """What an event says of its session, which may be another thing each time."""
     return {
         "protocol": protocol,
-        "session": "b1.1",
+        "session": "",
         "routing_id": random.choice((None, "x", "y")),
         "actor": random.choice((None, "ann", "bob")),
         "claimed": random.choice((None, "eve", "joe")),
@@ -87,7 +90,7 @@ def _closed(random: Random, protocol: str | None, lasted: int) -> ev.Event:
     )  # fmt: skip
 
 
-def session(random: Random) -> list[Record]:
+def session(random: Random, name: str) -> list[Record]:
     """A session. Most are as a server has them."""
     protocol = random.choice(("objects", "inbus", "inbus", None))
     events = _changes(random, protocol)
@@ -100,36 +103,57 @@ def session(random: Random) -> list[Record]:
     if random.random() < 0.1 and len(events) > 2:
         del events[-2]
     moments = [START + (100 * at + random.choice((0, 0, 0, -150))) * SECOND for at in range(len(events))]
+    events = [replace(each, session=name) for each in events]
     return [Record(7 + at, moments[at], moments[at] - START, "hall", "b1", each) for at, each in enumerate(events)]
 
 
-def by_state(records: list[Line], moments: list[int]) -> Rows:
+def by_state(session: str, records: list[Record]) -> Rows:
     """The rows that the state machine makes."""
-    life = Life("hall", "b1.1")
-    for record, moment in zip(records, moments, strict=True):
-        life.take(record, moment, False)
+    life = Life("hall", session)
+    for record in records:
+        life.take(line_of(record), record.time, False)
     rows = no_rows()
     finish([life], rows)
     return rows
 
 
+def by_columns(found: dict[str, list[Record]], unusual: list[str]) -> tuple[dict[str, Rows], dict[str, list[int]]]:
+    """The rows of usual sessions, and the numbers of the records of all others."""
+    each_of = [record for records in found.values() for record in records]
+    # Those of all sessions between each other: no session has two records of one number.
+    records = sorted(each_of, key=lambda each: (each.seq, str(each.event)[::-1]))
+    lines = [line_of(each) for each in records]
+    moments, seqs = (np.array([getattr(each, name) for each in records]) for name in ("time", "seq"))
+    stretch = stretch_of(lines, moments, seqs, 1)
+    usual = usual_sessions(stretch, coded(stretch.columns.sessions), unusual)
+    rows = {session: no_rows() for session in usual.sessions}
+    for name, table in usual.tables.items():
+        for row in table.to_pylist():
+            rows[row["session"]][name].append((*row.values(),))
+    others = {str(session): [lines[place].seq for place in places] for session, places in usual.others.items()}
+    return rows, others
+
+
 def test_usual_sessions() -> None:
-    usual = 0
-    seeds = range(sized(3000))
-    for seed in seeds:
-        found = session(Random(seed))
-        if not found:
-            continue
-        records, moments = [line_of(each) for each in found], [each.time for each in found]
-        expected, rows = by_state(records, moments), no_rows()
-        is_usual = finish_usual(records, moments, rows)
-        usual += is_usual
-        if is_usual:
-            assert (seed, _sorted(rows)) == (seed, _sorted(expected))
+    found = {f"b1.{seed}": session(Random(seed), f"b1.{seed}") for seed in range(sized(3000))}
+    found = {session: records for session, records in found.items() if records}
+    unusual = [*found][::50]
+    usual, others = by_columns(found, unusual)
+    assert len(usual) > len(found) / 8
+    for name, records in found.items():
+        expected = by_state(name, records)
+        if name in usual:
+            assert name not in unusual
+            assert (name, _sorted(usual[name])) == (name, _sorted(expected))
         else:
-            assert (seed, rows) == (seed, no_rows())
-            assert not _should_be_usual(expected, found), seed
-    assert usual > len(seeds) / 8
+            assert (name, others[name]) == (name, [each.seq for each in records])
+            assert name in unusual or not _should_be_usual(expected, records), name
+
+
+def test_changes_without_a_session_are_left() -> None:
+    changes = [ev.SubscriptionAdded(service="tv"), ev.LimitReached(limit="max-sessions", value=1)]
+    records = [Record(7 + at, START, 0, "hall", "b1", each) for at, each in enumerate(changes)]
+    assert by_columns({"": records}, []) == ({}, {"None": [7]})
 
 
 def _sorted(rows: Rows) -> Rows:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from bussrv.audit.fold.life import COUNTERS, Life, address_of
 from bussrv.audit.fold.suspicions import suspicions
@@ -16,6 +18,8 @@ Rows = dict[str, list[tuple[Any, ...]]]
 """Rows of facts, by the name of the table."""
 
 Tables = dict[str, pa.Table]
+
+Column: TypeAlias = "pa.Array | NDArray[Any] | Sequence[Any]"
 
 _KINDS = {"text": pa.string(), "number": pa.int64(), "flag": pa.bool_(), "names": pa.list_(pa.string())}
 
@@ -81,17 +85,28 @@ def no_rows() -> Rows:
 
 def as_tables(rows: Rows) -> Tables:
     """Rows as columns."""
-    return {name: _table(rows[name], schema) for name, schema in FACTS.items()}
+    return {name: as_table(name, _columns(rows[name], schema)) for name, schema in FACTS.items()}
 
 
-def _table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
+def _columns(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> dict[str, Sequence[Any]]:
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
-    return pa.Table.from_arrays(
-        [_array(column, each.type) for column, each in zip(columns, schema, strict=True)], schema=schema
-    )
+    return dict(zip(schema.names, columns, strict=True))
 
 
-def _array(column: Sequence[Any], kind: pa.DataType) -> pa.Array:
+def as_table(name: str, columns: Mapping[str, Column]) -> pa.Table:
+    """A table of facts.
+
+    :param columns: all of them, by name.
+    """
+    schema = FACTS[name]
+    return pa.Table.from_arrays([_array(columns[each.name], each.type) for each in schema], schema=schema)
+
+
+def _array(column: Column, kind: pa.DataType) -> pa.Array:
+    if isinstance(column, (pa.Array, pa.ChunkedArray)):
+        return column.cast(kind)
+    if isinstance(column, np.ndarray):
+        return pa.array(column, kind)
     # Servers and wire formats are the same in whole columns, and many columns are empty.
     if column and column[0] == column[-1] and column.count(column[0]) == len(column):
         return pa.repeat(pa.scalar(column[0], kind), len(column))

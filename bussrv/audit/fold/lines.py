@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import reduce
 from hashlib import sha256
-from itertools import groupby, pairwise
+from itertools import pairwise
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -29,6 +29,7 @@ from bussrv.values import Interest
 
 Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Numbers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 _NEWLINE = ord("\n")
 _BLOCK = 1 << 18
@@ -148,8 +149,7 @@ class Read(Struct):
     :ivar parts: of its snapshot.
     :ivar records: its records in the order of lines, ``actor`` and ``claimed`` as they are meant today.
     :ivar moments: their times, UTC microseconds since 1970.
-    :ivar seqs, monos: their numbers, and their monotonic clocks in microseconds.
-    :ivar boots: those of :func:`boots_of`.
+    :ivar seqs: their numbers.
     :ivar is_sound: whether every line is what it should be, the chain holds, and no number is missing or repeated.
     """
 
@@ -158,8 +158,6 @@ class Read(Struct):
     records: list[Line]
     moments: Any
     seqs: Any
-    monos: Any
-    boots: list[tuple[str, int]]
     is_sound: bool
 
 
@@ -180,17 +178,7 @@ def read_lines(content: bytes, number: int, *, is_chained: bool) -> Read:
     for record in records:
         if record.v < FIRST_WITH_CLAIMS:
             _of_today(record)
-    # At once: later, most records are not in the cache of the processor any more.
-    monos = np.fromiter([record.mono for record in records], np.int64, len(records))
-    return Read(header, parts, records, moments, seqs, monos, boots_of(records), sound is not None)
-
-
-def boots_of(records: Sequence[Line]) -> list[tuple[str, int]]:
-    """The boots of records, in order, and how many records in a row each one has."""
-    boots = [record.boot for record in records]
-    if boots and boots.count(boots[0]) == len(boots):
-        return [(boots[0], len(boots))]
-    return [(boot, sum(1 for _ in some)) for boot, some in groupby(boots)]
+    return Read(header, parts, records, moments, seqs, sound is not None)
 
 
 def header_of(text: bytes, number: int) -> Header | None:

@@ -3,37 +3,43 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from msgspec import Struct
 
-from bussrv.audit.fold.baseline import baseline
 from bussrv.audit.fold.boots import COLUMNS, Boot, Stamp, add, backwards, by_journal, new_boot, run_of, tell
-from bussrv.audit.fold.facts import Tables, as_tables, finish, no_rows
-from bussrv.audit.fold.holdings import CODES, Place
+from bussrv.audit.fold.facts import FACTS, Tables, as_table, as_tables, finish, no_rows
+from bussrv.audit.fold.holdings import Place
 from bussrv.audit.fold.life import Life, address_of
-from bussrv.audit.fold.lines import LINES, Line, Numbers, Read, boots_of
-from bussrv.audit.fold.usual import finish_usual
+from bussrv.audit.fold.lines import Flags, Line, Numbers
+from bussrv.audit.fold.stretch import KINDS, Coded, Stretch, among, coded, in_order_of_places
+from bussrv.audit.fold.usual import usual_sessions
 
 REFUSALS = frozenset({"service.refused", "subscription.refused", "auth.failed", "access.denied", "limit.reached"})
 """The events of refusals, failures and limits."""
 
-_OF_SERVICES = frozenset({"service.registered", "service.unregistered", "subscription.added", "subscription.removed"})
+_IS_OF_SERVICES = among(("service.registered", "service.unregistered", "subscription.added", "subscription.removed"))
 
-_REGISTERED, _ADDED = "service.registered", "subscription.added"
+_OPENED, _REGISTERED, _ADDED = (KINDS[each] for each in ("session.opened", "service.registered", "subscription.added"))
 
 _ABOUT = attrgetter("event", "outcome", "protocol", "suppressed")
 
-_BY_JOURNAL = frozenset(kind for kind in LINES.values() if by_journal(kind.event))
+_IS_BY_JOURNAL = among(filter(by_journal, KINDS))
 
 _SERVER_ROLE = "server"
 
 _MINUTE = 60_000_000
 _DAY = 24 * 60 * _MINUTE
+
+_OPENINGS = pa.schema(
+    [("protocol", pa.string()), ("address", pa.string())]
+    + [(name, pa.int64()) for name in ("minute", "openings", "seq", "moment")]
+)
 
 
 class Period(Struct, frozen=True):
@@ -46,6 +52,10 @@ class Period(Struct, frozen=True):
         """Whether a moment is not before it. Later records are left out of the fold."""
         return self.since is None or at >= self.since
 
+    def hold(self, moments: Numbers) -> Flags:
+        """:meth:`holds` of many moments."""
+        return np.ones(moments.size, dtype=bool) if self.since is None else moments >= self.since
+
     def is_over(self, at: int) -> bool:
         """Whether a moment is after it."""
         return self.until is not None and at >= self.until
@@ -55,8 +65,12 @@ Ends = list[tuple[Stamp, bool]]
 """The stamps of the first and the last record of each segment, and whether it is the first."""
 
 
-_Sessions = tuple[str, dict[str | None, list[int]], Sequence[Line], Sequence[int]]
-"""Records of a server: the places of those of each session, and all with their times."""
+class _Taken(NamedTuple):
+    """All records of a server."""
+
+    server: str
+    stretch: Stretch
+    sessions: Coded
 
 
 class Folded:
@@ -77,83 +91,27 @@ class Folded:
         self.ends: dict[str, Ends] = {}
 
 
-class Stretch(Struct):
-    """Records of one server, in order.
-
-    :ivar moments, seqs, monos, boots: those of :class:`bussrv.audit.fold.lines.Read`.
-    :ivar segments: the number of the segment of each.
-    """
-
-    records: list[Line]
-    moments: Numbers
-    seqs: Numbers
-    monos: Numbers
-    boots: list[tuple[str, int]]
-    segments: Numbers
-
-    def chosen(self, places: Numbers) -> Stretch:
-        """Some of the records, in another order maybe."""
-        records = [self.records[place] for place in places.tolist()]
-        moments, seqs, monos, segments = (each[places] for each in (self.moments, self.seqs, self.monos, self.segments))
-        return Stretch(records, moments, seqs, monos, boots_of(records), segments)
-
-
-def fold_stripe(segments: Sequence[tuple[int, Read]], first: Mapping[int, str], period: Period) -> Folded:
+def fold_stripe(
+    segments: Iterable[tuple[str, Stretch]], baselines: Mapping[str, Sequence[tuple[Line, int]]], period: Period
+) -> Folded:
     """The facts of successive segments.
 
-    :param segments: the number of each, and what was read of it.
-    :param first: the servers whose first segment is among these, by the place in ``segments``.
+    :param segments: the records of each server in each segment.
+    :param baselines: of the servers whose first segment is among these.
     :param period: later records are left out. Sessions, services and links need the earlier ones.
     """
     folding = Folding(period)
-    for place, server in first.items():
-        number, read = segments[place]
-        folding.take_baseline(server, baseline(read.parts, server, number))
-    for server, stretch in _stretches(segments, period):
-        folding.take(server, stretch)
-    return folding.end()
-
-
-def _stretches(segments: Sequence[tuple[int, Read]], period: Period) -> Iterator[tuple[str, Stretch]]:
-    """The records of each server, in the order of their places."""
+    for server, baseline in baselines.items():
+        folding.take_baseline(server, baseline)
     found: dict[str, list[Stretch]] = {}
-    for number, read in segments:
-        for server, stretch in _by_server(number, read):
-            if period.until is not None and stretch.records and stretch.moments.max() >= period.until:
-                stretch = stretch.chosen(np.flatnonzero(stretch.moments < period.until))
-            if stretch.records:
-                found.setdefault(server, []).append(stretch)
+    for server, stretch in segments:
+        if period.until is not None and stretch.records and stretch.moments.max() >= period.until:
+            stretch = stretch.chosen(np.flatnonzero(stretch.moments < period.until))
+        if stretch.records:
+            found.setdefault(server, []).append(stretch)
     for server, some in found.items():
-        yield server, in_order_of_places(some)
-
-
-def _by_server(number: int, read: Read) -> Iterator[tuple[str, Stretch]]:
-    segments = np.full(len(read.records), number, dtype=np.int64)
-    stretch = Stretch(read.records, read.moments, read.seqs, read.monos, read.boots, segments)
-    if read.is_sound:
-        if read.header is not None:
-            yield read.header.server, stretch
-        return
-    places: dict[str, list[int]] = {}
-    for place, record in enumerate(read.records):
-        places.setdefault(record.server, []).append(place)
-    for server, some in places.items():
-        yield server, stretch.chosen(np.array(some))
-
-
-def in_order_of_places(some: Sequence[Stretch]) -> Stretch:
-    """The records of a server, in order, however they stood in segments."""
-    joined = Stretch(
-        [record for stretch in some for record in stretch.records],
-        np.concatenate([stretch.moments for stretch in some]),
-        np.concatenate([stretch.seqs for stretch in some]),
-        np.concatenate([stretch.monos for stretch in some]),
-        [each for stretch in some for each in stretch.boots],
-        np.concatenate([stretch.segments for stretch in some]),
-    )
-    if (np.diff(joined.seqs) > 0).all():
-        return joined
-    return joined.chosen(np.lexsort((joined.monos, joined.moments, joined.seqs)))
+        folding.take(server, in_order_of_places(some))
+    return folding.end()
 
 
 class Folding:
@@ -168,8 +126,8 @@ class Folding:
         self._events: Counter[tuple[Any, ...]] = Counter()
         self._suppressed: Counter[tuple[Any, ...]] = Counter()
         self._refusals: dict[tuple[Any, ...], list[int]] = {}
-        self._openings: dict[tuple[Any, ...], list[int]] = {}
-        self._sessions: list[_Sessions] = []
+        self._taken: list[_Taken] = []
+        self._tables: defaultdict[str, list[pa.Table]] = defaultdict(list)
 
     def take_baseline(self, server: str, records: Sequence[tuple[Line, int]]) -> None:
         """Take in the registry before the first record of a server."""
@@ -203,10 +161,12 @@ class Folding:
         self._take_boots(server, stretch)
         self._take_clocks(server, stretch)
         self._count(server, records, moments)
-        times: list[int] = moments.tolist()
-        self._take_sessions(server, records, times)
-        self._take_mentions(server, records, times)
-        self._take_others(server, records, times)
+        self._take_mentions(server, stretch)
+        self._take_openings(server, stretch)
+        for place in np.flatnonzero(_IS_OTHER[stretch.columns.kinds]).tolist():
+            record = records[place]
+            _OTHERS[record.event](self, server, record, int(moments[place]))
+        self._taken.append(_Taken(server, stretch, coded(stretch.columns.sessions)))
 
     def _take_boots(self, server: str, stretch: Stretch) -> None:
         begin = 0
@@ -221,9 +181,7 @@ class Folding:
         """Records whose time runs backwards: inside each segment. Its ends are held against other segments later."""
         records = stretch.records
         order = np.argsort(stretch.segments, kind="stable")
-        if not _BY_JOURNAL.isdisjoint(map(type, records)):
-            is_own = np.array([type(record) not in _BY_JOURNAL for record in records])
-            order = order[is_own[order]]
+        order = order[~_IS_BY_JOURNAL[stretch.columns.kinds[order]]]
         if not order.size:
             return
         segments, moments, monos = (each[order] for each in (stretch.segments, stretch.moments, stretch.monos))
@@ -259,68 +217,68 @@ class Folding:
                 if suppressed is not None:
                     self._suppressed[about] += suppressed * number
 
-    def _take_sessions(self, server: str, records: Sequence[Line], moments: Sequence[int]) -> None:
-        """Take in the records of each session."""
-        places: defaultdict[str | None, list[int]] = defaultdict(list)
-        for place, record in enumerate(records):
-            places[record.session].append(place)
-        places[None] = [place for place in places[None] if records[place].event in CODES]
-        if not places[None]:
-            del places[None]
-        self._sessions.append((server, places, records, moments))
-
-    def _take_mentions(self, server: str, records: Sequence[Line], moments: Sequence[int]) -> None:
+    def _take_mentions(self, server: str, stretch: Stretch) -> None:
         """When services are first named, and how often they are registered and subscribed to."""
-        mentions: dict[str, list[Any]] = {}
-        of_services, since = _OF_SERVICES, self._period.since
-        for record, at in zip(records, moments, strict=True):
-            event, service = record.event, record.service
-            if event not in of_services or service is None or (since is not None and at < since):
-                continue
-            known = mentions.get(service)
-            if known is None:
-                known = mentions[service] = [0, None, None, 0, at]
-            if event == _REGISTERED:
-                known[0] += 1
-                if known[1] is None or at < known[1]:
-                    known[1] = at
-                if known[2] is None or at > known[2]:
-                    known[2] = at
-            elif event == _ADDED:
-                known[3] += 1
-            if at < known[4]:
-                known[4] = at
-        self._rows["mentions"] += [(server, service, *numbers) for service, numbers in mentions.items()]
+        kinds, services = stretch.columns.kinds, stretch.columns.services
+        those = np.flatnonzero(_IS_OF_SERVICES[kinds] & services.is_valid().to_numpy(zero_copy_only=False))
+        those = those[self._period.hold(stretch.moments[those])]
+        moments, is_registered = stretch.moments[those], kinds[those] == _REGISTERED
+        steps = pa.table({
+            "service": services.take(pa.array(those)),
+            "registered": pa.array(moments, mask=~is_registered),
+            "added": (kinds[those] == _ADDED).astype(np.int64),
+            "moment": moments,
+        })  # fmt: skip
+        found = steps.group_by("service", use_threads=False).aggregate([
+            *(("registered", how) for how in ("count", "min", "max")), ("added", "sum"), ("moment", "min")
+        ])  # fmt: skip
+        columns = dict(zip(FACTS["mentions"].names[1:], found.columns, strict=True))
+        self._tables["mentions"].append(as_table("mentions", {"server": [server] * len(found), **columns}))
 
-    def _take_others(self, server: str, records: Sequence[Line], moments: Sequence[int]) -> None:
-        others = _OTHERS
-        for record, at in zip(records, moments, strict=True):
-            if record.event in others:
-                others[record.event](self, server, record, at)
+    def _take_openings(self, server: str, stretch: Stretch) -> None:
+        """How many sessions are opened each minute, by address."""
+        those = np.flatnonzero(stretch.columns.kinds == _OPENED)
+        those = those[self._period.hold(stretch.moments[those])]
+        opened = [(place, stretch.records[place]) for place in those.tolist()]
+        mine = [(place, record) for place, record in opened if record.home is None and record.peer is not None]
+        places = np.array([place for place, _ in mine], dtype=np.int64)
+        openings = pa.table({
+            "protocol": stretch.columns.protocols.take(pa.array(places)),
+            "address": [address_of(record.peer) for _, record in mine],
+            "minute": stretch.moments[places] // _MINUTE,
+            "openings": [1 + (record.suppressed or 0) for _, record in mine],
+            "seq": stretch.seqs[places],
+            "moment": stretch.moments[places],
+        }, schema=_OPENINGS)  # fmt: skip
+        found = openings.group_by(["protocol", "address", "minute"], use_threads=False).aggregate([
+            ("openings", "sum"), ("seq", "min"), ("moment", "min"), ("moment", "max")
+        ])  # fmt: skip
+        columns = dict(zip(FACTS["openings"].names[1:], found.columns, strict=True))
+        self._tables["openings"].append(as_table("openings", {"server": [server] * len(found), **columns}))
 
     def _finish_usual(self) -> None:
         """Make the rows of the usual sessions. All others remain in ``lives``."""
-        lives, rows = self._lives, self._rows
         several = self._several()
-        for server, by_session, records, moments in self._sessions:
-            for session, places in by_session.items():
-                some, times = [records[place] for place in places], [moments[place] for place in places]
-                is_alone = session is not None and session not in several and (server, session) not in lives
-                if is_alone and finish_usual(some, times, rows):
-                    self._found.whole.append(str(session))
-                    continue
+        for server, stretch, sessions in self._taken:
+            known = [session for owner, session in self._lives if owner == server and session is not None]
+            usual = usual_sessions(stretch, sessions, [*several, *known])
+            self._found.whole += usual.sessions
+            for name, table in usual.tables.items():
+                self._tables[name].append(table)
+            for session, places in usual.others.items():
                 life = self._live(server, session)
-                for record, at in zip(some, times, strict=True):
-                    life.take(record, at, False)
-        self._sessions.clear()
+                for place, at in zip(places.tolist(), stretch.moments[places].tolist(), strict=True):
+                    life.take(stretch.records[place], at, False)
+        self._taken.clear()
 
-    def _several(self) -> set[str | None]:
+    def _several(self) -> set[str]:
         """The sessions that several servers name."""
-        named: dict[str, set[str | None]] = {}
+        named: dict[str, set[str]] = {}
         for server, session in self._lives:
-            named.setdefault(server, set()).add(session)
-        for server, by_session, _, _ in self._sessions:
-            named.setdefault(server, set()).update(by_session)
+            if session is not None:
+                named.setdefault(server, set()).add(session)
+        for server, _, sessions in self._taken:
+            named.setdefault(server, set()).update(sessions.texts.to_pylist())
         if len(named) < 2:
             return set()
         counts = Counter(session for sessions in named.values() for session in sessions)
@@ -328,11 +286,6 @@ class Folding:
 
     def _live(self, server: str, session: str | None) -> Life:
         return self._lives.setdefault((server, session), Life(server, session))
-
-    def _open(self, server: str, record: Line, at: int) -> None:
-        if record.home is None and record.peer is not None and self._period.holds(at):
-            key = (server, record.protocol, address_of(record.peer), at // _MINUTE)
-            _add(self._openings, key, [1 + (record.suppressed or 0)], record.seq, at)
 
     def _close(self, server: str, record: Line, at: int) -> None:
         if record.reason == "server-crashed":
@@ -371,14 +324,12 @@ class Folding:
                 found.border[server, session] = life
         rows["boots"] = [(*key, *(boot[name] for name in COLUMNS)) for key, boot in self._boots.items()]
         rows["events"] = [(*key, number, self._suppressed[key]) for key, number in self._events.items()]
-        for name, table in (("refusals", self._refusals), ("openings", self._openings)):
-            rows[name] = [(*key, *numbers) for key, numbers in table.items()]
-        found.tables = as_tables(rows)
+        rows["refusals"] = [(*key, *numbers) for key, numbers in self._refusals.items()]
+        found.tables = {name: pa.concat_tables([*self._tables[name], table]) for name, table in as_tables(rows).items()}
         return found
 
 
 _OTHERS: dict[str, Callable[[Folding, str, Line, int], None]] = {
-    "session.opened": Folding._open,
     "session.closed": Folding._close,
     **dict.fromkeys(REFUSALS, Folding._refuse),
     **dict.fromkeys(("link.up", "link.down"), Folding._link),
@@ -386,6 +337,8 @@ _OTHERS: dict[str, Callable[[Folding, str, Line, int], None]] = {
     **dict.fromkeys(("server.started", "server.stopped", "server.recovered", "journal.salvaged"), Folding._tell),
 }
 """The further facts in a record of an event, beside those of its session."""
+
+_IS_OTHER = among(_OTHERS)
 
 
 def _add(table: dict[tuple[Any, ...], list[int]], key: tuple[Any, ...], numbers: list[int], seq: int, at: int) -> None:

@@ -19,10 +19,11 @@ import pyarrow as pa
 from msgspec import Struct
 
 from bussrv.audit.fold import seams
+from bussrv.audit.fold.baseline import baseline
 from bussrv.audit.fold.facts import write_tables
 from bussrv.audit.fold.holdings import Place
-from bussrv.audit.fold.lines import Read
 from bussrv.audit.fold.segments import Found, Source, read_segment
+from bussrv.audit.fold.stretch import Stretch, by_server
 from bussrv.audit.fold.stripe import Ends, Period, fold_stripe
 
 STRIPE = 64 << 20
@@ -133,16 +134,17 @@ def _without_collection() -> Iterator[None]:
 
 def _fold(task: Stripe, stored: Mapping[str, bytes]) -> Done:
     found: list[Found] = []
-    segments: list[tuple[int, Read]] = []
-    begins = {}
+    segments: list[tuple[str, Stretch]] = []
+    baselines = {}
     for source in task.sources:
         like, read = read_segment(source, stored.get(source.path))
         found.append(like)
         if read is not None:
             if source.taken in task.first and read.header is not None:
-                begins[len(segments)] = read.header.server
-            segments.append((source.number, read))
-    folded = fold_stripe(segments, begins, task.period)
+                server = read.header.server
+                baselines[server] = baseline(read.parts, server, source.number)
+            segments += by_server(source.number, read)
+    folded = fold_stripe(segments, baselines, task.period)
     done = Done(number=task.number, segments=found, extents=folded.extents, ends=folded.ends)
     with _written(Path(task.place)) as place:
         tables = folded.tables

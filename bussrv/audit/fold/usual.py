@@ -1,172 +1,348 @@
 """Usual sessions: opened, then closed, all in one stripe, with nothing suspicious in between.
 
-Nearly all sessions are usual. Their rows are made from their records directly, which is several times as fast as the
-state of a :class:`bussrv.audit.fold.life.Life`. In any doubt a session is not a usual one.
+Nearly all sessions are usual. Their rows are made of columns of all their records at once, which is several times as
+fast as the state of a :class:`bussrv.audit.fold.life.Life` each. In any doubt a session is not a usual one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
-from bussrv.audit.fold.facts import Rows
-from bussrv.audit.fold.holdings import ADDED, BEGINS, CODES, LEASED, RAN_OUT, RENEWED
-from bussrv.audit.fold.life import TELLING, address_of
-from bussrv.audit.fold.lines import Line
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bussrv.audit.fold.facts import Tables, as_table
+from bussrv.audit.fold.holdings import ADDED, BEGINS, CODES, ENDS, LEASED, RAN_OUT
+from bussrv.audit.fold.life import COUNTERS, TELLING, address_of
+from bussrv.audit.fold.lines import Flags, Line, Numbers
+from bussrv.audit.fold.stretch import KINDS, Coded, Stretch, among, coded
 from bussrv.audit.fold.suspicions import TOLERANCE
 
-_OPENED, _IDENTIFIED, _CLOSED = "session.opened", "session.identified", "session.closed"
+_OPENED, _IDENTIFIED, _CLOSED = (KINDS[f"session.{what}"] for what in ("opened", "identified", "closed"))
+_CHANGES = np.array([CODES.get(event, 0) for event in KINDS])
+_IS_TOLD = among(TELLING - {"session.opened", "session.closed"})
+_IS_ACTION = ~among(TELLING)
 
-_Row = tuple[Any, ...]
-
-_Held = dict["str | None", "list[Any] | None"]
-"""By service: the first record of a holding with its time, how often it was renewed, and when last; ``None`` if it has
-ended."""
+Places = Numbers
+"""Indexes of records."""
 
 
-def finish_usual(records: Sequence[Line], moments: Sequence[int], rows: Rows) -> bool:
-    """Add the rows of a session, if it is usual.
+class Usual(NamedTuple):
+    """The usual sessions of a server.
 
-    :param records: all of the session, in order. Nothing was known of the session before.
-    :param moments: the time of each, UTC microseconds.
-    :returns: whether it is usual. If not, no row is added.
+    :ivar tables: their rows.
+    :ivar sessions: their ids.
+    :ivar others: the records of all other sessions, by their ids; by ``None`` changes without a session.
     """
-    opened, closed = records[0], records[-1]
-    if opened.event != _OPENED or closed.event != _CLOSED or not _is_counted(opened, closed, moments):
-        return False
-    services: _Held = {}
-    subscriptions: _Held = {}
-    spans: list[_Row] = []
-    leases: list[_Row] = []
-    told = _follow(records, moments, (services, subscriptions), spans, leases)
-    if told is None or any(services.values()):
-        return False
-    for service, begun in subscriptions.items():
-        if begun is not None and service is not None:
-            first, begin = begun[:2]
-            about = first.protocol, first.routing_id, begin, moments[-1]
-            spans.append((first.server, first.session, service, False, *about))
-    rows["sessions"].append(_session(records, moments, told, services, subscriptions))
-    rows["spans"] += spans
-    rows["leases"] += leases
-    return True
+
+    tables: Tables
+    sessions: list[str]
+    others: dict[str | None, Places]
 
 
-def _is_counted(opened: Line, closed: Line, moments: Sequence[int]) -> bool:
-    """Whether the counters and the duration of a session fit each other."""
-    duration = closed.duration or 0
-    objects_in, objects_out = closed.objects_in or 0, closed.objects_out or 0
-    bytes_in, bytes_out = closed.bytes_in or 0, closed.bytes_out or 0
-    if min(duration, objects_in, objects_out, bytes_in, bytes_out) < 0:
-        return False
-    if (objects_out > 0) is not (bytes_out > 0) or objects_in > 0 >= bytes_in:
-        return False
-    if opened.home is not None and (bytes_in or bytes_out or objects_in):
-        return False
-    return -TOLERANCE <= duration - max(0, moments[-1] - moments[0]) <= TOLERANCE
+class _Whole(NamedTuple):
+    """Sessions that were opened first, and closed last, once each.
 
-
-def _follow(
-    records: Sequence[Line],
-    moments: Sequence[int],
-    held_by_kind: tuple[_Held, _Held],
-    spans: list[_Row],
-    leases: list[_Row],
-) -> list[Line] | None:
-    """Take in the records between the opening and the closing of a session.
-
-    :param held_by_kind: the services and the subscriptions, which are filled.
-    :returns: those that describe the session; ``None`` if it is not usual.
+    :ivar services: of each record of the stretch, in the order of names.
+    :ivar places: their records, one session after the other, in order.
+    :ivar rows: the session of each, as a number.
+    :ivar opened, closed: the first and the last record of each session.
     """
-    told = []
-    opened = records[0]
-    server, session, protocol = opened.server, opened.session, opened.protocol
-    for place in range(1, len(records) - 1):
-        record = records[place]
-        code = CODES.get(record.event)
-        if code is None:
-            if record.event in TELLING:
-                told.append(record)
-            continue
-        held, service = held_by_kind[code >= ADDED], record.service
-        begun = held.get(service)
-        if record.protocol != protocol or (begun is None) is not (code in BEGINS):
-            return None
-        if begun is None:
-            held[service] = [record, moments[place], 0, None]
-        elif code == RENEWED:
-            begun[2:] = begun[2] + 1, moments[place]
-        else:
-            held[service] = None
-            if service is not None:
-                about = protocol, begun[0].routing_id, begun[1], moments[place]
-                spans.append((server, session, service, code < ADDED, *about))
-            if protocol == LEASED and record.reason in RAN_OUT:
-                leases.append(_lease(record, moments[place], begun, is_subscription=code >= ADDED))
-    return None if told and any(record.event in (_OPENED, _CLOSED) for record in told) else told
+
+    stretch: Stretch
+    services: Coded
+    protocols: Coded
+    places: Places
+    rows: Numbers
+    opened: Places
+    closed: Places
+
+    @property
+    def moments(self) -> Numbers:
+        return self.stretch.moments
+
+    @property
+    def kinds(self) -> Numbers:
+        """Of the record at each of ``places``."""
+        return self.stretch.columns.kinds[self.places]
+
+    def at(self, places: Places) -> list[Line]:
+        return [self.stretch.records[place] for place in places.tolist()]
 
 
-def _lease(record: Line, moment: int, begun: Sequence[Any], *, is_subscription: bool) -> _Row:
-    _, added, renewals, renewed = begun
-    return (
-        record.server, record.session, "subscription" if is_subscription else "service", record.routing_id,
-        address_of(record.peer), record.service, added, renewed, moment, renewals, record.reason,
-    )  # fmt: skip
+class _Steps(NamedTuple):
+    """The changes of holdings, one holding after the other, in order.
+
+    :ivar places: their records.
+    :ivar rows: the session of each, as a number.
+    :ivar codes: those of :mod:`bussrv.audit.fold.holdings`.
+    :ivar services: by their codes.
+    :ivar is_first, is_last: whether it is the first, the last one of its holding.
+    """
+
+    places: Places
+    rows: Numbers
+    codes: Numbers
+    services: Numbers
+    is_first: Flags
+    is_last: Flags
+
+    @property
+    def is_begin(self) -> Flags:
+        return np.isin(self.codes, BEGINS)
+
+    @property
+    def is_end(self) -> Flags:
+        return np.isin(self.codes, ENDS)
+
+    def chosen(self, those: Flags | Numbers) -> _Steps:
+        places, rows, codes, services = (each[those] for each in self[:4])
+        return _Steps(places, rows, codes, services, self.is_first[those], self.is_last[those])
 
 
-def _session(
-    records: Sequence[Line], moments: Sequence[int], told: Sequence[Line], services: _Held, subscriptions: _Held
-) -> _Row:
-    """The row of :func:`bussrv.audit.fold.facts.finish`."""
-    opened, closed = records[0], records[-1]
-    identified, actor, claimed = None, closed.actor, closed.claimed
-    for record in reversed(told):
-        actor = record.actor if actor is None else actor
-        if record.event == _IDENTIFIED:
-            identified = identified or record
-            claimed = record.claimed if claimed is None else claimed
-    routing_id = closed.routing_id
-    if routing_id is None and identified is not None:
-        routing_id = identified.routing_id
-    peer = opened.peer if opened.peer is not None else _or_least(closed.peer, records, "peer")
-    return (
-        opened.session,
-        opened.server,
-        opened.protocol if opened.protocol is not None else _or_least(closed.protocol, records, "protocol"),
-        routing_id if routing_id is not None else _or_least(opened.routing_id, records, "routing_id"),
-        opened.actor if actor is None else actor,
-        opened.claimed if claimed is None else claimed,
-        None if identified is None else identified.name,
-        None if identified is None else identified.role,
-        peer,
-        address_of(peer),
-        "closed",
-        moments[0],
-        moments[-1],
-        closed.duration,
-        closed.reason,
-        closed.objects_in or 0,
-        closed.objects_out or 0,
-        closed.bytes_in or 0,
-        closed.bytes_out or 0,
-        bool(opened.persistent),
-        opened.home,
-        _names(services),
-        _names(subscriptions),
-        None in subscriptions,
-        min(moments),
+def usual_sessions(stretch: Stretch, sessions: Coded, unusual: Sequence[str]) -> Usual:
+    """The usual sessions of a server.
+
+    :param stretch: all its records.
+    :param sessions: the session of each.
+    :param unusual: the ids of sessions that are none, whatever these records say.
+    """
+    codes, ids = sessions
+    every = np.argsort(codes, kind="stable")
+    without, places = np.split(every, [np.count_nonzero(codes < 0)])
+    ends = np.cumsum(np.bincount(codes[places], minlength=len(ids)))
+    begins = np.concatenate([[0], ends])[: len(ids)]
+    may_be = ~pc.is_in(ids, pa.array(unusual, pa.string())).to_numpy(zero_copy_only=False)
+    services, protocols = coded(stretch.columns.services).in_order(), coded(stretch.columns.protocols)
+    some = _Whole(stretch, services, protocols, places, codes[places], places[begins], places[ends - 1])
+    found = _whole(some, may_be)
+    steps = _steps(found)
+    is_usual = _are_counted(found)
+    is_usual[steps.rows[_is_odd(found, steps)]] = False
+    tables = _tables(found, steps.chosen(is_usual[steps.rows]), is_usual)
+    is_other = np.ones(len(ids), dtype=bool)
+    is_other[codes[found.opened[is_usual]]] = False
+    others: dict[str | None, Places] = {
+        ids[each].as_py(): places[begins[each] : ends[each]] for each in np.flatnonzero(is_other).tolist()
+    }
+    without = without[_CHANGES[stretch.columns.kinds[without]] > 0]
+    if without.size:
+        others[None] = without
+    return Usual(tables, tables["sessions"].column("session").to_pylist(), others)
+
+
+def _whole(all_sessions: _Whole, may_be: Flags) -> _Whole:
+    """Those of all sessions that are whole."""
+    kinds, opened, closed = all_sessions.stretch.columns.kinds, all_sessions.opened, all_sessions.closed
+    is_whole = may_be & (kinds[opened] == _OPENED) & (kinds[closed] == _CLOSED)
+    for kind in (_OPENED, _CLOSED):
+        is_whole &= np.bincount(all_sessions.rows[all_sessions.kinds == kind], minlength=opened.size) == 1
+    rows = np.cumsum(is_whole) - 1
+    is_kept = is_whole[all_sessions.rows]
+    return all_sessions._replace(
+        places=all_sessions.places[is_kept],
+        rows=rows[all_sessions.rows[is_kept]],
+        opened=opened[is_whole],
+        closed=closed[is_whole],
     )
 
 
-def _names(held: _Held) -> list[str]:
-    return sorted([service for service in held if service is not None]) if held else []
+def _steps(found: _Whole) -> _Steps:
+    codes = _CHANGES[found.kinds]
+    those = np.flatnonzero(codes)
+    codes, rows, services = codes[those], found.rows[those], found.services.codes[found.places[those]]
+    # Sessions stay in their order, and the services of each are in the order of their names.
+    holdings = (rows * (len(found.services.texts) + 1) + services + 1) * 2 + (codes >= ADDED)
+    order = np.argsort(holdings, kind="stable")
+    differs = np.diff(holdings[order], prepend=-1, append=-1) != 0
+    return _Steps(found.places[those][order], rows[order], codes[order], services[order], differs[:-1], differs[1:])
 
 
-def _or_least(known: str | None, records: Sequence[Line], name: str) -> str | None:
-    """The known value, or else the least one that actions of the session have."""
-    if known is not None:
+def _is_odd(found: _Whole, steps: _Steps) -> Flags:
+    """Whether a step is none that a usual session has."""
+    protocols, ends = found.protocols.codes, steps.is_end
+    has_ended = np.concatenate([[True], ends])[:-1] | steps.is_first
+    is_left = steps.is_last & ~ends & (steps.codes < ADDED)
+    is_other = protocols[steps.places] != protocols[found.opened[steps.rows]]
+    return np.asarray((steps.is_begin != has_ended) | is_left | is_other)
+
+
+def _are_counted(found: _Whole) -> Flags:
+    """Whether the counters and the duration of each session fit each other."""
+    closed = found.at(found.closed)
+    numbers = {name: _numbers(closed, name) for name in ("duration", *COUNTERS)}
+    objects_in, objects_out, bytes_in, bytes_out = (numbers[name] for name in COUNTERS)
+    is_good = np.minimum.reduce([*numbers.values()]) >= 0
+    is_good &= ((objects_out > 0) == (bytes_out > 0)) & ((objects_in == 0) | (bytes_in > 0))
+    is_far = np.array([record.home is not None for record in found.at(found.opened)], dtype=bool)
+    is_good &= ~is_far | ((bytes_in == 0) & (bytes_out == 0) & (objects_in == 0))
+    lasted = np.maximum(found.moments[found.closed] - found.moments[found.opened], 0)
+    return np.asarray(is_good & (np.abs(numbers["duration"] - lasted) <= TOLERANCE))
+
+
+def _numbers(records: Sequence[Line], name: str) -> Numbers:
+    return np.fromiter([value or 0 for value in map(attrgetter(name), records)], np.int64, len(records))
+
+
+def _tables(found: _Whole, steps: _Steps, is_usual: Flags) -> Tables:
+    sessions = as_table("sessions", _sessions(found, steps))
+    return {
+        "sessions": sessions.filter(pa.array(is_usual)),
+        "spans": as_table("spans", _spans(found, steps)),
+        "leases": as_table("leases", _leases(found, steps)),
+    }
+
+
+def _sessions(found: _Whole, steps: _Steps) -> dict[str, Any]:
+    """The columns of the rows of sessions: those of :func:`bussrv.audit.fold.facts.finish`."""
+    opened, closed = found.at(found.opened), found.at(found.closed)
+    identified, acting, claiming = _telling(found)
+    begins = np.flatnonzero(np.diff(found.rows, prepend=-1))
+    peers = _or_least(found, "peer", _texts("peer", opened, closed))
+    return {
+        "session": found.stretch.columns.sessions.take(pa.array(found.opened)),
+        "server": _server(found, found.opened),
+        "protocol": _or_least(found, "protocol", _protocols(found)),
+        "routing_id": _or_least(found, "routing_id", _texts("routing_id", closed, identified, opened)),
+        "actor": _texts("actor", closed, acting, opened),
+        "claimed": _texts("claimed", closed, claiming, opened),
+        "name": _texts("name", identified),
+        "role": _texts("role", identified),
+        "peer": peers,
+        "address": [*map(address_of, peers.to_pylist())],
+        "state": ["closed"] * len(closed),
+        "opened": found.moments[found.opened],
+        "closed": found.moments[found.closed],
+        "duration": [record.duration for record in closed],
+        "reason": _texts("reason", closed),
+        **{name: _numbers(closed, name) for name in COUNTERS},
+        "persistent": [bool(record.persistent) for record in opened],
+        "home": _texts("home", opened),
+        "provided": _services(found, steps.chosen(steps.is_first & (steps.codes < ADDED))),
+        "wanted": _services(found, steps.chosen(steps.is_first & (steps.codes >= ADDED))),
+        "objects_wanted": _flags(found, steps.rows[(steps.codes >= ADDED) & (steps.services < 0)]),
+        "first_moment": np.minimum.reduceat(found.moments[found.places], begins) if begins.size else begins,
+    }
+
+
+def _server(found: _Whole, places: Places) -> Sequence[str]:
+    """The one server of some records."""
+    return [found.stretch.records[0].server] * places.size
+
+
+def _protocols(found: _Whole) -> pa.Array:
+    opened, closed = found.protocols.codes[found.opened], found.protocols.codes[found.closed]
+    return found.protocols.texts_of(np.where(opened < 0, closed, opened))
+
+
+def _telling(found: _Whole) -> tuple[list[Line | None], list[Line | None], list[Line | None]]:
+    """Of each session the last record that identifies it, that has an actor, and that identifies it by a claim."""
+    none: list[Line | None] = [None] * found.opened.size
+    identified, acting, claiming = [*none], [*none], [*none]
+    those = _IS_TOLD[found.kinds]
+    is_identified = (found.kinds[those] == _IDENTIFIED).tolist()
+    records = found.at(found.places[those])
+    for row, record, identifies in zip(found.rows[those].tolist(), records, is_identified, strict=True):
+        if record.actor is not None:
+            acting[row] = record
+        if identifies:
+            identified[row] = record
+            if record.claimed is not None:
+                claiming[row] = record
+    return identified, acting, claiming
+
+
+def _texts(name: str, *choices: Sequence[Line | None]) -> pa.Array:
+    """A field of records, one of each session: that of the first choice that has it."""
+    read = attrgetter(name)
+    found = pa.nulls(len(choices[0]), pa.string())
+    for records in choices:
+        if found.null_count:
+            found = pc.coalesce(
+                found, pa.array([None if each is None else read(each) for each in records], pa.string())
+            )
+    return found
+
+
+def _or_least(found: _Whole, name: str, known: pa.Array) -> pa.Array:
+    """A field of sessions; where it is not known, the least one that actions of the session have."""
+    if not known.null_count:
         return known
-    return min(
-        (value for each in records if each.event not in TELLING if (value := getattr(each, name)) is not None),
-        default=None,
-    )
+    is_missing = known.is_null().to_numpy(zero_copy_only=False)
+    those = is_missing[found.rows] & _IS_ACTION[found.kinds]
+    least: list[str | None] = [None] * len(known)
+    values = map(attrgetter(name), found.at(found.places[those]))
+    for row, value in zip(found.rows[those].tolist(), values, strict=True):
+        if value is not None:
+            before = least[row]
+            least[row] = value if before is None else min(before, value)
+    return pc.coalesce(known, pa.array(least, pa.string()))
+
+
+def _services(found: _Whole, firsts: _Steps) -> pa.Array:
+    """The names of services of each session, in order.
+
+    :param firsts: the first step of each holding.
+    """
+    named = firsts.services >= 0
+    counts = np.bincount(firsts.rows[named], minlength=found.opened.size)
+    names = found.services.texts.take(pa.array(firsts.services[named]))
+    return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32()), names)
+
+
+def _flags(found: _Whole, rows: Numbers) -> Flags:
+    """Whether a session is one of some."""
+    flags = np.zeros(found.opened.size, dtype=bool)
+    flags[rows] = True
+    return flags
+
+
+def _spans(found: _Whole, steps: _Steps) -> dict[str, Any]:
+    """The columns of the rows of spans. What has not ended, ends when its session is closed."""
+    begins = _beginnings(steps)
+    ends = np.flatnonzero((steps.is_end | steps.is_last) & (steps.services >= 0))
+    some, begun = steps.chosen(ends), steps.places[begins[ends]]
+    last = np.where(some.is_end, some.places, found.closed[some.rows])
+    return {
+        "server": _server(found, begun),
+        "session": found.stretch.columns.sessions.take(pa.array(begun)),
+        "service": found.services.texts_of(some.services),
+        "is_provided": some.codes < ADDED,
+        "protocol": found.protocols.texts_of(found.protocols.codes[begun]),
+        "routing_id": _texts("routing_id", found.at(begun)),
+        "begin_at": found.moments[begun],
+        "end_at": found.moments[last],
+    }
+
+
+def _beginnings(steps: _Steps) -> Numbers:
+    """The index of the beginning of each step: the last one that begins its holding."""
+    return np.maximum.accumulate(np.where(steps.is_begin, np.arange(steps.codes.size), 0))
+
+
+def _leases(found: _Whole, steps: _Steps) -> dict[str, Any]:
+    """The columns of the rows of leases that ran out."""
+    begins = _beginnings(steps)
+    may_be = steps.is_end & (found.protocols.codes[steps.places] == found.protocols.code(LEASED))
+    reasons = [record.reason in RAN_OUT for record in found.at(steps.places[may_be])]
+    ends = np.flatnonzero(may_be)[np.array(reasons, dtype=bool)]
+    some, begun = steps.chosen(ends), begins[ends]
+    expired = found.at(some.places)
+    renewals = ends - begun - 1
+    renewed = found.moments[steps.places[ends - 1]]
+    return {
+        "server": _server(found, some.places),
+        "session": found.stretch.columns.sessions.take(pa.array(some.places)),
+        "kind": ["service" if code < ADDED else "subscription" for code in some.codes.tolist()],
+        "routing_id": _texts("routing_id", expired),
+        "address": [address_of(record.peer) for record in expired],
+        "service": found.services.texts_of(some.services),
+        "added": found.moments[steps.places[begun]],
+        "renewed": pa.array(renewed, mask=renewals == 0),
+        "expired": found.moments[some.places],
+        "renewals": renewals,
+        "reason": _texts("reason", expired),
+    }
