@@ -13,8 +13,11 @@ import duckdb
 from bussrv.audit.output import MOMENTS, PUBLISHED
 from bussrv.audit.sql.activity import NAMES
 
-MEMORY = "1250MB"
+MEMORY = "2GB"
 """The most memory that DuckDB takes. The rest goes to disk."""
+
+BESIDE_WORKERS = "1250MB"
+"""The most memory that it takes while there are other processes that keep theirs."""
 
 _IN_SQL = {name: in_sql for in_sql, name in NAMES.items()}
 
@@ -29,13 +32,14 @@ class Database:
     """Tables that SQL can name. Times in them are UTC microseconds since 1970.
 
     :param directory: where DuckDB may put what does not fit into memory.
+    :param memory: the most that it takes.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, memory: str = MEMORY) -> None:
         self._connection = duckdb.connect(
             config={
                 "temp_directory": str(directory),
-                "memory_limit": MEMORY,
+                "memory_limit": memory,
                 # To keep rows in order, DuckDB would have many of them in memory.
                 "preserve_insertion_order": "false",
             }
@@ -100,13 +104,14 @@ class Database:
 
 
 @contextmanager
-def published(tables: Path, scratch: Path) -> Iterator[Database]:
+def published(tables: Path, scratch: Path, memory: str = MEMORY) -> Iterator[Database]:
     """The tables that an audit wrote.
 
     :param tables: holds a directory for each, by its name.
     :param scratch: where DuckDB may put what does not fit into memory.
+    :param memory: the most that it takes.
     """
-    with closing(Database(scratch)) as database:
+    with closing(Database(scratch, memory)) as database:
         for name in PUBLISHED:
             database.add_published(name, tables / name)
         yield database

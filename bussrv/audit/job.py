@@ -129,7 +129,7 @@ def audit(
 
 
 def _examine(spark: SparkSession | None, request: Request, out: Path, progress: Progress | None) -> Verdict:
-    from bussrv.audit.database import published
+    from bussrv.audit.database import BESIDE_WORKERS, MEMORY, published
     from bussrv.audit.fold.stripe import Period
     from bussrv.audit.progress import Progress as Silent
     from bussrv.audit.reading.checkpoint import opened
@@ -155,10 +155,11 @@ def _examine(spark: SparkSession | None, request: Request, out: Path, progress: 
         ) as snapshot:
             with progress.phase("reading"), closing(own or _of_spark(spark, snapshot, place)) as crew:
                 gather(snapshot, period, place / "facts", crew, checkpoint)
+            memory = BESIDE_WORKERS if crew.keeps_workers else MEMORY
             made = evidence(snapshot.journals, request.trusted, request.public_key, request.command, out)
         with progress.phase("tables"):
-            _make_tables(spark, place, request, None if checkpoint is None else checkpoint.write_sessions)
-        with progress.phase("report"), published(place, place / "scratch") as asked:
+            _make_tables(spark, place, request, None if checkpoint is None else checkpoint.write_sessions, memory)
+        with progress.phase("report"), published(place, place / "scratch", memory) as asked:
             totals = finish(asked, place, period, made, csv=request.csv)
         path = publish(out, place, PUBLISHED, totals)
     return Verdict(totals, path, in_words(totals))
@@ -183,16 +184,18 @@ def _of_spark(spark: SparkSession | None, snapshot: Snapshot, place: Path) -> Cr
     return Crew(spark, snapshot, place)
 
 
-def _make_tables(spark: SparkSession | None, place: Path, request: Request, write_sessions: Keeper | None) -> None:
+def _make_tables(
+    spark: SparkSession | None, place: Path, request: Request, write_sessions: Keeper | None, memory: str
+) -> None:
     facts, period = place / "facts", (request.since, request.until)
     if spark is None:
         from bussrv.audit.sql import tables
 
-        tables.make_tables(facts, place, *period, write_sessions)
+        tables.make_tables(facts, place, *period, write_sessions, memory)
         return
     from bussrv.audit.spark import tables as with_spark
 
-    with_spark.make_tables(spark, facts, place, *period, write_sessions)
+    with_spark.make_tables(spark, facts, place, *period, write_sessions, memory)
 
 
 @contextmanager

@@ -22,6 +22,8 @@ class Crew:
     :param progress: is told of the tasks.
     """
 
+    keeps_workers = False
+
     def __init__(self, workers: int | None = None, progress: Progress | None = None) -> None:
         self._workers = workers
         self._progress = progress or Progress()

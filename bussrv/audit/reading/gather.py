@@ -41,6 +41,9 @@ SEAM = 16 << 20
 class Crew(Protocol):
     """Does the tasks of the fold."""
 
+    keeps_workers: bool
+    """Whether there are processes that keep their memory after the last task."""
+
     def perform(self, tasks: Sequence[Task]) -> Iterable[Done]:
         """Do tasks, in any order, and maybe at the same time."""
 
@@ -209,7 +212,8 @@ class _Gathering:
         while True:
             self._fold()
             first = _first(self.found.values())
-            wrong = [{each.number} for each in self._stripes.values() if each.first != _of(each, first)]
+            firsts = ((each, {source.taken for source in each.sources} & first) for each in self._stripes.values())
+            wrong = [{each.number} for each, expected in firsts if each.first != expected]
             groups = wrong or self._clashes()
             if not groups:
                 return
@@ -353,10 +357,6 @@ def _lowest(headers: Mapping[str, Header | None]) -> set[str]:
 
 def _first(segments: Iterable[Found]) -> frozenset[str]:
     return frozenset(_lowest({each.taken: each.header for each in segments}))
-
-
-def _of(stripe: Stripe, names: frozenset[str]) -> frozenset[str]:
-    return names & {source.taken for source in stripe.sources}
 
 
 def _overlapping(extents: Mapping[int, Mapping[str, tuple[Any, Any]]]) -> Iterator[set[int]]:

@@ -205,27 +205,42 @@ def concurrency(table: str, axis: Axis, is_one_server: bool) -> str:
             FROM ({table}) AS levels
         ) AS placed
         WHERE step < {axis.steps}"""
-    if not is_one_server:
-        levels = _added(levels)
+    if is_one_server:
+        return _by_step(levels, "protocol", axis)
+    numbers = f"""
+        SELECT server, protocol, row_number() OVER () AS number, dense_rank() OVER (ORDER BY protocol) AS format
+        FROM (SELECT DISTINCT server, protocol FROM ({levels}) AS levels) AS every"""
     return f"""
-        SELECT protocol, step, CAST(max(sessions) AS BIGINT) AS most, CAST(max_by(sessions, moment) AS BIGINT) AS last,
+        WITH numbers AS MATERIALIZED ({numbers})
+        SELECT f.protocol, s.step, s.most, s.last, s.is_carried
+        FROM ({_by_step(_added(levels), "format", axis)}) AS s
+        JOIN (SELECT DISTINCT format, protocol FROM numbers) AS f ON s.format = f.format"""
+
+
+def _by_step(levels: str, which: str, axis: Axis) -> str:
+    return f"""
+        SELECT {which}, step, CAST(max(sessions) AS BIGINT) AS most, CAST(max_by(sessions, moment) AS BIGINT) AS last,
             min(moment) > {axis.origin} + step * {axis.width} AS is_carried
         FROM ({levels}) AS every
-        GROUP BY protocol, step"""
+        GROUP BY {which}, step"""
 
 
 def _added(levels: str) -> str:
     """The sum over several servers. By default, a window adds up all changes of one moment at once.
 
-    The sums are doubles, because DuckDB adds up integers with 128 bits, which takes half as long again.
+    The sums are doubles, because DuckDB adds up integers with 128 bits, which takes half as long again. A window over
+    numbers takes half the time of one over texts.
     """
     return f"""
-        SELECT protocol, step, moment, sum(change) OVER (PARTITION BY protocol ORDER BY moment) AS sessions
+        SELECT format, step, moment, sum(change) OVER (PARTITION BY format ORDER BY moment) AS sessions
         FROM (
-            SELECT protocol, step, moment, CAST(
-                sessions - lag(sessions, 1, 0) OVER (PARTITION BY server, protocol ORDER BY moment) AS DOUBLE
+            SELECT format, step, moment, CAST(
+                sessions - lag(sessions, 1, 0) OVER (PARTITION BY number ORDER BY moment) AS DOUBLE
             ) AS change
-            FROM ({levels}) AS levels
+            FROM (
+                SELECT n.format, n.number, l.step, l.moment, l.sessions
+                FROM ({levels}) AS l JOIN numbers AS n ON l.server = n.server AND l.protocol = n.protocol
+            ) AS numbered
         ) AS changes"""
 
 

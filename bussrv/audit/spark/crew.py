@@ -65,7 +65,10 @@ class Crew:
     """See :class:`bussrv.audit.reading.gather.Crew`.
 
     :param place: a directory for segments that have to be on this machine.
+    :ivar keeps_workers: whether there are processes that keep their memory after the last task.
     """
+
+    keeps_workers = False
 
     def __init__(self, spark: SparkSession, snapshot: Snapshot, place: Path) -> None:
         self._spark = spark
@@ -93,6 +96,7 @@ class Crew:
 
     def frames(self, units: Sequence[Unit[T]], work: Work[T], schema: str) -> Iterator[DataFrame]:
         """The same as tables that are not computed yet, those of segments that only Spark can read apart."""
+        self.keeps_workers = True
         # Spark may have no row for an empty file.
         far = {source.path: unit for source, unit in units if source is not None and source.is_given and _size(source)}
         near = [unit for source, unit in units if source is None or source.path not in far]

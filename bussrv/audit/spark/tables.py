@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
+from bussrv.audit.database import MEMORY
 from bussrv.audit.output import MOMENTS, PARTITIONED, PUBLISHED
 from bussrv.audit.spark.store import literal, set_for, write_parquet
 from bussrv.audit.sql import tables
@@ -53,16 +54,18 @@ def make_tables(
     since: int | None,
     until: int | None,
     write_sessions: tables.Keeper | None = None,
+    memory: str = MEMORY,
 ) -> None:
     """Write every table that is published, as Parquet, into directories of their names.
 
     :param facts: the directory of :mod:`bussrv.audit.reading.gather`.
     :param since, until: the period, UTC microseconds.
     :param write_sessions: writes the table of sessions, of which a part may be kept, unless Spark makes the tables.
+    :param memory: the most that DuckDB takes.
     """
     size = sum(each.stat().st_size for each in facts.glob("*/*.parquet"))
     if size <= LARGEST:
-        tables.make_tables(facts, place, since, until, write_sessions)
+        tables.make_tables(facts, place, since, until, write_sessions, memory)
         return
     settings = {
         # Few and known stages: planning anew after each of them takes longer than it saves.

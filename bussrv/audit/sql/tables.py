@@ -15,7 +15,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from bussrv.audit.database import Database, files_at, literal
+from bussrv.audit.database import MEMORY, Database, files_at, literal
 from bussrv.audit.fold.facts import FACTS
 from bussrv.audit.output import PARTITIONED, PUBLISHED
 from bussrv.audit.sql import activity, findings, services
@@ -74,13 +74,19 @@ Keeper = Callable[[Path, Path, Callable[[Sequence[Path], Path], None]], None]
 
 
 def make_tables(
-    facts: Path, place: Path, since: int | None, until: int | None, write_sessions: Keeper | None = None
+    facts: Path,
+    place: Path,
+    since: int | None,
+    until: int | None,
+    write_sessions: Keeper | None = None,
+    memory: str = MEMORY,
 ) -> None:
     """Write every table that is published, as Parquet, into directories of their names.
 
     :param facts: the directory of :mod:`bussrv.audit.reading.gather`.
     :param since, until: the period, UTC microseconds.
     :param write_sessions: writes the table of sessions, of which a part may be kept.
+    :param memory: the most that DuckDB takes.
     """
 
     def write(name: str) -> None:
@@ -93,7 +99,7 @@ def make_tables(
         if not any(table.iterdir()):
             database.write(name, table / FILE)
 
-    with closing(Database(place / "scratch")) as database, ThreadPoolExecutor(AT_ONCE) as pool:
+    with closing(Database(place / "scratch", memory)) as database, ThreadPoolExecutor(AT_ONCE) as pool:
         names = (name for name in define(database, facts, since, until) if name in PUBLISHED)
         for written in [pool.submit(write, name) for name in names]:
             written.result()
