@@ -26,8 +26,10 @@ def taken(*journals: Path, since: int | None = None, until: int | None = None) -
         yield snapshot
 
 
-def contents(root: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+def contents(snapshot: Snapshot) -> dict[str, bytes]:
+    """What is read of each segment, by its name in the snapshot."""
+    paths = {each.taken: each.path_in(snapshot.local) for each in snapshot.segments}
+    return {taken + "".join(path.suffixes): path.read_bytes() for taken, path in paths.items()}
 
 
 def test_segments_are_taken_under_the_index_of_their_journal(tmp_path: Path) -> None:
@@ -44,7 +46,9 @@ def test_segments_are_taken_under_the_index_of_their_journal(tmp_path: Path) -> 
         assert [f"{segment.taken}.jsonl" for segment in snapshot.segments] == list(wanted)
         assert snapshot.size == sum(map(len, wanted.values()))
         assert {(each.torn, each.lines) for each in snapshot.segments} == {(0, 0)}
-        assert contents(snapshot.local) == wanted
+        assert contents(snapshot) == wanted
+        # Only to the last segment of a journal a server may still write.
+        assert [each.in_place for each in snapshot.segments] == [True, False, False]
         snapshot.check()
     assert not snapshot.local.exists()
 
@@ -54,7 +58,7 @@ def test_compressed_segments_are_taken_as_they_are(tmp_path: Path) -> None:
     journal = write_journal(tmp_path / "journal", records[:4], records[4:])
     packed = [compress(journal / segment_name(number)) for number in (1, 5)]
     with taken(journal) as snapshot:
-        assert contents(snapshot.local) == {f"0/{path.name}": path.read_bytes() for path in packed}
+        assert contents(snapshot) == {f"0/{path.name}": path.read_bytes() for path in packed}
         assert [segment.is_compressed for segment in snapshot.segments] == [True, True]
         assert snapshot.segments[0].taken == "0/00000000000000000001"
 
@@ -65,7 +69,7 @@ def test_a_segment_that_is_there_twice_is_taken_as_it_was(tmp_path: Path) -> Non
     compress(journal / segment_name(1))
     (journal / segment_name(1)).write_bytes(before)
     with taken(journal) as snapshot:
-        assert contents(snapshot.local) == {f"0/{segment_name(1)}": before}
+        assert contents(snapshot) == {f"0/{segment_name(1)}": before}
 
 
 def test_a_segment_that_goes_away_meanwhile_is_named(tmp_path: Path) -> None:
@@ -88,10 +92,10 @@ def test_what_a_running_server_writes_meanwhile_is_not_seen(tmp_path: Path) -> N
     records = day().records
     journal = write_journal(tmp_path / "journal", records[:4], records[4:8])
     with taken(journal) as snapshot:
-        before = contents(snapshot.local)
+        before = contents(snapshot)
         with (journal / segment_name(5)).open("ab") as file:
             file.write(encode(records[8]))
-        assert contents(snapshot.local) == before
+        assert contents(snapshot) == before
 
 
 @pytest.mark.parametrize("tail", [b"{", b'{"v":3', encode(day().records[8])[:-1]])
@@ -101,7 +105,7 @@ def test_an_unfinished_record_is_left_out(tmp_path: Path, tail: bytes) -> None:
     whole = (journal / segment_name(3)).read_bytes().removesuffix(tail)
     with taken(journal) as snapshot:
         assert [(each.number, each.torn, each.lines) for each in snapshot.segments] == [(1, 0, 0), (3, len(tail), 5)]
-        assert contents(snapshot.local)[f"0/{segment_name(3)}"] == whole
+        assert contents(snapshot)[f"0/{segment_name(3)}"] == whole
     assert (journal / segment_name(3)).read_bytes().endswith(tail)
 
 
@@ -112,7 +116,7 @@ def test_so_it_is_before_the_end(tmp_path: Path) -> None:
     before = (journal / segment_name(1)).read_bytes()
     with taken(journal) as snapshot:
         assert [(each.number, each.torn, each.lines) for each in snapshot.segments] == [(1, len(tail), 3), (4, 0, 0)]
-        assert contents(snapshot.local)[f"0/{segment_name(1)}"] == before.removesuffix(tail)
+        assert contents(snapshot)[f"0/{segment_name(1)}"] == before.removesuffix(tail)
     assert (journal / segment_name(1)).read_bytes() == before
 
 

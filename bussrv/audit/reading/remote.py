@@ -119,4 +119,4 @@ def _fetch_last(directory: Directory, segments: list[Segment], root: Path) -> No
     taken.parent.mkdir()
     taken.touch()
     directory.fetch(taken.name, taken)
-    segments[-1] = replace(cut_torn_tail(last, taken), bytes=taken.stat().st_size)
+    segments[-1] = replace(cut_torn_tail(last, root), bytes=taken.stat().st_size)

@@ -72,8 +72,12 @@ class Segment:
         return self.file.endswith(COMPRESSED_SUFFIX)
 
     def path_in(self, root: Path) -> Path:
-        """Its path in the snapshot at ``root``."""
-        return root / (self.taken + (COMPRESSED_SUFFIX if self.is_compressed else SUFFIX))
+        """Its path on this machine; ``root``: the directory of the snapshot."""
+        return (
+            Path(self.file)
+            if self.in_place
+            else root / (self.taken + (COMPRESSED_SUFFIX if self.is_compressed else SUFFIX))
+        )
 
 
 @dataclass(frozen=True)
@@ -82,8 +86,7 @@ class Journal:
 
     :ivar index: the first part of the names of its segments.
     :ivar location: its directory, as it was named.
-    :ivar root: the directory that holds its segments under their names in the snapshot; of a journal that is read in
-        place, the URL of its directory, as Spark writes it.
+    :ivar root: the directory of the snapshot; of a journal at a URL, the URL of its directory, as Spark writes it.
     :ivar segments: those that are audited, in order.
     :ivar numbers: the numbers of all its segments, audited or not.
     :ivar manifest: their seals. It was read before the segments, so that they have all that is sealed.
@@ -100,7 +103,7 @@ class Journal:
 
     @property
     def is_remote(self) -> bool:
-        """Whether it is read in place."""
+        """Whether it is at a URL."""
         return not self.root.startswith("/")
 
 
@@ -174,7 +177,7 @@ def take_journal(directory: Path, index: int, root: Path, trusted: PublicKey | N
     try:
         for path in chosen:
             segment = _take(path, root, index, last=path == paths[-1])
-            segments.append(cut_torn_tail(segment, segment.path_in(root)))
+            segments.append(cut_torn_tail(segment, root))
         if not any(segment.path_in(root).stat().st_size for segment in segments):
             raise JournalError(f"{directory} holds no journal records")
     except OSError as error:
@@ -190,12 +193,15 @@ def _take(path: Path, root: Path, index: int, last: bool) -> Segment:
         about = os.fstat(file.fileno())
     number = first_seq(path)
     stamp = f"{about.st_ino} {about.st_size} {about.st_mtime_ns}"
-    segment = Segment(str(path), taken_as(index, number), number, about.st_size, stamp)
-    if last and not segment.is_compressed:
-        shutil.copyfile(path, segment.path_in(root))
-    else:
-        segment.path_in(root).symlink_to(path)
-    return segment
+    segment = Segment(str(path), taken_as(index, number), number, about.st_size, stamp, in_place=True)
+    return _copied(segment, root) if last and not segment.is_compressed else segment
+
+
+def _copied(segment: Segment, root: Path) -> Segment:
+    """A segment that is read in place, copied into the snapshot at ``root``."""
+    copied = replace(segment, in_place=False)
+    shutil.copyfile(segment.file, copied.path_in(root))
+    return copied
 
 
 def taken_as(index: int, number: int) -> str:
@@ -203,18 +209,17 @@ def taken_as(index: int, number: int) -> str:
     return f"{index}/{number:0{DIGITS}d}"
 
 
-def cut_torn_tail(segment: Segment, taken: Path) -> Segment:
+def cut_torn_tail(segment: Segment, root: Path) -> Segment:
     """Leave an unfinished record at the end of a segment out of the snapshot.
 
-    :param taken: the segment in the snapshot.
+    :param root: the directory of the snapshot.
     """
-    tail = b"" if segment.is_compressed else torn_tail(taken)
+    tail = b"" if segment.is_compressed else torn_tail(segment.path_in(root))
     if not tail:
         return segment
-    if taken.is_symlink():
-        path = taken.readlink()
-        taken.unlink()
-        shutil.copyfile(path, taken)
+    if segment.in_place:
+        segment = _copied(segment, root)
+    taken = segment.path_in(root)
     os.truncate(taken, taken.stat().st_size - len(tail))
     with taken.open("rb") as file:
         return replace(segment, torn=len(tail), lines=sum(1 for _ in file))

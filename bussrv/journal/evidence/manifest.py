@@ -36,11 +36,12 @@ class EntryJudge:
         except JournalError as error:
             found.findings.append(_finding(str(error), self._lines))
             found.next_number += 1
+            found.last_hash = line_hash(line)
         else:
             found.entries.append(entry)
             found.findings += [_finding(text, self._lines, entry.body) for text in self._check(line, entry)]
             found.next_number = entry.number + 1
-        found.last_hash = line_hash(line)
+            found.last_hash = entry.hash
         found.lines.setdefault(found.last_hash, self._lines)
 
     def end(self) -> Manifest:
