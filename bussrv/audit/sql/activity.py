@@ -71,6 +71,8 @@ SELECT session, server, protocol, routing_id, actor, claimed, name, role, peer, 
 FROM @fact_sessions WHERE closed IS NULL OR closed >= :since
 """
 
+_HASH = "hash(server, protocol, address, minute)"
+
 STORMS = f"""
 SELECT server, protocol, address, min(first_seq) AS first_seq, min(first_moment) AS begin, max(last_moment) AS until,
     CAST(sum(openings) AS BIGINT) AS openings, max(openings) AS peak
@@ -79,12 +81,20 @@ FROM (
     FROM (
         SELECT server, protocol, address, minute, CAST(sum(openings) AS BIGINT) AS openings,
             min(first_seq) AS first_seq, min(first_moment) AS first_moment, max(last_moment) AS last_moment
-        FROM @fact_openings GROUP BY server, protocol, address, minute
+        FROM @fact_openings
+        WHERE {_HASH} IN (
+            SELECT maybe FROM (
+                SELECT {_HASH} AS maybe, sum(greatest(openings, 0)) AS most FROM @fact_openings GROUP BY {_HASH}
+            ) AS each_hash
+            WHERE most >= {STORM}
+        )
+        GROUP BY server, protocol, address, minute
     ) AS each_minute
     WHERE openings >= {STORM}
 ) AS busy
 GROUP BY server, protocol, address, storm
 """
+"""Nearly all addresses open few sessions a minute. To group them by hashes leaves them out in half the time."""
 
 LEASES = """
 SELECT server, session, kind, routing_id, address, service, added, renewed, expired, renewals, reason
