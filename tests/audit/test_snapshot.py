@@ -27,7 +27,7 @@ def taken(*journals: Path, since: int | None = None, until: int | None = None) -
 
 
 def contents(snapshot: Snapshot) -> dict[str, bytes]:
-    """What is read of each segment, by its name in the snapshot."""
+    """The bytes that are read of each segment, by its name in the snapshot."""
     paths = {each.taken: each.path_in(snapshot.local) for each in snapshot.segments}
     return {taken + "".join(path.suffixes): path.read_bytes() for taken, path in paths.items()}
 

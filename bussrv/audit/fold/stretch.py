@@ -39,8 +39,9 @@ class Columns(NamedTuple):
 class Stretch(Struct):
     """Records of one server, in order.
 
-    :ivar moments, seqs, boots: those of :class:`bussrv.audit.fold.lines.Read`.
+    :ivar moments, seqs: those of :class:`bussrv.audit.fold.lines.Read`.
     :ivar monos: their monotonic clocks in microseconds.
+    :ivar boots: their boots, in order, and how many records in a row each one has.
     :ivar segments: the number of the segment of each.
     """
 
@@ -81,7 +82,6 @@ def by_server(number: int, read: Read) -> list[tuple[str, Stretch]]:
 
 
 def _boots_of(records: Sequence[Line]) -> list[tuple[str, int]]:
-    """The boots of records, in order, and how many records in a row each one has."""
     boots = [record.boot for record in records]
     if boots and boots.count(boots[0]) == len(boots):
         return [(boots[0], len(boots))]

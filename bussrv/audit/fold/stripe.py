@@ -52,7 +52,7 @@ class Period(Struct, frozen=True):
         """Whether a moment is not before it. Later records are left out of the fold."""
         return self.since is None or at >= self.since
 
-    def hold(self, moments: Numbers) -> Flags:
+    def which(self, moments: Numbers) -> Flags:
         """:meth:`holds` of many moments."""
         return np.ones(moments.size, dtype=bool) if self.since is None else moments >= self.since
 
@@ -221,7 +221,7 @@ class Folding:
         """When services are first named, and how often they are registered and subscribed to."""
         kinds, services = stretch.columns.kinds, stretch.columns.services
         those = np.flatnonzero(_IS_OF_SERVICES[kinds] & services.is_valid().to_numpy(zero_copy_only=False))
-        those = those[self._period.hold(stretch.moments[those])]
+        those = those[self._period.which(stretch.moments[those])]
         moments, is_registered = stretch.moments[those], kinds[those] == _REGISTERED
         steps = pa.table({
             "service": services.take(pa.array(those)),
@@ -232,13 +232,12 @@ class Folding:
         found = steps.group_by("service", use_threads=False).aggregate([
             *(("registered", how) for how in ("count", "min", "max")), ("added", "sum"), ("moment", "min")
         ])  # fmt: skip
-        columns = dict(zip(FACTS["mentions"].names[1:], found.columns, strict=True))
-        self._tables["mentions"].append(as_table("mentions", {"server": [server] * len(found), **columns}))
+        self._add_groups("mentions", server, found)
 
     def _take_openings(self, server: str, stretch: Stretch) -> None:
         """How many sessions are opened each minute, by address."""
         those = np.flatnonzero(stretch.columns.kinds == _OPENED)
-        those = those[self._period.hold(stretch.moments[those])]
+        those = those[self._period.which(stretch.moments[those])]
         opened = [(place, stretch.records[place]) for place in those.tolist()]
         mine = [(place, record) for place, record in opened if record.home is None and record.peer is not None]
         places = np.array([place for place, _ in mine], dtype=np.int64)
@@ -253,8 +252,15 @@ class Folding:
         found = openings.group_by(["protocol", "address", "minute"], use_threads=False).aggregate([
             ("openings", "sum"), ("seq", "min"), ("moment", "min"), ("moment", "max")
         ])  # fmt: skip
-        columns = dict(zip(FACTS["openings"].names[1:], found.columns, strict=True))
-        self._tables["openings"].append(as_table("openings", {"server": [server] * len(found), **columns}))
+        self._add_groups("openings", server, found)
+
+    def _add_groups(self, name: str, server: str, groups: pa.Table) -> None:
+        """Add rows about a server.
+
+        :param groups: the columns of the facts ``name`` in their order, without that of the server.
+        """
+        columns = dict(zip(FACTS[name].names[1:], groups.columns, strict=True))
+        self._tables[name].append(as_table(name, {"server": [server] * len(groups), **columns}))
 
     def _finish_usual(self) -> None:
         """Make the rows of the usual sessions. All others remain in ``lives``."""

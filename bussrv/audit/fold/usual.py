@@ -6,7 +6,7 @@ fast as the state of a :class:`bussrv.audit.fold.life.Life` each. In any doubt a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -120,9 +120,10 @@ def usual_sessions(stretch: Stretch, sessions: Coded, unusual: Sequence[str]) ->
     some = _Whole(stretch, services, protocols, places, codes[places], places[begins], places[ends - 1])
     found = _whole(some, may_be)
     steps = _steps(found)
-    is_usual = _are_counted(found)
+    counters = {name: _numbers(found.at(found.closed), name) for name in COUNTERS}
+    is_usual = _are_counted(found, counters)
     is_usual[steps.rows[_is_odd(found, steps)]] = False
-    tables = _tables(found, steps.chosen(is_usual[steps.rows]), is_usual)
+    tables = _tables(found, steps.chosen(is_usual[steps.rows]), counters, is_usual)
     is_other = np.ones(len(ids), dtype=bool)
     is_other[codes[found.opened[is_usual]]] = False
     others: dict[str | None, Places] = {
@@ -170,34 +171,34 @@ def _is_odd(found: _Whole, steps: _Steps) -> Flags:
     return np.asarray((steps.is_begin != has_ended) | is_left | is_other)
 
 
-def _are_counted(found: _Whole) -> Flags:
+def _are_counted(found: _Whole, counters: Mapping[str, Numbers]) -> Flags:
     """Whether the counters and the duration of each session fit each other."""
-    closed = found.at(found.closed)
-    numbers = {name: _numbers(closed, name) for name in ("duration", *COUNTERS)}
-    objects_in, objects_out, bytes_in, bytes_out = (numbers[name] for name in COUNTERS)
-    is_good = np.minimum.reduce([*numbers.values()]) >= 0
+    duration = _numbers(found.at(found.closed), "duration")
+    objects_in, objects_out, bytes_in, bytes_out = (counters[name] for name in COUNTERS)
+    is_good = np.minimum.reduce([duration, *counters.values()]) >= 0
     is_good &= ((objects_out > 0) == (bytes_out > 0)) & ((objects_in == 0) | (bytes_in > 0))
     is_far = np.array([record.home is not None for record in found.at(found.opened)], dtype=bool)
     is_good &= ~is_far | ((bytes_in == 0) & (bytes_out == 0) & (objects_in == 0))
     lasted = np.maximum(found.moments[found.closed] - found.moments[found.opened], 0)
-    return np.asarray(is_good & (np.abs(numbers["duration"] - lasted) <= TOLERANCE))
+    return np.asarray(is_good & (np.abs(duration - lasted) <= TOLERANCE))
 
 
 def _numbers(records: Sequence[Line], name: str) -> Numbers:
     return np.fromiter([value or 0 for value in map(attrgetter(name), records)], np.int64, len(records))
 
 
-def _tables(found: _Whole, steps: _Steps, is_usual: Flags) -> Tables:
-    sessions = as_table("sessions", _sessions(found, steps))
+def _tables(found: _Whole, steps: _Steps, counters: Mapping[str, Numbers], is_usual: Flags) -> Tables:
+    sessions = as_table("sessions", {**_sessions(found, steps), **counters})
+    begins = _beginnings(steps)
     return {
         "sessions": sessions.filter(pa.array(is_usual)),
-        "spans": as_table("spans", _spans(found, steps)),
-        "leases": as_table("leases", _leases(found, steps)),
+        "spans": as_table("spans", _spans(found, steps, begins)),
+        "leases": as_table("leases", _leases(found, steps, begins)),
     }
 
 
 def _sessions(found: _Whole, steps: _Steps) -> dict[str, Any]:
-    """The columns of the rows of sessions: those of :func:`bussrv.audit.fold.facts.finish`."""
+    """The columns of the rows of sessions, those of :func:`bussrv.audit.fold.facts.finish`, without the counters."""
     opened, closed = found.at(found.opened), found.at(found.closed)
     identified, acting, claiming = _telling(found)
     begins = np.flatnonzero(np.diff(found.rows, prepend=-1))
@@ -218,7 +219,6 @@ def _sessions(found: _Whole, steps: _Steps) -> dict[str, Any]:
         "closed": found.moments[found.closed],
         "duration": [record.duration for record in closed],
         "reason": _texts("reason", closed),
-        **{name: _numbers(closed, name) for name in COUNTERS},
         "persistent": [bool(record.persistent) for record in opened],
         "home": _texts("home", opened),
         "provided": _services(found, steps.chosen(steps.is_first & (steps.codes < ADDED))),
@@ -300,9 +300,8 @@ def _flags(found: _Whole, rows: Numbers) -> Flags:
     return flags
 
 
-def _spans(found: _Whole, steps: _Steps) -> dict[str, Any]:
-    """The columns of the rows of spans. What has not ended, ends when its session is closed."""
-    begins = _beginnings(steps)
+def _spans(found: _Whole, steps: _Steps, begins: Numbers) -> dict[str, Any]:
+    """The columns of the rows of spans. A span without an end ends when its session is closed."""
     ends = np.flatnonzero((steps.is_end | steps.is_last) & (steps.services >= 0))
     some, begun = steps.chosen(ends), steps.places[begins[ends]]
     last = np.where(some.is_end, some.places, found.closed[some.rows])
@@ -323,9 +322,8 @@ def _beginnings(steps: _Steps) -> Numbers:
     return np.maximum.accumulate(np.where(steps.is_begin, np.arange(steps.codes.size), 0))
 
 
-def _leases(found: _Whole, steps: _Steps) -> dict[str, Any]:
+def _leases(found: _Whole, steps: _Steps, begins: Numbers) -> dict[str, Any]:
     """The columns of the rows of leases that ran out."""
-    begins = _beginnings(steps)
     may_be = steps.is_end & (found.protocols.codes[steps.places] == found.protocols.code(LEASED))
     reasons = [record.reason in RAN_OUT for record in found.at(steps.places[may_be])]
     ends = np.flatnonzero(may_be)[np.array(reasons, dtype=bool)]
