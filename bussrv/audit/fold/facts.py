@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from bussrv.audit.fold.covers import covers
 from bussrv.audit.fold.life import COUNTERS, Life, address_of
 from bussrv.audit.fold.suspicions import suspicions
 
@@ -39,6 +40,7 @@ SESSIONS = _schema(
 FACTS: dict[str, pa.Schema] = {
     "sessions": SESSIONS,
     "spans": _schema("server session service is_provided:flag protocol routing_id begin_at:number end_at:number"),
+    "covers": _schema("server service is_provided:flag begin_at:number end_at:number"),
     "leases": _schema(
         "server session kind routing_id address service added:number renewed:number expired:number renewals:number "
         "reason"
@@ -202,8 +204,8 @@ def _together(lives: Iterable[Life]) -> Life:
 
 
 def write_tables(tables: Tables, place: Path) -> None:
-    """Write tables as Parquet, those with rows."""
-    for name, table in tables.items():
+    """Write tables as Parquet, those with rows; and ``covers``, which are made of the spans."""
+    for name, table in {**tables, "covers": covers(tables["spans"])}.items():
         if table.num_rows:
             repeated = [column for column in table.column_names if column in _REPEATED]
             path = place / f"{name}.parquet"

@@ -14,7 +14,7 @@ FROM @fact_mentions GROUP BY server, service
 
 NUMBERED = """
 SELECT server, service, row_number() OVER (ORDER BY server, service) AS number
-FROM (SELECT DISTINCT server, service FROM @fact_spans) AS every
+FROM (SELECT DISTINCT server, service FROM @fact_covers) AS every
 """
 """A number for each service of each server. A window over numbers takes half the time of one over texts."""
 
@@ -30,13 +30,25 @@ FROM (
 WHERE until > watch_begin OR begin_at >= watch_begin
 """
 
+COVERS = """
+SELECT number, is_provided, begin, until
+FROM (
+    SELECT n.number, f.is_provided, greatest(f.begin_at, w.watch_begin) AS begin,
+        coalesce(f.end_at, w.watch_end) AS until
+    FROM @fact_covers AS f JOIN @watched AS w ON f.server = w.server
+    JOIN @numbered AS n ON f.server = n.server AND f.service = n.service
+) AS each_cover
+WHERE begin < until
+"""
+"""Intervals in which each service was provided, or wanted. They may overlap."""
+
 PROVIDED = """
 SELECT number, begin, coalesce(lead(latest) OVER (PARTITION BY number ORDER BY begin), last_end) AS until
 FROM (
     SELECT number, begin, max(until) OVER (
             PARTITION BY number ORDER BY begin, until ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS latest, max(until) OVER (PARTITION BY number) AS last_end
-    FROM @spans WHERE is_provided AND begin < until
+    FROM @covers WHERE is_provided
 ) AS in_order
 WHERE latest IS NULL OR begin > latest
 """
@@ -62,7 +74,7 @@ FROM (
     SELECT number, begin, until, max(until) OVER (
         PARTITION BY number ORDER BY begin, until ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     ) AS latest
-    FROM @spans WHERE begin < until
+    FROM @covers
 ) AS in_order
 GROUP BY number
 """

@@ -51,6 +51,7 @@ RECIPES: dict[str, str] = {
     "mentions": services.MENTIONS,
     "numbered": services.NUMBERED,
     "spans": services.SPANS,
+    "covers": services.COVERS,
     "provided": services.PROVIDED,
     "uptimes": services.UPTIMES,
     "up": services.UP,
