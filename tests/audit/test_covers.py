@@ -9,8 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bussrv.audit.fold.covers import covers
-from bussrv.audit.fold.facts import FACTS
+from bussrv.audit.fold.facts import FACTS, covers
 
 LATEST = 12
 MOMENT = st.integers(0, LATEST)

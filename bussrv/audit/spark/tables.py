@@ -37,8 +37,19 @@ PARTITION = 32 << 20
 _READ_BACK = frozenset({"boots", "servers"})
 """The published tables of which others are made. They are read from disk then, and not made again."""
 
-_SHARED = {"spans": ("number",), "provided": ("number",)}
-"""The other tables of which several are made, and by what they are partitioned. They are kept in memory, or on disk."""
+_SHARED = {
+    "numbered": (),
+    "counted": (),
+    "extents": ("number",),
+    "spans": ("number",),
+    "covers": ("number",),
+    "provided": (),
+}
+"""The other tables of which several are made. They are kept in memory, or on disk; those with the name of a column are
+partitioned by it, and so is what is made of them."""
+
+_SMALLEST = frozenset({"numbered", "counted"})
+"""Those of them that are made at once. Spark then knows how small they are, and gives each task a copy to join with."""
 
 _TYPES = {pa.string(): "string", pa.int64(): "bigint", pa.bool_(): "boolean"}
 
@@ -130,10 +141,12 @@ class _Making:
         text = _NAMES_OF.sub(r"array_sort(collect_set(\1))", _TABLE.sub(rf"{self._prefix}\1", query))
         table = self._spark.sql(text)
         if name in _SHARED:
-            if not self._is_small(name):
+            if _SHARED[name]:
                 table = table.repartition(*_SHARED[name])
             table = table.persist()
             self._shared.append(table)
+            if name in _SMALLEST:
+                table.count()
         if name in PUBLISHED:
             self._publish(name, table)
         if name in _READ_BACK:
