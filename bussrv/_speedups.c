@@ -3,7 +3,7 @@
  *
  * The readers and routers in Python say what is right; this file does the same for most objects, without an object of
  * Python for each. It takes a strict subset: whatever it does not take is left to Python, which is also the only
- * source of errors. bussrv/bus/splicing.py calls it.
+ * source of errors. bussrv/bus/splicing.py calls it. The end of this file receives and sends for bussrv/formats/prompt.py.
  *
  *   object = metadata NUL payload                                    see bussrv/wire/objects.py
  *   taken  = metadata without its last brace, [ID,] TAIL, payload    ID is: ,"id":"..."   TAIL is: ,"route":[...]} NUL
@@ -25,12 +25,13 @@
 #include <stdint.h>
 #include <string.h>
 #include <structmember.h>
+#include <sys/socket.h>
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
 
 /* Changes with every change of how Python and this file call each other. */
-#define INTERFACE 5
+#define INTERFACE 6
 
 #define MOST_OBJECTS 1024  /* the most objects of one pass */
 #define MOST_PLANS 128     /* the most route plans of a table */
@@ -43,6 +44,7 @@
 #define LONGEST_KEY 1024   /* the most bytes of what a route plan depends on */
 #define MOST_AWAITED 32768 /* Python gathers larger payloads, and counts their memory */
 #define LEAST_ROOM 1024    /* a power of two */
+#define MOST_READ 122880   /* as in bussrv/formats/prompt.py */
 
 typedef enum {
     TAKEN = 0, /* so far so good */
@@ -197,10 +199,8 @@ attribute(const Span *name)
 {
     static const uint32_t initials = 1 << ('i' & 31) | 1 << ('t' & 31) | 1 << ('s' & 31) | 1 << ('e' & 31)
         | 1 << ('r' & 31) | 1 << ('n' & 31);
-    if (name->size > 7 || name->size < 2 || !(initials >> (name->begin[0] & 31) & 1)) {
-        return 0;
-    }
-    return attribute_of_some_size(name);
+    int may_be = name->size <= 7 && name->size >= 2 && initials >> (name->begin[0] & 31) & 1;
+    return may_be ? attribute_of_some_size(name) : 0;
 }
 
 /* Which of sixteen bytes are odd. */
@@ -1644,12 +1644,8 @@ static PyMethodDef plans_methods[] = {
 static PyObject *
 plans_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    int is_by_sender;
-    PyObject *object;
-    if (!PyArg_ParseTuple(arguments, "p", &is_by_sender)) {
-        return NULL;
-    }
-    object = PyType_GenericNew(type, arguments, keywords);
+    int is_by_sender, is_given = PyArg_ParseTuple(arguments, "p", &is_by_sender);
+    PyObject *object = is_given ? PyType_GenericNew(type, arguments, keywords) : NULL;
     if (object != NULL) {
         ((Plans *)object)->is_by_sender = is_by_sender;
     }
@@ -1673,14 +1669,10 @@ seen_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
     const char *secret;
     Py_ssize_t size, capacity;
     PyObject *object;
-    if (!PyArg_ParseTuple(arguments, "y#n", &secret, &size, &capacity)) {
-        return NULL;
-    }
-    if (size != sizeof(((Seen *)NULL)->secret)) {
+    if (PyArg_ParseTuple(arguments, "y#n", &secret, &size, &capacity) && size != sizeof(((Seen *)NULL)->secret)) {
         PyErr_SetString(PyExc_ValueError, "the secret has 16 bytes");
-        return NULL;
     }
-    object = PyType_GenericNew(type, arguments, keywords);
+    object = PyErr_Occurred() ? NULL : PyType_GenericNew(type, arguments, keywords);
     if (object != NULL) {
         memcpy(((Seen *)object)->secret, secret, (size_t)size);
         ((Seen *)object)->capacity = capacity;
@@ -1745,6 +1737,37 @@ static PyType_Slot seen_slots[] = {
 
 static PyType_Spec seen_spec = {"bussrv._speedups.Seen", sizeof(Seen), 0, Py_TPFLAGS_DEFAULT, seen_slots};
 
+/* Connections do not block, so the interpreter's lock is kept: to get it back from the journal's thread would take longer
+ * than the call. */
+static PyObject *
+receive(PyObject *module, PyObject *connection)
+{
+    static char room[MOST_READ];
+    int number = PyObject_AsFileDescriptor(connection);
+    Py_ssize_t size = number < 0 ? -1 : recv(number, room, sizeof(room), 0);
+    return size >= 0 ? PyBytes_FromStringAndSize(room, size) : number < 0 ? NULL : PyErr_SetFromErrno(PyExc_OSError);
+}
+
+static PyObject *
+send_bytes(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+{
+    int number = wants_arguments(given, 2) ? PyObject_AsFileDescriptor(arguments[0]) : -1;
+    char *data;
+    Py_ssize_t size;
+    if (number < 0 || PyBytes_AsStringAndSize(arguments[1], &data, &size) < 0) {
+        return NULL;
+    }
+    size = send(number, data, (size_t)size, 0);
+    return size < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyLong_FromSsize_t(size);
+}
+
+static PyMethodDef module_methods[] = {
+    {"receive", receive, METH_O, "receive(connection)\n--\n\nThe bytes that came; none: no more will come. It raises OSError."},
+    {"send", (PyCFunction)(void (*)(void))send_bytes, METH_FASTCALL,
+     "send(connection, data)\n--\n\nSend bytes as far as there is room. Returns how many were sent. It raises OSError."},
+    {NULL, NULL, 0, NULL},
+};
+
 static int
 add_type(PyObject *module, PyType_Spec *spec)
 {
@@ -1766,8 +1789,8 @@ fill(PyObject *module)
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, (void *)fill}, {0, NULL}};
 
 static struct PyModuleDef module_definition = {
-    PyModuleDef_HEAD_INIT, "_speedups", "Routes most objects without an object of Python for each.", 0, NULL,
-    module_slots, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "_speedups", "Routes most objects without an object of Python for each.", 0,
+    module_methods, module_slots, NULL, NULL, NULL,
 };
 
 PyMODINIT_FUNC

@@ -1,7 +1,15 @@
 """The compiled module; see ``_speedups.c``."""
 
+from typing import Protocol
+
 INTERFACE: int
 MOST_PLANS: int
+
+class _Connection(Protocol):
+    def fileno(self) -> int: ...
+
+def receive(connection: _Connection, /) -> bytes: ...
+def send(connection: _Connection, data: bytes, /) -> int: ...
 
 class Seen:
     capacity: int

@@ -75,7 +75,7 @@ class FileJournal:
         self._oldest_term = 0
         self._trouble = ""
         self._slices = Slices(reactor, SLICE, Counter())
-        self._untold: deque[Callable[[], object]] = deque()
+        self._untold: deque[Entry | Callable[[], object]] = deque()
         self._is_telling = False
         self._is_failing = False
         self._waiting = 0
@@ -239,7 +239,7 @@ class FileJournal:
         for begin in range(0, len(entries), TOLD_TOGETHER):
             together = entries[begin : begin + TOLD_TOGETHER]
             self._untold.append(partial(self._follow, together))
-            self._untold += [partial(each.done.callback, each.records) for each in together if each.done is not None]
+            self._untold += [each for each in together if each.done is not None]
         self._tell_soon()
 
     def _no_longer_wait(self, entries: Iterable[Entry]) -> None:
@@ -278,7 +278,11 @@ class FileJournal:
         try:
             while self._untold:
                 try:
-                    self._untold.popleft()()
+                    each = self._untold.popleft()
+                    if type(each) is Entry:
+                        each.done.callback(each.records)  # type: ignore[union-attr] - only these are there
+                    else:
+                        each()
                 except Exception:
                     log.failure("journal: what waited for a record failed", event="journal.waiter-failed")
                 if self._slices.is_over(until):

@@ -36,14 +36,17 @@ class LiveSnapshot:
 
     def apply(self, event: ev.Event, time: int) -> None:
         """Apply a record; ``time`` is UTC microseconds."""
-        kind, session_id = type(event), event.session or ""
+        kind = type(event)
+        if kind in SERVICE_CHANGES:
+            self._state.apply(event, time)
+            self._services.touch(event.service or "")
+            return
+        session_id = event.session or ""
         if kind is ev.SessionClosed:
             self._end(session_id, event, time)
             return
         self._state.apply(event, time)
-        if kind in SERVICE_CHANGES:
-            self._services.touch(event.service or "")
-        elif kind in SUBSCRIPTION_CHANGES:
+        if kind in SUBSCRIPTION_CHANGES:
             self._subscriptions.touch(session_id)
         elif kind in SESSION_CHANGES:
             self._sessions.touch(session_id)

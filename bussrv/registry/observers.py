@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
+from typing import Any
 
 from twisted.logger import Logger
 
@@ -26,8 +27,8 @@ class Observers:
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._complaints = Throttle(LOG_RATE, LOG_BURST, seconds)
         self._observers: list[tuple[IRegistryObserver, Kinds | None]] = []
-        # The observers of each kind of event; made when one happens.
-        self._of_kind: dict[type[Event], list[IRegistryObserver]] = {}
+        # How to tell the observers of each kind of event; made when one happens.
+        self._of_kind: dict[type[Event], list[Callable[[Stamped], None]]] = {}
         self._untold: list[Stamped] = []
         self._telling = False
 
@@ -45,22 +46,26 @@ class Observers:
         while stamped:
             for each in stamped:
                 told = self._of_kind.get(type(each.event))
-                for observer in self._of(type(each.event)) if told is None else told:
+                for tell in self._of(type(each.event)) if told is None else told:
                     try:
-                        observer.registry_changed(each)
+                        tell(each)
                     except Exception:  # noqa: PERF203 - a call for each observer costs more
-                        self._complain(observer, each)
+                        self._complain(tell, each)
             stamped, self._untold = self._untold, []
         self._telling = False
 
-    def _of(self, kind: type[Event]) -> list[IRegistryObserver]:
-        """Those that are told of events of a kind, in the order in which they were added."""
-        told = [observer for observer, kinds in self._observers if kinds is None or kind in kinds]
+    def _of(self, kind: type[Event]) -> list[Callable[[Stamped], None]]:
+        """How to tell those that want to know of a kind of event, in the order in which they were added."""
+        told = [observer.registry_changed for observer, kinds in self._observers if kinds is None or kind in kinds]
         self._of_kind[kind] = told
         return told
 
-    def _complain(self, observer: IRegistryObserver, stamped: Stamped) -> None:
-        """Log the exception that an observer raised."""
+    def _complain(self, tell: Any, stamped: Stamped) -> None:
+        """Log the exception that an observer raised.
+
+        :param tell: its bound method.
+        """
+        observer = tell.__self__
         suppressed = self._complaints.admit(type(observer))
         if suppressed is not None:
             log.failure(

@@ -48,22 +48,25 @@ class Pending(Struct, eq=False):
 
     def callback(self, result: Any, /) -> None:
         """It is durable."""
-        self._settle(None)
+        if self._is_begun:
+            self.settles.written(self)
+        else:
+            self._told = (None,)
 
     def errback(self, fail: JournalUnavailable, /) -> None:
         """It was not written."""
-        self._settle(fail)
+        if self._is_begun:
+            self.settles.not_written(self, fail)
+        else:
+            self._told = (fail,)
 
     def begin(self) -> None:
         """It is planned: settle it when the journal tells. That may be now: a journal in memory is fast."""
         self._is_begun = True
-        if self._told is not None:
-            self._settle(*self._told)
-
-    def _settle(self, error: JournalUnavailable | None) -> None:
-        if not self._is_begun:
-            self._told = (error,)
-        elif error is None:
+        if self._told is None:
+            return
+        (error,) = self._told
+        if error is None:
             self.settles.written(self)
         else:
             self.settles.not_written(self, error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 
+from bussrv import events as ev
 from bussrv.registry.event_fold import EventFold, is_own
 from bussrv.registry.session import Session, Subscription
 
@@ -141,12 +142,18 @@ class RegistryState(EventFold):
             self.service_changes += 1
             self._drop_provider(session, name)
 
-    def _change_service(self, session_id: str, service: str | None, time: int | None) -> None:
-        # As in EventFold: three parts of the server fold every change, and calls are felt.
-        session = self.sessions.get(session_id)
-        provided = self._provided.get(session_id, _NONE)
-        if session is not None and service is not None and (service in provided) is (time is None):
-            self._set_service(session, service, time)
+    def apply(self, event: ev.Event, time: int) -> None:
+        """See :class:`EventFold`. Three parts of the server fold each change of a service, so these take few calls."""
+        kind = type(event)
+        if kind is not ev.ServiceRegistered and kind is not ev.ServiceUnregistered:
+            super().apply(event, time)
+            return
+        session, service = self.sessions.get(event.session or ""), event.service
+        if session is None or service is None:
+            return
+        is_provided = service in self._provided.get(session.id, _NONE)
+        if is_provided is (kind is ev.ServiceUnregistered):
+            self._set_service(session, service, None if is_provided else time)
 
     def _set_service(self, session: Session, service: str, time: int | None) -> None:
         self.service_changes += 1

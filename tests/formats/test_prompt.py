@@ -11,6 +11,8 @@ from twisted.internet.endpoints import serverFromString
 from twisted.internet.protocol import Protocol
 from twisted.python.failure import Failure
 
+from bussrv.compiled import SPEEDUPS
+from bussrv.formats import prompt
 from bussrv.formats.listening import StreamListener
 from bussrv.formats.prompt import MOST_READ, PromptServer, be_prompt
 from tests.formats.network import Network
@@ -154,7 +156,8 @@ class Keeping(Pair):
     def send(self):
         while self.waiting and not self.is_paused:
             alone = len(self.waiting) == 1
-            sent = self.transport.send_now(self.waiting[0]) if alone else self.transport.send_some(self.waiting[:2])
+            send_now, send_some = self.transport.send_now, self.transport.send_some
+            sent = send_now(bytes(self.waiting[0])) if alone else send_some(self.waiting[:2])
             while sent and sent >= len(self.waiting[0]):
                 sent -= len(self.waiting.pop(0))
             if sent:
@@ -296,3 +299,29 @@ def test_the_system_holds_little_for_each_connection_of_a_port(interface, family
     client.close()
     accepted.close()
     listener.stopService()
+
+
+@pytest.mark.skipif(SPEEDUPS is None, reason="there is no compiled module")
+@pytest.mark.parametrize(
+    ("receive", "send"),
+    [(SPEEDUPS and SPEEDUPS.receive, SPEEDUPS and SPEEDUPS.send), (prompt._receive, socket.socket.send)],
+)
+def test_the_compiled_module_receives_and_sends_as_sockets_do(receive, send):
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            receive(ours)
+        theirs.sendall(b"ab\0c")
+        assert (receive(ours), send(ours, b"x\0y"), theirs.recv(9)) == (b"ab\0c", 3, b"x\0y")
+        assert 0 < send(ours, bytes(1 << 20)) < 1 << 20
+        with pytest.raises(BlockingIOError):
+            send(ours, bytes(1 << 20))
+        theirs.shutdown(socket.SHUT_WR)
+        assert receive(ours) == b""
+        theirs.close()
+        with pytest.raises((ConnectionResetError, BrokenPipeError)):
+            send(ours, b"x")
+    for gone in (lambda: receive(ours), lambda: send(ours, b"x")):
+        with pytest.raises(prompt._FAILED):
+            gone()
