@@ -296,8 +296,7 @@ class Links:
 
     def registry_changed(self, stamped: Stamped) -> None:
         """Tell the other servers of the sessions of this one; see :class:`IRegistryObserver`."""
-        event = stamped.event
-        if event.service is not None and not self._links and event.session in self._own_ids:
+        if (event := stamped.event).service is not None and not self._links and event.session in self._own_ids:
             return  # nobody to tell, and the session is known
         session = self._registry.state.sessions.get(event.session or "")
         if isinstance(event, ev.SessionClosed):

@@ -279,10 +279,10 @@ class FileJournal:
             while self._untold:
                 try:
                     each = self._untold.popleft()
-                    if type(each) is Entry:
-                        each.done.callback(each.records)  # type: ignore[union-attr] - only these are there
-                    else:
+                    if not isinstance(each, Entry):
                         each()
+                    elif each.done is not None:
+                        each.done.callback(each.records)
                 except Exception:
                     log.failure("journal: what waited for a record failed", event="journal.waiter-failed")
                 if self._slices.is_over(until):

@@ -56,7 +56,9 @@ class Observers:
 
     def _of(self, kind: type[Event]) -> list[Callable[[Stamped], None]]:
         """How to tell those that want to know of a kind of event, in the order in which they were added."""
-        told = [observer.registry_changed for observer, kinds in self._observers if kinds is None or kind in kinds]
+        told: list[Callable[[Stamped], None]] = [
+            observer.registry_changed for observer, kinds in self._observers if kinds is None or kind in kinds
+        ]
         self._of_kind[kind] = told
         return told
 
@@ -65,7 +67,7 @@ class Observers:
 
         :param tell: its bound method.
         """
-        observer = tell.__self__
+        observer: IRegistryObserver = tell.__self__
         suppressed = self._complaints.admit(type(observer))
         if suppressed is not None:
             log.failure(
