@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 from bussrv.bus.reactor_turns import NEVER
 from bussrv.errors import Refused
 from bussrv.formats.object_input import ObjectInput
-from bussrv.wire.head import decode_head
+from bussrv.wire.head import decode_command
 from bussrv.wire.objects import NUL, BusObject
 
 SHORT = frozenset({"services/register", "services/unregister"})
@@ -90,7 +90,7 @@ class CommandInput(ObjectInput):
             return None
         metadata = data[:-1]
         try:
-            head = decode_head(metadata)
+            head = decode_command(metadata)
         except msgspec.DecodeError:
             return None
         is_short = head.event in SHORT and head.event in self._commands and not head.size

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, ClassVar
 
+from msgspec import UNSET
 from msgspec.structs import replace
 from twisted.internet.defer import Deferred
 
@@ -144,8 +145,12 @@ class FramedProtocol(CommandInput):
     # Answers.
 
     def answer(self, obj: BusObject, fields: dict[str, Any], payload: bytes = b"") -> None:
-        """Answer an object, with ``in-reply-to`` when it had an id."""
-        self._tell({**fields, **_in_reply_to(obj.head.id)}, payload)
+        """Answer an object, with ``in-reply-to`` when it had an id.
+
+        :param fields: the attributes of the answer. The caller does not need them any more.
+        """
+        fields.update(_in_reply_to(obj.head.id))
+        self._tell(fields, payload)
 
     def frame_of(self, obj: BusObject, fields: dict[str, Any], payload: bytes = b"") -> bytes:
         """The bytes of an answer to an object, with ``in-reply-to`` when it had an id."""
@@ -255,7 +260,7 @@ class FramedProtocol(CommandInput):
 
     def register(self, obj: BusObject) -> None:
         """``services/register``: the session provides a service from now on."""
-        name = obj.fields().get("name")
+        name = obj.name(None)
         if not self.bus.access.judges or self._may(obj, "provide", name):
             change = Change(self, obj, {"name": name})
             self.bus.registry.ask_to_register(self.session_id, name, change.tell)
@@ -264,9 +269,8 @@ class FramedProtocol(CommandInput):
     def unregister(self, obj: BusObject) -> None:
         """``services/unregister``: the session stops providing a service; without a name, all of its services."""
         registry = self.bus.registry
-        fields = obj.fields()
-        if "name" in fields:
-            name = fields["name"]
+        name = obj.name()
+        if name is not UNSET:
             change = Change(self, obj, {"name": name})
             registry.ask_to_unregister(self.session_id, name, change.tell)
         else:

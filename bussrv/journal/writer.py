@@ -37,6 +37,9 @@ from bussrv.slices import Slices
 TOLD_TOGETHER = 256
 """Followers are given the records of so many entries at a time, before those who wait for these are told."""
 
+TOLD_BETWEEN_LOOKS = 8
+"""So many who wait are told between two looks at the clock."""
+
 SLICE = 0.002
 """How many seconds those who wait are told before the reactor does something else."""
 
@@ -285,7 +288,7 @@ class FileJournal:
                         each.done.callback(each.records)
                 except Exception:
                     log.failure("journal: what waited for a record failed", event="journal.waiter-failed")
-                if self._slices.is_over(until):
+                if not len(self._untold) % TOLD_BETWEEN_LOOKS and self._slices.is_over(until):
                     break
         finally:
             self._end_telling()

@@ -41,6 +41,15 @@ class Head(Struct, gc=False):
     route: Raw = Raw(b"")
 
 
+class Command(Head, gc=False):
+    """The head of an object that asks for a change, with what the change is about.
+
+    :ivar name: unset when the metadata has no such key.
+    """
+
+    name: Any = UNSET
+
+
 class BadObject(Struct, frozen=True):
     """A well-framed object that has a standard attribute of the wrong kind.
 
@@ -63,6 +72,7 @@ class Fault(Exception):
 
 
 decode_head = msgspec.json.Decoder(Head).decode
+decode_command = msgspec.json.Decoder(Command).decode
 decode_raw = msgspec.json.Decoder(dict[str, Raw]).decode
 """Decodes metadata into attributes, each value as its raw JSON."""
 # The value of numbers that no double can hold: an id of this value could not be quoted in a reply.

@@ -25,14 +25,14 @@ from typing import Any
 
 import msgspec
 import simplejson
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from bussrv.errors import RemoteProtocolError
 from bussrv.wire.faults import brief, check_text, parse_int
 from bussrv.wire.head import MAX_NATURES as MAX_NATURES
 from bussrv.wire.head import MAX_NESTING as MAX_NESTING
 from bussrv.wire.head import BadObject as BadObject
-from bussrv.wire.head import Fault, decode_head
+from bussrv.wire.head import Command, Fault, decode_head
 from bussrv.wire.head import Head as Head
 from bussrv.wire.head import decode_raw as decode_raw
 from bussrv.wire.head import read_head as read_head
@@ -66,6 +66,13 @@ class BusObject(Struct, gc=False):
     def fields(self) -> dict[str, Any]:
         """Every attribute of the metadata, decoded."""
         return decode_fields(self.metadata)
+
+    def name(self, otherwise: Any = UNSET) -> Any:
+        """The attribute ``name``, or ``otherwise`` if the metadata has no such key."""
+        head = self.head
+        if type(head) is not Command:
+            return self.fields().get("name", otherwise)
+        return otherwise if head.name is UNSET else head.name
 
 
 _encode = msgspec.json.Encoder().encode
