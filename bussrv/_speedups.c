@@ -1740,7 +1740,7 @@ static PyType_Spec seen_spec = {"bussrv._speedups.Seen", sizeof(Seen), 0, Py_TPF
 /* Connections do not block, so the interpreter's lock is kept: to get it back from the journal's thread would take longer
  * than the call. */
 static PyObject *
-receive(PyObject *module, PyObject *connection)
+receive(PyObject *Py_UNUSED(module), PyObject *connection)
 {
     static char room[MOST_READ];
     int number = PyObject_AsFileDescriptor(connection);
@@ -1749,7 +1749,7 @@ receive(PyObject *module, PyObject *connection)
 }
 
 static PyObject *
-send_bytes(PyObject *module, PyObject *const *arguments, Py_ssize_t given)
+send_bytes(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t given)
 {
     int number = wants_arguments(given, 2) ? PyObject_AsFileDescriptor(arguments[0]) : -1;
     char *data;
