@@ -28,11 +28,11 @@ larger ones, but one machine then takes minutes."""
 AT_ONCE = 4
 """The most tables made at the same time. For small ones, planning takes longest."""
 
-SMALL = 8 << 20
-"""Facts up to this size, in bytes, are one partition, so that no query about them has an exchange."""
-
 PARTITION = 32 << 20
 """About how many bytes of facts a task reads."""
+
+SMALL = PARTITION
+"""Facts up to this size, in bytes, are one partition, so that no query about them has an exchange."""
 
 _READ_BACK = frozenset({"boots", "servers"})
 """The published tables of which others are made. They are read from disk then, and not made again."""
@@ -44,11 +44,12 @@ _SHARED = {
     "spans": ("number",),
     "covers": ("number",),
     "provided": (),
+    "held": (),
 }
 """The other tables of which several are made. They are kept in memory, or on disk; those with the name of a column are
 partitioned by it, and so is what is made of them."""
 
-_SMALLEST = frozenset({"numbered", "counted"})
+_SMALLEST = frozenset({"numbered", "counted", "held"})
 """Those of them that are made at once. Spark then knows how small they are, and gives each task a copy to join with."""
 
 _TYPES = {pa.string(): "string", pa.int64(): "bigint", pa.bool_(): "boolean"}
