@@ -40,6 +40,7 @@ SESSIONS = _schema(
 
 FACTS: dict[str, pa.Schema] = {
     "sessions": SESSIONS,
+    "formats": _schema("server protocol"),
     "spans": _schema("server session service is_provided:flag protocol routing_id begin_at:number end_at:number"),
     "covers": _schema("server service is_provided:flag begin_at:number end_at:number"),
     "leases": _schema(
@@ -208,8 +209,9 @@ def _together(lives: Iterable[Life]) -> Life:
 
 
 def write_tables(tables: Tables, place: Path) -> None:
-    """Write tables as Parquet, those with rows; and ``covers``, which are made of the spans."""
-    for name, table in {**tables, "covers": covers(tables["spans"])}.items():
+    """Write tables as Parquet, those with rows. Spans and sessions are also written as ``covers`` and ``formats``."""
+    formats = tables["sessions"].group_by(["server", "protocol"], use_threads=False).aggregate([])
+    for name, table in {**tables, "covers": covers(tables["spans"]), "formats": formats}.items():
         if table.num_rows:
             repeated = [column for column in table.column_names if column in _REPEATED]
             path = place / f"{name}.parquet"

@@ -45,11 +45,13 @@ _SHARED = {
     "covers": ("number",),
     "provided": (),
     "held": (),
+    "up": (),
+    "known": (),
 }
 """The other tables of which several are made. They are kept in memory, or on disk; those with the name of a column are
 partitioned by it, and so is what is made of them."""
 
-_SMALLEST = frozenset({"numbered", "counted", "held"})
+_SMALLEST = frozenset({"numbered", "counted", "held", "up", "known"})
 """Those of them that are made at once. Spark then knows how small they are, and gives each task a copy to join with."""
 
 _TYPES = {pa.string(): "string", pa.int64(): "bigint", pa.bool_(): "boolean"}
