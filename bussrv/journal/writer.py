@@ -3,7 +3,8 @@
 The reactor hands entries over and never waits; the thread writes them in batches (:mod:`bussrv.journal.batch`), then
 tells the reactor. Batches form by themselves while the previous one is on its way to the disk. What one turn of the
 reactor brings is handed over at its end: were the thread woken by the first of it, the two would be in each other's way
-until the last.
+until the last. If the turn brought several entries, the next one may bring more, which would need a sync of their own;
+so they wait for a turn that brings none.
 
 When the disk fails, changes that were asked for fail with :class:`JournalUnavailable`, and facts are kept.
 
@@ -33,6 +34,9 @@ from bussrv.journal.record import HEAD_SIZE, Record, Stamped
 from bussrv.journal.upkeep import Upkeep
 from bussrv.reactor_turn import EndOfReactorTurn
 from bussrv.slices import Slices
+
+MOST_COLLECTING = 0.002
+"""The most seconds for which several entries wait for more before they are handed over."""
 
 TOLD_TOGETHER = 256
 """Followers are given the records of so many entries at a time, before those who wait for these are told."""
@@ -71,7 +75,9 @@ class FileJournal:
         self._hide = hide
         self._inbox: queue.SimpleQueue[list[Entry | None]] = queue.SimpleQueue()
         self._collected: list[Entry | None] = []
-        self._turn = EndOfReactorTurn(self._hand_over, reactor)
+        self._collected_before = 0
+        self._collected_until = 0.0
+        self._turn = EndOfReactorTurn(self._turn_ended, reactor)
         self._closed: Deferred[None] | None = None
         self._is_closed = False
         self._term = 0
@@ -162,9 +168,21 @@ class FileJournal:
         self._collected.append(entry)
         self._turn.wait()
 
-    def _hand_over(self) -> None:
+    def _turn_ended(self) -> None:
+        if self._may_bring_more():
+            self._turn.wait()
+            return
+        self._collected_before = 0
         collected, self._collected = self._collected, []
         self._inbox.put(collected)
+
+    def _may_bring_more(self) -> bool:
+        """Whether to wait for the next turn, because this one has brought several entries, or more of them."""
+        count, before, now = len(self._collected), self._collected_before, self._reactor.seconds()
+        if not before:
+            self._collected_until = now + MOST_COLLECTING
+        self._collected_before = count
+        return count > max(before, 1) and now < self._collected_until and self._closed is None
 
     def _hidden(self, stamped: Sequence[Stamped]) -> Sequence[Stamped]:
         hide = self._hide

@@ -326,15 +326,22 @@ def test_what_queues_up_during_a_sync_shares_the_next_one(tmp_path, open_journal
 
 
 class TurningReactor(FakeReactor):
-    """The turns of which are over when the test says so."""
+    """The turns of which are over when the test says so. ``now`` is its time in seconds."""
 
     def __init__(self):
         super().__init__()
-        self._clock = Clock()
-        self.callLater = self._clock.callLater
+        self.now = 0.0
+        self._turns = Clock()
+
+    def seconds(self):
+        return self.now
+
+    def callLater(self, delay, function):
+        assert delay == 0
+        return self._turns.callLater(1, function)
 
     def end_turn(self):
-        self._clock.advance(0)
+        self._turns.advance(1)
 
 
 @pytest.fixture
@@ -343,14 +350,41 @@ def turning(tmp_path, disk):
     return FileJournal(writer(tmp_path, files=disk), reactor), reactor
 
 
-def test_what_one_turn_brings_is_written_at_once(turning, disk):
+def test_several_entries_are_written_together_after_a_turn_that_brings_none(turning, disk):
     journal, reactor = turning
-    for turn in range(1, 4):
-        written = collect(journal, "abc")
+    for batch in range(1, 4):
+        collect(journal, "abc")
         journal.note(note("d"))
         reactor.end_turn()
-        reactor.run_until(lambda written=written: len(written) == 3)
-        assert disk.calls["sync"] == 1 + turn
+        collect(journal, "e")
+        reactor.end_turn()
+        assert journal.waiting == 5
+        assert disk.calls["sync"] == (batch if batch > 1 else 0)
+        reactor.end_turn()
+        reactor.run_until(lambda: not journal.waiting)
+        assert disk.calls["sync"] == 1 + batch
+    reactor.wait(journal.close())
+
+
+def test_an_entry_that_is_alone_is_written_at_the_end_of_its_turn(turning):
+    journal, reactor = turning
+    written = collect(journal, "a")
+    reactor.end_turn()
+    reactor.run_until(lambda: written)
+    reactor.wait(journal.close())
+
+
+def test_entries_do_not_wait_for_long_for_a_turn_that_brings_none(turning, disk):
+    journal, reactor = turning
+    collect(journal, "ab")
+    for _ in range(20):
+        reactor.end_turn()
+        assert disk.calls["sync"] == 0
+        collect(journal, "c")
+        reactor.now += writer_module.MOST_COLLECTING / 20
+    reactor.end_turn()
+    reactor.run_until(lambda: not journal.waiting)
+    assert disk.calls["sync"] == 2
     reactor.wait(journal.close())
 
 
