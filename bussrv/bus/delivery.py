@@ -244,9 +244,11 @@ class Fanout:
         group.pending, group.overrides, group.has_joined = [], {}, False
         if bundle:
             bundle.at_once = bundle.at_once and bundle.size * len(group.links) <= ALL_AT_ONCE
-            for session_id, link in tuple(group.links.items()):
-                if session_id != except_for and session_id not in overrides:
-                    link.send(bundle)
+            links = dict(group.links)
+            for left_out in overrides if except_for is None else (except_for, *overrides):
+                links.pop(left_out, None)
+            for link in links.values():
+                link.send(bundle)
 
     def flush(self) -> bool:
         """Send all collected frames. :returns: whether there were any."""

@@ -52,6 +52,7 @@ class Bundle:
     """Frames for one or many sessions. ``frames`` is for datagrams and messages, ``joined`` for streams.
 
     :param has_joined: whether some of the frames are :class:`Joined` ones.
+    :ivar count: how many frames there are.
     :ivar size: the bytes of all frames together.
     :ivar at_once: whether a session that has room is sent it in one go; otherwise in pieces, in turn with others.
     """
@@ -60,12 +61,12 @@ class Bundle:
 
     def __init__(self, frames: Sequence[bytes | Joined], has_joined: bool = False) -> None:
         self._has_joined = has_joined
-        self._count = len(frames)
+        self.count = len(frames)
         if has_joined:
-            self._count += sum(each.count - 1 for each in frames if isinstance(each, Joined))
+            self.count += sum(each.count - 1 for each in frames if isinstance(each, Joined))
             frames = [each.frames if isinstance(each, Joined) else each for each in frames]
         self._pieces: Sequence[bytes] = frames  # type: ignore[assignment]  # none is a Joined any more
-        if self._count == 1 and not has_joined:
+        if self.count == 1 and not has_joined:
             # Most answers are one frame, and this costs less than the property.
             self.joined = joined = self._pieces[0]
             self.size = size = len(joined)
@@ -75,7 +76,7 @@ class Bundle:
 
     def __len__(self) -> int:
         """How many frames there are."""
-        return self._count
+        return self.count
 
     @property
     def frames(self) -> Sequence[bytes]:

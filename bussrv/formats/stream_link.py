@@ -80,7 +80,7 @@ class StreamLink:
         if self.is_closing:
             return
         traffic = self.traffic
-        traffic.objects_out += len(bundle)
+        traffic.objects_out += bundle.count
         traffic.bytes_out += bundle.size
         if self._outflow.is_held:
             self._outflow.keep(self, bundle)
