@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 
-from zope.interface import implementer
-
 from bussrv import events as ev
 from bussrv.admin.figures import Figures
 from bussrv.admin.interfaces import AdministeredServer
@@ -13,8 +11,7 @@ from bussrv.admin.journal_events import JournalEvents
 from bussrv.admin.live import Live
 from bussrv.admin.metrics import Metrics
 from bussrv.admin.reading import Reading
-from bussrv.journal.record import Record, Stamped
-from bussrv.registry.interfaces import IRegistryObserver
+from bussrv.journal.record import Record
 
 MOST_RECENT = 1_000
 """The most closed sessions, and the most denials, that are remembered."""
@@ -23,7 +20,6 @@ REPORTS_KEPT = 1.0
 """Seconds for which reports are kept: some are slow to make, and every reader may ask."""
 
 
-@implementer(IRegistryObserver)
 class Shared:
     """The memory that all requests share.
 
@@ -49,11 +45,9 @@ class Shared:
         self._bus = server.bus
         self._seconds = server.reactor.seconds
         self._boot = server.boot
-        self._changes = 0
         self._reported: float | None = None
         self._reports: dict[str, object] = {}
         server.journal.follow(self._written)
-        server.bus.registry.observe(self)
 
     def _written(self, records: list[Record]) -> None:
         for each in records:
@@ -65,17 +59,13 @@ class Shared:
         self.seq = records[-1].seq if records else self.seq
         self.events.written(records)
 
-    def registry_changed(self, stamped: Stamped) -> None:
-        """See :class:`IRegistryObserver`."""
-        self._changes += 1
-
     @property
     def tag(self) -> str:
         """The ``ETag`` of answers that are a function of the registry.
 
         The registry is ahead of the journal for a moment, so that the number of the last record alone is not enough.
         """
-        return f'"{self._boot}-{self.seq}.{self._changes}"'
+        return f'"{self._boot}-{self.seq}.{self._bus.registry.changes}"'
 
     def reports(self) -> dict[str, object]:
         """The reports of all parts of the server, at most a second old."""

@@ -1,8 +1,7 @@
-"""The names of all services, kept sorted: a question for all of them costs no sorting."""
+"""The names of all services, sorted when somebody asks: most are in order then, so that it takes little time."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -17,6 +16,9 @@ from bussrv.registry.observers import Kinds
 STEP = 100
 """How many names are looked at in one step."""
 
+MOST_CHANGED = 4096
+"""The most names that may have changed until they are sorted, though nobody asks."""
+
 MOST_KEPT = 16
 """For how many different permissions the visible names are kept until the next change."""
 
@@ -29,16 +31,16 @@ class Directory:
 
     def __init__(self, registry: IRegistry) -> None:
         self._services = registry.state.services
-        self._sorted: list[str] = sorted(self._services)
-        self._names: list[str] | None = None
+        self._names: list[str] = sorted(self._services)
+        self._changed: set[str] = set()
         self._sorted_out_of: list[str] | None = None
         self._visible: dict[Permissions, list[str]] = {}
 
     @property
     def names(self) -> list[str]:
         """The names, sorted. The list never changes: after a change there is another one."""
-        if self._names is None:
-            self._names = list(self._sorted)
+        if self._changed:
+            self._sort()
         return self._names
 
     def visible(self, permissions: Permissions) -> Iterator[list[str] | None]:
@@ -61,16 +63,14 @@ class Directory:
         yield visible
 
     def registry_changed(self, stamped: Stamped) -> None:
-        """Add a new name, or drop one without providers; see :class:`IRegistryObserver`."""
-        event = stamped.event
-        if not isinstance(event, (ev.ServiceRegistered, ev.ServiceUnregistered)) or event.service is None:
-            return
-        name, names = event.service, self._sorted
-        place = bisect_left(names, name)
-        is_known = names[place : place + 1] == [name]
-        if is_known and name not in self._services:
-            del names[place]
-            self._names = None
-        elif not is_known and name in self._services:
-            names.insert(place, name)
-            self._names = None
+        """Note a name that may be new, or without providers; see :class:`IRegistryObserver`."""
+        self._changed.add(stamped.event.service or "")
+        if len(self._changed) > MOST_CHANGED:
+            self._sort()
+
+    def _sort(self) -> None:
+        changed, services = self._changed, self._services
+        names = [name for name in self._names if name not in changed]
+        names += sorted(name for name in changed if name in services)
+        names.sort()
+        self._changed, self._names = set(), names

@@ -88,8 +88,12 @@ class Outflow:
     def release(self) -> None:
         """Give all sessions what is kept for them."""
         self.is_held = False
-        while self._kept:
-            self.give_kept(next(iter(self._kept)))
+        kept = self._kept
+        # Giving may end a session, which is given what is kept for it then.
+        while kept:
+            session = next(iter(kept))
+            for bundle in kept.pop(session):
+                session.give(bundle)
 
     def round(self) -> Deferred[None]:
         """:returns: fires when every session that waits now has sent a piece."""

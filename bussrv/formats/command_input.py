@@ -7,6 +7,8 @@ object, and nothing about that is unusual. Otherwise the chunk is read as any ot
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import msgspec
@@ -25,35 +27,13 @@ MOST_SHORT = 1024
 """The most bytes of a chunk that is read in the short way."""
 
 
-class Change:
-    """A change of the registry that a member asked for. Its later input waits until it is answered.
-
-    :param obj: asks for it.
-    :param about: the attributes of the answer.
-    :ivar is_answered: whether it is answered.
-    """
-
-    __slots__ = ("_about", "_client", "_obj", "is_answered")
-
-    def __init__(self, client: CommandInput, obj: BusObject, about: dict[str, Any]) -> None:
-        self._client, self._obj, self._about = client, obj, about
-        self.is_answered = False
-
-    def tell(self, error: BaseException | None) -> None:
-        """Answer it; see :data:`bussrv.registry.pending.Tell`."""
-        self.is_answered = True
-        self._client.answer_change(self._obj, self._about, error)
-
-    def tell_failure(self, failure: Failure) -> None:
-        """It was not made."""
-        self.tell(failure.value)
-
-
 class CommandInput(ObjectInput):
     """One connection whose client may ask for changes of the registry."""
 
     _commands: ClassVar[frozenset[str | None]] = frozenset()
     _is_idle = False  # a change was answered since the last chunk, and nothing of the client waits
+    _is_short = False  # the last chunk was served in the short way
+    _is_asking = False  # a change is being asked for: it may be answered before that returns
     _most_short = 0
 
     def refuse(self, object_id: Any, reason: str, message: str) -> None:
@@ -74,7 +54,7 @@ class CommandInput(ObjectInput):
     def dataReceived(self, data: bytes) -> None:
         """Read a chunk, in the short way if the client is one that waits for each answer."""
         obj = self._alone(data) if self._is_idle else None
-        self._is_idle = False
+        self._is_idle = self._is_short = False
         if obj is None:
             super().dataReceived(data)
         else:
@@ -100,12 +80,28 @@ class CommandInput(ObjectInput):
         begin = self.reactor.seconds()
         self.traffic.bytes_in += size
         self.traffic.objects_in += 1
+        self._is_short = True
         try:
             self.EVENTS[obj.head.event or ""](self, obj)
         except Exception:
             self.serving_failed(Failure())
         self._is_idle = not self.is_busy
         self.bus.slices.spend(self.reactor.seconds() - begin)
+
+    def ask_for_change(self, ask: Callable[..., object], obj: BusObject, about: dict[str, Any], *details: Any) -> None:
+        """Ask for a change that a member wants. Its later input waits until that is answered.
+
+        :param ask: a method of the registry, which is given the session, the details, and how to tell the outcome.
+        :param about: the attributes of the answer.
+        """
+        self.is_busy = self._is_asking = True
+        try:
+            ask(self.session_id, *details, partial(self.answer_change, obj, about))
+        except BaseException:
+            self.is_busy = False
+            raise
+        finally:
+            self._is_asking = False
 
     def answer_change(self, obj: BusObject, about: dict[str, Any], error: BaseException | None) -> None:
         """Answer a command of a member: its change of the registry was made (``None``), or why it was not."""
@@ -118,11 +114,12 @@ class CommandInput(ObjectInput):
                 raise error
         except Exception:
             self.serving_failed(Failure())
-        if self.is_busy:
-            self.is_busy = False
-            if self._is_paused or self._input_ended or self.has_input():
-                self.work_is_done()
-            else:
-                # The answer is sent, and no frames were collected.
-                self._read_at = NEVER
-                self._is_idle = not self.is_link
+        was_busy, self.is_busy = self.is_busy, False
+        if self._is_asking or not was_busy:
+            return
+        if self._is_paused or self._input_ended or (not self._is_short and self.has_input()):
+            self.work_is_done()
+        else:
+            # The answer is sent, and no frames were collected.
+            self._read_at = NEVER
+            self._is_idle = not self.is_link

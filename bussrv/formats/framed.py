@@ -14,7 +14,7 @@ from bussrv.bus.event_names import JOINING, SERVERS_ONLY
 from bussrv.bus.interfaces import IEncoding
 from bussrv.errors import REASONS, NotAllowed, OverLimit, Refused, RemoteProtocolError
 from bussrv.events import limit_reached
-from bussrv.formats.command_input import Change, CommandInput
+from bussrv.formats.command_input import CommandInput
 from bussrv.formats.denials import Denials
 from bussrv.formats.object_credentials import Offered
 from bussrv.formats.patience import Patience
@@ -27,6 +27,9 @@ from bussrv.wire.objects import BadObject, BusObject
 
 STRANGERS_METADATA = 8 << 10
 """The most bytes of metadata of a client that has to prove who it is; it may send no payloads."""
+
+QUOTED = (str, int, float)
+"""The kinds of ids that answers quote."""
 
 Identify = Callable[[dict[str, Any]], tuple[Claims, Interest]]
 """Reads the claims and the interest of a client from the attributes of an object."""
@@ -149,7 +152,9 @@ class FramedProtocol(CommandInput):
 
         :param fields: the attributes of the answer. The caller does not need them any more.
         """
-        fields.update(_in_reply_to(obj.head.id))
+        object_id = obj.head.id
+        if isinstance(object_id, QUOTED):
+            fields["in-reply-to"] = object_id
         self._tell(fields, payload)
 
     def frame_of(self, obj: BusObject, fields: dict[str, Any], payload: bytes = b"") -> bytes:
@@ -262,21 +267,15 @@ class FramedProtocol(CommandInput):
         """``services/register``: the session provides a service from now on."""
         name = obj.name(None)
         if not self.bus.access.judges or self._may(obj, "provide", name):
-            change = Change(self, obj, {"name": name})
-            self.bus.registry.ask_to_register(self.session_id, name, change.tell)
-            self.is_busy = not change.is_answered
+            self.ask_for_change(self.bus.registry.ask_to_register, obj, {"name": name}, name)
 
     def unregister(self, obj: BusObject) -> None:
         """``services/unregister``: the session stops providing a service; without a name, all of its services."""
-        registry = self.bus.registry
         name = obj.name()
-        if name is not UNSET:
-            change = Change(self, obj, {"name": name})
-            registry.ask_to_unregister(self.session_id, name, change.tell)
+        if name is UNSET:
+            self.ask_for_change(self.bus.registry.ask_to_unregister_all, obj, {})
         else:
-            change = Change(self, obj, {})
-            registry.unregister_services(self.session_id).addCallbacks(change.tell, change.tell_failure)
-        self.is_busy = not change.is_answered
+            self.ask_for_change(self.bus.registry.ask_to_unregister, obj, {"name": name}, name)
 
     def request(self, obj: BusObject) -> None:
         """``services/request``: routed. If nobody can take it, the requester is told at once.
@@ -318,7 +317,7 @@ async def _held(patience: Patience, work: Coroutine[Any, Any, None]) -> None:
 
 
 def _in_reply_to(object_id: Any) -> dict[str, Any]:
-    return {"in-reply-to": object_id} if isinstance(object_id, (str, int, float)) else {}
+    return {"in-reply-to": object_id} if isinstance(object_id, QUOTED) else {}
 
 
 def routing_id(value: Any, name: str) -> str | None:

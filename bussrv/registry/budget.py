@@ -96,20 +96,29 @@ class Budget:
         self._total = Meter()
         self._reserve = limits.total_burst / RESERVE
         self._share = max(LEAST_SHARE, self._reserve / SHARES)
+        # Seconds: how long the meter of a session or address may take to fill, and that for all while it leaves plenty.
+        self._slack = limits.burst / limits.rate
+        self._plenty_below = (limits.total_burst - self._reserve) / limits.total_rate
         # Virtual time is in bytes that each address that is counted has got back.
         self._virtual = 0.0
         self._counted: list[tuple[float, str]] = []
 
-    def is_plenty(self, payer: Payer) -> bool:
-        """Whether all meters leave so much that :meth:`wait` is 0. This costs less, and changes nothing."""
-        limits, now = self._limits, max(self._now, self._seconds())
+    def is_plenty(self, payer: Payer, now: float | None = None) -> bool:
+        """Whether all meters leave so much that :meth:`wait` is 0. This costs less, and changes nothing.
+
+        :param now: what the clock shows; by default it is read.
+        """
+        now = max(self._now, self._seconds() if now is None else now)
+        latest = now + self._slack
         account, session = self._accounts.get(payer.address), self._sessions.get(payer.session or "")
-        slack = limits.burst / limits.rate
-        if account is not None and account.meter.full_at - now - slack > 0:
+        if account is not None and account.meter.full_at > latest:
             return False
-        if session is not None and session.full_at - now - slack > 0:
+        if session is not None and session.full_at > latest:
             return False
-        return payer.is_authenticated or self._total.left(now, limits.total_rate, limits.total_burst) > self._reserve
+        return payer.is_authenticated or self._is_plenty_for_all(now)
+
+    def _is_plenty_for_all(self, now: float) -> bool:
+        return self._total.full_at - now < self._plenty_below
 
     def wait(self, payer: Payer, *, can_wait: bool = True) -> float:
         """How many seconds ``payer`` has to wait before it may begin a change, as things are; 0: it may begin.
@@ -139,11 +148,14 @@ class Budget:
         share = behind * max(1, len(self._counted)) / rate
         return max(max(0.0, floor - left) / rate, min(share, (self._reserve - left) / rate))
 
-    def charge(self, payer: Payer, spent: float) -> None:
-        """``payer`` causes ``spent`` bytes of journal. That is never refused: see :meth:`wait`."""
+    def charge(self, payer: Payer, spent: float, now: float | None = None) -> None:
+        """``payer`` causes ``spent`` bytes of journal. That is never refused: see :meth:`wait`.
+
+        :param now: as for :meth:`is_plenty`.
+        """
         if spent <= 0:
             return
-        self._advance()
+        self._advance(now)
         now, limits = self._now, self._limits
         account, charged = self._account(payer.address), spent / limits.rate
         # Every change comes here: a method of the meters would be felt.
@@ -158,7 +170,7 @@ class Budget:
             self._total.full_at = max(now, self._total.full_at) + spent / limits.total_rate
 
     def _charge_share(self, address: str, account: _Account, spent: float) -> None:
-        is_plenty = self._total.left(self._now, self._limits.total_rate, self._limits.total_burst) > self._reserve
+        is_plenty = self._is_plenty_for_all(self._now)
         whole_at = max(self._virtual, account.whole_at) + spent
         if is_plenty:
             # Bytes that no other address needed are not held against this one later.
@@ -187,9 +199,9 @@ class Budget:
         account = self._accounts[address] = _Account(Meter())
         return account
 
-    def _advance(self) -> None:
+    def _advance(self, now: float | None = None) -> None:
         """Give back to every address that is counted its part of what was earned since the last time."""
-        now = self._seconds()
+        now = self._seconds() if now is None else now
         passed = now - self._now
         if passed <= 0:
             return

@@ -40,6 +40,7 @@ class IRegistry(Interface):
     state: RegistryState = Attribute(
         "The :class:`bussrv.registry.state.RegistryState` that others see. To be read only."
     )
+    changes: int = Attribute("``int``: how many changes observers were told of since the start.")
     spending: Spending = Attribute("The :class:`bussrv.registry.spending.Spending`: whether changes have to wait.")
 
     def open_session(protocol: str, peer: str, persistent: bool = False) -> Session:
@@ -80,6 +81,9 @@ class IRegistry(Interface):
 
     def ask_to_unregister(session_id: str, service: Any, tell: Tell) -> None:
         """Do as :meth:`unregister_service` does, without a Deferred."""
+
+    def ask_to_unregister_all(session_id: str, tell: Tell) -> None:
+        """Do as :meth:`unregister_services` does, without a Deferred."""
 
     def unregister_service(session_id: str, service: Any) -> Deferred[None]:
         """Unregister a service of a session."""

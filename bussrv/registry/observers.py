@@ -22,9 +22,11 @@ class Observers:
     """Tells observers of changes in order, even if one of them closes a session while it is told.
 
     :param seconds: a clock, in seconds.
+    :ivar changes: how many changes were told.
     """
 
     def __init__(self, seconds: Callable[[], float]) -> None:
+        self.changes = 0
         self._complaints = Throttle(LOG_RATE, LOG_BURST, seconds)
         self._observers: list[tuple[IRegistryObserver, Kinds | None]] = []
         # How to tell the observers of each kind of event; made when one happens.
@@ -39,6 +41,7 @@ class Observers:
 
     def tell(self, stamped: Sequence[Stamped]) -> None:
         """Tell all observers of changes."""
+        self.changes += len(stamped)
         if self._telling:
             self._untold.extend(stamped)
             return
@@ -46,7 +49,9 @@ class Observers:
         while stamped:
             for each in stamped:
                 told = self._of_kind.get(type(each.event))
-                for tell in self._of(type(each.event)) if told is None else told:
+                if told is None:
+                    told = self._of(type(each.event))
+                for tell in told:
                     try:
                         tell(each)
                     except Exception:  # noqa: PERF203 - a call for each observer costs more

@@ -36,6 +36,8 @@ class Pending(Struct, eq=False):
 
     :ivar stamped: its events, each with its time.
     :ivar refusal: the refusal that its client gets if a loss superseded this change; otherwise ``None``.
+    :ivar is_begun: whether it is planned, so that it is settled as soon as the journal tells.
+    :ivar told: what the journal told before: ``None`` in it if it is durable, otherwise why it is not.
     """
 
     settles: Settles
@@ -43,29 +45,29 @@ class Pending(Struct, eq=False):
     stamped: list[Stamped]
     tell: Tell
     refusal: Refused | None = None
-    _is_begun: bool = False
-    _told: tuple[JournalUnavailable | None] | None = None
+    is_begun: bool = False
+    told: tuple[JournalUnavailable | None] | None = None
 
     def callback(self, result: Any, /) -> None:
         """It is durable."""
-        if self._is_begun:
+        if self.is_begun:
             self.settles.written(self)
         else:
-            self._told = (None,)
+            self.told = (None,)
 
     def errback(self, fail: JournalUnavailable, /) -> None:
         """It was not written."""
-        if self._is_begun:
+        if self.is_begun:
             self.settles.not_written(self, fail)
         else:
-            self._told = (fail,)
+            self.told = (fail,)
 
     def begin(self) -> None:
         """It is planned: settle it when the journal tells. That may be now: a journal in memory is fast."""
-        self._is_begun = True
-        if self._told is None:
+        self.is_begun = True
+        if self.told is None:
             return
-        (error,) = self._told
+        (error,) = self.told
         if error is None:
             self.settles.written(self)
         else:

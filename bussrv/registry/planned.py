@@ -76,24 +76,23 @@ class PlannedState(EventFold):
         session_id, change = session.id, -1 if time is None else 1
         self.pending[session_id] = 1
         self._services[session_id] = _Entries(len(self.state.provided_by(session_id)) + change, {service: time})
-        if is_own(session, service):
-            self._more_own_services += change
+        self._more_own_services += change * is_own(session, service)
 
     def apply_durable(self, session_id: str, stamped: Sequence[Stamped]) -> None:
         """A pending change is durable: apply it to the state."""
-        before = self.state.own_services
+        state = self.state
+        before = state.own_services
         for each in stamped:
-            self.state.apply(each.event, each.time)
-        self._more_own_services -= self.state.own_services - before
+            state.apply(each.event, each.time)
+        self._more_own_services -= state.own_services - before
         self.discard(session_id)
 
     def discard(self, session_id: str) -> None:
         """End a pending change without applying it, because a fact superseded it while it was written."""
-        pending = self.pending[session_id]
+        pending = self.pending.pop(session_id)
         if pending > 1:
             self.pending[session_id] = pending - 1
             return
-        del self.pending[session_id]
         self._services.pop(session_id, None)
         self._subscriptions.pop(session_id, None)
         if session_id in self._sessions:

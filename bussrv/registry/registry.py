@@ -78,7 +78,12 @@ class Registry:
         whom = (self._deferred_openings, self._lifetimes, self._observers, self.spending)
         self._ahead = WriteAhead(self.state, journal, clock, *whom)
         self._planned = self._ahead.planned
-        self._service_changes = ServiceChanges(self.state, self._ahead, self.spending, self._settings)
+        self._service_changes = ServiceChanges(self.state, self._ahead, self.spending, self._settings, clock)
+
+    @property
+    def changes(self) -> int:
+        """How many changes observers were told of since the start."""
+        return self._observers.changes
 
     def observe(self, observer: IRegistryObserver, kinds: Kinds | None = None) -> None:
         """Tell ``observer`` of every change from now on, or of those whose events are of these ``kinds``."""
@@ -290,6 +295,10 @@ class Registry:
             tell(refusal)
             return
         self._ahead.change(session_id, [ev.ServiceUnregistered(service=service, **session.about())], tell)
+
+    def ask_to_unregister_all(self, session_id: str, tell: Tell) -> None:
+        """Unregister all services of a session, and tell when that is done; see :class:`IRegistry`."""
+        _tell_of(self.unregister_services(session_id), tell)
 
     @within_budget(lambda *_, **__: True)
     def unregister_services(self, session_id: str) -> Deferred[None]:

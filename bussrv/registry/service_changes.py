@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from bussrv import events as ev
+from bussrv.clock import Clock
 from bussrv.errors import Refused
 from bussrv.registry import rules
 from bussrv.registry.pending import Tell
@@ -19,7 +20,8 @@ from bussrv.registry.write_ahead import WriteAhead
 from bussrv.settings import Settings
 
 SHORT = 256
-"""The longest name, in characters, whose verdict is remembered, so that long ones take no memory for it."""
+"""The longest name, in characters, that is registered in the short way. The verdicts on names are remembered, and long
+ones would take memory for it."""
 
 
 class ServiceChanges:
@@ -29,33 +31,36 @@ class ServiceChanges:
     :param ahead: writes the changes.
     """
 
-    def __init__(self, state: RegistryState, ahead: WriteAhead, spending: Spending, settings: Settings) -> None:
+    def __init__(
+        self, state: RegistryState, ahead: WriteAhead, spending: Spending, settings: Settings, clock: Clock
+    ) -> None:
         self._state = state
         self._ahead = ahead
         self._planned = ahead.planned
         self._spending = spending
         self._settings = settings
+        self._mono = clock.mono
 
     def register(self, session_id: str, service: object, tell: Tell) -> bool:
         """Begin to register a service. :returns: whether that was begun; if not, nothing has happened."""
         session = self._state.sessions.get(session_id)
-        if session is None or type(service) is not str or not may_be_new(service):
+        if session is None or session.home is not None or not self._ahead.is_simple(session_id):
             return False
-        provided, settings = self._state.provided_by(session_id), self._settings
+        if type(service) is not str or len(service) > SHORT or not may_be_new(service):
+            return False
+        provided, settings, mono = self._state.provided_by(session_id), self._settings, self._mono()
         if (
-            session.home is not None
-            or service in provided
+            service in provided
             or len(provided) >= settings.max_services
             or self._planned.own_services >= settings.max_services_total
-            or not self._ahead.is_simple(session_id)
-            or not self._spending.is_free(session, is_prepaid=False)
+            or not self._spending.is_free(session, mono / 1_000_000)
         ):
             return False
-        self._ahead.change_service(session, ev.ServiceRegistered(**session.about(), service=service), service, tell)
+        self._ahead.change_service(session, ev.ServiceRegistered, service, mono, tell)
         return True
 
     def unregister(self, session_id: str, service: object, tell: Tell) -> bool:
-        """Begin to unregister a service. :returns: as :meth:`register` does."""
+        """Begin to unregister a service, which is paid for already. :returns: as :meth:`register` does."""
         session = self._state.sessions.get(session_id)
         if (
             session is None
@@ -63,24 +68,18 @@ class ServiceChanges:
             or type(service) is not str
             or service not in self._state.provided_by(session_id)
             or not self._ahead.is_simple(session_id)
-            or not self._spending.is_free(session, is_prepaid=True)
+            or self._spending.is_waited_for
         ):
             return False
-        self._ahead.change_service(session, ev.ServiceUnregistered(**session.about(), service=service), service, tell)
+        self._ahead.change_service(session, ev.ServiceUnregistered, service, self._mono(), tell)
         return True
 
 
+@lru_cache(1024)
 def may_be_new(name: str) -> bool:
-    """Whether a client may provide a service of that name. Short names are asked about again and again."""
-    return _may_be_new(name) if len(name) <= SHORT else _is_allowed(name)
-
-
-def _is_allowed(name: str) -> bool:
+    """Whether a client may provide a service of that name. Names are asked about again and again."""
     try:
         rules.may_register(name)
     except Refused:
         return False
     return True
-
-
-_may_be_new = lru_cache(1024)(_is_allowed)

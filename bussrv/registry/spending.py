@@ -140,12 +140,13 @@ class Spending:
             return
         self.charge(session, size)
 
-    def charge(self, session: Session, size: int) -> None:
+    def charge(self, session: Session, size: int, now: float | None = None) -> None:
         """Charge a session of this server for what it begins by a change, and in advance for the end of that.
 
         :param size: bytes of the record.
+        :param now: what the clock shows, in seconds; by default it is read.
         """
-        self._budget.charge(_payer(session), size + min(size, MOST_END))
+        self._budget.charge(_payer(session), size + min(size, MOST_END), now)
 
     def closed(self, session_id: str) -> None:
         """Forget a session that is closed. Its waiting changes are begun, and refused because it is closed."""
@@ -180,14 +181,18 @@ class Spending:
         """
         return self.begin(session, lambda: succeed(None), False)
 
-    def is_free(self, session: Session | None, *, is_prepaid: bool) -> bool:
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether some change waits, so that others of its address may have to wait, too."""
+        return bool(self._queues)
+
+    def is_free(self, session: Session, now: float) -> bool:
         """Whether :meth:`begin` would begin a change of a session at once; if not, it may do so all the same.
 
-        :param is_prepaid: as for :meth:`begin`.
+        :param session: belongs to this server.
+        :param now: what the clock shows, in seconds.
         """
-        if session is None or session.home is not None or self._later is None:
-            return True
-        return not self._queues and (is_prepaid or self._budget.is_plenty(_payer(session)))
+        return self._later is None or not (self._queues or not self._budget.is_plenty(_payer(session), now))
 
     def begin(self, session: Session | None, change: Callable[[], Deferred[T]], is_prepaid: bool) -> Deferred[T]:
         """Begin ``change`` when its session may spend, and after the earlier changes of the session.

@@ -82,24 +82,43 @@ class WriteAhead:
         return not is_pending and self._journal.unavailable is None
 
     def change_service(
-        self, session: Session, event: ev.ServiceRegistered | ev.ServiceUnregistered, service: str, tell: Tell
+        self,
+        session: Session,
+        kind: type[ev.ServiceRegistered | ev.ServiceUnregistered],
+        service: str,
+        mono: int,
+        tell: Tell,
     ) -> None:
         """Do as :meth:`change` does, if :meth:`is_simple` says so, and the event changes what the session provides.
 
-        :param service: the name in ``event``.
+        :param kind: of the event.
+        :param mono: when it happens, in monotonic microseconds.
         """
-        clock, journal, session_id = self._clock, self._journal, session.id
-        stamped = Stamped(clock.utc(), clock.mono(), event)
-        pending = Pending(self, session_id, [stamped], tell)
+        # The fields are those of Session.about(): a dict for each change would be felt.
+        event = kind(
+            protocol=session.protocol,
+            session=session.id,
+            routing_id=session.routing_id,
+            actor=session.actor,
+            claimed=session.claimed,
+            peer=session.peer,
+            service=service,
+        )
+        journal, time = self._journal, self._clock.utc()
+        stamped = [Stamped(time, mono, event)]
+        pending = Pending(self, session.id, stamped, tell)
         before = journal.taken
-        journal.write(pending.stamped, pending)
-        if type(event) is ev.ServiceRegistered:
-            self._spending.charge(session, journal.taken - before)
-            self.planned.plan_service(session, service, stamped.time)
+        journal.write(stamped, pending)
+        if kind is ev.ServiceRegistered:
+            self._spending.charge(session, journal.taken - before, mono / 1_000_000)
+            self.planned.plan_service(session, service, time)
         else:
             self.planned.plan_service(session, service, None)
         self._pending[pending] = None
-        pending.begin()
+        if pending.told is None:
+            pending.is_begun = True
+        else:
+            pending.begin()
 
     def written(self, pending: Pending) -> None:
         """Apply a change that is durable, unless something else happened meanwhile."""

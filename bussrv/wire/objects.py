@@ -306,5 +306,7 @@ def encode(metadata: bytes | dict[str, Any], payload: bytes = b"") -> bytes:
     :param metadata: raw, and then with the right ``size``; or a dict, which is given the right ``size``.
     """
     if isinstance(metadata, dict):
+        if not payload and "size" not in metadata:
+            return _encode(metadata) + NUL
         metadata = encode_metadata(metadata, payload)
     return b"%b\0%b" % (metadata, payload)
