@@ -31,7 +31,7 @@
 #endif
 
 /* Changes with every change of how Python and this file call each other. */
-#define INTERFACE 6
+#define INTERFACE 7
 
 #define MOST_OBJECTS 1024  /* the most objects of one pass */
 #define MOST_PLANS 128     /* the most route plans of a table */
@@ -1387,7 +1387,7 @@ plan_at(Plans *self, PyObject *number)
 PyDoc_STRVAR(splice_doc,
 "splice(data, begin, max_metadata, max_payload, max_nesting, tails, turn, own_turn, most, opening, digits, made, way)\n--\n\n"
 "Take objects from data. tails is what ends metadata, or a tuple of it by outlets. way is None, or (seen, ending, origin,\n"
-"longest) for objects that come over a link.\n\n"
+"longest) for objects that come over a link. Turn 0: nothing is collected, so the groups of all plans count as open.\n\n"
 "Returns (end, count, verdict, what, [(outlet, piece, count), ...], made, [(service, [payload, ...]), ...], duplicates).\n"
 "Duplicates are among those that are counted.");
 
@@ -1503,7 +1503,7 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
                 continue;
             }
         }
-        if (plan->turn != (plan->is_own ? own_turn : turn)) {
+        if (turn && plan->turn != (plan->is_own ? own_turn : turn)) {
             verdict = OPEN;
             what = PyLong_FromSsize_t(plan - self->plans);
             if (what == NULL) {

@@ -13,7 +13,7 @@ class EndOfReactorTurn:
     :ivar is_awaited: whether there is going to be a call.
     """
 
-    def __init__(self, ended: Callable[[], None], reactor: Any) -> None:
+    def __init__(self, ended: Callable[[], object], reactor: Any) -> None:
         self._ended = ended
         self._reactor = reactor
         self._call: Any = None

@@ -21,7 +21,7 @@ from bussrv.bus.judge import Judge
 from bussrv.bus.links import Links
 from bussrv.bus.publishing import Publisher
 from bussrv.bus.receivers import Receivers
-from bussrv.bus.recipients import Origin, no_echo
+from bussrv.bus.recipients import Origin
 from bussrv.bus.taps import Taps
 from bussrv.policy.permissions import Permissions
 from bussrv.values import Publication
@@ -200,7 +200,7 @@ class Batches:
         if audience is None:
             return None
         groups, publication, marked = audience
-        if origin.sender and any(map(no_echo, groups)):
+        if origin.sender and any(group.no_echo for group in groups):
             self._epoch = None  # The plans are this sender's alone.
         sends = self.open(groups, origin)
         said = 1 + (head.event is not None) + (head.type is not None) + (head.size > 0) + bool(head.natures)
@@ -229,7 +229,7 @@ class Batches:
     def open(self, groups: Iterable[Group], origin: Origin) -> bool:
         """Make groups ready for the frames of one sender. :returns: whether something had to be sent for that."""
         sender = origin.sender
-        sent = [self._fanout.open(group, sender if no_echo(group) else None) for group in groups]
+        sent = [self._fanout.open(group, sender if group.no_echo else None) for group in groups]
         return any(sent)
 
     def _publish(self, obj: BusObject, frame: bytes, plan: RoutePlan, provided: Set[str]) -> None:

@@ -378,7 +378,7 @@ class Bus:
         """Send one session frames of its wire format, after what was collected for it."""
         link = self._receivers.link(session_id)
         if link is not None:
-            if self._fanout.has_collected:
+            if self._fanout.collected:
                 self._catch_up(session_id)
             if frames:
                 link.send(Bundle(frames))

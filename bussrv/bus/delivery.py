@@ -7,7 +7,7 @@ bytes. A group is a stream, so order holds for each of its members.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from zope.interface import implementer
@@ -16,7 +16,7 @@ from bussrv.bus.interfaces import IEncoding, ISessionLink
 from bussrv.bus.matching import compile_interest, permitted
 from bussrv.bus.outgoing import Bundle, Delivery, Joined
 from bussrv.policy.permissions import EVERYTHING, Permissions
-from bussrv.values import Interest
+from bussrv.values import Interest, ModeInterest
 from bussrv.wire import objects as wire
 
 
@@ -54,6 +54,7 @@ class Group:
     :ivar interest: the interest of its members; ``None`` for the subscribers of a service.
     :ivar accepts: whether its members want objects of a kind that are for them alone; the subscribers of a service want
         none.
+    :ivar no_echo: whether its members do not get their own objects.
     :ivar wants: whether its members want, and may receive, objects of a kind that are for everybody.
     :ivar vocabulary: the vocabulary of its members.
     :ivar links: the link to each member, by session id.
@@ -69,6 +70,7 @@ class Group:
         "has_joined",
         "interest",
         "links",
+        "no_echo",
         "overrides",
         "pending",
         "permissions",
@@ -87,6 +89,7 @@ class Group:
         self.interest = interest
         self.permissions = permissions
         self.accepts = compile_interest(interest)
+        self.no_echo = isinstance(interest, ModeInterest) and interest.receive == "no_echo"
         self.wants = permitted(self.accepts, permissions)
         self.vocabulary = vocabulary
         self.links: dict[str, ISessionLink] = {}
@@ -114,6 +117,7 @@ class Fanout:
     :param failed: called if the encoding of a group raised an exception, while that is handled. That group does not get
         the object; other groups do.
     :ivar epoch: changes whenever something may have been sent, and whenever the audience changes.
+    :ivar collected: the groups for which something was collected, for whatever session, since the last flush.
     :ivar until_then: are cleared whenever the audience changes: groups come or go, or their members or permissions
         change. They may hold sessions, of which nothing is left then.
     """
@@ -121,7 +125,7 @@ class Fanout:
     def __init__(self, failed: Callable[[Group], None] | None = None) -> None:
         self.epoch = 0
         self.until_then: list[dict[Any, Any]] = []
-        self._dirty: dict[Group, None] = {}
+        self.collected: dict[Group, None] = {}
         self._failed = failed
 
     def audience_changed(self) -> None:
@@ -129,11 +133,6 @@ class Fanout:
         self.epoch += 1
         for each in self.until_then:
             each.clear()
-
-    @property
-    def has_collected(self) -> bool:
-        """Whether frames were collected, for whatever session, since the last flush."""
-        return bool(self._dirty)
 
     def join(self, group: Group, session_id: str, link: ISessionLink) -> None:
         """A session is a member of ``group`` from now on. It does not get frames collected before."""
@@ -198,7 +197,7 @@ class Fanout:
 
     def add_frame_for_one(self, group: Group, session_id: str, frame: bytes) -> None:
         """The same with a frame in the encoding of ``group``."""
-        self._dirty[group] = None
+        self.collected[group] = None
         if session_id in group.links:
             place = len(group.pending)
             group.overrides.setdefault(session_id, []).append(MemberOverride(place, frame, place))
@@ -220,40 +219,58 @@ class Fanout:
         if sends:
             self.flush_group(group)
         self._flush_overlapping(group)
-        self._dirty[group] = None
+        self.collected[group] = None
         group.except_for = except_for
         return sends
+
+    def open_with(self, groups: Iterable[Group], sender: str, frames: Joined) -> None:
+        """Open groups with the frames of one sender, while nothing is collected that would have to be sent first.
+
+        :param groups: of members or linked servers.
+        :param sender: empty if it is no session of this server.
+        """
+        collected = self.collected
+        for group in groups:
+            collected[group] = None
+            group.except_for = sender if group.no_echo else None
+            group.pending.append(frames)
+            group.has_joined = True
 
     def _flush_overlapping(self, group: Group) -> None:
         """A session that is subscribed to several services is in a group for each; order holds across them."""
         if group.interest is not None:
             return
-        for other in tuple(self._dirty):
+        for other in tuple(self.collected):
             if other.interest is None and not other.links.keys().isdisjoint(group.links):
                 self.flush_group(other)
 
     def flush_group(self, group: Group) -> None:
         """Send the frames collected for one group."""
         self.epoch += 1
-        if group not in self._dirty:
+        if group not in self.collected:
             return
-        del self._dirty[group]
+        del self.collected[group]
         for session_id in tuple(group.overrides):
             self.send_one(group, session_id)
-        bundle, except_for, overrides = Bundle(group.pending, group.has_joined), group.except_for, group.overrides
+        pending, except_for, overrides = group.pending, group.except_for, group.overrides
+        if not pending:
+            group.overrides = {}
+            return
+        bundle = Bundle(pending, group.has_joined)
         group.pending, group.overrides, group.has_joined = [], {}, False
-        if bundle:
-            bundle.at_once = bundle.at_once and bundle.size * len(group.links) <= ALL_AT_ONCE
-            links = dict(group.links)
-            for left_out in overrides if except_for is None else (except_for, *overrides):
-                links.pop(left_out, None)
-            for link in links.values():
-                link.send(bundle)
+        bundle.at_once = bundle.at_once and bundle.size * len(group.links) <= ALL_AT_ONCE
+        # Copied, because members may leave meanwhile.
+        if overrides or except_for in group.links:
+            links = [link for each, link in group.links.items() if each != except_for and each not in overrides]
+        else:
+            links = [*group.links.values()]
+        for link in links:
+            link.send(bundle)
 
     def flush(self) -> bool:
         """Send all collected frames. :returns: whether there were any."""
         self.epoch += 1
-        dirty = tuple(self._dirty)
+        dirty = tuple(self.collected)
         for group in dirty:
             self.flush_group(group)
         return bool(dirty)

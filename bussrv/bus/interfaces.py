@@ -227,8 +227,11 @@ class ISending(Interface):
         :param since: when the input arrived, in seconds of the reactor.
         """
 
-    def flush_in_turn(session_id: str, size: int, since: float = NEVER) -> None:
-        """Send the collected frames of a chunk of ``size`` bytes: once a reactor turn, if several sessions send."""
+    def flush_in_turn(session_id: str, size: int, since: float = NEVER) -> float:
+        """Send the collected frames of a chunk of ``size`` bytes: once a reactor turn, if several sessions send.
+
+        :returns: see :meth:`bussrv.bus.reactor_turns.Turns.read`.
+        """
 
 
 class ILinks(Interface):
@@ -304,11 +307,12 @@ class ISplicing(Interface):
         :returns: the outcome; ``None``: nothing was tried.
         """
 
-    def route_chunk(session_id: str, reader: ObjectReader, data: bytes) -> tuple[int, int] | None:
+    def route_chunk(session_id: str, reader: ObjectReader, data: bytes, has_rest: bool) -> tuple[int, int, bool] | None:
         """Route the objects at the beginning of a chunk of a member, and give the rest to its reader, which is clear.
 
-        :returns: how many objects, and the verdict; ``None``: nothing was done, because something has changed, or was
-            not tried before. See :class:`bussrv.bus.spliced.Spliced`.
+        :param has_rest: whether the reader may hold the beginning of an object.
+        :returns: how many objects, the verdict, and whether there is a rest; ``None``: nothing was done, because
+            something has changed, or was not tried before. See :class:`bussrv.bus.spliced.Spliced`.
         """
 
 

@@ -62,15 +62,20 @@ class Bundle:
     def __init__(self, frames: Sequence[bytes | Joined], has_joined: bool = False) -> None:
         self._has_joined = has_joined
         self.count = len(frames)
-        if has_joined:
-            self.count += sum(each.count - 1 for each in frames if isinstance(each, Joined))
-            frames = [each.frames if isinstance(each, Joined) else each for each in frames]
-        self._pieces: Sequence[bytes] = frames  # type: ignore[assignment]  # none is a Joined any more
-        if self.count == 1 and not has_joined:
-            # Most answers are one frame, and this costs less than the property.
-            self.joined = joined = self._pieces[0]
-            self.size = size = len(joined)
+        if self.count == 1:
+            # Most answers are one frame, and what comes of a chunk is one Joined: this costs less than the property.
+            only = frames[0]
+            if isinstance(only, Joined):
+                self.count = only.count
+                only = only.frames
+            self._pieces: Sequence[bytes] = (only,)
+            self.joined = only
+            self.size = size = len(only)
         else:
+            if has_joined:
+                self.count += sum(each.count - 1 for each in frames if isinstance(each, Joined))
+                frames = [each.frames if isinstance(each, Joined) else each for each in frames]
+            self._pieces = frames  # type: ignore[assignment]  # none is a Joined any more
             self.size = size = sum(map(len, self._pieces))
         self.at_once = size <= AT_ONCE
 

@@ -37,10 +37,11 @@ class Turns:
         self._size = 0
         self._since = NEVER
 
-    def read(self, session_id: str, size: int, since: float = NEVER) -> None:
+    def read(self, session_id: str, size: int, since: float = NEVER) -> float:
         """A chunk of ``size`` bytes of a session was routed; its frames are collected.
 
         :param since: when it arrived, in seconds of the reactor.
+        :returns: the time after frames were sent, if it was looked at: each look costs a call. Otherwise ``NEVER``.
         """
         if since < self._since:
             self._since = since
@@ -49,9 +50,10 @@ class Turns:
         self._latest = session_id
         self._size += size
         if is_alone or self._size > MOST_PUT_OFF:
-            self._send()
-        elif not is_awaited:
+            return self._send()
+        if not is_awaited:
             self._end.wait()
+        return NEVER
 
     def wait(self) -> None:
         """Frames were collected: they are sent at the end of the reactor turn."""
@@ -65,8 +67,11 @@ class Turns:
         self._since = min(since, self._since)
         self._send()
 
-    def _send(self) -> None:
+    def _send(self) -> float:
         self._size = 0
         since, self._since = self._since, NEVER
         if self._flush() and since is not NEVER:
-            self.delivery.observe(self._reactor.seconds() - since)
+            now: float = self._reactor.seconds()
+            self.delivery.observe(now - since)
+            return now
+        return NEVER

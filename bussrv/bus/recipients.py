@@ -16,7 +16,6 @@ from bussrv.bus.outgoing import Delivery
 from bussrv.bus.receivers import Receivers
 from bussrv.policy.permissions import EVERYTHING, Permissions
 from bussrv.registry.registry import Registry
-from bussrv.values import ModeInterest
 
 
 class Origin(Struct, frozen=True):
@@ -102,8 +101,8 @@ class Recipients:
 
     def _to_group(self, group: Group, sender: str, copies: Copies) -> int:
         echoes = sender in group.links
-        if copies.shown is copies.plain or not echoes or no_echo(group):
-            self._fanout.add(group, copies.shown, sender if no_echo(group) else None)
+        if copies.shown is copies.plain or not echoes or group.no_echo:
+            self._fanout.add(group, copies.shown, sender if group.no_echo else None)
         else:
             self._fanout.add_for_others(group, copies.shown, sender)
             self._fanout.add_for_one(group, sender, copies.plain)
@@ -115,7 +114,7 @@ class Recipients:
         others = 0
         for group in self._receivers.wanting(kind):
             if provided.isdisjoint(group.links):
-                self._fanout.add(group, delivery, sender if no_echo(group) else None)
+                self._fanout.add(group, delivery, sender if group.no_echo else None)
                 others += len(group.links) - (sender in group.links)
                 continue
             for member in tuple(group.links):
@@ -183,9 +182,4 @@ class Recipients:
 
     def _group(self, session_id: str, sender: str) -> Group | None:
         group = self._receivers.group_of(session_id)
-        return None if group is None or (session_id == sender and no_echo(group)) else group
-
-
-def no_echo(group: Group) -> bool:
-    """Whether members of a group do not get their own objects."""
-    return isinstance(group.interest, ModeInterest) and group.interest.receive == "no_echo"
+        return None if group is None or (session_id == sender and group.no_echo) else group

@@ -8,7 +8,8 @@ bytes. It stops at an object that it does not take, and says why:
 ``MORE``  the object is not whole
 ``LOOK``  the object has to be read: it is addressed, malformed, unusual, or has to be routed by itself
 ``PLAN``  there is no plan for such objects yet
-``OPEN``  the groups of its plan have to be made ready for the frames of this sender, as they are in a batch
+``OPEN``  the groups of its plan have to be made ready for the frames of this sender, as they are in a batch; never
+          while nothing is collected for any group, because nothing has to be sent for that then
 ``WAY``   it came over a link, by another route than those before; see :mod:`bussrv.bus.link_splicing`
 ======== ==============================================================================================================
 
@@ -28,7 +29,6 @@ from bussrv.bus.outgoing import Joined
 from bussrv.bus.outlets import Marks, Outlets
 from bussrv.bus.publishing import Publisher
 from bussrv.bus.receivers import Receivers
-from bussrv.bus.recipients import no_echo
 from bussrv.bus.sources import Sources
 from bussrv.bus.spliced import LOOK, OPEN, PLAN, TAKEN, WAY, Spliced
 from bussrv.bus.taps import Taps
@@ -101,7 +101,7 @@ class Table:
         self.is_marked = any(self.outlets.marks)
         self._tails.clear()
         place = 0 if service is None else self.services.index(service) + 1
-        self.plans.add(key, outlets or 0, any(map(no_echo, groups or ())), outlets is None, place)
+        self.plans.add(key, outlets or 0, any(group.no_echo for group in groups or ()), outlets is None, place)
         self.groups.append(groups or ())
         self._outlets.append(outlets or 0)
 
@@ -203,7 +203,9 @@ class Splicing:
             if provided:
                 self._publisher.settle()
 
-    def route_chunk(self, session_id: str, reader: ObjectReader, data: bytes) -> tuple[int, int] | None:
+    def route_chunk(
+        self, session_id: str, reader: ObjectReader, data: bytes, has_rest: bool
+    ) -> tuple[int, int, bool] | None:
         """Route the objects at the beginning of a chunk; see :class:`bussrv.bus.interfaces.ISplicing`."""
         source = self._sources.known.get(session_id)
         prepared = None if source is None else self._prepared.get(source.number)
@@ -211,7 +213,7 @@ class Splicing:
             return None
         if prepared.provided != self._registry.state.provided_by(session_id):
             return None
-        whole = reader.take_with(data)
+        whole = reader.take_with(data) if has_rest else data
         if whole is None:
             return None
         try:
@@ -219,10 +221,11 @@ class Splicing:
         finally:
             if prepared.provided:
                 self._publisher.settle()
-        if end < len(whole):
+        has_rest = end < len(whole)
+        if has_rest:
             reader.feed(whole[end:])
             reader.skip(0, reads_on=verdict == LOOK, in_vain=objects < WORTHWHILE)
-        return objects, verdict
+        return objects, verdict, has_rest
 
     def ready(self) -> Callable[[bool], Plans] | None:
         """Makes empty plans; ``None``: everything has to be read now."""
@@ -242,6 +245,14 @@ class Splicing:
         prepared = Prepared(source, provided, table, route_ending(source.route) + NUL, source.number)
         self._prepared[source.number] = prepared
         return prepared
+
+    def _turn_of(self, number: int) -> int:
+        """The turn in which groups are open for a sender; 0: nothing is collected, so none has to be opened first."""
+        if not self._fanout.collected:
+            return 0
+        if self._epoch != self._fanout.epoch or self._number != number:
+            self._begin_turn(number)
+        return self._turn
 
     def _begin_turn(self, number: int) -> None:
         """Count the turns in which groups are open: for all senders, and for one alone."""
@@ -273,22 +284,21 @@ class Splicing:
         find: Find | None = None,
     ) -> tuple[int, int, int, int]:
         """Route objects. :returns: the place after them, how many, the verdict, and how many came before."""
-        total, duplicates, made, ways, most, ids, fanout = 0, 0, 0, 0, A_PASS, self._ids, self._fanout
+        total, duplicates, made, ways, most, ids = 0, 0, 0, 0, A_PASS, self._ids
         asked_before = self._batches.groups_asked
         while True:
-            _, _, table, tail, number, way = prepared
-            if self._epoch != fanout.epoch or self._number != number:
-                self._begin_turn(number)
+            source, _, table, tail, number, way = prepared
+            turn = self._turn_of(number)
             tails, room = table.with_marks(prepared, limits) if table.is_marked else (tail, limits)
             what: Any  # a key or a number, as the verdict says
             begin, count, verdict, what, pieces, made_ids, published, again = table.plans.splice(
-                data, begin, *room, tails, self._turn, self._own_turn, most, ids.opening, ids.digits, ids.made, way
+                data, begin, *room, tails, turn, self._own_turn, most, ids.opening, ids.digits, ids.made, way
             )
             ids.made += made_ids
             total += count
             duplicates += again
             if pieces or published:
-                self._give(table, pieces, published)
+                self._give(table, pieces, published, None if turn else source.origin.sender)
             if verdict == PLAN:
                 made += 1
                 if made > MOST_NEW_PLANS or self._batches.groups_asked - asked_before > MOST_GROUPS_ASKED:
@@ -310,11 +320,23 @@ class Splicing:
         return begin, total, verdict, duplicates
 
     def _give(
-        self, table: Table, pieces: list[tuple[int, bytes, int]], published: list[tuple[int, list[bytes]]]
+        self,
+        table: Table,
+        pieces: list[tuple[int, bytes, int]],
+        published: list[tuple[int, list[bytes]]],
+        opener: str | None,
     ) -> None:
+        """Give the groups of outlets their pieces.
+
+        :param opener: the sender, if the groups are not open yet; empty if it is no session of this server.
+        """
         for outlet, frames, number in pieces:
-            for group in table.outlets.groups[outlet]:
-                group.pending.append(Joined(frames, number))
+            groups, joined = table.outlets.groups[outlet], Joined(frames, number)
+            if opener is not None:
+                self._fanout.open_with(groups, opener, joined)
+                continue
+            for group in groups:
+                group.pending.append(joined)
                 group.has_joined = True
         for service, payloads in published:
             self._publisher.collect_all(table.services[service - 1], payloads)

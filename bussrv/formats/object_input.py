@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from twisted.python.failure import Failure
 
 from bussrv.bus.event_names import EXCHANGED
+from bussrv.bus.reactor_turns import NEVER
 from bussrv.bus.spliced import MORE, TAKEN, Spliced
 from bussrv.formats.stream import LARGE_INPUT, StreamProtocol
 from bussrv.wire.objects import BadObject, BusObject, ObjectReader
@@ -55,7 +56,7 @@ class ObjectInput(StreamProtocol):
             return
         begin = self.reactor.seconds()
         try:
-            routed = self.bus.splicing.route_chunk(self.session_id, self._objects, data)
+            routed = self.bus.splicing.route_chunk(self.session_id, self._objects, data, self._has_rest)
         except Exception:
             self.serving_failed(Failure())
             self.bus.flush(begin)
@@ -65,8 +66,8 @@ class ObjectInput(StreamProtocol):
         else:
             self._routed(len(data), *routed, begin)
 
-    def _routed(self, size: int, objects: int, verdict: int, begin: float) -> None:
-        """Objects of a chunk were routed since ``begin``. The rest waits."""
+    def _routed(self, size: int, objects: int, verdict: int, has_rest: bool, begin: float) -> None:
+        """Objects of a chunk were routed since ``begin``. The rest waits, if there is one."""
         self.traffic.bytes_in += size
         self.traffic.objects_in += objects
         if verdict != MORE:
@@ -76,10 +77,10 @@ class ObjectInput(StreamProtocol):
             self._serve_soon()
             return
         self._is_clear = True
-        self.bus.flush_in_turn(self.session_id, size, begin)
-        self.bus.slices.spend(self.reactor.seconds() - begin)
-        had_rest, self._has_rest = self._has_rest, len(self._objects) > 0
-        if (had_rest or self._has_rest) and not self.has_ended:
+        sent_at = self.bus.flush_in_turn(self.session_id, size, begin)
+        self.bus.slices.spend((self.reactor.seconds() if sent_at is NEVER else sent_at) - begin)
+        had_rest, self._has_rest = self._has_rest, has_rest
+        if (had_rest or has_rest) and not self.has_ended:
             self._unread.count()
         if size >= LARGE_INPUT:
             self._wait_for_outflow()

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from twisted.internet import main, tcp
@@ -46,19 +47,30 @@ send: Callable[[socket.socket, bytes], int] = socket.socket.send if SPEEDUPS is 
 """Sends bytes as far as there is room, and returns how many were sent. Errors are those of ``send``, but for a closed
 socket."""
 
-_FAILED = (OSError, ValueError)
+FAILED = (OSError, ValueError)
 """The errors of both. A closed socket has no descriptor, which is a ``ValueError``."""
 
 
+def _wait(_: bytes) -> int:
+    """Takes the place of :func:`send` for a connection that may not be sent to now."""
+    raise BlockingIOError
+
+
 class PromptServer(tcp.Server):
-    """A TCP connection of a client."""
+    """A TCP connection of a client.
+
+    :ivar try_send: does what :func:`send` does for this connection, by one call without a method of Python. Call
+        :meth:`stalled` if it fails, or does not send everything. While the connection is waited for, it always fails.
+    """
 
     _polled_as: int | None = None  # by its descriptor, if it is polled there now
     _is_read = _is_written = False
 
     def __init__(self, sock: Any, protocol: Any, client: Any, server: Any, number: int, reactor: Any) -> None:
         self._poll: SharedPoll | None = getattr(server, "shared_poll", None)
+        self.try_send: Callable[[bytes], int] = _wait
         super().__init__(sock, protocol, client, server, number, reactor)
+        self.try_send = self._try_send = partial(send, self.socket)
 
     def startReading(self) -> None:
         """Read from now on."""
@@ -88,6 +100,7 @@ class PromptServer(tcp.Server):
     def startWriting(self) -> None:
         """Wait until there is room. Meanwhile the reactor polls the connection."""
         self._is_written = True
+        self.try_send = _wait
         if self._leave_poll():
             super().startReading()
         super().startWriting()
@@ -95,10 +108,16 @@ class PromptServer(tcp.Server):
     def stopWriting(self) -> None:
         """Do not wait any more."""
         self._is_written = False
+        self.try_send = self._try_send if self._may_send() else _wait
         super().stopWriting()
         if self._poll is not None and self._is_read and self._polled_as is None:
             super().stopReading()
             self._polled_as = self._poll.add(self)
+
+    def startTLS(self, *given: Any) -> None:
+        """What is sent from now on is encrypted elsewhere."""
+        self.try_send = _wait
+        super().startTLS(*given)
 
     def doRead(self) -> Any:
         """Give the protocol the bytes that have come. :returns: the reason why the connection is over, or ``None``."""
@@ -106,7 +125,7 @@ class PromptServer(tcp.Server):
             data = receive(self.socket)
         except BlockingIOError:
             return None
-        except _FAILED:
+        except FAILED:
             return main.CONNECTION_LOST
         if not data:
             return main.CONNECTION_DONE
@@ -119,7 +138,7 @@ class PromptServer(tcp.Server):
         if is_open and data and not (self.dataBuffer or self._tempDataBuffer):
             try:
                 sent = send(self.socket, data)
-            except _FAILED:
+            except FAILED:
                 sent = 0
             if sent == len(data):
                 return
@@ -131,13 +150,13 @@ class PromptServer(tcp.Server):
 
         :returns: how many bytes were sent; all of them if the connection is gone, because they do not matter then.
         """
-        # As _may_send() says: this is called for every client, and a call less is felt.
+        # As _may_send() says. This is called for every client, and a call less is felt.
         is_open = self.connected and not (self.TLS or self._writeDisconnected)
         try:
             sent = send(self.socket, data) if is_open and not (self.dataBuffer or self._tempDataBuffer) else 0
-        except _FAILED:
+        except FAILED:
             sent = 0  # The connection is full or broken. If it is broken, the next attempt ends it.
-        return sent if sent == len(data) else self._stalled(sent, len(data))
+        return sent if sent == len(data) else self.stalled(sent, len(data))
 
     def send_some(self, pieces: Sequence[bytes | memoryview]) -> int:
         """Send several pieces, one after the other; see :meth:`send_now`."""
@@ -146,15 +165,18 @@ class PromptServer(tcp.Server):
             sent = self.socket.sendmsg(pieces) if self._may_send() else 0
         except OSError:
             sent = 0
-        return sent if sent == size else self._stalled(sent, size)
+        return sent if sent == size else self.stalled(sent, size)
 
     def _may_send(self) -> bool:
         return bool(self.connected) and not (
             self.TLS or self._writeDisconnected or self.dataBuffer or self._tempDataBuffer
         )
 
-    def _stalled(self, sent: int, size: int) -> int:
-        """Have the producer resumed when there is room again."""
+    def stalled(self, sent: int, size: int) -> int:
+        """Pause the producer until there is room again: ``sent`` bytes of ``size`` were sent.
+
+        :returns: see :meth:`send_now`.
+        """
         if not self.connected or self._writeDisconnected:
             return size
         self.producerPaused = True

@@ -12,6 +12,7 @@ from bussrv.bus.interfaces import IEncoding, ISessionLink
 from bussrv.bus.outflow import PIECE, Outflow
 from bussrv.bus.outgoing import Bundle
 from bussrv.formats.backlog import Backlog
+from bussrv.formats.prompt import FAILED, PromptServer
 from bussrv.values import Traffic
 
 MOST_BEHIND = 64 << 10
@@ -69,6 +70,7 @@ class StreamLink:
         self.is_closing = False
         self._transport.registerProducer(self, True)
         self._send_now: Callable[[bytes], int] = getattr(self._transport, "send_now", self._write_now)
+        self._prompt = self._transport if isinstance(self._transport, PromptServer) else None
         self._send_some: Callable[[Pieces], int] = getattr(self._transport, "send_some", self._write_some)
 
     def encoding_for(self, options: dict[str, Any] | None) -> IEncoding:
@@ -84,11 +86,6 @@ class StreamLink:
         traffic.bytes_out += bundle.size
         if self._outflow.is_held:
             self._outflow.keep(self, bundle)
-        elif self._is_clear and bundle.at_once:
-            # As in give(): this is called for every client, and a call less is felt.
-            sent = self._send_now(bundle.joined)
-            if sent != bundle.size:
-                self._queue(bundle, sent)
         else:
             self.give(bundle)
 
@@ -100,7 +97,17 @@ class StreamLink:
             self._backlog.put(bundle)
             self._check_size()
             return
-        sent = self._send_now(bundle.joined) if bundle.at_once else 0
+        prompt = self._prompt
+        if prompt is None or not bundle.at_once:
+            sent = self._send_now(bundle.joined) if bundle.at_once else 0
+        else:
+            # By one call that is not Python's: this is done for every client, and a call less is felt.
+            try:
+                sent = prompt.try_send(bundle.joined)
+            except FAILED:
+                sent = 0
+            if sent != bundle.size:
+                sent = prompt.stalled(sent, bundle.size)
         if sent != bundle.size:
             self._queue(bundle, sent)
 
@@ -219,6 +226,7 @@ class StreamLink:
         """The connection is gone."""
         self.give_up()
         self._drained = None
+        self._prompt = None
         # Methods of its own would keep the link in memory.
         self._send_now = self._send_some = _send_nothing
 

@@ -323,5 +323,5 @@ def test_the_compiled_module_receives_and_sends_as_sockets_do(receive, send):
         with pytest.raises((ConnectionResetError, BrokenPipeError)):
             send(ours, b"x")
     for gone in (lambda: receive(ours), lambda: send(ours, b"x")):
-        with pytest.raises(prompt._FAILED):
+        with pytest.raises(prompt.FAILED):
             gone()
