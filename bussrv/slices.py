@@ -95,6 +95,15 @@ class Slices:
         """Whether new work is done at once."""
         return not (self._new.size or self._left.size or self._spent >= self._most)
 
+    def begin_turn(self) -> None:
+        """A port begins to read what came: what was spent before does not count any more, unless work waits.
+
+        Several ports may do so in a reactor turn, which is longer then. Without this call, what short turns have spent
+        would add up, and put off work although there is time for it.
+        """
+        if self._call is None:
+            self._spent = 0.0
+
     def spend(self, seconds: float) -> None:
         """So long was worked otherwise, while :attr:`is_free` said that there is time for it."""
         self._spent += seconds

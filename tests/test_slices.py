@@ -114,3 +114,20 @@ def test_work_that_fails_ends_alone(monkeypatch) -> None:
     slices.do(fails)
     slices.do(Job(clock, "next", 1, done))
     assert done == ["next"]
+
+
+def test_what_short_turns_spend_does_not_add_up_and_work_that_waits_is_not_forgotten() -> None:
+    clock, done = Clock(), []
+    slices = Slices(clock, SLICE, Counter())
+    for _ in range(3 * SLICES_A_TURN):
+        slices.begin_turn()
+        assert slices.is_free
+        slices.spend(SLICE)
+    slices.spend(SLICES_A_TURN * SLICE)
+    slices.do(Job(clock, "late", 1, done))
+    slices.begin_turn()
+    slices.do(Job(clock, "later", 1, done))
+    assert done == []
+    reactor_turn(clock)
+    assert done == ["late", "later"]
+    assert slices.is_free

@@ -117,7 +117,7 @@ class StreamPort(Service):
 
     def _listening(self, port: IListeningPort) -> None:
         self._port = port
-        be_prompt(port, self._outer)
+        be_prompt(port, self._outer, self._port_factory.bus.slices.begin_turn)
         watch_accepting(port, self._description, self._reactor)
         bound_send_buffer(port, self._port_factory.bus.settings.send_buffer)
         address = peer_text(port.getHost()).removeprefix(f"{UNIX}:")

@@ -187,16 +187,18 @@ class PromptServer(tcp.Server):
         return sent
 
 
-def be_prompt(port: Any, factory: Any) -> None:
+def be_prompt(port: Any, factory: Any, begin: Callable[[], object]) -> None:
     """Make connections of ``port`` send immediately, and be polled together, if it is one of plain TCP for ``factory``.
 
     Other ports have another transport of this package between protocol and connection, which does its own sending.
+
+    :param begin: see :class:`bussrv.formats.shared_poll.SharedPoll`.
     """
     is_plain = isinstance(port, tcp.Port) and port.transport is tcp.Server and port.factory is factory
     if is_plain:
         port.transport = PromptServer
         if can_share(port.reactor):
-            port.shared_poll = SharedPoll(port.reactor)
+            port.shared_poll = SharedPoll(port.reactor, begin)
 
 
 def bound_send_buffer(port: Any, size: int) -> None:

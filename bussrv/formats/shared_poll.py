@@ -10,6 +10,7 @@ reactor meanwhile, for both. So whatever happens to it is noticed in the order t
 from __future__ import annotations
 
 import select
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet import main
@@ -32,10 +33,12 @@ class SharedPoll:
     """Polls the connections of a port that are read and not written to.
 
     :param reactor: polls this, as long as there are any.
+    :param begin: is called before connections are read, once in a turn of the reactor.
     """
 
-    def __init__(self, reactor: Any) -> None:
+    def __init__(self, reactor: Any, begin: Callable[[], object]) -> None:
         self._reactor = reactor
+        self._begin = begin
         self._connections: dict[int, Any] = {}
         self._epoll: Any = None
         self._complaints = Throttle(LOG_RATE, LOG_BURST, reactor.seconds)
@@ -75,6 +78,7 @@ class SharedPoll:
 
     def doRead(self) -> None:
         """Read every connection that can be read, each once."""
+        self._begin()
         connections = self._connections
         for number, event in self._epoll.poll(0, len(connections)):
             connection = connections.get(number)

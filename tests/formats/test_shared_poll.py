@@ -76,7 +76,8 @@ class Scene:
 
     def __init__(self, reactor: Any, is_shared: bool, can_half_close: bool) -> None:
         self.reactor = reactor
-        self.poll = SharedPoll(reactor) if is_shared else None
+        self.turns = 0
+        self.poll = SharedPoll(reactor, self._begin_turn) if is_shared else None
         port = SimpleNamespace(shared_poll=self.poll, _realPortNumber=0)
         self.ours: list[Any] = []
         self.theirs: list[socket.socket] = []
@@ -92,6 +93,9 @@ class Scene:
             self.ours.append(transport)
             self.theirs.append(theirs)
             self.protocols.append(protocol)
+
+    def _begin_turn(self) -> None:
+        self.turns += 1
 
     def settle(self) -> None:
         for _ in range(4):
@@ -181,7 +185,7 @@ def test_one_ends_another_whose_bytes_have_come_in_the_same_turn(reactor: Any, s
 
 def test_a_turn_reads_a_flooding_connection_once(reactor: Any) -> None:
     scene = Scene(reactor, True, True)
-    turns = 0
+    turns, before_all = 0, scene.turns
     while len(b"".join(scene.protocols[1].seen)) < 50:
         for number in (0, 1):
             scene.do("send", number, 1 << 20 if not number else 5)
@@ -190,6 +194,7 @@ def test_a_turn_reads_a_flooding_connection_once(reactor: Any) -> None:
         turns += 1
         assert scene.protocols[1].seen != before, "the other one is read in each turn"
     assert turns == 10
+    assert scene.turns - before_all == turns, "a turn begins once, however many connections are read in it"
     scene.finish()
 
 
