@@ -68,14 +68,15 @@ class PlannedState(EventFold):
         for each in stamped:
             self.apply(each.event, each.time)
 
-    def plan_service(self, session: Session, service: str, time: int | None) -> None:
+    def plan_service(self, session: Session, service: str, count: int, time: int | None) -> None:
         """A change of a session is on its way, and no other one of it: of one service that it provides, or does not.
 
+        :param count: how many services it will provide.
         :param time: since when it will provide the service; ``None``: it will not provide it any more.
         """
         session_id, change = session.id, -1 if time is None else 1
         self.pending[session_id] = 1
-        self._services[session_id] = _Entries(len(self.state.provided_by(session_id)) + change, {service: time})
+        self._services[session_id] = _Entries(count, {service: time})
         self._more_own_services += change * is_own(session, service)
 
     def apply_durable(self, session_id: str, stamped: Sequence[Stamped]) -> None:

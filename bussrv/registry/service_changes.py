@@ -56,22 +56,23 @@ class ServiceChanges:
             or not self._spending.is_free(session, mono / 1_000_000)
         ):
             return False
-        self._ahead.change_service(session, ev.ServiceRegistered, service, mono, tell)
+        self._ahead.change_service(session, ev.ServiceRegistered, service, len(provided) + 1, mono, tell)
         return True
 
     def unregister(self, session_id: str, service: object, tell: Tell) -> bool:
         """Begin to unregister a service, which is paid for already. :returns: as :meth:`register` does."""
-        session = self._state.sessions.get(session_id)
+        session, provided = self._state.sessions.get(session_id), self._state.provided_by(session_id)
         if (
             session is None
             or session.home is not None
             or type(service) is not str
-            or service not in self._state.provided_by(session_id)
+            or service not in provided
             or not self._ahead.is_simple(session_id)
             or self._spending.is_waited_for
         ):
             return False
-        self._ahead.change_service(session, ev.ServiceUnregistered, service, self._mono(), tell)
+        count, mono = len(provided) - 1, self._mono()
+        self._ahead.change_service(session, ev.ServiceUnregistered, service, count, mono, tell)
         return True
 
 

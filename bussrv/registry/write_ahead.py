@@ -86,12 +86,14 @@ class WriteAhead:
         session: Session,
         kind: type[ev.ServiceRegistered | ev.ServiceUnregistered],
         service: str,
+        count: int,
         mono: int,
         tell: Tell,
     ) -> None:
         """Do as :meth:`change` does, if :meth:`is_simple` says so, and the event changes what the session provides.
 
         :param kind: of the event.
+        :param count: how many services the session will provide.
         :param mono: when it happens, in monotonic microseconds.
         """
         # The fields are those of Session.about(): a dict for each change would be felt.
@@ -111,9 +113,9 @@ class WriteAhead:
         journal.write(stamped, pending)
         if kind is ev.ServiceRegistered:
             self._spending.charge(session, journal.taken - before, mono / 1_000_000)
-            self.planned.plan_service(session, service, time)
+            self.planned.plan_service(session, service, count, time)
         else:
-            self.planned.plan_service(session, service, None)
+            self.planned.plan_service(session, service, count, None)
         self._pending[pending] = None
         if pending.told is None:
             pending.is_begun = True
