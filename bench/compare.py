@@ -13,6 +13,9 @@ machine disturbs it least. "load CPU" is the generator's own share of its CPU: n
 Run as ``make bench`` for the quick set, ``make bench-full`` for everything, or ``python bench/compare.py``. Peers that
 are not installed are left out (Debian: ``apt install mosquitto nats-server redis-server``; their system services are
 not needed). ``--only a d`` measures these scenarios; ``--json FILE`` and ``--chart FILE`` keep the result.
+
+The bars at the end are those of a server with the compiled module. They do not apply if "hot path" is "Python": then
+the module is not built, or BUSSRV_PURE is set.
 """
 
 from __future__ import annotations
@@ -22,17 +25,20 @@ import json
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bar import print_bars
+from compare_bars import bars
 from compare_chart import chart
-from compare_results import bars
+from compare_results import Key
 from compare_run import Run, raise_file_limit
 from compare_scenarios import SCENARIOS, Scenario
 from compare_servers import BUSSRV, OURS, PEERS, RAISED, version
 from compare_table import as_json, print_table
 from journal_figures import facts
+
+from bussrv.compiled import HOT_PATH
 
 
 def read_command_line() -> argparse.Namespace:
@@ -56,10 +62,15 @@ def chosen(options: argparse.Namespace) -> list[Scenario]:
     return [each for each in SCENARIOS if each.quick or not options.quick]
 
 
+def ours(scenarios: Sequence[Scenario]) -> set[Key]:
+    """The workloads of bussrv."""
+    return {(each.name, workload.name) for each in scenarios for workload in each.workloads if workload.server in OURS}
+
+
 def describe(options: argparse.Namespace, versions: Mapping[str, str | None]) -> dict[str, str]:
     """The machine, and what runs on it."""
     present = {name: found or "is not installed: left out" for name, found in versions.items()}
-    return {**facts(options.directory), **present, "raised limits of bussrv": " ".join(RAISED)}
+    return {**facts(options.directory), **present, "hot path": HOT_PATH, "raised limits of bussrv": " ".join(RAISED)}
 
 
 def main() -> None:
@@ -85,7 +96,7 @@ def main() -> None:
         options.json.write_text(json.dumps(as_json(machine, run.results, scenarios, found), indent=1) + "\n")
     if options.chart is not None:
         options.chart.write_text(chart(run.results, scenarios, machine))
-    sys.exit(any(workload in OURS for _, workload in run.results.wrong()))
+    sys.exit(any(key in run.results.wrong() for key in ours(scenarios)))
 
 
 if __name__ == "__main__":

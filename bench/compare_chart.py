@@ -33,12 +33,12 @@ STYLE = (
 
 
 def chart(results: Results, scenarios: Sequence[Scenario], machine: Mapping[str, str]) -> str:
-    """An SVG document. Scenarios that do not measure a rate are left out."""
+    """An SVG document. Scenarios that do not compare the rates of servers are left out."""
     lines: list[str] = []
     top = 8
     for scenario in scenarios:
         rates = _rates(results, scenario)
-        if rates and not _offered(scenario):
+        if rates and not _offered(scenario) and not _of_one_server(scenario):
             lines += _group(scenario, rates, top)
             top += GAP + BAR * len(rates)
     note = f"{machine.get('processor', '')}; deliveries a second, medians"
@@ -61,6 +61,11 @@ def _rates(results: Results, scenario: Scenario) -> dict[str, float]:
 def _offered(scenario: Scenario) -> bool:
     """Whether all servers are offered the same rate, so that their bars would be equal."""
     return any("rate" in workload.options for workload in scenario.workloads)
+
+
+def _of_one_server(scenario: Scenario) -> bool:
+    """Whether a server is compared with itself, so that the bars say nothing of servers."""
+    return any(workload.label for workload in scenario.workloads)
 
 
 def _group(scenario: Scenario, rates: Mapping[str, float], top: int) -> Iterator[str]:

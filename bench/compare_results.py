@@ -1,4 +1,4 @@
-"""The measurements of a comparison: medians, ratios round by round, and the bars."""
+"""The measurements of a comparison: medians, and ratios round by round."""
 
 from __future__ import annotations
 
@@ -6,15 +6,10 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from bar import Bar
 from compare_generator import Measured
-from compare_servers import BUSSRV, MOSQUITTO, NATS, PEERS, QUIET, REDIS, SELECT, TRIANGLE
 
 Key = tuple[str, str]
-"""The name of a scenario, and of a server in it."""
-
-MAX_IDLE_MEMORY = 12 << 10
-"""The bar: bytes of memory that an idle session may take."""
+"""The names of a scenario and of a workload in it."""
 
 Figure = Callable[[Measured], float]
 
@@ -32,6 +27,11 @@ def per_cpu(measured: Measured) -> float:
 def per_busiest(measured: Measured) -> float:
     """Deliveries per second of the busiest server's CPU."""
     return measured.per_busiest
+
+
+def cpu_each(measured: Measured) -> float:
+    """Seconds of the server's CPU for each delivery."""
+    return 1 / per_cpu(measured) if measured.deliveries else float("inf")
 
 
 def p50(measured: Measured) -> float:
@@ -120,53 +120,3 @@ class Results:
 def _divide(ours: float, theirs: float) -> float:
     """The ratio; infinite if only the other server did nothing, so that it does not end the comparison."""
     return ours / theirs if theirs else float("inf") if ours else 1.0
-
-
-def bars(results: Results) -> list[Bar]:
-    """The bars whose figures were measured."""
-    found = [
-        *(_against_best(results, scenario, 1.2) for scenario in ("a", "c")),
-        *(_against_best(results, scenario, 1.0) for scenario in ("b", "e")),
-        _against(results, "d", REDIS, 1.0),
-        _against(results, "d", MOSQUITTO, 10.0),
-        _latency(results, "f", MOSQUITTO, 1.1),
-        _against(results, "i", NATS, 2.0),
-        _against(results, "j", SELECT, 2.0),
-        _linked(results, 0.5),
-        _memory(results, "m"),
-    ]
-    return [bar for bar in found if bar is not None]
-
-
-def _against_best(results: Results, scenario: str, least: float) -> Bar | None:
-    best = results.best(scenario, PEERS, rate)
-    return _against(results, scenario, best, least) if best is not None else None
-
-
-def _against(results: Results, scenario: str, server: str, least: float) -> Bar | None:
-    ratio = results.ratio((scenario, BUSSRV), (scenario, server), rate)
-    if ratio is None:
-        return None
-    return Bar(f"{scenario}: at least {least:g} x {server} (is {ratio:.2f} x)", ratio / least)
-
-
-def _linked(results: Results, least: float) -> Bar | None:
-    ratio = results.ratio(("l", TRIANGLE), ("l", BUSSRV), per_busiest)
-    if ratio is None:
-        return None
-    return Bar(f"l: at least {least:g} x one server, by CPU of the busiest (is {ratio:.2f} x)", ratio / least)
-
-
-def _latency(results: Results, scenario: str, server: str, most: float) -> Bar | None:
-    ratio = results.ratio((scenario, BUSSRV), (scenario, server), p99)
-    if ratio is None:
-        return None
-    return Bar(f"{scenario}: p99 at most {most:g} x that of {server} (is {ratio:.2f} x)", most / ratio)
-
-
-def _memory(results: Results, scenario: str) -> Bar | None:
-    taken = results.median_idle((scenario, QUIET), lambda idle: idle.memory / idle.sessions)
-    if taken is None:
-        return None
-    what = f"{scenario}: at most {MAX_IDLE_MEMORY >> 10} KiB an idle session (takes {taken / 1024:.1f})"
-    return Bar(what, MAX_IDLE_MEMORY / taken)

@@ -52,7 +52,7 @@ class Run:
                             self._measure(scenario, workload, servers)
 
     def _measure(self, scenario: Scenario, workload: Workload, servers: Mapping[str, Running]) -> None:
-        key = (scenario.name, workload.server)
+        key = (scenario.name, workload.name)
         if key in self.results.failed:
             return
         try:

@@ -1,14 +1,15 @@
 """The scenarios of the comparison. Each has one workload for every server that takes part, in that server's terms.
 
 Each object has a unique ``id``, another content type than the one before, and 100 bytes of metadata, unless the
-scenario says otherwise. Brokers without metadata get the bare payload. In the scenarios with rich metadata, their
+scenario says otherwise. A scenario whose name ends in ``-noid`` compares our server with itself: objects without ids
+with objects that have them. Brokers without metadata get the bare payload. In the scenarios with rich metadata, their
 payload is larger by the size of that metadata: without metadata, an application would send the same facts in there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from compare_servers import (
     BUSSRV,
@@ -24,6 +25,9 @@ from compare_servers import (
     WATCHED,
 )
 
+WITHOUT_IDS, WITH_IDS = "without ids", "with ids"
+"""The names of two workloads that one server gets in the same scenario."""
+
 WINDOW = 1000
 """Publications in flight, unless the scenario says otherwise."""
 
@@ -32,14 +36,21 @@ WINDOW = 1000
 class Workload:
     """The load that one server gets in a scenario.
 
-    :ivar server: the name of the server, also in the results.
+    :ivar server: the name of the server.
     :ivar parties: the clients, as arguments of the load generator; ``{FORMAT}`` stands for the format and its port.
     :ivar options: options of the load generator.
+    :ivar label: its name, if its server gets several workloads in the scenario.
     """
 
     server: str
     parties: Sequence[str]
     options: Mapping[str, object] = field(default_factory=dict)
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name in the results: unique in its scenario, and usually that of the server."""
+        return self.label or self.server
 
 
 @dataclass(frozen=True)
@@ -73,16 +84,23 @@ def _broadcast(publishers: int, subscribers: int, **options: object) -> list[Wor
     return [Workload(BUSSRV, parties, options), *_peers(publishers, subscribers, options)]
 
 
+_RICH: Mapping[str, object] = {"metadata": "100:2048"}
+
+
 def _rich(publishers: int, subscribers: int) -> list[Workload]:
     """The same with metadata of all sizes, or with payloads larger by that."""
-    ours = Workload(BUSSRV, _between(publishers, subscribers, "objects"), {"metadata": "100:2048"})
+    ours = Workload(BUSSRV, _between(publishers, subscribers, "objects"), _RICH)
     return [ours, *_peers(publishers, subscribers, {"extra": "100:2048"})]
 
 
 def _subscribed(subscribers: int) -> list[Workload]:
     """A service with SPP subscribers, and the same number of subscribers of each peer."""
-    ours = Workload(BUSSRV, ["pub:{objects-service}:1", f"sub:{{spp}}:{subscribers}"], _few(subscribers))
+    ours = Workload(BUSSRV, _service(subscribers), _few(subscribers))
     return [ours, *_peers(1, subscribers, _few(subscribers))]
+
+
+def _service(subscribers: int) -> list[str]:
+    return ["pub:{objects-service}:1", f"sub:{{spp}}:{subscribers}"]
 
 
 def _few(subscribers: int) -> dict[str, object]:
@@ -119,9 +137,18 @@ def _across() -> list[Workload]:
     return [Workload(BUSSRV, ["pub:{inbus2}:1", "sub:{objects}:50", "sub:{spp}:50"], _DATAGRAMS)]
 
 
+_LINKED = ("pub:{objects-0}:1", "sub:{objects-0}:17", "sub:{objects-1}:17", "sub:{objects-2}:16")
+"""One publisher, and 50 subscribers on all servers of the triangle."""
+
+
 def _linked() -> list[Workload]:
-    subscribers = ["sub:{objects-0}:17", "sub:{objects-1}:17", "sub:{objects-2}:16"]
-    return [Workload(TRIANGLE, ["pub:{objects-0}:1", *subscribers]), Workload(BUSSRV, _between(1, 50, "objects"))]
+    return [Workload(TRIANGLE, _LINKED), Workload(BUSSRV, _between(1, 50, "objects"))]
+
+
+def _without_ids(server: str, parties: Sequence[str], options: Mapping[str, object] | None = None) -> list[Workload]:
+    """The same objects without ids and with them, for the same server. Padding takes the place of the ids."""
+    with_ids = Workload(server, parties, options or {}, WITH_IDS)
+    return [replace(with_ids, options={**with_ids.options, "ids": 0}, label=WITHOUT_IDS), with_ids]
 
 
 def _stalled() -> list[Workload]:
@@ -172,5 +199,11 @@ SCENARIOS = (
     Scenario("n", "changes of the registry by 100 sessions, durable", _churning(), fresh=True),
     Scenario("p", "the same as a, while an operator watches", _watched(50), fresh=True),
     Scenario("p-steady", "the same as f, while an operator watches", _watched(10, rate=1000), fresh=True),
+    Scenario("a-noid", "a without ids", _without_ids(BUSSRV, _between(1, 50, "objects"))),
+    Scenario("d-noid", "d without ids", _without_ids(BUSSRV, _between(1, 1, "objects"))),
+    Scenario("d-rich-noid", "d-rich without ids", _without_ids(BUSSRV, _between(1, 1, "objects"), _RICH)),
+    Scenario("e-noid", "e without ids", _without_ids(BUSSRV, _between(50, 1, "objects"))),
+    Scenario("i-noid", "i without ids", _without_ids(BUSSRV, _service(50))),
+    Scenario("l-noid", "l without ids", _without_ids(TRIANGLE, _LINKED), fresh=True),
     Scenario("o", "1 publisher, 49 subscribers, 4 KiB, and one that reads no more", _stalled(), fresh=True),
 )

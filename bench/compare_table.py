@@ -21,16 +21,16 @@ def print_table(results: Results, scenarios: Sequence[Scenario]) -> None:
     for scenario in scenarios:
         print(f"\n{scenario.name}: {scenario.title}\n{_IDLE if scenario.idle else _RATES}")
         for workload in scenario.workloads:
-            print(f"{'  ' + workload.server:<20}{_row(results, scenario, workload)}")
+            print(f"{'  ' + workload.name:<20}{_row(results, scenario, workload)}")
 
 
 def _row(results: Results, scenario: Scenario, workload: Workload) -> str:
-    key = (scenario.name, workload.server)
+    key = (scenario.name, workload.name)
     if key in results.idle:
         return _idle_row(results, key)
     if key not in results.rounds:
         return f"  {results.failed.get(key, 'was not measured')}"
-    first = (scenario.name, scenario.workloads[0].server)
+    first = (scenario.name, scenario.workloads[0].name)
     load = results.median(key, lambda measured: measured.own_cpu / measured.seconds) or 0
     cells = [
         f"{results.median(key, rate):>14,.0f}",
@@ -73,9 +73,9 @@ def as_json(
 
 
 def _as_json(results: Results, scenario: Scenario, workload: Workload) -> dict[str, Any]:
-    key, first = (scenario.name, workload.server), (scenario.name, scenario.workloads[0].server)
+    key, first = (scenario.name, workload.name), (scenario.name, scenario.workloads[0].name)
     row: dict[str, Any] = {"scenario": scenario.name, "title": scenario.title, "server": workload.server}
-    row |= {"parties": list(workload.parties), "options": dict(workload.options)}
+    row |= {"workload": workload.name, "parties": list(workload.parties), "options": dict(workload.options)}
     if key in results.failed:
         row["failed"] = results.failed[key]
     if key in results.rounds:

@@ -34,7 +34,7 @@ struct options {
     unsigned server_count;
 };
 
-struct plan plan = {.classes = 1, .payload = 16, .metadata_min = 100, .metadata_max = 100};
+struct plan plan = {.classes = 1, .payload = 16, .metadata_min = 100, .metadata_max = 100, .ids = true};
 
 static const struct format *FORMATS[] = {&OBJECTS, &OBJECTS_SERVICE, &BUSINESS, &SPP, &INBUS, &INBUS_2, &MQTT, &NATS, &REDIS};
 static const char *ROLE_NAMES[ROLES] = {"pub", "sub", "stalled", "req", "prov", "idle", "churn"};
@@ -75,6 +75,8 @@ static void read_option(const char *argument) {
         read_range(value, &plan.metadata_min, &plan.metadata_max);
     else if (is(argument, len, "extra"))
         read_range(value, &plan.extra_min, &plan.extra_max);
+    else if (is(argument, len, "ids"))
+        plan.ids = atoi(value) != 0;
     else if (is(argument, len, "pid") && options.server_count < MAX_SERVERS)
         options.servers[options.server_count++] = atoi(value);
     else
@@ -125,6 +127,8 @@ static void read_command_line(int count, char **arguments) {
     if (!client_count || !options.window || plan.payload < MIN_PAYLOAD || plan.payload + plan.extra_max > 49152 ||
         !plan.classes || plan.classes > MAX_CLASSES || options.seconds <= 0)
         die("see main.c for what to say");
+    if (!plan.ids && role_counts[REQUESTER])
+        die("requests need ids: leave out ids=0");
 }
 
 static void raise_limit(void) {

@@ -40,7 +40,7 @@ const char *template_type(const struct plan *sizes, unsigned shape, char *room) 
     return room;
 }
 
-/* `begin` opens the object and ends behind the id. :returns: bytes */
+/* `begin` opens the object and has its first members. :returns: bytes */
 size_t metadata_write(struct bytes *out, const char *begin, const char *type, size_t payload, size_t size) {
     size_t start = out->len;
     bytes_print(out, "%s,\"type\":\"%s\",\"size\":%zu", begin, type, payload);

@@ -88,15 +88,15 @@ class Relay:
             return
         self._received[connection] += data
         for metadata, payload, frame in split(self._received[connection]):
-            if metadata.get("event") == "routing/subscribe":
-                self._subscribe(connection, metadata)
+            if metadata.get("event") in ("routing/subscribe", "services/register"):
+                self._answer(connection, metadata)
             else:
                 self._relay(payload, frame)
 
-    def _subscribe(self, connection: socket.socket, metadata: dict[str, object]) -> None:
-        reply = {"event": "routing/subscribe/reply", "in-reply-to": metadata["id"]}
+    def _answer(self, connection: socket.socket, metadata: dict[str, object]) -> None:
+        reply = {"event": f"{metadata['event']}/reply", "in-reply-to": metadata["id"]}
         connection.sendall(json.dumps(reply).encode() + b"\0")
-        if metadata.get("receive_mode") != "none":
+        if "types" in metadata:
             self._subscribers.append(connection)
 
     def _relay(self, payload: bytes, frame: bytes) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from compare_generator import Generator, GeneratorFailed, Measured
 
@@ -51,6 +53,32 @@ def test_duplicates(generator: Generator) -> None:
     measured = measure(generator, lambda sequence, frame: [frame] * (3 if is_struck(sequence) else 1))
     assert measured.wrong == {"duplicates": SUBSCRIBERS * 2 * struck(measured.all_publications)}
     assert measured.all_deliveries == SUBSCRIBERS * measured.all_publications
+
+
+@pytest.mark.parametrize("ids", [0, 1])
+@pytest.mark.parametrize("format_name", ["objects", "objects-service"])
+def test_mistakes_are_counted_with_and_without_ids(generator: Generator, format_name: str, ids: int) -> None:
+    heads: list[bytes] = []
+
+    def lose_or_double(sequence: int, frame: bytes) -> list[bytes]:
+        heads.append(frame.partition(b"\0")[0])
+        return [] if is_struck(sequence) else [frame] * (1 + is_struck(sequence + 1))
+
+    with Relay(lose_or_double) as relay:
+        parties = [f"pub:{format_name}:{relay.port}:1", f"sub:objects:{relay.port}:{SUBSCRIBERS}"]
+        measured = generator.run(parties, {**OPTIONS, "ids": ids, "metadata": "200:200"})
+    count = measured.all_publications
+    doubled = sum(is_struck(sequence + 1) for sequence in range(count))
+    assert measured.wrong == {"lost": SUBSCRIBERS * struck(count), "duplicates": SUBSCRIBERS * doubled}
+    assert struck(count)
+    assert {"id" in json.loads(head) for head in heads} == {bool(ids)}
+    assert {len(head) for head in heads} == {200}
+    assert len({json.loads(head).get("id") for head in heads}) == (len(heads) if ids else 1)
+
+
+def test_requests_need_ids(generator: Generator) -> None:
+    with pytest.raises(GeneratorFailed, match="requests need ids"):
+        generator.run(["req:objects:1:1", "prov:objects:1:1"], {**OPTIONS, "ids": 0})
 
 
 def test_disorder(generator: Generator) -> None:

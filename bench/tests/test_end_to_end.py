@@ -12,6 +12,7 @@ import pytest
 from compare_generator import Generator, Measured
 from compare_servers import BUSSRV, SELECT, Running, start
 
+from bussrv.compiled import HOT_PATH
 from bussrv.events import SubscriptionAdded, SubscriptionRemoved
 from tests.end_to_end.journals import events_of
 
@@ -49,6 +50,15 @@ def test_all_of_it_arrives(generator: Generator, server: Running, parties: list[
     assert measured.all_publications >= measured.publications > 0
     assert measured.all_deliveries == fanout * measured.all_publications
     assert measured.rate > 0
+
+
+@pytest.mark.parametrize(
+    "parties", [["pub:{objects}:2", "sub:{objects}:3"], ["pub:{objects-service}:1", "sub:{spp}:3"]]
+)
+def test_objects_without_ids_arrive(generator: Generator, server: Running, parties: list[str]) -> None:
+    measured = measure(generator, server, *parties, ids=0, metadata="100:2048")
+    assert measured.wrong == {}
+    assert measured.all_deliveries == 3 * measured.all_publications > 0
 
 
 def test_groups_get_what_they_want(generator: Generator, server: Running) -> None:
@@ -93,15 +103,19 @@ def test_inbus_clients_leave_nobody_behind(generator: Generator, tmp_path: Path)
 def test_a_comparison(generator: Generator, tmp_path: Path) -> None:
     """With nobody to compare with, so that it needs nothing to be installed."""
     said, drawn = tmp_path / "result.json", tmp_path / "result.svg"
-    command = [sys.executable, "bench/compare.py", "--only", "d", "l", "--against", "--rounds", "1", "--seconds", "0.2"]
+    command = [sys.executable, "bench/compare.py", "--only", "d", "d-noid", "l", "--against"]
+    size = ["--rounds", "1", "--seconds", "0.2"]
     paths = ["--directory", str(tmp_path), "--json", str(said), "--chart", str(drawn)]
-    ran = subprocess.run([*command, *paths], cwd=ROOT, capture_output=True, text=True, timeout=100)
+    ran = subprocess.run([*command, *size, *paths], cwd=ROOT, capture_output=True, text=True, timeout=100)
     assert ran.returncode == 0, ran.stderr
+    assert f"hot path: {HOT_PATH}" in ran.stdout
     assert "d: 1 publisher, 1 subscriber" in ran.stdout
     result = json.loads(said.read_text())
-    measured = {(row["scenario"], row["server"]): row["rounds"] for row in result["rows"] if "rounds" in row}
-    ((one,), (three,)) = measured["d", "bussrv"], measured["l", "three linked"]
-    assert one["all_deliveries"] == one["all_publications"] > 0
+    measured = {(row["scenario"], row["workload"]): row["rounds"] for row in result["rows"] if "rounds" in row}
+    for key in (("d", "bussrv"), ("d-noid", "without ids"), ("d-noid", "with ids")):
+        (one,) = measured[key]
+        assert one["all_deliveries"] == one["all_publications"] > 0
+    (three,) = measured["l", "three linked"]
     assert three["all_deliveries"] == 50 * three["all_publications"] > 0
-    assert [bar["what"][0] for bar in result["bars"]] == ["l"]
+    assert [bar["what"].partition(":")[0] for bar in result["bars"]] == ["l", "d-noid"]
     assert drawn.read_text().startswith("<svg")

@@ -7,10 +7,13 @@ from xml.etree import ElementTree
 
 import pytest
 from bar import print_bars
+from compare import ours
+from compare_bars import BEST_PEER, REQUIRED, bars
 from compare_chart import chart
 from compare_generator import Measured, read_measured
-from compare_results import Idle, Results, bars, p99, per_busiest, per_cpu, rate
+from compare_results import Idle, Results, per_busiest, per_cpu, rate
 from compare_scenarios import SCENARIOS, Scenario, Workload
+from compare_servers import PEERS
 from compare_table import as_json, print_table
 
 ONE = Measured(
@@ -94,28 +97,69 @@ def test_what_went_wrong_is_summed_up() -> None:
     assert found.wrong() == {("a", "bussrv"): {"lost": 5}}
 
 
-@pytest.mark.parametrize(("ours", "holds"), [(119, False), (120, True)])
-def test_a_bar_against_the_best_peer(ours: int, holds: bool) -> None:
-    (bar,) = bars(results("a", bussrv=[ours], redis=[100], mosquitto=[10]))
-    assert bar.holds is holds
-    assert "redis" in bar.what
+IDS = ("without ids", "with ids", 0.85)
 
 
 @pytest.mark.parametrize(
-    ("scenario", "peer", "least"), [("d", "redis", 100), ("d", "mosquitto", 1000), ("i", "nats", 200)]
+    ("scenario", "ours", "theirs", "limit", "changed"),
+    [
+        ("a", "bussrv", "nats", 2.5, "server_cpu"),
+        ("b", "bussrv", "nats", 1.0, "seconds"),
+        ("c", "bussrv", "redis", 1.2, "seconds"),
+        ("d", "bussrv", "redis", 2.5, "server_cpu"),
+        ("d-rich", "bussrv", "redis", 0.8, "server_cpu"),
+        ("e", "bussrv", "redis", 0.9, "server_cpu"),
+        ("g", "bussrv", "mosquitto", 0.5, "server_cpu"),
+        ("i", "bussrv", "nats", 3.0, "server_cpu"),
+        ("j", "bussrv", "plain select", 2.0, "seconds"),
+        ("l", "three linked", "bussrv", 0.5, "busiest_cpu"),
+        ("n", "bussrv", "redis, durable", 0.2, "server_cpu"),
+        *((f"{scenario}-noid", *IDS, "server_cpu") for scenario in ("a", "d", "d-rich", "e", "i")),
+        ("l-noid", *IDS, "busiest_cpu"),
+    ],
 )
-def test_a_bar_against_one_peer(scenario: str, peer: str, least: int) -> None:
-    for ours, holds in ((least - 1, False), (least, True)):
-        (bar,) = bars(results(scenario, bussrv=[ours], **{peer: [100]}))
+def test_a_bar_for_the_least_ratio(scenario: str, ours: str, theirs: str, limit: float, changed: str) -> None:
+    for factor, holds in ((0.999, False), (1.001, True)):
+        found = Results()
+        found.add((scenario, theirs), ONE)
+        found.add((scenario, ours), replace(ONE, **{changed: getattr(ONE, changed) / (limit * factor)}))
+        (bar,) = bars(found)
         assert bar.holds is holds
+        assert bar.what.startswith(f"{scenario}: at least {limit:g} x {theirs} (is {limit * factor:.2f} x)")
 
 
-@pytest.mark.parametrize(("ours", "holds"), [(110, True), (111, False)])
-def test_a_bar_for_latency(ours: int, holds: bool) -> None:
-    found = results("f", bussrv=[ours], mosquitto=[100])
-    assert found.median(("f", "bussrv"), p99) == ours
-    (bar,) = bars(found)
-    assert bar.holds is holds
+@pytest.mark.parametrize(("changed", "limit"), [("server_cpu", 1.8), ("p99", 1.1)])
+def test_a_bar_for_the_highest_ratio(changed: str, limit: float) -> None:
+    for factor, missed in ((0.999, []), (1.001, [f"f: at most {limit:g} x mosquitto"])):
+        found = Results()
+        found.add(("f", "mosquitto"), ONE)
+        found.add(("f", "bussrv"), replace(ONE, **{changed: getattr(ONE, changed) * limit * factor}))
+        assert len(bars(found)) == 2
+        assert [bar.what.partition(" (")[0] for bar in bars(found) if not bar.holds] == missed
+
+
+def test_a_server_that_delivers_nothing_misses_the_bar_for_its_cpu() -> None:
+    found = Results()
+    found.add(("f", "mosquitto"), ONE)
+    found.add(("f", "bussrv"), replace(ONE, deliveries=0))
+    assert [bar.holds for bar in bars(found)] == [False, True]
+
+
+def test_the_best_peer_is_the_best_by_the_figure_of_the_bar() -> None:
+    for scenario, best in (("a", "redis"), ("c", "nats")):
+        found = Results()
+        found.add((scenario, "bussrv"), ONE)
+        found.add((scenario, "redis"), replace(ONE, server_cpu=0.1))
+        found.add((scenario, "nats"), replace(ONE, seconds=0.2))
+        (bar,) = bars(found)
+        assert f"x {best} (is 0.10 x)" in bar.what
+
+
+def test_bars_are_of_workloads_that_scenarios_have() -> None:
+    names = {(each.name, workload.name) for each in SCENARIOS for workload in each.workloads}
+    for each in REQUIRED:
+        against = PEERS if each.against == BEST_PEER else [each.against]
+        assert {(each.scenario, name) for name in (each.workload, *against)} <= names
 
 
 @pytest.mark.parametrize(("memory", "holds"), [(12 << 10, True), ((12 << 10) + 1, False)])
@@ -135,8 +179,26 @@ def test_scenarios_have_names_of_their_own_and_bars() -> None:
     assert len(set(names)) == len(names)
     assert set("abcdefghijklmno") <= set(names)
     for each in SCENARIOS:
-        servers = [workload.server for workload in each.workloads]
-        assert len(set(servers)) == len(servers)
+        workloads = [workload.name for workload in each.workloads]
+        assert len(set(workloads)) == len(workloads)
+
+
+def test_what_is_compared_without_ids_differs_in_nothing_else() -> None:
+    scenarios = [each for each in SCENARIOS if each.name.endswith("-noid")]
+    usual = {each.name: each for each in SCENARIOS}
+    assert len(scenarios) == 6
+    for each in scenarios:
+        without, with_ids = each.workloads
+        assert not each.quick
+        assert replace(without, options=with_ids.options, label=with_ids.label) == with_ids
+        assert dict(without.options) == {**with_ids.options, "ids": 0}
+        first = usual[each.name.removesuffix("-noid")].workloads[0]
+        assert replace(with_ids, label="") == first
+
+
+def test_a_fault_of_ours_is_one_by_any_name_of_the_workload() -> None:
+    workloads = [Workload("bussrv", [], label="without ids"), Workload("redis", [])]
+    assert ours([Scenario("a", "title", workloads)]) == {("a", "without ids")}
 
 
 def test_table_and_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -162,7 +224,9 @@ def test_a_chart_is_a_picture_of_the_rates() -> None:
     offered = Scenario("f", "offered", [Workload("bussrv", [], {"rate": 1000})])
     found = results("a", bussrv=[1_500_000], redis=[750_000])
     found.add(("f", "bussrv"), ONE)
-    root = ElementTree.fromstring(chart(found, [scenario, offered], {"processor": "one"}))
+    itself = Scenario("d-noid", "one server", [Workload("bussrv", [], label="with ids")])
+    found.add(("d-noid", "with ids"), ONE)
+    root = ElementTree.fromstring(chart(found, [scenario, offered, itself], {"processor": "one"}))
     name = "{http://www.w3.org/2000/svg}"
     widths = [each.attrib["width"] for each in root.iter(f"{name}rect")]
     assert widths == ["100%", "480.0", "240.0"]
