@@ -8,8 +8,9 @@ bytes. A group is a stream, so order holds for each of its members.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from msgspec import Struct
 from zope.interface import implementer
 
 from bussrv.bus.interfaces import IEncoding, ISessionLink
@@ -35,7 +36,7 @@ ALL_AT_ONCE = 64 << 20
 """The most bytes that the sessions of a group together are sent in one go."""
 
 
-class MemberOverride(NamedTuple):
+class MemberOverride(Struct, gc=False):
     """An exception for one member of a group: it gets ``frame`` instead of the frames between two places.
 
     :ivar until: how many frames of the group come before it.
@@ -103,11 +104,11 @@ class Group:
         pending = [] if session_id == self.except_for else self.pending
         frames: list[bytes | Joined] = []
         begin = 0
-        for until, frame, on in self.overrides.get(session_id, ()):
-            frames += pending[begin:until]
-            if frame is not None:
-                frames.append(frame)
-            begin = on
+        for each in self.overrides.get(session_id, ()):
+            frames += pending[begin : each.until]
+            if each.frame is not None:
+                frames.append(each.frame)
+            begin = each.on
         return [*frames, *pending[begin:]]
 
 

@@ -156,7 +156,7 @@ class Exchanges:
         provider, group, asked = plan.able[turn % len(plan.able)]
         origin = table.source.origin
         try:
-            ask = self._requests.open(origin.sender, origin.route[0], head.id, fields["id"], asked)
+            ask = self._requests.open_for_one(origin.sender, origin.route[0], head.id, fields["id"], asked)
         except OverLimit:
             return False
         turns[plan.service] = turn + 1

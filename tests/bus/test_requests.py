@@ -48,9 +48,12 @@ class Bench:
         self.requests.taken(ask)
         return ask
 
-    def open(self, session, request_id, asked, routing_id=None, is_remote=False):
-        own_id = json.dumps(request_id).encode()
-        return self.requests.open(session, routing_id or session, request_id, own_id, asked, is_remote=is_remote)
+    def open(self, session, request_id, asked, routing_id=None, is_remote=False, *, in_few_steps=True):
+        """:param in_few_steps: if a client of this server asks one session."""
+        request = (session, routing_id or session, request_id, json.dumps(request_id).encode(), asked)
+        if in_few_steps and asked.session is not None and not is_remote:
+            return self.requests.open_for_one(*request)
+        return self.requests.open(*request, is_remote=is_remote)
 
     def may_ask(self, *request):
         try:
@@ -76,8 +79,9 @@ class Model(RuleBasedStateMachine):
         request_id=ids,
         whom=st.sampled_from([*PROVIDERS, *LINKS, "everybody", "a group"]),
         is_taken=st.sampled_from([True, True, True, False]),
+        in_few_steps=st.booleans(),
     )
-    def asks(self, who, request_id, whom, is_taken):
+    def asks(self, who, request_id, whom, is_taken, in_few_steps):
         session, behind = who if who[0] else (who[1], None)
         who = (session, behind)
         asked = {
@@ -95,7 +99,7 @@ class Model(RuleBasedStateMachine):
         if asked.session is not None:
             known = [each for each in known if each["asked"].session in (None, asked.session)]
         local = asked.kind is not None or asked.session is not None
-        ask = self.bench.open(session, request_id, asked, behind, behind is not None)
+        ask = self.bench.open(session, request_id, asked, behind, behind is not None, in_few_steps=in_few_steps)
         assert (ask.shown is not None) == bool(known and local)
         shown = request_id if ask.shown is None else ask.shown
         if local:
