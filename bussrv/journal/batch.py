@@ -19,7 +19,6 @@ from bussrv.clock import Clock
 from bussrv.events import Event, JournalDegraded, JournalRestored
 from bussrv.histogram import Histogram
 from bussrv.journal import record
-from bussrv.journal.chain import line_hash
 from bussrv.journal.condition import Head
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.header import Damage, Header, Previous
@@ -274,19 +273,7 @@ class BatchWriter:
         self.rotate_if_due()
         if self._segment is None:
             self._segment = self._begin_segment()
-        lines: list[bytes] = []
-        records: list[Record] = []
-        last = self._hash
-        for entry in batch:
-            entry.records = []
-            for stamped, body in zip(entry.stamped, entry.bodies, strict=True):
-                each = self._number(stamped, last)
-                line = record.line(each, body)
-                last = line_hash(line)
-                lines.append(line)
-                entry.records.append(each)
-            records += entry.records
-        text = b"".join(lines)
+        text, records, last = self._number(batch)
         self._space.wrote(len(text))
         self._segment.write(text, last, records)
         if self._sync == "always":
@@ -294,10 +281,20 @@ class BatchWriter:
         elif self._sync == "interval" and self._sync_due is None:
             self._sync_due = self._clock.mono() + int(SYNC_INTERVAL * 1_000_000)
 
-    def _number(self, stamped: Stamped, prev: str) -> Record:
-        seq = self._next_seq
-        self._next_seq += 1
-        return Record(seq, stamped.time, stamped.mono, self._server, self._boot, stamped.event, prev)
+    def _number(self, batch: Sequence[Entry]) -> tuple[bytes, list[Record], str]:
+        stamped: list[Stamped] = []
+        bodies: list[bytes] = []
+        for entry in batch:
+            stamped += entry.stamped
+            bodies += entry.bodies
+        lines, records, last = record.number(stamped, bodies, self._next_seq, self._hash, self._server, self._boot)
+        self._next_seq += len(records)
+        begin = 0
+        for entry in batch:
+            end = begin + len(entry.bodies)
+            entry.records = records[begin:end]
+            begin = end
+        return lines, records, last
 
     def _sync_if_due(self) -> None:
         if self._sync_due is not None and self._segment is not None and self._clock.mono() >= self._sync_due:

@@ -15,8 +15,10 @@ from __future__ import annotations
 import calendar
 import re
 import time as _time
+from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
+from hashlib import sha256
 from typing import Annotated
 
 import msgspec
@@ -138,6 +140,41 @@ def line(record: Record, body: bytes, version: int = SCHEMA_VERSION) -> bytes:
         f'{_origin(record.server, record.boot)},"outcome":"{record.event.OUTCOME}",'
     )
     return head.encode() + body[1:] + b"\n"
+
+
+def number(
+    stamped: Sequence[Stamped], bodies: Sequence[bytes], seq: int, prev: str, server: str, boot: str
+) -> tuple[bytes, list[Record], str]:
+    """Number events that are written in a row, and chain their lines.
+
+    A busy server does this for every change, so it makes the lines that :func:`line` makes with fewer calls.
+
+    :param bodies: what :func:`encode_event` says of each event.
+    :param seq: the number of the first event.
+    :param prev: the hash of the line before it.
+    :returns: the lines, the records, and the hash of the last line.
+    """
+    beginning = f'{{"v":{SCHEMA_VERSION},"prev":"'
+    middle = f'{_origin(server, boot)},"outcome":"'
+    second, second_text = 0, _seconds_text(0)
+    records: list[Record] = []
+    lines: list[bytes] = []
+    for each, body in zip(stamped, bodies, strict=True):
+        time, mono, event = each.time, each.mono, each.event
+        if not second <= time < second + 1_000_000:
+            second = time // 1_000_000 * 1_000_000
+            second_text = _seconds_text(second // 1_000_000)
+        records.append(Record(seq, time, mono, server, boot, event, prev))
+        head = (
+            f'{beginning}{prev}","seq":{seq},"time":"{second_text}.{time - second:06d}Z","mono":{mono},'
+            f'{middle}{event.OUTCOME}",'
+        )
+        text = head.encode() + body[1:]
+        prev = sha256(text).hexdigest()
+        lines.append(text)
+        seq += 1
+    lines.append(b"")
+    return b"\n".join(lines), records, prev
 
 
 @lru_cache(maxsize=64)

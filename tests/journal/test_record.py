@@ -14,8 +14,18 @@ from bussrv import events as ev
 from bussrv.errors import JournalError
 from bussrv.journal.chain import START, line_hash
 from bussrv.journal.header import decode_header, encode_header
-from bussrv.journal.record import Record, decode, encode, encode_event, format_time, line, parse_time
-from tests.journal.strategies import LAST_MOMENT, moments, records
+from bussrv.journal.record import (
+    Record,
+    Stamped,
+    decode,
+    encode,
+    encode_event,
+    format_time,
+    line,
+    number,
+    parse_time,
+)
+from tests.journal.strategies import LAST_MOMENT, events, hashes, integers, moments, records
 from tests.tables import each_row
 
 VECTORS = Path(__file__).parents[1].joinpath("vectors", "journal.jsonl")
@@ -59,6 +69,22 @@ def test_a_line_is_json_that_says_the_same(record):
 @given(records)
 def test_the_event_may_be_encoded_beforehand(record):
     assert line(record, encode_event(record.event)) == encode(record)
+
+
+# Some of one second, and some of the second before or after it.
+close_moments = st.integers(1_795_269_722_999_990, 1_795_269_723_000_010) | st.integers(0, 2_000_000)
+batches = st.lists(st.builds(Stamped, time=close_moments | moments, mono=integers, event=events), max_size=8)
+
+
+@given(batches, st.integers(1, 2**63 - 100), hashes, st.text(max_size=20), st.text(max_size=20))
+def test_a_batch_is_written_as_its_records_are(batch, seq, prev, server, boot):
+    expected, last = [], prev
+    for index, each in enumerate(batch):
+        expected.append(Record(seq + index, each.time, each.mono, server, boot, each.event, last))
+        last = line_hash(encode(expected[-1]))
+    bodies = [encode_event(each.event) for each in batch]
+    lines = b"".join(map(encode, expected))
+    assert number(batch, bodies, seq, prev, server, boot) == (lines, expected, last)
 
 
 def test_a_line_is_written_as_documented():
