@@ -219,9 +219,7 @@ class BatchWriter:
             self._segment.mark_good()
             self._hash = self._segment.good.hash
             self.head = Head(self._segment.header.segment, self._next_seq - 1, self._hash)
-        for entry in batch:
-            for each in entry.records:
-                self._fold.apply(each.event, each.time)
+        self._fold.apply_all([each for entry in batch for each in entry.records])
         self._facts = []
         self._is_failing = False
 

@@ -38,6 +38,9 @@ class Fold(Protocol):
     def apply(self, event: Event, time: int) -> None:
         """Take in a record; ``time`` is UTC microseconds."""
 
+    def apply_all(self, records: Iterable[Record]) -> None:
+        """Take in records in a row."""
+
     def states(self) -> Sequence[bytes]:
         """Everything that was taken in, as JSON texts of bounded size."""
 

@@ -9,7 +9,7 @@ A snapshot is one or more JSON texts of about ``STATE_BYTES`` at most. Times are
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from itertools import islice
 
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from bussrv.events import Event
 from bussrv.journal.versions import FIRST_WITH_CLAIMS, PROVING, SCHEMA_VERSION
 from bussrv.registry.session import Session, Subscription
-from bussrv.registry.state import RegistryState
+from bussrv.registry.state import Change, RegistryState
 
 STATE_BYTES = 1 << 18
 """Bytes after which a text of a snapshot ends."""
@@ -57,6 +57,10 @@ class RegistryFold:
     def apply(self, event: Event, time: int) -> None:
         """Apply a record; ``time`` is UTC microseconds."""
         self.state.apply(event, time)
+
+    def apply_all(self, records: Iterable[Change]) -> None:
+        """Apply records in a row."""
+        self.state.apply_all(records)
 
     def take(self, state: Raw, version: int = SCHEMA_VERSION) -> None:
         """Add one text of a snapshot.

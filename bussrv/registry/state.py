@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
+from typing import Protocol
 
 from bussrv import events as ev
 from bussrv.registry.event_fold import EventFold, is_own
 from bussrv.registry.session import Session, Subscription
+from bussrv.values import RESERVED_PREFIX
 
 _NONE: frozenset[str] = frozenset()
+
+
+class Change(Protocol):
+    """An event and when it happened, UTC microseconds: a :class:`bussrv.journal.record.Record`, for example."""
+
+    @property
+    def event(self) -> ev.Event:
+        """The event."""
+
+    @property
+    def time(self) -> int:
+        """The time."""
 
 
 class RegistryState(EventFold):
@@ -146,27 +160,46 @@ class RegistryState(EventFold):
         """See :class:`EventFold`. Three parts of the server fold each change of a service, so these take few calls."""
         kind = type(event)
         if kind is not ev.ServiceRegistered and kind is not ev.ServiceUnregistered:
-            super().apply(event, time)
+            EventFold.apply(self, event, time)
             return
         session, service = self.sessions.get(event.session or ""), event.service
-        if session is None or service is None:
-            return
-        is_provided = service in self._provided.get(session.id, _NONE)
-        if is_provided is (kind is ev.ServiceUnregistered):
-            self._set_service(session, service, None if is_provided else time)
+        if session is not None and service is not None:
+            self._set_service(session, service, time if kind is ev.ServiceRegistered else None)
+
+    def apply_all(self, changes: Iterable[Change]) -> None:
+        """Apply events in a row."""
+        apply = self.apply
+        for each in changes:
+            apply(each.event, each.time)
 
     def _set_service(self, session: Session, service: str, time: int | None) -> None:
+        """See :class:`EventFold`. Nothing happens if the session provides the service already, or does not."""
+        session_id = session.id
+        names = self._provided.get(session_id)
+        if time is None:
+            if names is None or service not in names:
+                return
+            names.remove(service)
+            if not names:
+                del self._provided[session_id]
+            providers = self.services[service]
+            del providers[session_id]
+            if not providers:
+                del self.services[service]
+        else:
+            if names is None:
+                self._provided[session_id] = {service}
+            elif service in names:
+                return
+            else:
+                names.add(service)
+            if service in self.services:
+                self.services[service][session_id] = time
+            else:
+                self.services[service] = {session_id: time}
         self.service_changes += 1
-        if time is not None:
-            self.services.setdefault(service, {})[session.id] = time
-            self._provided.setdefault(session.id, set()).add(service)
-            self.own_services += is_own(session, service)
-            return
-        names = self._provided[session.id]
-        names.remove(service)
-        if not names:
-            del self._provided[session.id]
-        self._drop_provider(session, service)
+        if session.home is None and not service.startswith(RESERVED_PREFIX):
+            self.own_services += 1 if time is not None else -1
 
     def _drop_provider(self, session: Session, service: str) -> None:
         self.own_services -= is_own(session, service)

@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bussrv import events as ev
+from bussrv.journal.record import Stamped
+from bussrv.registry.event_fold import EventFold, is_own
 from bussrv.registry.session import Session
 from bussrv.registry.state import RegistryState
 from bussrv.values import ModeInterest
@@ -102,6 +104,49 @@ def test_whatever_happens_indexes_are_what_the_entries_say(history):
 @given(st.lists(any_events | small_events, max_size=30))
 def test_every_event_can_be_applied_to_every_state(history):
     check_entries(fold(history))
+
+
+class PlainState(RegistryState):
+    """Folds as :class:`EventFold` says, and sets services in plain steps."""
+
+    def apply(self, event, time):
+        EventFold.apply(self, event, time)
+
+    def _set_service(self, session, service, time):
+        providers, names = self.services.setdefault(service, {}), self._provided.setdefault(session.id, set())
+        if time is not None:
+            providers[session.id] = time
+            names.add(service)
+        else:
+            del providers[session.id]
+            names.remove(service)
+        self.services = {name: each for name, each in self.services.items() if each}
+        self._provided = {each: provided for each, provided in self._provided.items() if provided}
+        self.service_changes += 1
+        self.own_services += is_own(session, service) * (-1 if time is None else 1)
+
+
+# Services that are not counted: of other servers, and of the server itself.
+not_own = st.one_of(
+    st.builds(ev.SessionOpened, session=sessions, routing_id=routing_ids, home=st.just("attic")),
+    st.builds(ev.ServiceRegistered, session=sessions, service=st.just("bus/clock")),
+    st.builds(ev.ServiceUnregistered, session=sessions, service=st.just("bus/clock")),
+)
+
+
+@given(st.lists(any_events | small_events | not_own, max_size=60), st.integers(0, 60))
+def test_events_may_be_applied_one_by_one_or_together(history, cut):
+    expected, together = fold(history, PlainState()), RegistryState()
+    stamped = [Stamped(time, time, event) for time, event in enumerate(history, start=1)]
+    together.apply_all(stamped[:cut])
+    together.apply_all(stamped[cut:])
+    for state in (fold(history), together):
+        assert vars(state) == vars(expected)
+        # Snapshots show the order.
+        assert [list(each.items()) for each in state.services.values()] == [
+            list(each.items()) for each in expected.services.values()
+        ]
+        assert list(state.services) == list(expected.services)
 
 
 @given(histories, histories)
