@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from bussrv import events as ev
 from bussrv.registry.session import Subscription
-from bussrv.registry.state import RegistryState
+from bussrv.registry.state import Change, RegistryState
 
 SESSION_CHANGES = frozenset({ev.SessionOpened, ev.SessionIdentified, ev.AuthSucceeded})
 SERVICE_CHANGES = frozenset({ev.ServiceRegistered, ev.ServiceUnregistered})
 SUBSCRIPTION_CHANGES = frozenset({ev.SubscriptionAdded, ev.SubscriptionRenewed, ev.SubscriptionRemoved})
+
+MOST_REMOVED = 1024
+"""Notes of so many entries that were removed may be kept until the registry is encoded."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -39,7 +42,7 @@ class LiveSnapshot:
         kind = type(event)
         if kind in SERVICE_CHANGES:
             self._state.apply(event, time)
-            self._services.touch(event.service or "")
+            self._services.touch([event.service or ""])
             return
         session_id = event.session or ""
         if kind is ev.SessionClosed:
@@ -47,17 +50,24 @@ class LiveSnapshot:
             return
         self._state.apply(event, time)
         if kind in SUBSCRIPTION_CHANGES:
-            self._subscriptions.touch(session_id)
+            self._subscriptions.touch([session_id])
         elif kind in SESSION_CHANGES:
-            self._sessions.touch(session_id)
+            self._sessions.touch([session_id])
+
+    def apply_all(self, changes: Sequence[Change]) -> None:
+        """Apply records in a row."""
+        if SERVICE_CHANGES.issuperset([type(each.event) for each in changes]):
+            self._state.apply_all(changes)
+            self._services.touch([each.event.service or "" for each in changes])
+            return
+        for each in changes:
+            self.apply(each.event, each.time)
 
     def _end(self, session_id: str, event: ev.Event, time: int) -> None:
-        provided = tuple(self._state.provided_by(session_id))
+        self._services.touch(self._state.provided_by(session_id))
         self._state.apply(event, time)
-        self._sessions.touch(session_id)
-        self._subscriptions.touch(session_id)
-        for name in provided:
-            self._services.touch(name)
+        self._sessions.touch([session_id])
+        self._subscriptions.touch([session_id])
 
     def encode(self, seq: int) -> bytes:
         """The JSON of the registry, without a newline; the same bytes until ``seq`` is another.
@@ -99,19 +109,28 @@ class _Pieces:
         self._entries = entries
         self._encode = encode
         self._texts: dict[str, bytes] = {}
-        self._stale: dict[str, None] = dict.fromkeys(entries)
+        self._stale: set[str] = set(entries)
+        self._most_stale = 0
+        self._forget_removed()
 
-    def touch(self, key: str) -> None:
-        """Note that the entry of ``key`` was changed, added or removed."""
-        if key in self._entries:
-            self._stale[key] = None
-        else:
-            self._stale.pop(key, None)
+    def touch(self, keys: Iterable[str]) -> None:
+        """Note that the entries of ``keys`` were changed, added or removed, or will be before the next call."""
+        if len(self._stale) > self._most_stale:
+            self._forget_removed()
+        self._stale.update(keys)
+
+    def _forget_removed(self) -> None:
+        """Keep notes of entries that are there, so that their number is bounded though nobody asks for the entries."""
+        for key in [key for key in self._stale if key not in self._entries]:
+            self._stale.remove(key)
             self._texts.pop(key, None)
+        self._most_stale = 2 * len(self._stale) + MOST_REMOVED
 
-    def all(self) -> ItemsView[str, bytes]:
+    def all(self) -> Iterator[tuple[str, bytes]]:
         """Every entry, encoded."""
+        entries, texts = self._entries, self._texts
+        self._forget_removed()
         for key in self._stale:
-            self._texts[key] = self._encode(self._entries[key])
+            texts[key] = self._encode(entries[key])
         self._stale.clear()
-        return self._texts.items()
+        return ((key, texts[key]) for key in entries)

@@ -71,11 +71,12 @@ class RegistryService:
 
     def _written(self, records: list[Record]) -> None:
         self._snapshots.clear()
+        if not self._has_subscribers:
+            self._registry.apply_all(records)
+            self._seq = records[-1].seq if records else self._seq
+            return
         for each in records:
             self._seq = each.seq
-            if not self._has_subscribers:
-                self._registry.apply(each.event, each.time)
-                continue
             done = change(self._state, each.event, each.time)
             self._registry.apply(each.event, each.time)
             self._publish(each, done._replace(after=self._state.sessions.get(each.event.session or "")))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bussrv import events as ev
-from bussrv.registry.live_snapshot import LiveSnapshot
+from bussrv.journal.record import Stamped
+from bussrv.registry import live_snapshot
+from bussrv.registry.live_snapshot import MOST_REMOVED, LiveSnapshot
 from bussrv.registry.snapshot import encode, snapshot
 from bussrv.registry.state import RegistryState
 from bussrv.values import ModeInterest
@@ -47,3 +50,33 @@ def test_it_is_the_snapshot_of_the_same_events(before: list[ev.Event | None], hi
             assert live.encode(seq) == encode(snapshot(seq, state))
     assert live.encode(len(history)) == encode(snapshot(len(history), state))
     assert live.encode(len(history)) is live.encode(len(history))
+
+
+def records(history: list[ev.Event | None]) -> list[Stamped]:
+    return [Stamped(time, time, event) for time, event in enumerate(history) if event is not None]
+
+
+@settings(max_examples=sized(1000))
+@given(st.lists(histories, max_size=8), st.integers(0, 4))
+def test_records_may_be_applied_together(batches: list[list[ev.Event | None]], most_removed: int) -> None:
+    state = RegistryState()
+    live = LiveSnapshot(RegistryState())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(live_snapshot, "MOST_REMOVED", most_removed)
+        for seq, batch in enumerate(batches):
+            for each in records(batch):
+                state.apply(each.event, each.time)
+            live.apply_all(records(batch))
+            if None in batch:
+                assert live.encode(seq) == encode(snapshot(seq, state))
+    assert live.encode(len(batches)) == encode(snapshot(len(batches), state))
+
+
+def test_notes_of_what_was_removed_are_bounded() -> None:
+    live = LiveSnapshot(RegistryState())
+    live.apply(ev.SessionOpened(session="a", routing_id="a"), 1)
+    for number in range(3 * MOST_REMOVED):
+        name = f"service {number}"
+        changes = [ev.ServiceRegistered(session="a", service=name), ev.ServiceUnregistered(session="a", service=name)]
+        live.apply_all([Stamped(number, number, each) for each in changes])
+    assert len(live._services._stale) <= MOST_REMOVED + 1
