@@ -13,6 +13,8 @@ from bussrv.journal.record import Record
 KEPT = 0.5
 """Seconds for which figures are kept."""
 
+_RELOADS = frozenset({ev.ConfigReloaded, ev.ConfigReloadFailed})
+
 
 class Look(Struct, frozen=True, kw_only=True):
     """The figures of a moment.
@@ -54,8 +56,10 @@ class Figures:
 
     def _written(self, records: list[Record]) -> None:
         self.records += len(records)
+        self.seq = records[-1].seq if records else self.seq
+        if _RELOADS.isdisjoint([type(each.event) for each in records]):
+            return
         for each in records:
-            self.seq = each.seq
             if isinstance(each.event, (ev.ConfigReloaded, ev.ConfigReloadFailed)):
                 self.reloaded, self.reloaded_at = isinstance(each.event, ev.ConfigReloaded), each.time
 

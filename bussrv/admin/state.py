@@ -19,6 +19,8 @@ MOST_RECENT = 1_000
 REPORTS_KEPT = 1.0
 """Seconds for which reports are kept: some are slow to make, and every reader may ask."""
 
+_REMEMBERED = frozenset({ev.SessionClosed, ev.AccessDenied, ev.AuthFailed})
+
 
 class Shared:
     """The memory that all requests share.
@@ -50,12 +52,9 @@ class Shared:
         server.journal.follow(self._written)
 
     def _written(self, records: list[Record]) -> None:
-        for each in records:
-            kind = type(each.event)
-            if kind is ev.SessionClosed:
-                self.closed.append(each)
-            elif kind is ev.AccessDenied or kind is ev.AuthFailed:
-                self.denied.append(each)
+        if not _REMEMBERED.isdisjoint([type(each.event) for each in records]):
+            self.closed += [each for each in records if isinstance(each.event, ev.SessionClosed)]
+            self.denied += [each for each in records if isinstance(each.event, (ev.AccessDenied, ev.AuthFailed))]
         self.seq = records[-1].seq if records else self.seq
         self.events.written(records)
 

@@ -66,7 +66,7 @@ class NoRoom(Exception):
     """The disk gets full."""
 
 
-Tell = Callable[[list[Entry]], None]
+Tell = Callable[[list[Entry], list[Record]], None]
 
 
 class Rotation(Struct, frozen=True, kw_only=True):
@@ -177,10 +177,11 @@ class BatchWriter:
         """Write an event of the journal itself with the next batch."""
         self._facts.append(make_entry([self._stamp(event)]))
 
-    def commit(self, entries: Sequence[Entry], tell: Tell = lambda _: None) -> list[Entry]:
+    def commit(self, entries: Sequence[Entry], tell: Tell = lambda _, __: None) -> list[Entry]:
         """Write ``entries`` after those that were kept back, and fill in their records.
 
-        :param tell: is given everything that was written as soon as it counts as durable, before the rest is done.
+        :param tell: is given everything that was written, and its records, as soon as it counts as durable, before the
+            rest is done.
         :returns: the same, in order.
         :raises Exception: nothing of it is in the journal; the facts among it are kept for the next call. Whatever it
             is, not only an ``OSError``: the next call may go well.
@@ -203,23 +204,23 @@ class BatchWriter:
     def _commit(self, batch: list[Entry], entries: Sequence[Entry], tell: Tell) -> list[Entry]:
         first_seq = self._next_seq
         try:
-            self._write(batch)
+            records = self._write(batch)
             self._sync_if_due()
         except Exception as error:
             self._next_seq = first_seq
             self._give_up(entries, error)
             raise
         if batch:
-            tell(batch)
-        self._take_in(batch)
+            tell(batch, records)
+        self._take_in(records)
         return batch
 
-    def _take_in(self, batch: Sequence[Entry]) -> None:
+    def _take_in(self, records: list[Record]) -> None:
         if self._segment is not None:
             self._segment.mark_good()
             self._hash = self._segment.good.hash
             self.head = Head(self._segment.header.segment, self._next_seq - 1, self._hash)
-        self._fold.apply_all([each for entry in batch for each in entry.records])
+        self._fold.apply_all(records)
         self._facts = []
         self._is_failing = False
 
@@ -262,10 +263,10 @@ class BatchWriter:
     def _healed(self) -> list[Entry]:
         return [make_entry([self._stamp(JournalRestored(refused=self._refused))])] if self._degraded else []
 
-    def _write(self, batch: Sequence[Entry]) -> None:
+    def _write(self, batch: Sequence[Entry]) -> list[Record]:
         self._before_batch()
         if not batch:
-            return
+            return []
         if self._space.is_exhausted:
             raise NoRoom(self._space.shortage() or "")
         self.rotate_if_due()
@@ -278,6 +279,7 @@ class BatchWriter:
             self._sync_now(self._segment)
         elif self._sync == "interval" and self._sync_due is None:
             self._sync_due = self._clock.mono() + int(SYNC_INTERVAL * 1_000_000)
+        return records
 
     def _number(self, batch: Sequence[Entry]) -> tuple[bytes, list[Record], str]:
         stamped: list[Stamped] = []

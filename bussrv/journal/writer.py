@@ -160,13 +160,14 @@ class FileJournal:
 
     def _collect(self, entry: Entry | None) -> None:
         if entry is not None:
-            for body in entry.bodies:
-                self.taken += len(body) + HEAD_SIZE
+            bodies = entry.bodies
+            self.taken += len(bodies[0] if len(bodies) == 1 else b"".join(bodies)) + HEAD_SIZE * len(bodies)
             self._waiting += 1
             entry.is_counted = True
             self._unwritten.append(entry)
         self._collected.append(entry)
-        self._turn.wait()
+        if not self._turn.is_awaited:
+            self._turn.wait()
 
     def _turn_ended(self) -> None:
         if self._may_bring_more():
@@ -249,30 +250,35 @@ class FileJournal:
                     "journal: the disk gets full, changes are refused (--journal-min-free)", event="journal.full"
                 )
 
-    def _tell(self, written: list[Entry]) -> None:
-        self._reactor.callFromThread(self._tell_written, written)
+    def _tell(self, written: list[Entry], records: list[Record]) -> None:
+        told = [(written, records)]
+        if len(written) > TOLD_TOGETHER:
+            parts = [written[begin : begin + TOLD_TOGETHER] for begin in range(0, len(written), TOLD_TOGETHER)]
+            told = [(part, [each for entry in part for each in entry.records]) for part in parts]
+        self._reactor.callFromThread(self._tell_written, told)
 
     # The rest runs in the reactor.
 
-    def _tell_written(self, entries: list[Entry]) -> None:
+    def _tell_written(self, told: list[tuple[list[Entry], list[Record]]]) -> None:
+        """Tell of entries, and of the records of these, in parts."""
         self._is_failing = False
-        self._no_longer_wait(entries)
-        for begin in range(0, len(entries), TOLD_TOGETHER):
-            together = entries[begin : begin + TOLD_TOGETHER]
-            self._untold.append(partial(self._follow, together))
-            self._untold += [each for each in together if each.done is not None]
+        for entries, records in told:
+            self._no_longer_wait(entries)
+            self._untold.append(partial(self._follow, records))
+            self._untold += entries
         self._tell_soon()
 
     def _no_longer_wait(self, entries: Iterable[Entry]) -> None:
         """Entries were written, or refused. Facts that were not written wait on."""
+        unwritten, counted = self._unwritten, 0
         for entry in entries:
-            self._waiting -= entry.is_counted
+            counted += entry.is_counted
             entry.is_counted = False
-        while self._unwritten and not self._unwritten[0].is_counted:
-            self._unwritten.popleft()
+        self._waiting -= counted
+        while unwritten and not unwritten[0].is_counted:
+            unwritten.popleft()
 
-    def _follow(self, entries: list[Entry]) -> None:
-        records = [each for entry in entries for each in entry.records]
+    def _follow(self, records: list[Record]) -> None:
         for follower in self._followers:
             follower(records)
 

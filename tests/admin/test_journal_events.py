@@ -105,8 +105,8 @@ class EventsMachine(RuleBasedStateMachine):
     def write(self, count: int) -> None:
         self.batches.commit([fact("x" * 80) for _ in range(count)], self.durable)
 
-    def durable(self, entries: Any) -> None:
-        self.untold.append([each for entry in entries for each in entry.records])
+    def durable(self, entries: Any, records: list[Record]) -> None:
+        self.untold.append(records)
 
     @precondition(lambda self: self.untold)
     @rule()

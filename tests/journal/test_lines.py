@@ -16,7 +16,7 @@ from bussrv.errors import JournalError
 from bussrv.journal import lines as lines_module
 from bussrv.journal.batch import Rotation
 from bussrv.journal.lines import LinesAfter
-from bussrv.journal.record import decode
+from bussrv.journal.record import Record, decode
 from bussrv.journal.recovery import Recovered
 from bussrv.journal.segment import list_segments
 from tests.journal.support import Disk, fact, writer
@@ -119,8 +119,8 @@ class LinesMachine(RuleBasedStateMachine):
             self.lines.close()
             self.place.cleanup()
 
-    def take(self, entries: Any) -> None:
-        self.durable += [each.event.actor or "" for entry in entries for each in entry.records]
+    def take(self, entries: Any, records: list[Record]) -> None:
+        self.durable += [each.event.actor or "" for each in records]
 
     @rule(count=st.integers(1, 8), pages=st.integers(0, 2))
     def write(self, count: int, pages: int) -> None:
