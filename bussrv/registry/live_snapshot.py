@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, ItemsView, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -126,11 +126,13 @@ class _Pieces:
             self._texts.pop(key, None)
         self._most_stale = 2 * len(self._stale) + MOST_REMOVED
 
-    def all(self) -> Iterator[tuple[str, bytes]]:
+    def all(self) -> ItemsView[str, bytes]:
         """Every entry, encoded."""
-        entries, texts = self._entries, self._texts
-        self._forget_removed()
-        for key in self._stale:
-            texts[key] = self._encode(entries[key])
-        self._stale.clear()
-        return ((key, texts[key]) for key in entries)
+        if self._stale:
+            self._forget_removed()
+            for key in self._stale:
+                self._texts[key] = self._encode(self._entries[key])
+            self._stale.clear()
+            # An entry that was removed and added again is the last now.
+            self._texts = dict(zip(self._entries, map(self._texts.__getitem__, self._entries), strict=True))
+        return self._texts.items()
