@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -15,6 +16,9 @@ from bussrv.registry.observers import Kinds
 
 STEP = 100
 """How many names are looked at in one step."""
+
+FEW = 64
+"""So many names are put in their places one by one. More are sorted together with all others."""
 
 MOST_CHANGED = 4096
 """The most names that may have changed until they are sorted, though nobody asks."""
@@ -70,7 +74,14 @@ class Directory:
 
     def _sort(self) -> None:
         changed, services = self._changed, self._services
-        names = [name for name in self._names if name not in changed]
-        names += sorted(name for name in changed if name in services)
-        names.sort()
+        if len(changed) > FEW:
+            names = [name for name in self._names if name not in changed]
+            names += [name for name in changed if name in services]
+            names.sort()
+        else:
+            names = self._names.copy()
+            for name in changed:
+                place = bisect_left(names, name)
+                is_there = names[place : place + 1] == [name]
+                names[place : place + is_there] = [name] if name in services else []
         self._changed, self._names = set(), names

@@ -115,7 +115,7 @@ class PromptServer(tcp.Server):
             self._polled_as = self._poll.add(self)
 
     def startTLS(self, *given: Any) -> None:
-        """What is sent from now on is encrypted elsewhere."""
+        """Encrypt from now on. Nothing is sent without that any more."""
         self.try_send = _wait
         super().startTLS(*given)
 
