@@ -79,8 +79,8 @@ def large_object(server: RunningServer, bystanders: Bystanders) -> tuple[int, in
 
 
 def test_what_is_never_finished_is_held_up_to_the_total(tmp_path: Path) -> None:
-    half = encode({"type": "half/it"}, bytes(LARGE))[: LARGE // 2]
-    options = ["--announce", "off", "--max-inbound-total", str(64 * MIB)]
+    half, most = encode({"type": "half/it"}, bytes(LARGE))[: LARGE // 2], 64 * MIB
+    options = ["--announce", "off", "--max-inbound-total", str(most)]
     with RunningServer(tmp_path / "journal", options) as server, ExitStack() as stack, Bystanders(server) as bystanders:
         memory = resident(server)
         with bystanders.during() as waits:
@@ -96,5 +96,6 @@ def test_what_is_never_finished_is_held_up_to_the_total(tmp_path: Path) -> None:
         said = f"not subscribed: {gone_after >> 20} MiB, subscribed: {grown >> 20} MiB; {waits}"
         assert b"inbound-full" in error
         assert gone_after < 8 * MIB, said
-        assert grown < 100 * MIB, said
+        # What gathers is enlarged by an eighth at a time, and copied then; the C library keeps some of what is freed.
+        assert grown < 2 * most < 20 * len(half), said
         assert waits.worst() < 0.3, said
