@@ -146,7 +146,7 @@ def _linked() -> list[Workload]:
 
 
 def _without_ids(server: str, parties: Sequence[str], options: Mapping[str, object] | None = None) -> list[Workload]:
-    """The same objects without ids and with them, for the same server. Padding takes the place of the ids."""
+    """The same objects without ids, which are shorter by that, and with them, for the same server."""
     with_ids = Workload(server, parties, options or {}, WITH_IDS)
     return [replace(with_ids, options={**with_ids.options, "ids": 0}, label=WITHOUT_IDS), with_ids]
 

@@ -87,7 +87,7 @@ struct plan {
     size_t payload;
     size_t metadata_min, metadata_max; /* bytes of an object's metadata */
     size_t extra_min, extra_max;       /* bytes that are added to the payload */
-    bool ids;                          /* whether objects have an `id`; otherwise padding takes its place */
+    bool ids;                          /* whether objects have an `id`; otherwise they are shorter by that */
 };
 
 struct publication {

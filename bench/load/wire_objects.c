@@ -58,13 +58,12 @@ static void open_objects(struct client *client) {
 static void open_business(struct client *client) { open_with(client, "clients/register", "receive", "subscribe"); }
 
 static void shape(const struct client *client, unsigned shape, struct template *template) {
-    char room[64], begin[256], id[64] = "";
+    char room[64], begin[256], id[64];
     const char *request = client->role == REQUESTER ? "\"event\":\"services/request\",\"name\":\"" SERVICE "\"," : "";
-    if (plan.ids)
-        sprintf(id, ",\"id\":\"%024d\"", 0);
-    sprintf(begin, "{%s\"sender\":\"%s\"%s", request, client->format->service ? SERVICE : "load", id);
+    int id_size = sprintf(id, ",\"id\":\"%024d\"", 0);
+    sprintf(begin, "{%s\"sender\":\"%s\"%s", request, client->format->service ? SERVICE : "load", plan.ids ? id : "");
     metadata_write(&template->head, begin, template_type(&plan, shape, room), template->payload,
-                   template_metadata(&plan, shape));
+                   template_metadata(&plan, shape) - (plan.ids ? 0 : (size_t)id_size));
     template->id_at = plan.ids ? strlen(begin) - 25 : 0;
     bytes_add(&template->head, "", 1);
     template->tail = "";

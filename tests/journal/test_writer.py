@@ -548,3 +548,31 @@ def test_a_disk_that_takes_nothing_is_not_given_more_and_more(tmp_path, monkeypa
     assert journal._waiting <= 1
     reactor.wait(journal.close())
     assert journal._waiting == 0
+
+
+@pytest.mark.parametrize("together", [1, 2, 3, 100])
+def test_followers_get_each_record_once_in_order_before_those_who_wait_for_it(
+    tmp_path, open_journal, disk, reactor, monkeypatch, together
+):
+    monkeypatch.setattr(writer_module, "TOLD_TOGETHER", together)
+    journal = open_journal()
+    followed, waited = [], []
+    journal.follow(followed.extend)
+
+    def told(records):
+        assert followed[followed.index(records[0]) :][: len(records)] == records
+        waited.append([each.event.actor for each in records])
+
+    disk.halt()
+    asked = [journal.append([note("first")])]
+    assert disk.in_sync.wait(PATIENCE)
+    asked += [journal.append([note(text) for text in texts]) for texts in ("a", "bc", "d")]
+    journal.note(note("fact"))
+    asked += [journal.append([note(text) for text in texts]) for texts in ("e", "fg")]
+    for each in asked:
+        each.addCallback(told)
+    disk.go_on()
+    reactor.run_until(lambda: len(waited) == len(asked))
+    assert waited == [["first"], ["a"], ["b", "c"], ["d"], ["e"], ["f", "g"]]
+    assert followed == every_record(tmp_path)
+    assert [each.event.actor for each in followed] == ["first", "a", "b", "c", "d", "fact", "e", "f", "g"]
