@@ -96,6 +96,6 @@ def test_what_is_never_finished_is_held_up_to_the_total(tmp_path: Path) -> None:
         said = f"not subscribed: {gone_after >> 20} MiB, subscribed: {grown >> 20} MiB; {waits}"
         assert b"inbound-full" in error
         assert gone_after < 8 * MIB, said
-        # Gathering bytes are copied with room for an eighth more, and the C library keeps some of the memory that is freed.
+        # Bytes that gather are copied with room for an eighth more, and the C library keeps some freed memory.
         assert grown < 2 * most < 20 * len(half), said
         assert waits.worst() < 0.3, said
