@@ -60,7 +60,7 @@ class Figures:
         if _RELOADS.isdisjoint([type(each.event) for each in records]):
             return
         for each in records:
-            if isinstance(each.event, (ev.ConfigReloaded, ev.ConfigReloadFailed)):
+            if type(each.event) in _RELOADS:
                 self.reloaded, self.reloaded_at = isinstance(each.event, ev.ConfigReloaded), each.time
 
     def look(self) -> Look:
