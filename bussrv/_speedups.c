@@ -38,6 +38,7 @@
 #define SLOTS 512          /* of the hash table of plans: a power of two, with room to spare */
 #define MOST_OUTLETS 64    /* one bit each */
 #define MOST_LEVELS 64     /* one bit each */
+#define MOST_EXAMPLES 64   /* one bit each */
 #define MOST_NATURES 64    /* as MAX_NATURES in bussrv/wire/objects.py */
 #define MOST_KEYS 32       /* the most keys that are compared with each other */
 #define MOST_DIGITS 18     /* such an integer fits in 64 bits */
@@ -77,13 +78,8 @@ typedef struct {
 
 /* HOT: a function that becomes part of its callers. The cursor of a scan stays in registers as long as no other function
  * is given its address; such functions are given a copy. */
-#if defined(__GNUC__)
 #define HOT static inline __attribute__((always_inline))
 #define NOT_INLINE __attribute__((noinline))
-#else
-#define HOT static inline
-#define NOT_INLINE
-#endif
 
 static inline int
 peek(const Cursor *cursor)
@@ -167,6 +163,7 @@ typedef struct {
     int is_ambiguous;       /* something elsewhere that may be taken for the name of an attribute */
     Span event, type, natures, sender;
     Span id;                /* with its quotes */
+    Span digits;            /* of size */
     Span route;             /* that objects of a linked server have, as JSON; of no bytes: a member sent them */
     Py_ssize_t size;        /* of the payload */
     Py_ssize_t number;      /* of keys, all of them */
@@ -260,20 +257,6 @@ odd_bytes(const unsigned char *begin, const unsigned char *end)
     return odd_of_window(last);
 }
 
-HOT int
-lowest_bit(uint64_t bits)
-{
-#if defined(__GNUC__)
-    return __builtin_ctzll(bits);
-#else
-    int place = 0;
-    while (!(bits >> place & 1)) {
-        place++;
-    }
-    return place;
-#endif
-}
-
 /* Look at the bytes from here on. */
 HOT void
 open_window(Cursor *cursor)
@@ -290,7 +273,7 @@ skip_plain(Cursor *cursor)
         Py_ssize_t place = cursor->at - cursor->window;
         uint64_t odd = place < WINDOW ? cursor->odd >> place : 0;
         if (odd) {
-            cursor->at += lowest_bit(odd);
+            cursor->at += __builtin_ctzll(odd); /* the lowest bit */
             return;
         }
         if (place < WINDOW) {
@@ -298,18 +281,6 @@ skip_plain(Cursor *cursor)
         }
         open_window(cursor);
     }
-}
-
-/* A byte of a range. */
-HOT Verdict
-scan_between(Cursor *cursor, int least, int most)
-{
-    int byte = peek(cursor);
-    if (byte < least || byte > most) {
-        return lacking(cursor);
-    }
-    cursor->at++;
-    return TAKEN;
 }
 
 /* A character of two to four bytes, as RFC 3629 has them: none longer than need be, no surrogates, none over 10FFFF. */
@@ -335,10 +306,11 @@ scan_character(Cursor *cursor)
     }
     cursor->at++;
     for (; further; further--) {
-        Verdict verdict = scan_between(cursor, least, most);
-        if (verdict != TAKEN) {
-            return verdict;
+        int byte = peek(cursor);
+        if (byte < least || byte > most) {
+            return lacking(cursor);
         }
+        cursor->at++;
         least = 0x80;
         most = 0xBF;
     }
@@ -566,6 +538,8 @@ scan_size(Cursor *cursor, Head *head)
     Verdict verdict = peek(cursor) == '-' ? LOOK : scan_integer(cursor);
     if (verdict == TAKEN) {
         int64_t size = 0;
+        head->digits.begin = digits.at;
+        head->digits.size = cursor->at - digits.at;
         for (digits.end = cursor->at; peek(&digits) != END; digits.at++) {
             size = 10 * size + peek(&digits) - '0';
         }
@@ -836,24 +810,10 @@ typedef struct {
     int service;         /* that it is published on; 0: none */
 } Object;
 
+/* What follows metadata that is sound, and the NUL after it. */
 HOT Verdict
-scan_object(Cursor *cursor, const Limits *limits, Head *head, Object *object)
+take_payload(Cursor *cursor, const Limits *limits, const Head *head, Object *object)
 {
-    Verdict verdict;
-    head->max_nesting = limits->max_nesting;
-    head->seen = head->is_sender_null = head->is_ambiguous = 0;
-    head->size = head->number = 0;
-    head->event.begin = head->type.begin = head->natures.begin = head->sender.begin = cursor->at;
-    head->event.size = head->type.size = head->natures.size = head->sender.size = 0;
-    object->begin = cursor->at;
-    verdict = scan_metadata(cursor, head);
-    object->metadata = cursor->at - object->begin;
-    if (verdict == TAKEN && !take(cursor, 0)) {
-        verdict = lacking(cursor);
-    }
-    if (verdict != TAKEN) {
-        return verdict == MORE && cursor->end - object->begin > limits->max_metadata ? LOOK : verdict;
-    }
     if (object->metadata > limits->max_metadata || head->size > limits->max_payload) {
         return LOOK;
     }
@@ -864,6 +824,86 @@ scan_object(Cursor *cursor, const Limits *limits, Head *head, Object *object)
     object->end = cursor->at;
     object->payload = head->size;
     return TAKEN;
+}
+
+HOT Verdict
+scan_object(Cursor *cursor, const Limits *limits, Head *head, Object *object)
+{
+    Verdict verdict;
+    head->max_nesting = limits->max_nesting;
+    head->seen = head->is_sender_null = head->is_ambiguous = 0;
+    head->size = head->number = 0;
+    head->event.begin = head->type.begin = head->natures.begin = head->sender.begin = cursor->at;
+    head->event.size = head->type.size = head->natures.size = head->sender.size = 0;
+    head->id = head->digits = head->event;
+    object->begin = cursor->at;
+    verdict = scan_metadata(cursor, head);
+    object->metadata = cursor->at - object->begin;
+    if (verdict == TAKEN && !take(cursor, 0)) {
+        verdict = lacking(cursor);
+    }
+    if (verdict != TAKEN) {
+        return verdict == MORE && cursor->end - object->begin > limits->max_metadata ? LOOK : verdict;
+    }
+    return take_payload(cursor, limits, head, object);
+}
+
+/* An object by which those like it are taken in fewer steps. They have another id and another size of the payload, and
+ * are the same bytes elsewhere; so whatever a scan would find there is known. */
+typedef struct {
+    Span metadata;     /* and the NUL after it */
+    Span gaps[2];      /* the id and the size, as they stand; of no bytes: there is none */
+    int is_size_first; /* of the gaps */
+    int seen;
+    int has_payload;
+} Example;
+
+/* Make an example of an object in which nothing is ambiguous. */
+HOT void
+make_example(const Head *head, const Object *object, Example *example)
+{
+    example->metadata.begin = object->begin;
+    example->metadata.size = object->metadata + 1;
+    example->is_size_first = head->digits.begin < head->id.begin;
+    example->gaps[example->is_size_first] = head->id;
+    example->gaps[!example->is_size_first] = head->digits;
+    example->seen = head->seen;
+    example->has_payload = head->size > 0;
+}
+
+/* Take an object that is like the example: then it has the same route plan, too. Returns whether it is. */
+HOT int
+take_alike(Cursor *cursor, const Example *example, const Limits *limits, Head *head, Object *object)
+{
+    Span same = {example->metadata.begin, 0};
+    int place;
+    head->size = head->is_ambiguous = 0;
+    head->seen = example->seen;
+    object->begin = cursor->at;
+    for (place = 0; place < 2; place++) {
+        const Span *gap = &example->gaps[place];
+        Verdict verdict;
+        if (!gap->size) {
+            continue;
+        }
+        same.size = gap->begin - same.begin;
+        if (!begins_with(cursor, &same)) {
+            return 0;
+        }
+        cursor->at += same.size;
+        verdict = place == example->is_size_first ? scan_attribute(cursor, head, ID) : scan_size(cursor, head);
+        if (verdict != TAKEN) {
+            return 0;
+        }
+        same.begin = gap->begin + gap->size;
+    }
+    same.size = example->metadata.begin + example->metadata.size - same.begin;
+    if (head->is_ambiguous || (head->size > 0) != example->has_payload || !begins_with(cursor, &same)) {
+        return 0;
+    }
+    cursor->at += same.size;
+    object->metadata = cursor->at - object->begin - 1;
+    return take_payload(cursor, limits, head, object) == TAKEN;
 }
 
 /* Objects that came over links lately: the newest ones, by origin and id, as bussrv/bus/seen.py has them.
@@ -1034,11 +1074,31 @@ is_forwarded(const Way *way, const Head *head, const Object *object)
         && (head->id.size != 2 || memcmp(head->id.begin, "-0", 2));
 }
 
+/* How many bytes are copied at a time. */
+#define BLOCK 16
+
+/* Returns the place after the copy. Most texts are so short that a call of memcpy() would take as long as the copy. */
+HOT char *
+copy(char *to, const void *from, size_t size)
+{
+    const char *at = from;
+    size_t place;
+    if (size < BLOCK || size > 16 * BLOCK) {
+        memcpy(to, at, size);
+        return to + size;
+    }
+    for (place = 0; place < size - BLOCK; place += BLOCK) {
+        memcpy(to + place, at + place, BLOCK);
+    }
+    memcpy(to + size - BLOCK, at + size - BLOCK, BLOCK); /* the rest, and some bytes once more */
+    return to + size;
+}
+
 /* Route plans. Objects with equal keys have the same one. */
 
 typedef struct {
     PyObject *key;
-    const char *text;
+    char *text;
     Py_ssize_t size;
     uint64_t outlets;  /* bit n: outlet n is given such objects */
     uint64_t turn;     /* the turn in which its groups were opened */
@@ -1058,77 +1118,57 @@ typedef struct {
     uint16_t slots[SLOTS]; /* the number of a plan, from 1; 0: none */
 } Plans;
 
-/* What a route plan depends on, in parts. The sizes keep the parts apart: no part is longer than LONGEST_KEY. */
-#define PARTS 5
+/* What a route plan depends on, as text: the sizes of its parts, what else matters, and the parts. */
+#define PARTS 4
+#define BEFORE_PARTS (2 * PARTS + 2)
 
 typedef struct {
-    unsigned char sizes[2 * PARTS];
-    Span parts[PARTS];
     Py_ssize_t size;
+    char text[BEFORE_PARTS + LONGEST_KEY];
 } Key;
 
-static void
+/* Returns whether it is not too long. */
+static int
 make_key(const Head *head, int is_by_sender, Key *key)
 {
-    static const Span none = {NULL, 0};
     int part, seen = EVENT | TYPE | NATURES | (is_by_sender && !head->is_sender_null ? SENDER : 0);
-    key->parts[0].begin = key->sizes;
-    key->parts[0].size = sizeof(key->sizes);
-    key->parts[1] = head->event;
-    key->parts[2] = head->type;
-    key->parts[3] = head->natures;
-    key->parts[4] = is_by_sender ? head->sender : none;
-    key->size = 0;
-    for (part = 0; part < PARTS; part++) {
-        key->size += key->parts[part].size;
+    const Span none = {head->sender.begin, 0}, *sender = is_by_sender ? &head->sender : &none;
+    const Span *parts[PARTS] = {&head->event, &head->type, &head->natures, sender};
+    char *to = key->text + BEFORE_PARTS;
+    if (head->event.size + head->type.size + head->natures.size + head->sender.size > LONGEST_KEY) {
+        return 0;
     }
-    for (part = 1; part < PARTS; part++) {
-        key->sizes[2 * part - 2] = (unsigned char)(key->parts[part].size >> 8);
-        key->sizes[2 * part - 1] = (unsigned char)key->parts[part].size;
+    for (part = 0; part < PARTS; part++) {
+        key->text[2 * part] = (char)(parts[part]->size >> 8);
+        key->text[2 * part + 1] = (char)parts[part]->size;
+        to = copy(to, parts[part]->begin, (size_t)parts[part]->size);
     }
     /* An event of no characters is an event, too. */
-    key->sizes[2 * PARTS - 2] = (unsigned char)(head->seen & seen);
-    key->sizes[2 * PARTS - 1] = head->size > 0;
+    key->text[2 * PARTS] = (char)(head->seen & seen);
+    key->text[2 * PARTS + 1] = head->size > 0;
+    key->size = to - key->text;
+    return 1;
 }
 
 static int
-has_key(const Plan *plan, const Key *key)
+has_key(const Plan *plan, const char *text, Py_ssize_t size)
 {
-    const char *text = plan->text + sizeof(key->sizes);
-    int part;
-    if (plan->size != key->size || memcmp(plan->text, key->sizes, sizeof(key->sizes))) {
-        return 0;
-    }
-    for (part = 1; part < PARTS; part++) {
-        size_t size = (size_t)key->parts[part].size;
-        if (size && memcmp(text, key->parts[part].begin, size)) {
-            return 0;
-        }
-        text += size;
-    }
-    return 1;
+    return plan->size == size && !memcmp(plan->text, text, (size_t)size);
 }
 
 /* The place where the search for a key begins; the slots of equal hashes follow each other. Clients choose keys, so a
  * search may pass all plans; there are few. */
 static uint32_t
-slot_of(const Key *key)
+slot_of(const char *text, Py_ssize_t size)
 {
     uint64_t hash = 0, word;
-    int part;
-    for (part = 0; part < PARTS; part++) {
-        Cursor cursor = {key->parts[part].begin, key->parts[part].begin, NULL, 0};
-        if (!key->parts[part].size) {
-            continue; /* it may have no place */
-        }
-        cursor.end += key->parts[part].size;
-        for (; peek_word(&cursor, &word); cursor.at += sizeof(word)) {
-            hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15);
-            hash ^= hash >> 32;
-        }
-        for (; peek(&cursor) != END; cursor.at++) {
-            hash = (hash << 8 | hash >> 56) ^ (uint64_t)peek(&cursor);
-        }
+    Cursor cursor = {(const unsigned char *)text, (const unsigned char *)text + size, NULL, 0};
+    for (; peek_word(&cursor, &word); cursor.at += sizeof(word)) {
+        hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+        hash ^= hash >> 32;
+    }
+    for (; peek(&cursor) != END; cursor.at++) {
+        hash = (hash << 8 | hash >> 56) ^ (uint64_t)peek(&cursor);
     }
     hash *= UINT64_C(0x9E3779B97F4A7C15);
     return (uint32_t)(hash >> 32) % SLOTS;
@@ -1140,12 +1180,12 @@ static Plan *
 find_plan(Plans *self, const Key *key, Plan *latest)
 {
     uint32_t slot;
-    if (latest != NULL && has_key(&self->plans[latest->follower], key)) {
+    if (latest != NULL && has_key(&self->plans[latest->follower], key->text, key->size)) {
         return &self->plans[latest->follower];
     }
-    for (slot = slot_of(key); self->slots[slot]; slot = (slot + 1) % SLOTS) {
+    for (slot = slot_of(key->text, key->size); self->slots[slot]; slot = (slot + 1) % SLOTS) {
         int place = self->slots[slot] - 1;
-        if (has_key(&self->plans[place], key)) {
+        if (has_key(&self->plans[place], key->text, key->size)) {
             if (latest != NULL) {
                 latest->follower = place;
             }
@@ -1155,44 +1195,43 @@ find_plan(Plans *self, const Key *key, Plan *latest)
     return NULL;
 }
 
-/* The parts of a key that key_as_bytes made. Returns whether it is one. */
-static int
-find_parts(const char *text, Py_ssize_t size, Key *key)
-{
-    Py_ssize_t begin = sizeof(key->sizes);
-    int part;
-    if (size < begin) {
-        return 0;
-    }
-    memcpy(key->sizes, text, sizeof(key->sizes));
-    key->parts[0].begin = key->sizes;
-    key->parts[0].size = begin;
-    for (part = 1; part < PARTS; part++) {
-        key->parts[part].begin = (const unsigned char *)text + begin;
-        key->parts[part].size = key->sizes[2 * part - 2] << 8 | key->sizes[2 * part - 1];
-        begin += key->parts[part].size;
-        if (begin > size) {
-            return 0;
-        }
-    }
-    key->size = size;
-    return begin == size;
-}
+/* The latest objects of some plans that were scanned in this pass. */
+typedef struct {
+    uint64_t known; /* bit n: there is one of plan n */
+    Example of[MOST_EXAMPLES];
+} Examples;
 
-static PyObject *
-key_as_bytes(const Key *key)
+/* Take an object of which Python need not decide anything. *plan is that of the object before, and then its own. */
+HOT Verdict
+take_planned(Plans *self, Cursor *cursor, const Limits *limits, const Way *way, Examples *examples, Head *head,
+             Object *object, Key *key, Plan **plan)
 {
-    PyObject *made = PyBytes_FromStringAndSize(NULL, key->size);
-    char *to = made == NULL ? NULL : PyBytes_AsString(made);
-    int part;
-    for (part = 0; to != NULL && part < PARTS; part++) {
-        size_t size = (size_t)key->parts[part].size;
-        if (size) {
-            memcpy(to, key->parts[part].begin, size);
-        }
-        to += size;
+    int likely = *plan == NULL ? MOST_EXAMPLES : (*plan)->follower;
+    Cursor begin = *cursor;
+    Verdict verdict;
+    if (likely < MOST_EXAMPLES && examples->known >> likely & 1
+        && take_alike(cursor, &examples->of[likely], limits, head, object)) {
+        *plan = &self->plans[likely];
+        return way->seen == NULL || is_forwarded(way, head, object) ? TAKEN : LOOK;
     }
-    return made;
+    *cursor = begin;
+    verdict = scan_object(cursor, limits, head, object);
+    if (verdict != TAKEN) {
+        return verdict;
+    }
+    if (!make_key(head, self->is_by_sender, key) || (way->seen != NULL && !is_forwarded(way, head, object))) {
+        return LOOK;
+    }
+    *plan = find_plan(self, key, *plan);
+    if (*plan == NULL) {
+        return PLAN;
+    }
+    likely = (int)(*plan - self->plans);
+    if (likely < MOST_EXAMPLES && !head->is_ambiguous) {
+        examples->known |= UINT64_C(1) << likely;
+        make_example(head, object, &examples->of[likely]);
+    }
+    return (*plan)->is_pythons ? LOOK : TAKEN;
 }
 
 /* Writing: for each outlet, all objects that it is given, in one piece. */
@@ -1235,26 +1274,6 @@ write_id(char *to, const Added *added, uint64_t number)
     }
     to[digits] = '"';
     return to + digits + 1;
-}
-
-/* How many bytes are copied at a time. */
-#define BLOCK 16
-
-/* Returns the place after the copy. Most texts are so short that a call of memcpy() would take as long as the copy. */
-HOT char *
-copy(char *to, const void *from, size_t size)
-{
-    const char *at = from;
-    size_t place;
-    if (size < BLOCK || size > 16 * BLOCK) {
-        memcpy(to, at, size);
-        return to + size;
-    }
-    for (place = 0; place < size - BLOCK; place += BLOCK) {
-        memcpy(to + place, at + place, BLOCK);
-    }
-    memcpy(to + size - BLOCK, at + size - BLOCK, BLOCK); /* the rest, and some bytes once more */
-    return to + size;
 }
 
 static char *
@@ -1436,6 +1455,7 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
     Way way;
     Key key;
     Plan *plan = NULL;
+    Examples examples;
     PyObject *what = NULL, *pieces, *runs;
 
     if (!wants_arguments(given, 13) || PyBytes_AsStringAndSize(arguments[0], &data, &size) < 0
@@ -1469,35 +1489,23 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
     cursor.at = (const unsigned char *)data + begin;
     cursor.end = (const unsigned char *)data + size;
     open_window(&cursor);
+    examples.known = 0;
     while (count + duplicates < most) {
         Cursor next = cursor;
         uint64_t known = 0;
-        verdict = scan_object(&next, &limits, &head, &objects[count]);
-        if (verdict != TAKEN) {
-            break;
-        }
-        verdict = LOOK;
-        if (head.event.size + head.type.size + head.natures.size + head.sender.size > LONGEST_KEY
-            || (way.seen != NULL && !is_forwarded(&way, &head, &objects[count]))) {
-            break;
-        }
-        make_key(&head, self->is_by_sender, &key);
-        plan = find_plan(self, &key, plan);
-        if (plan == NULL) {
-            verdict = PLAN;
-            what = key_as_bytes(&key);
+        verdict = take_planned(self, &next, &limits, &way, &examples, &head, &objects[count], &key, &plan);
+        if (verdict == PLAN) {
+            what = PyBytes_FromStringAndSize(key.text, key.size);
             if (what == NULL) {
                 return NULL;
             }
-            break;
         }
-        if (plan->is_pythons) {
+        if (verdict != TAKEN) {
             break;
         }
         if (way.seen != NULL) {
             known = hash_of(way.seen, way.origin, &head.id);
             if (has_seen(way.seen, known)) {
-                verdict = TAKEN;
                 duplicates++;
                 cursor = next;
                 continue;
@@ -1514,7 +1522,6 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
         if (way.seen != NULL) {
             remember(way.seen, known);
         }
-        verdict = TAKEN;
         objects[count].id = head.seen & ID ? 0 : ++made;
         objects[count].service = plan->service;
         objects[count++].outlets = plan->outlets;
@@ -1544,14 +1551,8 @@ plans_add(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
 {
     Plans *self = (Plans *)object;
     Plan plan = {0};
-    Key key;
-    char *text;
     uint32_t slot;
-    if (!wants_arguments(given, 5) || PyBytes_AsStringAndSize(arguments[0], &text, &plan.size) < 0) {
-        return NULL;
-    }
-    if (!find_parts(text, plan.size, &key)) {
-        PyErr_SetString(PyExc_ValueError, "that is no key");
+    if (!wants_arguments(given, 5) || PyBytes_AsStringAndSize(arguments[0], &plan.text, &plan.size) < 0) {
         return NULL;
     }
     plan.outlets = PyLong_AsUnsignedLongLong(arguments[1]);
@@ -1565,9 +1566,8 @@ plans_add(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
         PyErr_SetString(PyExc_IndexError, "there are too many plans");
         return NULL;
     }
-    for (slot = slot_of(&key); self->slots[slot]; slot = (slot + 1) % SLOTS) {
+    for (slot = slot_of(plan.text, plan.size); self->slots[slot]; slot = (slot + 1) % SLOTS) {
     }
-    plan.text = text;
     plan.follower = self->number;
     plan.key = arguments[0];
     Py_INCREF(plan.key);

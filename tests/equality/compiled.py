@@ -8,6 +8,7 @@ times from input to output, what taps show, and what the journal says.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from ipaddress import ip_network
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from bussrv.bus.object_ids import ObjectIds
 from bussrv.bus.route_cache import RouteCache
 from bussrv.bus.seen import CompiledSeen, Seen
 from bussrv.bus.spliced import LOOK, MORE, OPEN, PLAN, TAKEN, WAY
+from bussrv.bus.splicing import A_PASS, MOST_PLANS
 from bussrv.bus.tap import TapFilter
 from bussrv.compiled import SPEEDUPS
 from bussrv.errors import Refused, RemoteProtocolError
@@ -278,6 +280,8 @@ def play(data: bytes) -> None:
 
 
 ROUTE_OF_C1 = b'["c1","hall"]'
+TAIL_OF_C1 = route_ending(ROUTE_OF_C1) + NUL
+IDS = ObjectIds("made", 3)
 LIMITS_OF_TEXT = (2000, 40, 8)
 LONGEST_FORWARDED = 400
 
@@ -294,17 +298,25 @@ def compare(stream: bytes) -> tuple[int, int]:
 
     :returns: how many objects the module took, and how many Python did.
     """
-    took = total = 0
+    took = 0
     known: dict[bytes, object] = {}
+    singles: dict[int, Single] = {}
     for begin, event, taken in _side_by_side(stream, lambda begin, number: _take(stream, begin, number * 97)):
-        total += 1
         if taken.verdict == LOOK:
+            singles[begin] = Single(taken.end, event, None)
             continue
+        made = 97 * len(singles) + 1
         took += 1
-        made = f"made{97 * (total - 1) + 1:03}"
-        _check(event, taken, begin, known)
-        assert taken.piece == encode(with_route(event, ROUTE_OF_C1, lambda made=made: made), event.payload)
-    return took, total
+        _check(event, taken, known)
+        forward = partial(_forwarded_with, event)
+        assert taken.piece == forward(made)
+        singles[begin] = Single(taken.end, event, forward)
+    _check_passes(singles, partial(_pass, stream))
+    return took, len(singles)
+
+
+def _forwarded_with(event: BusObject, made: int) -> bytes:
+    return encode(with_route(event, ROUTE_OF_C1, lambda: f"made{made:03}"), event.payload)
 
 
 def compare_forwarded(stream: bytes) -> tuple[int, int]:
@@ -312,18 +324,19 @@ def compare_forwarded(stream: bytes) -> tuple[int, int]:
 
     :returns: as :func:`compare`.
     """
-    took = total = 0
+    took = 0
     known: dict[bytes, object] = {}
+    singles: dict[int, Single] = {}
     routes = RouteCache("link", "cellar", "hall", LONGEST_FORWARDED, keeps_marks=True)
-    seen, compiled = Seen(4), CompiledSeen(4)
+    seen, compiled, passed = Seen(4), CompiledSeen(4), CompiledSeen(4)
     for begin, event, taken in _side_by_side(stream, lambda begin, _: _take_forwarded(stream, begin, routes, compiled)):
-        total += 1
         if taken.verdict == LOOK:
-            if isinstance(event, BusObject) and event.head.id not in (None, UNSET):
+            singles[begin] = Single(taken.end, event, None)
+            if _has_id(event):
                 assert seen.add(1, event.head.id) == compiled.add(1, event.head.id)
             continue
         took += 1
-        _check(event, taken, begin, known)
+        _check(event, taken, known)
         facts = routes.of(event.head.route)
         assert facts.refusal is None
         assert not facts.is_from_neighbour
@@ -331,9 +344,59 @@ def compare_forwarded(stream: bytes) -> tuple[int, int]:
         assert event.metadata.endswith(facts.ending)
         expected = encode(with_route(event, facts.source.route, str), event.payload)
         assert expected.index(NUL) <= LONGEST_FORWARDED
-        assert taken.piece == (expected if seen.add(facts.origin_key, event.head.id) else b"")
+        piece = expected if seen.add(facts.origin_key, event.head.id) else b""
+        assert taken.piece == piece
         assert len(seen) == len(compiled)
-    return took, total
+        singles[begin] = Single(taken.end, event, lambda _, piece=piece: piece)  # type: ignore[misc]
+    _check_passes(singles, partial(_pass_forwarded, stream, routes, passed), passed)
+    return took, len(singles)
+
+
+def _has_id(event: Any) -> bool:
+    return isinstance(event, BusObject) and event.head.id not in (None, UNSET)
+
+
+class Single(NamedTuple):
+    """What comes of an object that is taken by itself.
+
+    :ivar end: its place in the stream.
+    :ivar forward: its bytes as it is forwarded, for the number of an id that it may be given; ``None``: Python does it.
+    """
+
+    end: int
+    event: Any
+    forward: Callable[[int], bytes] | None
+
+
+def _check_passes(
+    singles: dict[int, Single], splice: Callable[[Any, int, int], tuple[Any, ...]], seen: CompiledSeen | None = None
+) -> None:
+    """Objects that are taken many at a time come to the same as each by itself."""
+    assert SPEEDUPS is not None
+    plans = SPEEDUPS.Plans(True)
+    place = made = 0
+    while True:
+        end, count, verdict, key, pieces, *_ = splice(plans, place, made)
+        expected = b""
+        for _ in range(count):
+            place, _, forward = singles[place]
+            assert forward is not None
+            piece = forward(made + 1)
+            made += f'"made{made + 1:03}"'.encode() in piece
+            expected += piece
+        assert (place, b"".join(piece for _, piece, _ in pieces)) == (end, expected)
+        if verdict == PLAN:
+            plans = SPEEDUPS.Plans(True) if plans.add(key, 1, False, False, 0) == MOST_PLANS - 1 else plans
+        elif verdict == LOOK or (verdict == WAY and not count):
+            if place not in singles:
+                return  # It is malformed.
+            place, event, forward = singles[place]
+            assert forward is None
+            if seen is not None and _has_id(event):
+                seen.add(1, event.head.id)
+        elif verdict == MORE:
+            assert place not in singles
+            return
 
 
 class Taken(NamedTuple):
@@ -346,7 +409,7 @@ class Taken(NamedTuple):
 
 
 def _side_by_side(stream: bytes, take: Callable[[int, int], Taken]) -> Iterator[tuple[int, Any, Taken]]:
-    """Each object of a stream with what the module makes of it, and its end."""
+    """The beginning of each object of a stream, the object, and what the module makes of it."""
     reader = OneByOne(*LIMITS_OF_TEXT)
     reader.feed(stream)
     begin = number = 0
@@ -361,14 +424,15 @@ def _side_by_side(stream: bytes, take: Callable[[int, int], Taken]) -> Iterator[
             assert taken.verdict in (MORE, LOOK), (taken, stream[begin:])
             return
         assert taken.verdict != MORE, stream[begin:]
-        begin = len(stream) - len(reader)
-        yield begin, event, taken
+        end = len(stream) - len(reader)
+        assert taken.end in (0, end), "the end of the object is somewhere else"
+        yield begin, event, taken._replace(end=end)
+        begin = end
         number += 1
 
 
-def _check(event: Any, taken: Taken, end: int, known: dict[bytes, object]) -> None:
+def _check(event: Any, taken: Taken, known: dict[bytes, object]) -> None:
     assert isinstance(event, BusObject), event
-    assert taken.end == end, "the end of the object is somewhere else"
     head = event.head
     about = (head.event, head.type, head.sender, tuple(head.natures or ()), head.size > 0)
     assert head.to is None
@@ -379,9 +443,7 @@ def _take(stream: bytes, begin: int, made: int) -> Taken:
     """What the module makes of an object of a member."""
     assert SPEEDUPS is not None
     plans = SPEEDUPS.Plans(True)
-    ids = ObjectIds("made", 3)
-    tail = route_ending(ROUTE_OF_C1) + NUL
-    arguments = (stream, begin, *LIMITS_OF_TEXT, tail, 1, 1, 1, ids.opening, ids.digits, made, None)
+    arguments = (stream, begin, *LIMITS_OF_TEXT, TAIL_OF_C1, 1, 1, 1, IDS.opening, IDS.digits, made, None)
     end, count, verdict, key, *rest = plans.splice(*arguments)
     assert (end, count, rest) == (begin, 0, [[], 0, [], 0])
     if verdict != PLAN:
@@ -395,34 +457,67 @@ def _take(stream: bytes, begin: int, made: int) -> Taken:
     return Taken(PLAN, key, end, piece)
 
 
-def _take_forwarded(stream: bytes, begin: int, routes: RouteCache, seen: CompiledSeen) -> Taken:
-    """What the module makes of an object of a linked server."""
+def _pass(stream: bytes, plans: Any, begin: int, made: int) -> tuple[Any, ...]:
+    """Take objects of a member, as many as can be."""
+    given = (stream, begin, *LIMITS_OF_TEXT, TAIL_OF_C1, 0, 0, A_PASS, IDS.opening, IDS.digits, made, None)
+    found: tuple[Any, ...] = plans.splice(*given)
+    return found
+
+
+Way = tuple[CompiledSeen, bytes, bytes, int, int]
+"""By which objects come: what came before, the end of their metadata, how that is forwarded, their origin, a limit."""
+
+
+def _splice_way(stream: bytes, plans: Any, begin: int, turn: int, most: int, way: Way) -> tuple[Any, ...]:
+    seen, ending, tail, origin, longest = way
+    about = (seen.table, ending, origin % (1 << 64), longest)
+    found: tuple[Any, ...] = plans.splice(stream, begin, *LIMITS_OF_TEXT, tail, turn, turn, most, b"", 0, 0, about)
+    return found
+
+
+def _way_of(stream: bytes, begin: int, routes: RouteCache, seen: CompiledSeen) -> Way | int:
+    """The way by which an object comes; or a verdict: it is not taken."""
     assert SPEEDUPS is not None
-    plans = SPEEDUPS.Plans(True)
-
-    def splice(ending: bytes, tail: bytes, origin: int, longest: int) -> tuple[Any, ...]:
-        way = (seen.table, ending, origin % (1 << 64), longest)
-        return plans.splice(stream, begin, *LIMITS_OF_TEXT, tail, 1, 1, 1, b"", 0, 0, way)
-
-    verdict = splice(route_ending(b'["another"]'), b"", 0, 0)[2]
+    other = (seen, route_ending(b'["another"]'), b"", 0, 0)
+    verdict: int = _splice_way(stream, SPEEDUPS.Plans(True), begin, 1, 1, other)[2]
     if verdict != WAY:
-        return Taken(verdict)
+        return verdict
     end = stream.find(NUL, begin)
     if end < 0:
-        return Taken(MORE if len(stream) - begin <= LIMITS_OF_TEXT[0] else LOOK)
+        return MORE if len(stream) - begin <= LIMITS_OF_TEXT[0] else LOOK
     try:
         route = read_head(stream[begin:end]).route
         facts = routes.of(route)
     except (RemoteProtocolError, Refused, Fault):
-        return Taken(LOOK)
+        return LOOK
     if facts.refusal is not None or facts.is_from_neighbour or not names_no_attribute(bytes(route)):
-        return Taken(LOOK)
-    way = (facts.ending, route_ending(facts.source.route) + NUL, facts.origin_key, facts.longest)
-    end, count, verdict, key, *rest = splice(*way)
+        return LOOK
+    return seen, facts.ending, route_ending(facts.source.route) + NUL, facts.origin_key, facts.longest
+
+
+def _pass_forwarded(
+    stream: bytes, routes: RouteCache, seen: CompiledSeen, plans: Any, begin: int, _: int
+) -> tuple[Any, ...]:
+    """Take objects that come by the same way, as many as can be."""
+    way = _way_of(stream, begin, routes, seen)
+    if isinstance(way, int):
+        return (begin, 0, way, None, [])
+    return _splice_way(stream, plans, begin, 0, A_PASS, way)
+
+
+def _take_forwarded(stream: bytes, begin: int, routes: RouteCache, seen: CompiledSeen) -> Taken:
+    """What the module makes of an object of a linked server."""
+    assert SPEEDUPS is not None
+    plans = SPEEDUPS.Plans(True)
+    way = _way_of(stream, begin, routes, seen)
+    if isinstance(way, int):
+        return Taken(way)
+    splice = partial(_splice_way, stream, plans, begin, 1, 1)
+    end, count, verdict, key, *rest = splice(way)
     assert (end, count, rest) == (begin, 0, [[], 0, [], 0])
     if verdict != PLAN:
         return Taken(LOOK if verdict == WAY else verdict)  # It has two routes.
     plans.open(plans.add(key, 1, False, False, 0), 1, 1)
-    end, count, verdict, _, pieces, made, published, duplicates = splice(*way)
+    end, count, verdict, _, pieces, made, published, duplicates = splice(way)
     assert (count, verdict, made, published, len(pieces)) == (1, TAKEN, 0, [], 1 - duplicates)
     return Taken(PLAN, key, end, b"".join(piece for _, piece, _ in pieces))

@@ -6,6 +6,8 @@ Whatever the compiled module does not take is among them, at a low rate, so that
 
 from __future__ import annotations
 
+import re
+
 from tests.fuzz.draw import Draw
 
 EVENTS = (b"lamp/on", b"Lamp/On", b"x", b"", b"\xc3\xa4\xc3\xa4ni")
@@ -147,14 +149,42 @@ def frame(draw: Draw, is_forwarded: bool = False) -> bytes:
     return data
 
 
+_ID = re.compile(rb'("id"[ :\t]*)("[^"]*"|-?[0-9]+)')
+_SIZE = re.compile(rb'("size"[ :\t]*)[0-9]+')
+
+
+def alike(draw: Draw, data: bytes) -> bytes:
+    """The same object with another id or size; now and then one that is not sound, or with other bytes elsewhere."""
+    said, nul, payload = data.partition(b"\0")
+    if draw.chance(8 if b'"#"' in said else 240):
+        other = draw.one(ODD_IDS) if draw.chance(4) else draw.one((*IDS, b'"%d"' % draw.byte(), b"%d" % draw.byte()))
+        said = _ID.sub(lambda found: found[1] + other, said, count=1)
+    if draw.chance(100):
+        other_payload = draw.one(PAYLOADS)
+        size = b"%d" % len(other_payload) if not draw.chance(4) else draw.one((b"2.0", b"01", b"-1", b"99999", b"0"))
+        said, found = _SIZE.subn(lambda found: found[1] + size, said, count=1)
+        payload = other_payload if found else payload
+    data = said + nul + payload
+    if draw.chance(2):
+        place = draw.byte() % len(data)
+        data = data[:place] + draw.bytes(2) + data[place + 1 :]
+    return data
+
+
 def stream(draw: Draw, most: int, is_forwarded: bool = False) -> bytes:
-    """Some objects; some of them many times, as clients send them.
+    """Some objects; some of them many times, and some again and again with other ids and sizes, as clients send them.
 
     :param is_forwarded: whether the server ``cellar`` sends them.
     """
     frames: list[bytes] = []
     for _ in range(1 + draw.byte() % most):
-        frames += [frame(draw, is_forwarded)] * (1 if draw.chance(220) else 1 + draw.byte() % 40)
+        some = [frame(draw, is_forwarded) for _ in range(1 if draw.chance(200) else 1 + draw.byte() % 3)]
+        if draw.chance(220):
+            frames += some
+        elif draw.chance(128):
+            frames += some * (1 + draw.byte() % 40)
+        else:
+            frames += [alike(draw, each) for _ in range(1 + draw.byte() % 12) for each in some]
     if is_forwarded:
         first = draw.byte()
         frames = [each.replace(b'"#"', b'"%d"' % number) for number, each in enumerate(frames, first)]

@@ -37,6 +37,37 @@ def test_what_it_takes_is_what_python_takes(data: bytes) -> None:
     compare_forwarded(plain.stream(Draw(data), 12, is_forwarded=True))
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        '{"type":"a/b","id":%s,"size":%s}',
+        '{"size":%s,"id":%s,"x":[1,"type"]}',
+        '{"event":"x","size":%s}',
+        '{"id":%s, "type":"a/b"}',
+        '{"id":%s,"sender":"tv","name":{"a:b":[]},"size": %s}',
+        '{"id":%s,"id2":"type"}',
+    ],
+)
+def test_objects_like_one_before(form: str) -> None:
+    """An object of which one before differs in the id and the size alone is taken in fewer steps. Nothing else may."""
+    first = form.index('"size"') < form.index('"id"') if '"size"' in form and '"id"' in form else '"id"' not in form
+
+    def said(identity: bytes, size: bytes, payload: bytes) -> bytes:
+        texts = (size, identity) if first else (identity, size)
+        return form.encode() % texts[: form.count("%s")] + b"\0" + payload * ('"size"' in form)
+
+    usual = said(b'"i1"', b"3", b"abc")
+    assert compare(usual * 3) == (3, 3)
+    for identity in (*plain.IDS, *plain.ODD_IDS):
+        compare(usual + said(identity, b"2", b"xy") + usual)
+    for size in (b"0", b"00", b"-0", b"1.0", b"1e0", b"41", b"40", b"99999999999999999999", b'"1"', b""):
+        compare(usual + said(b'"i2"', size, b"abc") + usual)
+    for place in range(len(usual)):
+        for odd in (b"", b'"', b"\\", b" ", b"x", b"0", b"}", b"\xff", b"\0", b"\x01"):
+            compare(usual + usual[:place] + odd + usual[place + 1 :] + usual)
+        compare(usual + usual[:place])
+
+
 ESCAPED, SPELLED, UNSOUND = (b'\\"', b"\\u00e9", b"\\u0074"), map(str.encode, "ü€💡"), (b"\x1f", b"\xff", b"\0")
 
 
