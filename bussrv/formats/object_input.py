@@ -103,9 +103,13 @@ class ObjectInput(StreamProtocol):
                 if spliced.verdict == TAKEN:
                     continue
             batch = self._objects.batch()
+            if not length_hint(batch):
+                event = self._objects.next_event()
+                if not isinstance(event, BusObject) or event.head.event not in EXCHANGED:
+                    return event
+                # Its payload came in several chunks. It has a plan, too.
+                batch = iter((event,))
             before = length_hint(batch)
-            if not before:
-                break
             obj = self.route_batch(batch)
             self.traffic.objects_in += before - length_hint(batch) - (obj is not None)
             if obj is not None or self.link.is_closing or self.slice_is_over():

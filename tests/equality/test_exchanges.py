@@ -85,7 +85,8 @@ def history(draw: Draw) -> list[Op]:
 def _op(draw: Draw) -> Op:
     number, kind = draw.byte(), draw.byte()
     if kind < 100:
-        return ("say", number, b"".join(_object(draw) for _ in range(1 + draw.byte() % 8)))
+        said = b"".join(_object(draw) for _ in range(1 + draw.byte() % 8))
+        return ("say", number, said, draw.byte() if draw.chance(128) else 0)
     if kind < 200:
         return ("answer", [_mostly(draw, REPLIES, ODD_REPLIES) for _ in range(4)])
     if kind < 225:
@@ -177,8 +178,12 @@ class Scene:
     def do_command(self, number: int, what: str, name: str) -> None:
         self.one(number).send_bytes(encode({"event": f"services/{what}", "name": name}))
 
-    def do_say(self, number: int, chunk: bytes) -> None:
-        self.one(number).send_bytes(chunk)
+    def do_say(self, number: int, said: bytes, part: int = 0) -> None:
+        """In two chunks, of which the first one is so much of 256 parts."""
+        size = len(said) * part // 256
+        for chunk in (said[:size], said[size:]):
+            if chunk:
+                self.one(number).send_bytes(chunk)
 
     def do_answer(self, forms: list[bytes]) -> None:
         """Each client replies to every request that it was given, in one chunk."""
@@ -271,10 +276,12 @@ def test_two_servers_come_to_the_same(chosen: tuple[bytes, dict[str, Any], bool]
 def test_plain_requests_and_replies_need_no_router(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene(ByPlans(), in_turns=False)
     monkeypatch.setattr(scene.network.bus._router, "route", None)
-    requests = b"".join(b'{"event":"services/request","name":"tv","id":%d}\0' % number for number in range(20))
-    scene.do(("say", 0, requests))
-    scene.do(("answer", [b""]))
-    assert scene.given[-1][0].count(b'"in-reply-to"') == 20
+    ask = b'{"event":"services/request","name":"tv","id":%d,"type":"a/b","size":9}\0\0\0payload'
+    for part in range(0, 256, 5):
+        requests = b"".join(ask % (1000 + 20 * part + number) for number in range(20))
+        scene.do(("say", 0, requests, part))
+        scene.do(("answer", [b""]))
+        assert scene.given[-1][0].count(b'"in-reply-to"') == 20
 
 
 def test_a_batch_makes_few_plans_if_there_are_many_providers(monkeypatch: pytest.MonkeyPatch) -> None:
