@@ -49,7 +49,7 @@ help: ## say what there is (what `make` alone does)
 	@echo 'make test PYTHON=python3.12      works with that interpreter'
 
 # No pid file: one that a crash left behind would keep the server from starting. `exec`, so that a signal to make gets there.
-run: $(RUN) ## start the server, all four wire formats on loopback, journal in ./bussrv-journal
+run: $(RUN) ## start the server, the ports of all wire formats on loopback, journal in ./bussrv-journal
 	@exec $(BIN)/twistd -n --pidfile= bussrv $(ARGS)
 
 demo: java $(AUDIT) ## show the server at work: clients of every wire format, then the audit (needs Java 17+)

@@ -7,9 +7,29 @@ The compiled module is optional: without a C compiler the installation succeeds,
 One build serves every supported version of Python.
 """
 
+from pathlib import Path
+
 from setuptools import Extension, find_packages, setup
+from setuptools.command.build_ext import build_ext
+
+
+class FreshBuild(build_ext):
+    """If the module cannot be built, one of an earlier build does not take its place."""
+
+    def build_extension(self, ext: Extension) -> None:
+        """Build the module.
+
+        :raises CompileError: that is reported, and the installation goes on without the module.
+        """
+        try:
+            super().build_extension(ext)
+        except Exception:
+            Path(self.get_ext_fullpath(ext.name)).unlink(missing_ok=True)
+            raise
+
 
 setup(
+    cmdclass={"build_ext": FreshBuild},
     package_dir={"": "."},
     packages=[*find_packages(include=["bussrv", "bussrv.*"]), "twisted.plugins"],
     package_data={

@@ -17,6 +17,7 @@ import argparse
 import cProfile
 import pstats
 import time
+from collections.abc import Sequence
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from twisted.internet.task import Clock
 from bussrv.bus.bus import Bus
 from bussrv.bus.tap import TapFilter
 from bussrv.clock import SystemClock
+from bussrv.compiled import HOT_PATH
 from bussrv.formats.objects import ObjectsProtocol
 from bussrv.formats.stream_factory import StreamFactory
 from bussrv.journal.memory import MemoryJournal
@@ -50,14 +52,16 @@ class NullTransport:
         self.writes = 0
 
     def send_now(self, data: bytes) -> int:
-        size = len(data)
+        return self.send_some((data,))
+
+    def send_some(self, pieces: Sequence[bytes | memoryview]) -> int:
+        size = sum(map(len, pieces))
         self.taken += size
         self.writes += 1
         return size
 
     def write(self, data: bytes) -> None:
-        self.taken += len(data)
-        self.writes += 1
+        self.send_now(data)
 
     def getPeer(self) -> IPv4Address:
         return IPv4Address("TCP", "127.0.0.1", 1)
@@ -149,7 +153,7 @@ def run(options: argparse.Namespace) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--subscribers", type=int, default=50)
+    parser.add_argument("--subscribers", type=int, default=50, help="of every object; at least 1")
     parser.add_argument("--payload", type=int, default=16, help="bytes")
     parser.add_argument("--objects", type=int, default=100_000)
     parser.add_argument("--no-ids", action="store_true", help="objects without an id: the server makes one")
@@ -161,14 +165,18 @@ def main() -> None:
     options = parser.parse_args()
     if options.again and options.no_ids:
         parser.error("--again needs ids: the server cannot recognize an object without one (drop --no-ids)")
+    if options.subscribers < 1:
+        parser.error("--subscribers: nothing is delivered without one")
     if options.profile:
         profile = cProfile.Profile()
         profile.runcall(run, options)
         pstats.Stats(profile).sort_stats("tottime").print_stats(15)
         return
     seconds = run(options)
-    deliveries = 0 if options.again else options.subscribers / seconds
-    print(f"{deliveries / 1e6:.2f} M deliveries per second of CPU, {seconds * 1e6:.2f} us an object")
+    about = f"{seconds * 1e6:.2f} us of CPU an object, hot path in {HOT_PATH}"
+    # What comes again is delivered to nobody.
+    deliveries = "" if options.again else f", {options.subscribers / seconds / 1e6:.2f} M deliveries a second of CPU"
+    print(f"{about}, {options.subscribers} subscribers{deliveries}")
 
 
 if __name__ == "__main__":

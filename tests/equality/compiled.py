@@ -357,7 +357,7 @@ def _has_id(event: Any) -> bool:
 
 
 class Single(NamedTuple):
-    """What comes of an object that is taken by itself.
+    """An object that is taken by itself.
 
     :ivar end: its place in the stream.
     :ivar forward: its bytes as it is forwarded, for the number of an id that it may be given; ``None``: Python does it.
@@ -506,7 +506,7 @@ def _pass_forwarded(
 
 
 def _take_forwarded(stream: bytes, begin: int, routes: RouteCache, seen: CompiledSeen) -> Taken:
-    """What the module makes of an object of a linked server."""
+    """Take an object of a linked server."""
     assert SPEEDUPS is not None
     plans = SPEEDUPS.Plans(True)
     way = _way_of(stream, begin, routes, seen)
