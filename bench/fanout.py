@@ -174,7 +174,7 @@ def main() -> None:
         return
     seconds = run(options)
     about = f"{seconds * 1e6:.2f} us of CPU an object, hot path in {HOT_PATH}"
-    # What comes again is delivered to nobody.
+    # With --again, nothing is delivered.
     deliveries = "" if options.again else f", {options.subscribers / seconds / 1e6:.2f} M deliveries a second of CPU"
     print(f"{about}, {options.subscribers} subscribers{deliveries}")
 

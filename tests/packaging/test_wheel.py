@@ -168,7 +168,7 @@ def test_the_wheel_has_the_compiled_module_for_all_versions(wheel: Path, install
 def test_building_without_a_compiler_succeeds_without_the_module(source: Path, tmp_path: Path) -> None:
     command = [sys.executable, "setup.py", "build", "--build-base", tmp_path]
     if CAN_COMPILE:
-        # What an earlier build has left is older than the source, and does not take the place of the module.
+        # An earlier build has left a module. It is older than the source, and does not take the place of the new one.
         subprocess.run(command, cwd=source, capture_output=True, check=True)
         (left,) = tmp_path.glob(f"lib*/{MODULE}")
         os.utime(left, (0, 0))
