@@ -16,21 +16,24 @@ COMMANDS = (
     *(b"routing/subscribe", b"routing/disconnect", b"services/list", b"client/register", b"Services/Request"),
 )
 TYPES = (b"text/plain", b"Text/Plain; charset=UTF-8", b"image/png", b"text/html", b"", b"a" * 300)
-NATURES = (b'["spam"]', b"[]", b'["Message", "n"]', b'[ "a" ,"b"]', b'["n"]', b'"spam"', b'["a",7]', b'["\\u0061"]')
+NATURES = (b'["spam"]', b"[]", b'["Message", "n"]', b'[ "a" ,"b"]', b'["n"]')
+ODD_NATURES = (b'"spam"', b'["a",7]', b'["\\u0061"]')
 IDS = (b'"1"', b"1", b'"a:b"', b'"\xc3\xa4"', b"-7", b"0", b"123456789012345678", b'"\\u00e4\\n"', b'"id"')
 ODD_IDS = (b"1.5", b"null", b"true", b"1234567890123456789", b"1e3", b"01", b"[]", b'"\\ud83d"', b"-0", b"-")
-SENDERS = (b'"tv"', b'"somebody"', b'"radio"', b"null", b'"tv"', b'"tv"', b"7", b'"\\u0074v"')
+SENDERS = (b'"tv"', b'"somebody"', b'"radio"', b"null", b'"tv"', b'"tv"')
+ODD_SENDERS = (b"7", b'"\\u0074v"')
 TO = (b'"r1"', b'["r1","r2"]', b"null", b"7", b'"nobody"', b"[]")
 ROUTES = (b'["forged"]', b"[]", b"7")
 FORWARDED = (
     *(b'["c1","cellar"]', b'["c1","cellar"]', b'["c2","cellar"]', b'["c3","attic","cellar"]', b'["c5","cellar"]'),
-    *(b'["c1","cellar","tower"]', b'["c1","cellar"]', b'["\xc3\xa4","cellar"]', b'["c1"]', b'["c4","cellar"]'),
+    *(b'["c1","cellar","tower"]', b'["c1","cellar"]', b'["\xc3\xa4","cellar"]', b'["c2","cellar"]', b'["c4","cellar"]'),
 )
 """Routes of objects that the server ``cellar`` forwards."""
 ODD_FORWARDED = (
     *(
         b'["id","cellar"]',
         b'["cellar"]',
+        b'["c1"]',
         b"[]",
         b'["c1","hall","cellar"]',
         b'["c1", "cellar"]',
@@ -72,6 +75,8 @@ ODD_VALUES = (
     *(b"[" * 9 + b"]" * 9, b"[" * 80 + b"]" * 80, b"[}", b"Infinity", b'"unended', b".5", b"1e", b'"\xe0\x9f\xbf"'),
 )
 ODD_KEYS = (b"\\u0069d", b"a\\n", b"id", b"type", b"route", b"\xff", b"size")
+_STRING_ID = re.compile(rb'("id"[ :\t]*)"[^"]*"')
+_ID = re.compile(rb'("id"[ :\t]*)("[^"]*"|-?[0-9]+)')
 BLANKS = (b" ", b"\n", b"\t \r\n", b"  ")
 PAYLOADS = (b"", b"", b"x", b"\0\xff\0", b"payload of some length", b"{}\0{}\0")
 
@@ -89,10 +94,10 @@ def metadata(draw: Draw, payload: bytes) -> bytes:
     if payload or draw.chance(20):
         members.append((b"size", b"%d" % len(payload)))
     if draw.chance(30):
-        members.append((b"natures", draw.one(NATURES)))
+        members.append((b"natures", draw.one(ODD_NATURES if draw.chance(24) else NATURES)))
     if draw.chance(40):
-        members.append((b"sender", draw.one(SENDERS)))
-    members += [(draw.one(KEYS), draw.one(VALUES)) for _ in range(draw.byte() % 4)]
+        members.append((b"sender", draw.one(ODD_SENDERS if draw.chance(24) else SENDERS)))
+    members += {draw.one(KEYS): draw.one(VALUES) for _ in range(draw.byte() % 4)}.items()
     if draw.chance(12):
         members += [(b"k%d" % (number % 45), draw.one(VALUES)) for number in range(40 + draw.byte() % 8)]
     if is_odd:
@@ -129,8 +134,7 @@ def _written(draw: Draw, members: list[tuple[bytes, bytes]], is_odd: bool) -> by
 def _forwarded(draw: Draw, metadata: bytes) -> bytes:
     """Metadata with a route, mostly at its end, as servers write it. The id ``#`` stands for one that may be new."""
     if draw.chance(230):
-        for known in (b'"1"', b'"\\u00e4\\n"', b'"\xc3\xa4"', b'"id"'):
-            metadata = metadata.replace(b'"id":' + known, b'"id":"#"').replace(b'"id": ' + known, b'"id": "#"')
+        metadata = _STRING_ID.sub(rb'\1"#"', metadata, count=1)
     route = draw.one(ODD_FORWARDED) if draw.chance(16) else draw.one(FORWARDED)
     if draw.chance(8):
         return metadata.replace(b"{", b'{"route":%b,' % route, 1)
@@ -149,7 +153,6 @@ def frame(draw: Draw, is_forwarded: bool = False) -> bytes:
     return data
 
 
-_ID = re.compile(rb'("id"[ :\t]*)("[^"]*"|-?[0-9]+)')
 _SIZE = re.compile(rb'("size"[ :\t]*)[0-9]+')
 
 
