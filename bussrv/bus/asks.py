@@ -91,7 +91,9 @@ def key_of(request_id: Any) -> str:
 
     It is text, whose hashes nobody can foresee: many numbers have the same hash in Python, and would be slow to find.
     """
-    if isinstance(request_id, int):
+    if type(request_id) is str:
+        text = "str " + request_id
+    elif isinstance(request_id, int):
         text = f"{type(request_id).__name__} {request_id:x}"
     else:
         text = f"{type(request_id).__name__} {request_id}"

@@ -200,8 +200,10 @@ class Fanout:
         """The same with a frame in the encoding of ``group``."""
         self.collected[group] = None
         if session_id in group.links:
-            place = len(group.pending)
-            group.overrides.setdefault(session_id, []).append(MemberOverride(place, frame, place))
+            place, overrides = len(group.pending), group.overrides.get(session_id)
+            if overrides is None:
+                overrides = group.overrides[session_id] = []
+            overrides.append(MemberOverride(place, frame, place))
 
     def _not_encoded(self, group: Group) -> None:
         """The encoding of a group failed. It may be a plugin's, so that is not the publisher's fault."""

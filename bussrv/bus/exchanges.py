@@ -62,10 +62,12 @@ class _Table(Struct):
     """The plans of one session. Requests and replies without one are not plain.
 
     :ivar tail: what ends metadata as it is forwarded, its NUL included.
+    :ivar is_plain: whether there is one colon in it: the route has none.
     """
 
     source: Source
     tail: bytes
+    is_plain: bool
     requests: dict[tuple[str | None, bool, bytes, bytes], _Plan | None] = field(default_factory=dict)
     replies: dict[tuple[str | None, bool, str], Group | None] = field(default_factory=dict)
 
@@ -120,10 +122,11 @@ class Exchanges:
     def _exchange(self, source: Source, obj: BusObject | None, batch: Iterator[BusObject]) -> BusObject | None:
         """Route plain exchanges. :returns: the first object of the batch that is none."""
         table = self._table(source)
+        now = self._requests.seconds()
         self._most_steps = self._steps + self._receivers.groups_asked + MOST_ASKED
         while obj is not None and obj.head.event in EXCHANGED:
             give = self._ask if obj.head.event == REQUEST else self._answer
-            if not give(table, obj):
+            if not give(table, obj, now):
                 return obj
             obj = next(batch, None)
         return obj
@@ -135,12 +138,13 @@ class Exchanges:
             self._tables.clear()
         table = self._tables.get(source.number)
         if table is None:
-            table = self._tables[source.number] = _Table(source, route_ending(source.route) + NUL)
+            tail = route_ending(source.route) + NUL
+            table = self._tables[source.number] = _Table(source, tail, tail.count(b":") == 1)
         return table
 
     # Requests.
 
-    def _ask(self, table: _Table, obj: BusObject) -> bool:
+    def _ask(self, table: _Table, obj: BusObject, now: float) -> bool:
         """Give a request to the next provider. :returns: whether it is plain, so that it was given."""
         head = obj.head
         if head.id is UNSET or head.id is None or head.to is not None or head.natures or head.route:
@@ -156,11 +160,11 @@ class Exchanges:
         provider, group, asked = plan.able[turn % len(plan.able)]
         origin = table.source.origin
         try:
-            ask = self._requests.open_for_one(origin.sender, origin.route[0], head.id, fields["id"], asked)
+            ask = self._requests.open_for_one(origin.sender, origin.route[0], head.id, fields["id"], asked, now)
         except OverLimit:
             return False
         turns[plan.service] = turn + 1
-        frame = self._frame(table, obj, fields)
+        frame = self._frame(table, obj, obj.metadata.count(b":") == len(fields))
         if ask.shown is not None:
             metadata = frame[: len(frame) - len(obj.payload) - 1]
             frame = encode(with_value(metadata, "id", encode_json(ask.shown)), obj.payload)
@@ -214,14 +218,16 @@ class Exchanges:
 
     # Replies.
 
-    def _answer(self, table: _Table, obj: BusObject) -> bool:
+    def _answer(self, table: _Table, obj: BusObject, now: float) -> bool:
         """Give a reply to the asker. :returns: whether it is plain, so that it was given."""
         head, sender = obj.head, table.source.origin.sender
         fields = decode_raw(obj.metadata)
-        if head.id is None or head.natures or head.route or not self._is_unambiguous(table, obj, fields):
+        # Nothing is plainly said twice, once the route is added. The router writes others anew.
+        says_once = table.is_plain and obj.metadata.count(b":") == len(fields)
+        if not says_once or head.id is None or head.natures or head.route:
             return False
         try:
-            ask = self._requests.given(sender, _decode(fields.get("in-reply-to", _NOTHING)))
+            ask = self._requests.given(sender, _decode(fields.get("in-reply-to", _NOTHING)), now)
         except msgspec.MsgspecError:
             return False
         if ask is None or ask.asked.session != sender or ask.own_id is not None or ask.asker.is_remote:
@@ -234,13 +240,8 @@ class Exchanges:
         if group is None:
             return False
         self._requests.answered(ask)
-        self._fanout.add_frame_for_one(group, asker, self._frame(table, obj, fields))
+        self._fanout.add_frame_for_one(group, asker, self._frame(table, obj, says_once))
         return True
-
-    @staticmethod
-    def _is_unambiguous(table: _Table, obj: BusObject, fields: dict[str, Raw]) -> bool:
-        """Whether a reply plainly says nothing twice, once its route is added. The router writes others anew."""
-        return obj.metadata.count(b":") == len(fields) and table.tail.count(b":") == 1
 
     def _reply_plan(self, table: _Table, key: tuple[str | None, bool, str], obj: BusObject) -> Group | None:
         """Find, and remember, the group of the asker of replies like this one."""
@@ -255,13 +256,13 @@ class Exchanges:
             table.replies[key] = group
         return group
 
-    def _frame(self, table: _Table, obj: BusObject, fields: dict[str, Raw]) -> bytes:
+    def _frame(self, table: _Table, obj: BusObject, says_once: bool) -> bytes:
         """The bytes of an object as it is forwarded.
 
-        :param fields: its attributes.
+        :param says_once: whether its metadata has as many colons as attributes, and so says nothing twice.
         """
         metadata = obj.metadata
-        if metadata.count(b":") == len(fields) and metadata[-1] == _BRACE and metadata[-2] > _SPACE:
+        if says_once and metadata[-1] == _BRACE and metadata[-2] > _SPACE:
             if obj.head.id is not UNSET:
                 return metadata[:-1] + table.tail + obj.payload
             return b'%b,"id":"%b"%b%b' % (metadata[:-1], self._ids().encode(), table.tail, obj.payload)

@@ -43,7 +43,7 @@ class OpenRequests:
     def __init__(
         self, seconds: Callable[[], float], most: int, most_of_one: int, max_age: float, new_id: Callable[[], str]
     ) -> None:
-        self._seconds = seconds
+        self.seconds = seconds
         self.limit(most, most_of_one, max_age)
         self._new_id = new_id
         self._suffix = 0
@@ -80,7 +80,7 @@ class OpenRequests:
         :param own_id: its id as JSON.
         :raises OverLimit: ``too-many-requests``.
         """
-        now = self._seconds()
+        now = self.seconds()
         self._forget_some(now)
         key, name = key_of(request_id), routing_id if is_remote else ""
         asker = self._askers.get(session, {}).get(name) or Asker(session, name, is_remote)
@@ -94,12 +94,15 @@ class OpenRequests:
         self._add(ask)
         return ask
 
-    def open_for_one(self, session: str, routing_id: str, request_id: Any, own_id: bytes, asked: Asked) -> Ask:
+    def open_for_one(
+        self, session: str, routing_id: str, request_id: Any, own_id: bytes, asked: Asked, now: float
+    ) -> Ask:
         """Do as :meth:`open` does, mostly in fewer steps: a client of this server asks one session of it and no link.
 
         There is no need to call :meth:`taken`.
+
+        :param now: what ``seconds`` said, not long ago.
         """
-        now = self._seconds()
         self._forget_some(now)
         key = key_of(request_id)
         asker, given = self._askers.get(session, _NOTHING).get(""), self._given.get(asked.session or "")
@@ -208,14 +211,16 @@ class OpenRequests:
 
     # Replying.
 
-    def given(self, session: str, reply_id: Any) -> Ask | None:
+    def given(self, session: str, reply_id: Any, now: float | None = None) -> Ask | None:
         """The open request that a session of this server knows by that id, if it was given it.
 
         Where ``asked.kind`` of it is not ``None``, the caller has to find out whether the session was given it.
+
+        :param now: what ``seconds`` said, if it said it not long ago.
         """
         key = key_of(reply_id) if is_id(reply_id) else ""
-        ask = self._given.get(session, {}).get(key) or self._given_to_several.get(key)
-        return ask if ask is not None and self._is_open(ask) else None
+        ask = self._given.get(session, _NOTHING).get(key) or self._given_to_several.get(key)
+        return ask if ask is not None and self._is_open(ask, self.seconds() if now is None else now) else None
 
     def went_over(self, link: str, reply_id: Any, to: Iterable[str] | None) -> Ask | None:
         """The open request that the reply of another server is for.
@@ -225,10 +230,10 @@ class OpenRequests:
         asks = self._over.get(link, {}).get(key_of(reply_id) if is_id(reply_id) else "", {})
         found = reversed(asks.values()) if to is None else (asks[each] for each in to if each in asks)
         ask = next(found, None)
-        return ask if ask is not None and self._is_open(ask) else None
+        return ask if ask is not None and self._is_open(ask, self.seconds()) else None
 
-    def _is_open(self, ask: Ask) -> bool:
-        return ask in ask.asker.open and self._seconds() - ask.when <= self._max_age
+    def _is_open(self, ask: Ask, now: float) -> bool:
+        return ask in ask.asker.open and now - ask.when <= self._max_age
 
     def answered(self, ask: Ask) -> None:
         """A request was replied to; it stays open for further replies."""
@@ -278,7 +283,7 @@ class OpenRequests:
             self._doomed.extend(asker.open)
         self._doomed.extend(self._given.pop(session, {}).values())
         self._over.pop(session, None)
-        self._forget_some(self._seconds())
+        self._forget_some(self.seconds())
 
     def _forget_some(self, now: float) -> None:
         if self._doomed:

@@ -52,7 +52,7 @@ class Bench:
         """:param in_few_steps: if a client of this server asks one session."""
         request = (session, routing_id or session, request_id, json.dumps(request_id).encode(), asked)
         if in_few_steps and asked.session is not None and not is_remote:
-            return self.requests.open_for_one(*request)
+            return self.requests.open_for_one(*request, self.seconds())
         return self.requests.open(*request, is_remote=is_remote)
 
     def may_ask(self, *request):
