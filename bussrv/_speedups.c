@@ -854,8 +854,7 @@ typedef struct {
     Span metadata;     /* and the NUL after it */
     Span gaps[2];      /* the id and the size, as they stand; of no bytes: there is none */
     int is_size_first; /* of the gaps */
-    int seen;
-    int has_payload;
+    int seen, has_payload;
 } Example;
 
 /* Make an example of an object in which nothing is ambiguous. */
@@ -876,13 +875,11 @@ HOT int
 take_alike(Cursor *cursor, const Example *example, const Limits *limits, Head *head, Object *object)
 {
     Span same = {example->metadata.begin, 0};
-    int place;
     head->size = head->is_ambiguous = 0;
     head->seen = example->seen;
     object->begin = cursor->at;
-    for (place = 0; place < 2; place++) {
+    for (int place = 0; place < 2; place++) {
         const Span *gap = &example->gaps[place];
-        Verdict verdict;
         if (!gap->size) {
             continue;
         }
@@ -891,8 +888,7 @@ take_alike(Cursor *cursor, const Example *example, const Limits *limits, Head *h
             return 0;
         }
         cursor->at += same.size;
-        verdict = place == example->is_size_first ? scan_attribute(cursor, head, ID) : scan_size(cursor, head);
-        if (verdict != TAKEN) {
+        if ((place == example->is_size_first ? scan_attribute(cursor, head, ID) : scan_size(cursor, head)) != TAKEN) {
             return 0;
         }
         same.begin = gap->begin + gap->size;
@@ -1179,11 +1175,10 @@ slot_of(const char *text, Py_ssize_t size)
 static Plan *
 find_plan(Plans *self, const Key *key, Plan *latest)
 {
-    uint32_t slot;
     if (latest != NULL && has_key(&self->plans[latest->follower], key->text, key->size)) {
         return &self->plans[latest->follower];
     }
-    for (slot = slot_of(key->text, key->size); self->slots[slot]; slot = (slot + 1) % SLOTS) {
+    for (uint32_t slot = slot_of(key->text, key->size); self->slots[slot]; slot = (slot + 1) % SLOTS) {
         int place = self->slots[slot] - 1;
         if (has_key(&self->plans[place], key->text, key->size)) {
             if (latest != NULL) {
@@ -1198,6 +1193,7 @@ find_plan(Plans *self, const Key *key, Plan *latest)
 /* The latest objects of some plans that were scanned in this pass. */
 typedef struct {
     uint64_t known; /* bit n: there is one of plan n */
+    uint32_t in_vain, pause; /* after the latest comparison in vain so many objects are scanned; of these so many are left */
     Example of[MOST_EXAMPLES];
 } Examples;
 
@@ -1209,12 +1205,17 @@ take_planned(Plans *self, Cursor *cursor, const Limits *limits, const Way *way, 
     int likely = *plan == NULL ? MOST_EXAMPLES : (*plan)->follower;
     Cursor begin = *cursor;
     Verdict verdict;
-    if (likely < MOST_EXAMPLES && examples->known >> likely & 1
-        && take_alike(cursor, &examples->of[likely], limits, head, object)) {
-        *plan = &self->plans[likely];
-        return way->seen == NULL || is_forwarded(way, head, object) ? TAKEN : LOOK;
+    if (examples->pause) {
+        examples->pause--;
+    } else if (likely < MOST_EXAMPLES && examples->known >> likely & 1) {
+        if (take_alike(cursor, &examples->of[likely], limits, head, object)) {
+            examples->in_vain = 0;
+            *plan = &self->plans[likely];
+            return way->seen == NULL || is_forwarded(way, head, object) ? TAKEN : LOOK;
+        }
+        *cursor = begin;
+        examples->pause = examples->in_vain = examples->in_vain < 31 ? 2 * examples->in_vain + 1 : 31;
     }
-    *cursor = begin;
     verdict = scan_object(cursor, limits, head, object);
     if (verdict != TAKEN) {
         return verdict;
@@ -1227,7 +1228,7 @@ take_planned(Plans *self, Cursor *cursor, const Limits *limits, const Way *way, 
         return PLAN;
     }
     likely = (int)(*plan - self->plans);
-    if (likely < MOST_EXAMPLES && !head->is_ambiguous) {
+    if (!examples->pause && likely < MOST_EXAMPLES && !head->is_ambiguous) {
         examples->known |= UINT64_C(1) << likely;
         make_example(head, object, &examples->of[likely]);
     }
@@ -1489,7 +1490,7 @@ plans_splice(PyObject *object, PyObject *const *arguments, Py_ssize_t given)
     cursor.at = (const unsigned char *)data + begin;
     cursor.end = (const unsigned char *)data + size;
     open_window(&cursor);
-    examples.known = 0;
+    examples.known = examples.in_vain = examples.pause = 0;
     while (count + duplicates < most) {
         Cursor next = cursor;
         uint64_t known = 0;
@@ -1624,8 +1625,7 @@ plans_dealloc(PyObject *object)
     PyTypeObject *type = Py_TYPE(object);
     freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
     Plans *self = (Plans *)object;
-    int place;
-    for (place = 0; place < self->number; place++) {
+    for (int place = 0; place < self->number; place++) {
         Py_CLEAR(self->plans[place].key);
     }
     free_object(object);
