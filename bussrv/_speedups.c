@@ -1190,7 +1190,7 @@ find_plan(Plans *self, const Key *key, Plan *latest)
     return NULL;
 }
 
-/* The latest objects of some plans that were scanned in this pass. */
+/* The latest objects of some plans that were scanned in this pass. The more comparisons are in vain, the fewer are made. */
 typedef struct {
     uint64_t known; /* bit n: there is one of plan n */
     uint32_t in_vain, pause; /* after the latest comparison in vain so many objects are scanned; of these so many are left */

@@ -91,7 +91,7 @@ def key_of(request_id: Any) -> str:
 
     It is text, whose hashes nobody can foresee: many numbers have the same hash in Python, and would be slow to find.
     """
-    if type(request_id) is str:
+    if type(request_id) is str:  # Most are, and each request and reply comes here.
         text = "str " + request_id
     elif isinstance(request_id, int):
         text = f"{type(request_id).__name__} {request_id:x}"

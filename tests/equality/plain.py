@@ -77,6 +77,7 @@ ODD_VALUES = (
 ODD_KEYS = (b"\\u0069d", b"a\\n", b"id", b"type", b"route", b"\xff", b"size")
 _STRING_ID = re.compile(rb'("id"[ :\t]*)"[^"]*"')
 _ID = re.compile(rb'("id"[ :\t]*)("[^"]*"|-?[0-9]+)')
+_SIZE = re.compile(rb'("size"[ :\t]*)[0-9]+')
 BLANKS = (b" ", b"\n", b"\t \r\n", b"  ")
 PAYLOADS = (b"", b"", b"x", b"\0\xff\0", b"payload of some length", b"{}\0{}\0")
 
@@ -151,9 +152,6 @@ def frame(draw: Draw, is_forwarded: bool = False) -> bytes:
         place = draw.byte() % len(data)
         data = data[:place] + draw.bytes(3) + data[place + 1 :]
     return data
-
-
-_SIZE = re.compile(rb'("size"[ :\t]*)[0-9]+')
 
 
 def alike(draw: Draw, data: bytes) -> bytes:
