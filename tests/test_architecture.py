@@ -119,7 +119,7 @@ NO_TWISTED: tuple[str, ...] = (
     "bussrv.audit",
 )
 
-MOST_LINES = 400
+MOST_LINES = 600
 
 
 # Reading the source.
@@ -414,7 +414,7 @@ BROKEN = [
     (some_never_reach_twisted, "bussrv/wire/spp.py", "def f():\n    import twisted", "bussrv.wire.spp -> twisted"),
     (some_never_reach_twisted, "bussrv/values.py", "import bussrv.journal.writer", "writer -> twisted.internet"),
     (imports_make_no_circle, "bussrv/wire/spp.py", "def f():\n    from . import objects", "bussrv.wire.objects <- "),
-    (modules_are_short, "bussrv/a.py", "\n" * (MOST_LINES + 1), "bussrv.a has 401 lines"),
+    (modules_are_short, "bussrv/a.py", "\n" * (MOST_LINES + 1), "bussrv.a has 601 lines"),
     (packages_hold_no_code, "bussrv/bus/__init__.py", '"""D."""\nfrom bussrv import values', "bussrv.bus:2 is more"),
     (packages_hold_no_code, "bussrv/bus/__init__.py", "", "bussrv.bus has no docstring"),
     (the_plugin_directory_is_no_package, "twisted/plugins/__init__.py", "", "twisted.plugins would overwrite"),
