@@ -85,7 +85,11 @@ def miscounted(server: str) -> Case:
         writer.close(writer.id(number), **given)
     writer.open(writer.id(8), home="attic")
     writer.close(writer.id(8), objects_out=1, bytes_out=7)
-    wrong = [*range(1, 6), 8]
+    # A handshake and a close frame, and what is impossible there, too.
+    for number, given in enumerate(({"bytes_in": 180, "bytes_out": 129}, {"objects_out": 1, "bytes_in": 180}), 9):
+        writer.open(writer.id(number), protocol="websocket")
+        writer.close(writer.id(number), protocol="websocket", **given)
+    wrong = [*range(1, 6), 8, 10]
     return Case(
         [
             ("session-miscounted", {"session": writer.id(each), "first_seq": 2 * each + 1, "last_seq": 2 * each + 1})

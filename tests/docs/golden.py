@@ -280,6 +280,11 @@ def write_upgraded(directory: Path) -> None:
     say(ev.AuthSucceeded(actor="ben", method="password", **watcher), asked=False)
     for gone in ({**watcher, "actor": "ben"}, door):
         say(ev.SessionClosed(duration=2_002, reason="client-closed", **gone), asked=False)
+    page = {"protocol": "websocket", "session": "a1d20b3c4e5f.3", "routing_id": "7e3f", "peer": "127.0.0.1:51301"}
+    say(ev.SessionOpened(**page), asked=False)
+    # It got a handshake, and no object.
+    handshake = {"bytes_in": 160, "bytes_out": 129}
+    say(ev.SessionClosed(duration=1_001, reason="client-closed", **handshake, **page), asked=False)
     say.stop()
 
 

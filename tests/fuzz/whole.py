@@ -229,6 +229,10 @@ class Stranger(Pipe):
         self.protocol = made.buildProtocol(peer)
         self.protocol.makeConnection(self)
 
+    def drawn(self, draw: Draw) -> bytes:
+        """The bytes of its next message."""
+        return draw.packet() if self.kind == "spp" else draw.object(self.kind)
+
     def say(self, data: bytes) -> None:
         """Send something. It arrives later."""
         self.pending += data
@@ -419,7 +423,7 @@ class Whole:
         client = self._client(draw)
         if client is not None and len(client.pending) < 100_000:
             draw.may_prove = client.is_clean
-            client.say(draw.packet() if client.kind == "spp" else draw.object(client.kind))
+            client.say(client.drawn(draw))
             client.is_clean &= not draw.is_spoiled
             if client.kind == "tls":
                 client.pending = draw.spoiled(client.pending)

@@ -20,6 +20,10 @@ COUNTERS = ("objects_in", "objects_out", "bytes_in", "bytes_out")
 
 PERSISTENT, FAR, GIVEN, NEGATIVE, UNEVEN, CARRIED = (1 << bit for bit in range(6))
 
+ONLY_OBJECTS = ("objects", "business", "spp", "inbus")
+"""The wire formats in which every byte to a client belongs to an object. In others, also in those of plugins, a client
+may get bytes and no object: WebSocket has a handshake, pongs and close frames."""
+
 _LEAST = ("first_moment", "protocol", "routing_id", "peer", "first_opening", "first_closing", "first_change")
 _MOST = (
     *("last_opening", "last_closing", "last_change", "opened_at", "closed_at", "latest", "opened_mono"),
@@ -215,7 +219,8 @@ def _flags_of(record: Line) -> int:
     if min(objects_in, objects_out, bytes_in, bytes_out, record.duration or 0) < 0:
         flags |= NEGATIVE
     # A client may send less than a whole object. The server never does.
-    if (objects_out > 0) != (bytes_out > 0) or (objects_in > 0 and bytes_in == 0):
+    without_objects = objects_out <= 0 < bytes_out and record.protocol in ONLY_OBJECTS
+    if without_objects or (objects_out > 0 and bytes_out <= 0) or (objects_in > 0 and bytes_in == 0):
         flags |= UNEVEN
     if max(objects_in, objects_out, bytes_in, bytes_out) > 0:
         flags |= CARRIED

@@ -13,6 +13,7 @@ from bussrv.journal.record import Record
 MINUTE = 60_000_000
 TEN_SECONDS = 10_000_000
 FIVE_SECONDS = 5_000_000
+ONLY_OBJECTS = {"objects", "business", "spp", "inbus"}
 
 SERVICE = (ev.ServiceRegistered, ev.ServiceUnregistered)
 SUBSCRIPTION = (ev.SubscriptionAdded, ev.SubscriptionRemoved, ev.SubscriptionRenewed)
@@ -265,7 +266,9 @@ class Session:
             min(each.duration, each.objects_in, each.objects_out, each.bytes_in, each.bytes_out) < 0 for each in said
         )
         uneven = any(
-            (each.objects_out > 0) != (each.bytes_out > 0) or (each.objects_in > 0 and each.bytes_in == 0)
+            (each.objects_out > 0 and each.bytes_out == 0)
+            or (each.objects_out == 0 and each.bytes_out > 0 and each.protocol in ONLY_OBJECTS)
+            or (each.objects_in > 0 and each.bytes_in == 0)
             for each in said
         )
         carried = any(max(each.objects_in, each.objects_out, each.bytes_in, each.bytes_out) > 0 for each in said)
