@@ -60,7 +60,7 @@ REASONS: dict[str, str] = {
     "too-many-addressees": "an object was addressed to more routing ids than the limit allows",
     "no-such-subscription": "there is no such subscription",
     "not-registered": "the session does not provide that service",
-    "reserved-name": "names that read as bus/… belong to the server",
+    "reserved-name": "names that read as bus/…, or as a service that the server hosts, belong to the server",
     "session-closed": "the session is closed",
     "too-many-sessions": "there are as many sessions as the limit allows, in all or from one address",
     "too-many-connects": "there were more new sessions from one address in a second than the limit allows",

@@ -166,9 +166,15 @@ def _misfit(text: str, unfit: re.Pattern[str]) -> str | None:
 
 
 def is_reserved(name: str) -> bool:
-    """Whether a name is reserved for the server: it reads as if it began with :data:`RESERVED_PREFIX`."""
+    """Whether a name is reserved for every server: it reads as if it began with :data:`RESERVED_PREFIX`."""
     if name.isascii():
         return name[: len(RESERVED_PREFIX)].lower() == RESERVED_PREFIX
+    return read_as(name).startswith(RESERVED_PREFIX)
+
+
+def read_as(name: str) -> str:
+    """A name without its letter case, invisible characters and special forms: equal for names that look alike."""
+    if name.isascii():
+        return name.lower()
     folded = normalize("NFKC", normalize("NFKC", name).casefold()).translate(_SLASHES)
-    seen = "".join(each for each in _IGNORED.sub("", folded) if category(each) != "Cf")
-    return seen.startswith(RESERVED_PREFIX)
+    return "".join(each for each in _IGNORED.sub("", folded) if category(each) != "Cf")

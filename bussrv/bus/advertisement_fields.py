@@ -17,7 +17,7 @@ ends with the neighbour that sent the advertisement, even if its route does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 from msgspec.structs import replace
@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from bussrv.bus.paths import RemoteSession
 from bussrv.errors import Refused
 from bussrv.registry.session import SERVER_ROLE
-from bussrv.values import check_known_name, check_routing_id, check_service_name, is_reserved
+from bussrv.values import check_known_name, check_routing_id, check_service_name
 
 NOTIFY = ("routing/subscribe/notify", "routing/subscribe/notification")
 DISCONNECT = "routing/disconnect"
@@ -121,13 +121,19 @@ def subject(fields: dict[str, Any], route: list[str], neighbour: str) -> str:
 
 
 def learn(
-    before: RemoteSession | None, fields: dict[str, Any], routing_id: str, path: tuple[str, ...], max_routing_ids: int
+    before: RemoteSession | None,
+    fields: dict[str, Any],
+    routing_id: str,
+    path: tuple[str, ...],
+    max_routing_ids: int,
+    reserved: Container[str],
 ) -> RemoteSession | None:
     """The session after an advertisement; ``None`` if it can no longer be reached over this link.
 
     :param before: the session as that neighbour advertised it before.
     :param path: the path to the session; see :func:`path_of`.
     :param max_routing_ids: the most further routing ids that it may have.
+    :param reserved: the names of services that it may not provide.
     :raises Refused: ``bad-attribute``, ``bad-service-name`` or ``reserved-name``.
     """
     event = fields["event"]
@@ -148,7 +154,7 @@ def learn(
         )
     if event == REGISTER:
         name = check_service_name(fields.get("name"))
-        if is_reserved(name):
+        if name in reserved:
             raise Refused("reserved-name", f"{name!r} belongs to each server itself")
         known = before or RemoteSession(routing_id=routing_id, path=path)
         protocol = _protocol(fields) if "protocol" in fields else known.protocol

@@ -15,11 +15,12 @@ from bussrv.bus.delivery import Fanout
 from bussrv.bus.jobs import Jobs
 from bussrv.bus.link import Link
 from bussrv.bus.paths import MAX_HOPS, Paths, RemoteSession
+from bussrv.policy.access import OWN_PROTOCOL
 from bussrv.policy.permissions import EVERYTHING, Permissions
 from bussrv.registry.registry import Registry
 from bussrv.registry.session import SERVER_ROLE
 from bussrv.settings import Settings
-from bussrv.values import RESERVED_PREFIX, ModeInterest
+from bussrv.values import ModeInterest
 from bussrv.wire import objects as wire
 
 
@@ -111,7 +112,8 @@ class Advertisements:
         if session is None or session.home is not None or session.is_link:
             return None
         is_member = state.subscription(session.id, None) is not None and self._settings.announce != "off"
-        services = frozenset(name for name in state.provided_by(session.id) if not name.startswith(RESERVED_PREFIX))
+        # Each server has services of its own, under the same names.
+        services = frozenset(() if session.protocol == OWN_PROTOCOL else state.provided_by(session.id))
         if not is_member and not services:
             return None
         return RemoteSession(

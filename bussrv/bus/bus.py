@@ -320,6 +320,7 @@ class Bus:
 
     def host(self, service: str, hosted: Hosted) -> None:
         """A service is provided by the server itself."""
+        self.registry.reserved.add(service)
         self._hosted.declare(service, hosted)
 
     def service_names(self) -> list[str]:

@@ -161,7 +161,7 @@ class IForwarding(Interface):
     def hear(session_id: str, obj: BusObject) -> None:
         """Take an advertisement of a session: an event of :mod:`bussrv.bus.advertisement_fields`.
 
-        :raises Refused: ``bad-attribute``, ``bad-service-name`` or ``link-full``.
+        :raises Refused: ``bad-attribute``, ``bad-service-name``, ``reserved-name`` or ``link-full``.
         """
 
     def route_of(session_id: str, obj: BusObject) -> list[str]:

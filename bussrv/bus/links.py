@@ -232,7 +232,7 @@ class Links:
 
         :param is_unusable: whether the path that the route says is of no use; see
             :class:`bussrv.bus.route_cache.RouteFacts`.
-        :raises Refused: ``bad-attribute``, ``bad-service-name`` or ``link-full``.
+        :raises Refused: ``bad-attribute``, ``bad-service-name``, ``reserved-name`` or ``link-full``.
         """
         link = self._links[session_id]
         routing_id = subject(fields, route, link.server_id)
@@ -247,7 +247,8 @@ class Links:
             return
         before = self.paths.heard(session_id, routing_id)
         path = path_of(fields, route, routing_id, link.server_id)
-        told = learn(before, fields, routing_id, path, self._settings.max_routing_ids)
+        reserved = self._registry.reserved
+        told = learn(before, fields, routing_id, path, self._settings.max_routing_ids, reserved)
         remote = None if told is None else self._rights.narrowed(link, before, told)
         if remote is None or is_unusable or len(remote.path) > MAX_HOPS or self.paths.has_ended(remote):
             changed = self.paths.forget(session_id, routing_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -54,7 +55,8 @@ class Publishers:
         is_new = publisher is None or message.app_key not in publisher.heard
         proof = self._users.admit(host, host, "publish", message.app_key) if is_new else None
         if is_new:
-            self._drops.check_name(rules.may_register, ev.ServiceRefused, message, host)
+            may_register = partial(rules.may_register, reserved=self._bus.registry.reserved)
+            self._drops.check_name(may_register, ev.ServiceRefused, message, host)
         if message.app_type == 0:
             self._bus.counters["reserved-app-type"] += 1
         if is_new:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from bussrv.journal.record import Stamped
     from bussrv.registry.claims import Claims
     from bussrv.registry.pending import Tell
+    from bussrv.registry.reserved import ReservedNames
     from bussrv.registry.session import Session
     from bussrv.registry.spending import Spending
     from bussrv.registry.state import RegistryState
@@ -42,6 +43,8 @@ class IRegistry(Interface):
     )
     changes: int = Attribute("``int``: how many changes observers were told of since the start.")
     spending: Spending = Attribute("The :class:`bussrv.registry.spending.Spending`: whether changes have to wait.")
+
+    reserved: ReservedNames = Attribute("The :class:`bussrv.registry.reserved.ReservedNames`: no client may have them.")
 
     def open_session(protocol: str, peer: str, persistent: bool = False) -> Session:
         """Open a session for a client. :returns: its :class:`ISession`, with a fresh routing id."""

@@ -26,6 +26,7 @@ from bussrv.registry.interfaces import IRegistry, IRegistryObserver
 from bussrv.registry.lifetimes import Lifetimes
 from bussrv.registry.observers import Kinds, Observers
 from bussrv.registry.pending import Tell
+from bussrv.registry.reserved import ReservedNames
 from bussrv.registry.service_changes import ServiceChanges
 from bussrv.registry.session import SERVER_ROLE, Session
 from bussrv.registry.spending import Spending, within_budget
@@ -47,6 +48,7 @@ class Registry:
     :param boot: the id of this boot; session ids begin with it.
     :param state: the registry that was recovered from the journal.
     :param settings: how many services and subscriptions a session may have.
+    :ivar reserved: the names of services that only the server itself may provide.
     """
 
     def __init__(
@@ -78,7 +80,9 @@ class Registry:
         whom = (self._deferred_openings, self._lifetimes, self._observers, self.spending)
         self._ahead = WriteAhead(self.state, journal, clock, *whom)
         self._planned = self._ahead.planned
-        self._service_changes = ServiceChanges(self.state, self._ahead, self.spending, self._settings, clock)
+        self.reserved = ReservedNames()
+        limits = (self.spending, self._settings, self.reserved)
+        self._service_changes = ServiceChanges(self.state, self._ahead, *limits, clock)
 
     @property
     def changes(self) -> int:
@@ -248,7 +252,7 @@ class Registry:
             session = rules.open_session(planned, session_id)
             is_new = not isinstance(service, str) or not planned.provides(session_id, service)
             if is_new:
-                rules.may_register(service, hosted=hosted)
+                rules.may_register(service, () if hosted else self.reserved)
             if is_new and session.home is None:
                 count, most = planned.service_count(session_id), self._settings.max_services
                 rules.may_have_more(count, most, "too-many-services", "services", "max-services")

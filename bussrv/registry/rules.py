@@ -8,7 +8,7 @@ from typing import Any
 from bussrv.errors import OverLimit, Refused
 from bussrv.registry.event_fold import EventFold
 from bussrv.registry.session import SERVER_ROLE, Session
-from bussrv.values import RESERVED_PREFIX, check_service_name, is_reserved
+from bussrv.values import RESERVED_PREFIX, check_service_name
 
 
 def open_session(state: EventFold, session_id: str) -> Session:
@@ -22,16 +22,18 @@ def open_session(state: EventFold, session_id: str) -> Session:
     return session
 
 
-def may_register(name: str, *, hosted: bool = False) -> None:
-    """Check that a client, or (``hosted``) the server itself, may provide a service of that name.
+def may_register(name: str, reserved: Container[str]) -> None:
+    """Check that somebody may provide a service of that name.
 
+    :param reserved: the names that it may not have.
     :raises Refused: ``bad-service-name`` or ``reserved-name``.
     """
     check_service_name(name)
-    if is_reserved(name) and not hosted:
+    if name in reserved:
         raise Refused(
             "reserved-name",
-            f"service names that begin with {RESERVED_PREFIX} belong to the server, in any spelling",
+            f"service names that begin with {RESERVED_PREFIX}, and those of services that the server itself provides, "
+            "belong to the server, in any spelling",
         )
 
 

@@ -12,12 +12,13 @@ from functools import lru_cache
 from bussrv import events as ev
 from bussrv.clock import Clock
 from bussrv.errors import Refused
-from bussrv.registry import rules
 from bussrv.registry.pending import Tell
+from bussrv.registry.reserved import ReservedNames
 from bussrv.registry.spending import Spending
 from bussrv.registry.state import RegistryState
 from bussrv.registry.write_ahead import WriteAhead
 from bussrv.settings import Settings
+from bussrv.values import check_service_name
 
 SHORT = 256
 """The longest name, in characters, that is registered in the short way. The verdicts on names are remembered, and long
@@ -32,13 +33,20 @@ class ServiceChanges:
     """
 
     def __init__(
-        self, state: RegistryState, ahead: WriteAhead, spending: Spending, settings: Settings, clock: Clock
+        self,
+        state: RegistryState,
+        ahead: WriteAhead,
+        spending: Spending,
+        settings: Settings,
+        reserved: ReservedNames,
+        clock: Clock,
     ) -> None:
         self._state = state
         self._ahead = ahead
         self._planned = ahead.planned
         self._spending = spending
         self._settings = settings
+        self._reserved = reserved
         self._mono = clock.mono
 
     def register(self, session_id: str, service: object, tell: Tell) -> bool:
@@ -46,11 +54,12 @@ class ServiceChanges:
         session = self._state.sessions.get(session_id)
         if session is None or session.home is not None or not self._ahead.is_simple(session_id):
             return False
-        if type(service) is not str or len(service) > SHORT or not may_be_new(service):
+        if type(service) is not str or len(service) > SHORT or not is_fit(service):
             return False
         provided, settings, mono = self._state.provided_by(session_id), self._settings, self._mono()
         if (
             service in provided
+            or service in self._reserved
             or len(provided) >= settings.max_services
             or self._planned.own_services >= settings.max_services_total
             or not self._spending.is_free(session, mono / 1_000_000)
@@ -77,10 +86,10 @@ class ServiceChanges:
 
 
 @lru_cache(1024)
-def may_be_new(name: str) -> bool:
-    """Whether a client may provide a service of that name. Names are asked about again and again."""
+def is_fit(name: str) -> bool:
+    """Whether that can be the name of a new service. Names are asked about again and again."""
     try:
-        rules.may_register(name)
+        check_service_name(name)
     except Refused:
         return False
     return True

@@ -166,6 +166,7 @@ class BusService(Service):
         )
         self._open()
         self._note_start(recovered)
+        self._hosted.claim()
         self._close_left_open()
         # Earlier boots may have left sessions, such as subscribers of Inbus, with more permissions than they have now.
         self.bus.policy_changed()

@@ -109,6 +109,26 @@ class HostedServices:
             bus.host(plugin.name, _hosted(plugin, service))
         bus.registry.observe(self, _KINDS)
 
+    def claim(self) -> None:
+        """Take the names of the services from clients that the journal gives them to, and tell the operator."""
+        registry = self._bus.registry
+        state, reserved = registry.state, registry.reserved
+        for name in sorted(each for each in state.services if each in reserved):
+            for session in [state.sessions[each] for each in state.services[name]]:
+                if session.protocol == OWN_PROTOCOL:
+                    continue  # of an earlier boot
+                log.warn(
+                    "the journal gives the service {name!r} to {whom!r} at {peer} ({protocol}, session {session}): "
+                    "that client loses it, because the server itself provides it now",
+                    event="service.name-taken",
+                    name=name,
+                    whom=session.actor or session.name or session.claimed,
+                    peer=session.peer,
+                    protocol=session.protocol,
+                    session=session.id,
+                )
+                registry.lose_service(session.id, name, "reserved-name")
+
     def start(self) -> None:
         """Register the services."""
         if not self._services:

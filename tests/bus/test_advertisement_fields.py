@@ -18,10 +18,12 @@ from bussrv.bus.advertisement_fields import (
 )
 from bussrv.bus.paths import RemoteSession
 from bussrv.errors import Refused
+from bussrv.registry.reserved import ReservedNames
 from tests.tables import each_row
 
 NEIGHBOUR = "cellar"
 MOST = 256
+RESERVED = ReservedNames()
 paths = st.lists(st.sampled_from(["attic", "shed", "barn"]), max_size=3, unique=True).map(
     lambda servers: (*servers, NEIGHBOUR)
 )
@@ -60,7 +62,12 @@ def hear(before, events):
         routing_id = subject(on_the_wire, on_the_wire["route"], NEIGHBOUR)
         assert routing_id == "ann"
         before = learn(
-            before, on_the_wire, routing_id, path_of(on_the_wire, on_the_wire["route"], routing_id, NEIGHBOUR), MOST
+            before,
+            on_the_wire,
+            routing_id,
+            path_of(on_the_wire, on_the_wire["route"], routing_id, NEIGHBOUR),
+            MOST,
+            RESERVED,
         )
     return before
 
@@ -150,7 +157,7 @@ def test_a_member_is_gone_with_a_disconnect_and_a_provider_with_an_unregister_of
 def learned(fields, before=None, route=(NEIGHBOUR,)):
     route = list(route)
     routing_id = subject(fields, route, NEIGHBOUR)
-    return learn(before, fields, routing_id, path_of(fields, route, routing_id, NEIGHBOUR), MOST)
+    return learn(before, fields, routing_id, path_of(fields, route, routing_id, NEIGHBOUR), MOST, RESERVED)
 
 
 def reason_of(fields, before=None):

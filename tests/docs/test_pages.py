@@ -4,6 +4,7 @@ import json
 import re
 import runpy
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from bussrv.client.objects import ObjectsClient
+from bussrv.client.objects import BusError, ObjectsClient
 from bussrv.client.spp import SppClient
 from bussrv.errors import COUNTERS, REASONS
 from bussrv.journal.reading import read_journal
@@ -288,6 +289,12 @@ def test_the_service_of_the_page_is_hosted(tmp_path: Path) -> None:
             client.subscribe()
             watcher.subscribe("headcount")
             assert watcher.wait_for(lambda event: isinstance(event, spp.Info)) == spp.Info("headcount", b"3")
+            for _ in range(2):
+                with pytest.raises(BusError, match="those of services that the server itself provides"):
+                    client.register("Headcount")
+                server.process.send_signal(signal.SIGHUP)
+                while "reloaded the configuration" not in server.next_line():
+                    pass
             client.close()
             assert watcher.wait_for(lambda event: isinstance(event, spp.Info)) == spp.Info("headcount", b"2")
         assert server.stop() == 0

@@ -5,8 +5,12 @@ import pytest
 from bussrv import events as ev
 from bussrv.errors import REASONS, Refused
 from bussrv.registry import rules
+from bussrv.registry.reserved import ReservedNames
 from bussrv.registry.state import RegistryState
 from tests.tables import each_row
+
+RESERVED = ReservedNames()
+RESERVED.add("clock")
 
 
 @pytest.fixture
@@ -45,6 +49,9 @@ def test_a_session_has_to_be_open(state):
         ("bus/clock", "reserved-name"),
         ("Bus/clock", "reserved-name"),
         ("\uff22us\u2215clock", "reserved-name"),
+        ("clock", "reserved-name"),
+        ("CLOCK", "reserved-name"),
+        ("\u24d2lock", "reserved-name"),
         ("", "bad-service-name"),
         ("a\nb", "bad-service-name"),
         ("\ud800", "bad-service-name"),
@@ -54,12 +61,12 @@ def test_a_session_has_to_be_open(state):
     ],
 )
 def test_names_that_may_not_be_registered(name, reason):
-    assert refused(rules.may_register, name) == reason
+    assert refused(rules.may_register, name, RESERVED) == reason
 
 
 @each_row("name", ["tv", "bus", "a bus/clock", "b\u200dus", "a b", "ü" * 127, "x" * 255])
 def test_names_that_may_be_registered(name):
-    rules.may_register(name)
+    rules.may_register(name, RESERVED)
 
 
 def test_only_what_is_provided_is_unregistered(state):

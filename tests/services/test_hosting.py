@@ -13,7 +13,9 @@ from bussrv.server.plugins import hosted_services
 from bussrv.services.hosting import Host, HostedServices
 from bussrv.wire import spp
 from tests.formats.network import Network
+from tests.links.fabric import Fabric
 from tests.services.scene import Hosting
+from tests.tables import each_row
 
 NAMES = ["bus/clock", "bus/registry", "bus/statistics"]
 
@@ -65,11 +67,68 @@ def test_updates_go_to_those_who_subscribed_and_to_nobody_else() -> None:
     assert (member.received(), other.received()) == ([], [])
 
 
-def test_nobody_else_may_provide_them() -> None:
-    network = Hosting()
-    member = network.member(receive_mode="no_echo")
-    member.send({"event": "services/register", "name": "bus/clock"})
-    assert member.only_reply()["reason"] == "reserved-name"
+DOOR = HostedService("door", module="tests.services.door", content_type="text/plain", summary="a door")
+
+
+@each_row("name", ["bus/clock", "Bus/clock", "door", "DOOR", "\uff44oor", "d\u200door"])
+def test_nobody_else_may_provide_them(name: str) -> None:
+    network = Hosting(*hosted_services(), DOOR)
+    watcher = network.watching("door")
+    assert watcher.messages() == [b"closed"]
+    for client in (network.member(), network.business()):
+        client.received()
+        client.send({"event": "services/register", "name": name})
+        assert client.only_reply()["reason"] == "reserved-name"
+        client.send({"type": "text/plain", "sender": name}, b"forged")
+    network.udp.publish(name, b"forged")
+    assert watcher.messages() == []
+    assert {event.reason for event in network.events(ev.ServiceRefused)} == {"reserved-name"}
+    assert network.bus.counters["reserved-name"] == 3
+    (own,) = network.registry.state.services["door"]
+    assert network.registry.state.sessions[own].protocol == "bus"
+
+
+def hosting(network: Network) -> HostedServices:
+    hosted = HostedServices([DOOR], network.bus, network.journal, network.reactor)
+    hosted.claim()
+    hosted.start()
+    return hosted
+
+
+def test_no_client_of_a_linked_server_may_provide_them_either() -> None:
+    """Every server has its own, under the same name: it does not tell the others of it, and they take no other."""
+    fabric = Fabric("a", "b", "c")
+    for name in "bc":
+        hosting(fabric[name])
+    fabric.links("ab", "bc")
+    forger, watcher = fabric["a"].member(), fabric["b"].watcher()
+    watcher.subscribe("door")
+    forger.send({"event": "services/register", "name": "door"})
+    forger.send({"event": "services/register", "name": "tv"})
+    forger.send({"type": "text/plain", "sender": "door", "id": "1"}, b"forged")
+    fabric.settle()
+    assert watcher.messages() == [b"closed"]
+    providers = {name: list(fabric[name].registry.state.services["door"]) for name in "abc"}
+    homes = {name: fabric[name].registry.state.sessions[one].protocol for name, (one,) in providers.items()}
+    assert homes == {"a": "objects", "b": "bus", "c": "bus"}
+    assert all("tv" in fabric[name].registry.state.services for name in "abc")
+    counted = {name: fabric[name].bus.counters["reserved-name"] for name in "abc"}
+    assert counted == {"a": 0, "b": 1, "c": 0}
+
+
+def test_a_client_that_has_the_name_by_the_journal_loses_it_at_the_start_and_the_operator_is_told() -> None:
+    before = Network()
+    member = before.member(name="gate")
+    for name in ("Door", "tv"):
+        member.send({"event": "services/register", "name": name})
+    network = Network(before.registry.state)
+    with capturedLogs() as logged:
+        hosting(network)
+    (said,) = (formatEvent(each) for each in logged)
+    assert said.startswith("the journal gives the service 'Door' to 'gate' at 10.0.0.1")
+    assert list(network.registry.state.services) == ["tv", "door"]
+    (lost,) = network.events(ev.ServiceUnregistered)
+    assert (lost.service, lost.reason) == ("Door", "reserved-name")
 
 
 def test_they_go_with_the_server_and_the_journal_says_so() -> None:
@@ -103,7 +162,7 @@ def test_services_that_cannot_be_registered(stops: bool) -> None:
 
 
 def test_a_service_is_told_of_its_first_subscriber_and_after_its_last() -> None:
-    network = Hosting(HostedService("door", module="tests.services.door", content_type="text/plain", summary="a door"))
+    network = Hosting(DOOR)
     first, second = network.watching("door"), network.watching("door")
     assert first.messages() == second.messages() == [b"closed"]
     door = network.hosted._services["door"]
