@@ -30,7 +30,7 @@ Place = tuple[str, int]
 def read(place: Place, path: str, begun: Callable[[], None]) -> None:
     """Read a stream until it ends."""
     connection = http.client.HTTPConnection(*place)
-    connection.request("GET", path)
+    connection.request("GET", path, headers={"Content-Type": "application/json"})
     answer = connection.getresponse()
     assert answer.status == 200, f"{path}: {answer.status}"
     answer.readline()

@@ -16,12 +16,15 @@ class AdminLimits:
     admin_max_connections: int = ADMIN.count(
         100,
         "Connections to the admin interface at the same time. For a further one, the one that has been idle for "
-        "longest is closed; if none is idle, the new one is.",
+        "longest is closed; if none is idle, the new one is. A tenth is a reserve for users who may write: of others, "
+        "connections that are served are closed for new ones, too, as long as they have part of it.",
     )
     admin_max_rate: int = ADMIN.count(
         100,
-        "Requests a second to the admin interface from one address (IPv6: from one /64 network), after a burst of 2 "
-        "seconds' worth. Further ones are refused, `too-many-requests`.",
+        "Requests a second to the admin interface from one user, or without a login from one address (IPv6: from one "
+        "/64 network), after a burst of 2 seconds' worth. Further ones are refused, `too-many-requests`. Requests that "
+        "are refused for another reason, such as a wrong password, are counted apart, by address: beyond as many their "
+        "connections are closed.",
     )
     admin_max_head: int = ADMIN.size(
         16 << 10,
@@ -51,8 +54,14 @@ class AdminLimits:
     )
     admin_max_streams: int = ADMIN.count(
         20,
-        "Streams of events of the admin interface at the same time, such as open dashboards have. Further ones are "
-        "refused, `too-many-streams`.",
+        "Streams of events of the admin interface at the same time for one user, or without a login for one address, "
+        "such as open dashboards have. Further ones are refused, `too-many-streams`.",
+    )
+    admin_max_streams_total: int = ADMIN.count(
+        60,
+        "Streams of events of the admin interface at the same time for all users. For a further one, the user with "
+        "most streams loses the oldest one, first of all those who may not write; a user who has most is refused, "
+        "`too-many-streams`.",
     )
     admin_max_waiting: int = ADMIN.size(
         1 << 20,

@@ -131,12 +131,13 @@ COUNTERS: dict[str, str] = {
     "max-routing-ids": "subscriptions refused: they had too many further routing ids",
     # The admin interface, by the option that sets the limit.
     "admin-max-connections": "connections to the admin interface closed: there were too many",
-    "admin-max-rate": "requests to the admin interface refused: there were too many from one address in a second",
+    "admin-max-rate": "requests to the admin interface refused: there were too many of one user or address",
     "admin-max-head": "requests to the admin interface refused: their heads were too large",
     "admin-max-body": "requests to the admin interface refused: their bodies were too large",
     "admin-request-timeout": "requests to the admin interface refused: they did not arrive in time",
     "admin-read-timeout": "registries at a moment refused: reading the journal took too long",
-    "admin-max-streams": "streams of events refused: there were too many",
+    "admin-max-streams": "streams of events refused: their user, or their address, had too many",
+    "admin-max-streams-total": "streams of events that were ended or refused, because all users had too many",
     "admin-max-waiting": "streams of events ended: the client read too slowly",
     # Slices.
     "slice-over": "a session, or a long answer, was served on later: it took longer than a slice",

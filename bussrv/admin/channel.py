@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import re
 from io import BytesIO
 from typing import Any, Protocol
 
@@ -19,6 +20,7 @@ from twisted.web.http_headers import Headers
 from zope.interface import implementer
 
 from bussrv.addresses import address_key, peer_text
+from bussrv.admin.answers import date, phrase
 from bussrv.admin.interfaces import AdministeredServer
 from bussrv.admin.problems import Problem
 
@@ -31,7 +33,10 @@ PIECE = 1024
 MOST_HEADERS = 200
 
 LINGER = 2.0
-"""Seconds until a connection is cut whose client was sent its last answer."""
+"""Seconds until a connection is cut that ends. Nothing puts that off: the server stops in time, whatever clients do."""
+
+_ABSOLUTE = re.compile(rb"https?://([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
+"""The absolute form of the target of a request: its authority, and the rest. Source: RFC 9112, section 3.2.2."""
 
 
 class Site(Protocol):
@@ -91,6 +96,12 @@ class AdminRequest(http.Request):
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:  # noqa: N802 - called by Twisted
         """Serve the request: all of it is there."""
         self.method, self.uri, self.clientproto = command, path, version
+        absolute = _ABSOLUTE.fullmatch(path)
+        if absolute is not None:
+            # The header Host does not count then.
+            host, rest = absolute.groups()
+            self.uri = rest if rest.startswith(b"/") else b"/" + rest
+            self.requestHeaders.setRawHeaders(b"Host", [host])
         if not self.channel.is_refused:
             self.content.seek(0)
             self.channel.site.serve(self)
@@ -102,7 +113,9 @@ class AdminChannel(http.HTTPChannel):
 
     :ivar peer: the address of the client. ``key``: the part of it that limits count by.
     :ivar is_logging_in: whether the credentials of its request are being checked.
-    :ivar is_refused: whether the connection is about to end, so that further input is dropped.
+    :ivar may_write: whether the user of its last request may change something.
+    :ivar is_refused: whether further input is dropped, because the connection is about to end.
+    :ivar is_ending: whether its end has begun: no request begins any more, and it is cut after :data:`LINGER`.
     """
 
     requestFactory = AdminRequest  # noqa: N815 - Twisted looks for it
@@ -112,7 +125,7 @@ class AdminChannel(http.HTTPChannel):
         super().__init__()
         self.site = self.factory = site
         self.callLater: Any = site.server.reactor.callLater
-        self.is_refused = self.is_logging_in = False
+        self.is_refused = self.is_ending = self.is_logging_in = self.may_write = False
         self.peer = self.key = ""
         self._settings = site.server.bus.settings
         self._received: list[bytes] = []
@@ -252,7 +265,7 @@ class AdminChannel(http.HTTPChannel):
         self.site.count(code)
         answer = Problem(code, detail).answer()
         head = (
-            f"HTTP/1.1 {answer.status} {http.RESPONSES.get(answer.status, b'Refused').decode()}\r\n"
+            f"HTTP/1.1 {answer.status} {phrase(answer.status)}\r\nDate: {date(self.site.server.bus.utc())}\r\n"
             f"Content-Type: {answer.media_type}\r\nContent-Length: {len(answer.body)}\r\nConnection: close\r\n\r\n"
         )
         self.transport.write(head.encode() + answer.body)
@@ -260,7 +273,9 @@ class AdminChannel(http.HTTPChannel):
 
     def timeoutConnection(self) -> None:  # noqa: N802 - called by Twisted
         """The client was too slow, or idle for too long."""
-        if self._waits_for_slice:
+        if self.is_ending:
+            self.abort()
+        elif self._waits_for_slice:
             # The server is late, not the client.
             self.setTimeout(LINGER)
         elif self._is_receiving and not self.is_refused:
@@ -272,19 +287,27 @@ class AdminChannel(http.HTTPChannel):
 
     def end(self) -> None:
         """End the connection soon, so that the client can still read the answers that were sent."""
-        self.is_refused = True
-        self.setTimeout(LINGER)
-        self.loseConnection()
+        if not self.is_ending:
+            self.setTimeout(LINGER)
+            self.is_refused = self.is_ending = True
+            self.persistent = 0
+            self.loseConnection()
+
+    def setTimeout(self, period: float | None) -> float | None:  # noqa: N802 - called by Twisted
+        """Set the time at which the client is too slow, unless the end has begun: that has its own."""
+        before: float | None = None if self.is_ending else super().setTimeout(period)
+        return before
 
     def abort(self) -> None:
         """End the connection now."""
-        self.is_refused = True
         self.setTimeout(None)
+        self.is_refused = self.is_ending = True
         self.transport.abortConnection()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The connection is gone."""
-        self.is_refused = True
+        self.setTimeout(None)
+        self.is_refused = self.is_ending = True
         self._received = []
         self.site.left(self)
         super().connectionLost(reason)

@@ -1,26 +1,45 @@
 """Guards against web pages of other hosts that reach the interface with the browser of an operator.
 
 - DNS rebinding: a page of ``evil.example`` whose name suddenly means this machine sends ``Host: evil.example``.
-- Requests of other pages (CSRF): a browser says with ``Origin`` where the page comes from. Writes need a content type
-  that a page of another host cannot send without asking first, and nobody is answered who asks.
+- Requests of other pages (CSRF): a browser says with ``Sec-Fetch-Site`` and ``Origin`` where the page comes from.
+  Requests with effects, which are writes and streams, need a content type that a page of another host cannot send
+  without asking first, and nobody is answered who asks. That holds for browsers that send neither header.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from bussrv.addresses import parse_host
 from bussrv.admin.problems import Problem
 
 LOCAL_NAME = "localhost"
 
+OWN_SITES = frozenset({"same-origin", "none"})
+"""Values of ``Sec-Fetch-Site``: the page of the interface itself, and what a person typed or chose."""
 
-def host_name(host: str) -> str:
-    """The name or address in a ``Host`` header, in lower case and without its port."""
-    name = host.strip().lower()
-    if name.startswith("["):
-        return name[1:].partition("]")[0]
-    return name.partition(":")[0].removesuffix(".")
+_HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+(?:%[0-9a-z._~-]+)?)\]|(?P<name>[0-9a-z._-]+))(?::[0-9]{0,5})?")
+"""RFC 9110, ``Host``: the whole of it, in lower case. Names with other characters are of no server here."""
+
+
+def host_name(host: str) -> str | None:
+    """The name or address in a ``Host`` header, in lower case and without its port; ``None``: it is malformed."""
+    found = _HOST.fullmatch(host.strip(" \t").lower())
+    if found is None:
+        return None
+    address, name = found["address"], found["name"]
+    if address is not None:
+        return address if isinstance(_parsed(address), IPv6Address) else None
+    return name.removesuffix(".")
+
+
+def _parsed(name: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(name)
+    except ValueError:
+        return None
 
 
 def check_host(host: str | None, local: str, names: Iterable[str], *, may_lack: bool) -> None:
@@ -37,9 +56,10 @@ def check_host(host: str | None, local: str, names: Iterable[str], *, may_lack: 
             return
         raise Problem("bad-host", "there is no Host header")
     name = host_name(host)
-    address = parse_host(name)
+    if name is None:
+        raise Problem("bad-host", f"{host[:255]!r} is not a host with or without a port")
     # An address is safe: DNS rebinding needs a name, which a name server of the attacker resolves.
-    if address is not None or name == LOCAL_NAME or name in names or not parse_host(local):
+    if _parsed(name) is not None or name == LOCAL_NAME or name in names or not parse_host(local):
         return
     raise Problem("bad-host", f"this server is not {name[:255]!r}: name it with --admin-host, or use its address")
 
@@ -54,11 +74,25 @@ def check_origin(origin: str | None, host: str | None) -> None:
         return
     scheme, separator, authority = origin.partition("://")
     if scheme not in ("http", "https") or not separator or authority.lower() != (host or "").strip().lower():
-        raise Problem("bad-origin", f"{origin[:255]!r} is not the host that the request is for")
+        raise Problem(
+            "bad-origin",
+            f"{origin[:255]!r} is not {(host or '')[:255]!r}, the host that the request is for; "
+            "a proxy in between has to pass on the header Host",
+        )
+
+
+def check_site(site: str | None) -> None:
+    """Check that a browser does not send a request for a page of another site, such as its ``<img>`` or a link.
+
+    :param site: the header ``Sec-Fetch-Site``; ``None``: the client is no browser, or an old one.
+    :raises Problem: ``bad-origin``.
+    """
+    if site is not None and site not in OWN_SITES:
+        raise Problem("bad-origin", f"a page of another site sent the request (Sec-Fetch-Site: {site[:255]})")
 
 
 def check_content_type(value: str | None) -> None:
-    """Check the content type of a request that changes something.
+    """Check the content type of a request that has effects.
 
     :raises Problem: ``bad-content-type``.
     """

@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from bussrv import events as ev
+from bussrv.addresses import address_key
 from bussrv.admin.problems import Problem
 from bussrv.admin.routes import Permission
 from bussrv.bus.interfaces import IBus
@@ -46,6 +47,16 @@ class Caller(Struct, frozen=True):
     peer: str
     may: frozenset[Permission]
     expires: int | None = None
+
+    @property
+    def key(self) -> str:
+        """The key of its limits: the user, or the address of a caller that has proved nothing."""
+        return f"user {self.actor}" if self.actor is not None else address_key(self.peer)
+
+    @property
+    def may_write(self) -> bool:
+        """Whether it may change something."""
+        return "write" in self.may
 
 
 class Login:

@@ -33,6 +33,8 @@ EVERYWHERE = (
 PROTECTED = ("not-authenticated", "bad-credentials", "not-allowed")
 WRITING = ("bad-content-type", "body-too-large")
 
+EFFECTS = "Send `Content-Type: application/json`, even without a body: pages of other hosts cannot."
+
 
 async def show(call: Call) -> Answer:
     """The description."""
@@ -90,6 +92,7 @@ def _operation(row: Route, of_type: dict[int, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": f"{row.function.__module__.rpartition('.')[2]}.{getattr(row.function, '__name__', '')}",
         "summary": row.summary,
+        **({"description": EFFECTS} if row.has_effects else {}),
         "parameters": [*in_path, *in_query],
         "responses": _responses(row, of_type),
         "security": [{"token": []}, {"user": []}, *([{}] if row.permission != "write" else [])],
@@ -130,7 +133,7 @@ def problems_of(row: Route) -> list[str]:
     codes = [*EVERYWHERE, *row.problems]
     if row.permission is not None:
         codes += PROTECTED
-    if row.method != "GET":
+    if row.has_effects:
         codes += WRITING
     if row.body is not None:
         codes.append("bad-body")

@@ -43,9 +43,11 @@ PROBLEMS: dict[str, Sort] = {
     "bad-method": Sort(405, "the path does not take this method"),
     "request-timeout": Sort(408, "the request did not arrive in time"),
     "body-too-large": Sort(413, "the body is larger than the limit"),
-    "bad-content-type": Sort(415, "the body has to be application/json"),
+    "bad-content-type": Sort(415, "writes and streams need Content-Type: application/json"),
     "bad-host": Sort(421, "the Host header names another host than this server"),
-    "too-many-requests": Sort(429, "there were more requests from one address in a second than the limit allows"),
+    "too-many-requests": Sort(
+        429, "there were more requests from one user or address in a second than the limit allows"
+    ),
     "head-too-large": Sort(431, "the head of the request is larger than the limit"),
     "internal-error": Sort(500, "the server failed to answer; its log says more"),
     "bad-cursor": Sort(409, "`after` is not the `next` of a page that was sorted like this one"),

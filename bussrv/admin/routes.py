@@ -49,6 +49,7 @@ class Route:
     :ivar answers: the type of the value for msgspec; ``None``: the answer is not JSON.
     :ivar permission: the permission that the caller needs; ``None``: everybody may send this request.
     :ivar unless_local: whether callers of this machine need no permission.
+    :ivar is_page: whether it is a part of the dashboard's page, which pages of other sites may link to.
     :ivar collection: the type of the items, if the answer is a page of a collection; see
         :mod:`bussrv.admin.collections`.
     :ivar key: the fields that identify an item of a collection.
@@ -69,6 +70,7 @@ class Route:
     answers: Any = None
     permission: Permission | None = "read"
     unless_local: bool = False
+    is_page: bool = False
     parameters: tuple[Parameter, ...] = ()
     collection: type[msgspec.Struct] | None = None
     key: tuple[str, ...] = ()
@@ -80,6 +82,11 @@ class Route:
     status: int = 200
     also: int | None = None
     problems: tuple[str, ...] = ()
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether a request does more than read: a stream takes one of few places, and a tap is journaled."""
+        return self.is_stream or self.method != "GET"
 
     @property
     def path_parameters(self) -> list[str]:

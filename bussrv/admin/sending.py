@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IPushProducer
 from zope.interface import implementer
 
-from bussrv.admin.answers import Answer
+from bussrv.admin.answers import Answer, date, phrase
 from bussrv.admin.channel import AdminRequest
 
 PIECE = 32 << 10
@@ -36,8 +36,9 @@ COMMON: Mapping[str, str] = {
 
 def begin(request: AdminRequest, status: int, headers: Mapping[str, str]) -> None:
     """Set the status and the headers of an answer."""
-    request.setResponseCode(status)
-    for name, value in {**COMMON, **headers}.items():
+    request.setResponseCode(status, phrase(status).encode())
+    now = date(request.channel.site.server.bus.utc())
+    for name, value in {"Date": now, **COMMON, **headers}.items():
         request.responseHeaders.setRawHeaders(name, [value])
 
 
@@ -79,6 +80,8 @@ def send(request: AdminRequest, answer: Answer) -> None:
     if answer.status in (204, 304):
         del headers["Content-Length"], headers["Content-Type"]
     begin(request, answer.status, headers)
+    if headers.get("Connection") == "close":
+        request.channel.persistent = 0
     if len(answer.body) <= PIECE or request.method == b"HEAD":
         request.write(answer.body)
         request.finish()

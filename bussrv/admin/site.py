@@ -14,24 +14,28 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from bussrv.addresses import address_key, is_local, peer_text
-from bussrv.admin.answers import Answer
+from bussrv.admin.answers import Answer, is_any, is_known
 from bussrv.admin.call import Call
 from bussrv.admin.channel import SLICES, AdminChannel, AdminRequest
 from bussrv.admin.collections import parameters
-from bussrv.admin.guards import check_content_type, check_host, check_origin
+from bussrv.admin.guards import check_content_type, check_host, check_origin, check_site
 from bussrv.admin.interfaces import AdministeredServer
 from bussrv.admin.login import PROTOCOL, Caller, Login
 from bussrv.admin.problems import Problem, encode
 from bussrv.admin.routes import Route, Routes, parse_query
 from bussrv.admin.sending import EventStream, send
 from bussrv.admin.state import Shared
+from bussrv.admin.streams import Streams
 from bussrv.formats.accepting import ClosedAtOnce
 from bussrv.formats.tls_connection import TlsConnection
 from bussrv.registry.throttle import LOG_BURST, LOG_RATE, Throttle
 from bussrv.tally import Tally
 
 BURST = 2
-"""An address may send the requests of so many seconds at the same time."""
+"""A user, or an address, may send the requests of so many seconds at the same time."""
+
+RESERVE = 10
+"""One of so many connections is kept for users who may write."""
 
 _COUNTERS = {
     "head-too-large": "admin-max-head",
@@ -39,7 +43,6 @@ _COUNTERS = {
     "request-timeout": "admin-request-timeout",
     "too-many-requests": "admin-max-rate",
     "journal-too-long": "admin-read-timeout",
-    "too-many-streams": "admin-max-streams",
 }
 """The counters of problems that a limit causes."""
 
@@ -61,9 +64,10 @@ class AdminSite(Factory):
     def __init__(self, server: AdministeredServer, routes: Routes, login: Login) -> None:
         self.server = server
         self.bus = server.bus
+        self._settings = server.bus.settings
         self.hosts: frozenset[str] = frozenset()
         self.shared = Shared(server)
-        self.streams: set[EventStream] = set()
+        self.streams = Streams(server.bus.settings, server.bus.counters)
         self._routes = routes
         self._login = login
         self._channels: OrderedDict[AdminChannel, None] = OrderedDict()
@@ -71,6 +75,7 @@ class AdminSite(Factory):
         self._stopped: Deferred[None] | None = None
         self._complaints = Throttle(LOG_RATE, LOG_BURST, server.reactor.seconds)
         self._rates = Throttle(1.0, 1, server.reactor.seconds)
+        self._refusals = Throttle(1.0, 1, server.reactor.seconds)
         server.bus.streams.connections.append(self._channels)
         # Clients connect again, with their credentials.
         server.bus.identity.changed.append(self._end_streams)
@@ -78,32 +83,38 @@ class AdminSite(Factory):
     # Connections.
 
     def buildProtocol(self, addr: Any) -> Any:
-        """A protocol for a new connection. Beyond the limit, the connection that was idle for longest is closed."""
+        """A protocol for a new connection. Beyond the limit, the one that is needed least is closed."""
         return self.if_there_is_room(self._make)
 
     def if_there_is_room(self, make: Callable[[], Any]) -> Any:
         """See :class:`bussrv.formats.listening.PortFactory`."""
+        if self._stopped is not None:
+            return ClosedAtOnce()
         if self.bus.streams.is_crowded:
             self.bus.counters["no-descriptors"] += 1
             return ClosedAtOnce()
-        if len(self._channels) >= self.bus.settings.admin_max_connections:
+        if len(self._channels) >= self._settings.admin_max_connections:
             self.bus.counters["admin-max-connections"] += 1
-            idle = self._idle_for_longest()
-            if idle is None:
+            least = self._needed_least()
+            if least is None:
                 return ClosedAtOnce()
-            self.left(idle)
-            idle.abort()
+            self.left(least)
+            least.abort()
         return make()
 
-    def _idle_for_longest(self) -> AdminChannel | None:
-        """The connection that was idle for longest, of the address with most connections, or else of any address."""
+    def _needed_least(self) -> AdminChannel | None:
+        """The connection to close for a new one.
+
+        It is the one that was idle for longest. If none is idle, and those who may not write have all places except the
+        reserve, it is the one of theirs that was served for longest. Of several the address with most comes first.
+        """
+        idle = [each for each in self._channels if each.is_idle]
+        if not idle:
+            others = [each for each in self._channels if not each.may_write]
+            most = self._settings.admin_max_connections
+            idle = others if len(others) > most - most // RESERVE else []
         fullest = self._tally.fullest() if self._channels else ""
-        found = None
-        for each in self._channels:
-            if each.is_idle and each.key == fullest:
-                return each
-            found = found or (each if each.is_idle else None)
-        return found
+        return next((each for each in idle if each.key == fullest), idle[0] if idle else None)
 
     def _make(self) -> AdminChannel:
         return AdminChannel(self)
@@ -149,7 +160,7 @@ class AdminSite(Factory):
         self.server.reactor.callLater(0, self.bus.slices.do, partial(self._begin, request), SLICES)
 
     def _begin(self, request: AdminRequest, until: float) -> bool:
-        if not request._disconnected:
+        if not (request._disconnected or request.channel.is_ending):
             serving: Deferred[None] = Deferred.fromCoroutine(self._serve(request))
             if not serving.called:
                 request.notifyFinish().addErrback(lambda _: serving.cancel())
@@ -188,35 +199,65 @@ class AdminSite(Factory):
 
     async def _answer(self, request: AdminRequest, path: str) -> Answer | None:
         """The answer; ``None``: it is a stream, which has ended."""
-        peer = request.channel.peer
-        self._check_rate(peer)
         headers = _headers(request)
-        local = peer_text(request.channel.getHost())
-        is_old = request.clientproto != b"HTTP/1.1"
-        check_host(headers.get("host"), local, self.hosts, may_lack=is_old)
-        check_origin(headers.get("origin"), headers.get("host"))
-        method = request.method.decode("latin-1")
-        route, found = self._routes.find(method, path)
-        if route.method != "GET":
-            check_content_type(headers.get("content-type"))
-        caller = Caller(None, peer, frozenset())
-        if route.permission is not None:
-            caller = await self._caller(request, headers, peer)
-            if not (route.unless_local and is_local(peer)):
-                self._login.check(caller, route.permission)
+        try:
+            route, found = self._guard(request, headers, path)
+            caller = await self._permitted(request, route, headers)
+        except Problem as problem:
+            self._spend_refusal(request.channel.peer, problem)
+            raise
+        self._spend(caller)
         call = self._call(request, route, caller, found, headers)
         if route.is_stream:
             await self._stream(request, call)
             return None
         return await self._value(call)
 
-    def _check_rate(self, peer: str) -> None:
-        rate = self.bus.settings.admin_max_rate
+    def _guard(self, request: AdminRequest, headers: dict[str, str], path: str) -> tuple[Route, dict[str, str]]:
+        """The route of a request that no page of another host can have sent, and the parameters of its path."""
+        if len(request.requestHeaders.getRawHeaders("host", [])) > 1:
+            raise Problem("bad-host", "there are several Host headers")
+        local = peer_text(request.channel.getHost())
+        is_old = request.clientproto != b"HTTP/1.1"
+        check_host(headers.get("host"), local, self.hosts, may_lack=is_old)
+        check_origin(headers.get("origin"), headers.get("host"))
+        route, found = self._routes.find(request.method.decode("latin-1"), path)
+        if not route.is_page:
+            check_site(headers.get("sec-fetch-site"))
+        if route.has_effects:
+            check_content_type(headers.get("content-type"))
+        return route, found
+
+    async def _permitted(self, request: AdminRequest, route: Route, headers: dict[str, str]) -> Caller:
+        """The caller, if it may use the route."""
+        peer = request.channel.peer
+        if route.permission is None:
+            return Caller(None, peer, frozenset())
+        caller = await self._caller(request, headers, peer)
+        request.channel.may_write = caller.may_write
+        if not (route.unless_local and is_local(peer)):
+            self._login.check(caller, route.permission)
+        return caller
+
+    def _spend(self, caller: Caller) -> None:
+        """Count a request for its user, so that nobody else at the same address uses up what a user may send."""
+        rate = self._settings.admin_max_rate
         self._rates.limit(rate, BURST * rate)
-        if self._rates.admit(address_key(peer)) is None:
-            raise Problem(
-                "too-many-requests", f"more than {rate} requests a second (--admin-max-rate)", {"Retry-After": "1"}
-            )
+        if self._rates.admit(caller.key) is None:
+            whose = "one address" if caller.actor is None else "one user"
+            why = f"more than {rate} requests a second of {whose} (--admin-max-rate)"
+            raise Problem("too-many-requests", why, {"Retry-After": "1"})
+
+    def _spend_refusal(self, peer: str, problem: Problem) -> None:
+        """Count a refusal for its address. Refusals use up nothing that other requests need.
+
+        :raises Problem: ``too-many-requests``. The connection ends.
+        """
+        rate = self._settings.admin_max_rate
+        self._refusals.limit(rate, BURST * rate)
+        if self._refusals.admit(address_key(peer)) is None:
+            why = f"more than {rate} refused requests a second of one address (--admin-max-rate): {problem}"
+            raise Problem("too-many-requests", why, {"Retry-After": "1", "Connection": "close"}) from problem
 
     async def _caller(self, request: AdminRequest, headers: dict[str, str], peer: str) -> Caller:
         transport = request.channel.transport
@@ -242,22 +283,22 @@ class AdminSite(Factory):
 
     async def _value(self, call: Call) -> Answer:
         tag = self.shared.tag if call.route.is_of_registry else None
-        if tag is not None and tag in call.headers.get("if-none-match", ""):
-            return Answer(b"", status=304, headers={"ETag": tag})
+        headers = {} if tag is None else {"ETag": tag}
+        known = call.headers.get("if-none-match", "") if call.route.method == "GET" else ""
+        if tag is not None and not is_any(known) and is_known(tag, known):
+            return Answer(b"", status=304, headers=headers)
         value = await call.route.function(call)
-        if isinstance(value, Answer):
-            return value
-        return Answer(encode(value), headers={} if tag is None else {"ETag": tag})
+        answer = value if isinstance(value, Answer) else Answer(encode(value), headers=headers)
+        # Only now it is certain that there is something at the path.
+        return Answer(b"", status=304, headers=answer.headers) if is_any(known) and answer.status == 200 else answer
 
     async def _stream(self, request: AdminRequest, call: Call) -> None:
-        settings = self.bus.settings
-        if len(self.streams) >= settings.admin_max_streams:
-            raise Problem("too-many-streams", headers={"Retry-After": "5"})
-        stream = EventStream(request, settings.admin_max_waiting, self._too_slow)
-        self.streams.add(stream)
+        self.streams.make_room(call.caller)
+        stream = EventStream(request, self._settings.admin_max_waiting, self._too_slow)
         expiry = self._end_at(call.caller.expires, stream)
         try:
-            await call.route.function(call, stream)
+            with self.streams.kept(stream, call.caller):
+                await call.route.function(call, stream)
             stream.finish()
         except CancelledError:
             raise
@@ -267,7 +308,6 @@ class AdminSite(Factory):
             self._complain(Failure())
             stream.end()
         finally:
-            self.streams.discard(stream)
             if expiry is not None and expiry.active():
                 expiry.cancel()
 
@@ -278,7 +318,7 @@ class AdminSite(Factory):
         return self.server.reactor.callLater(max(0.0, (expires - self.bus.utc()) / 1_000_000), stream.end)
 
     def _end_streams(self) -> None:
-        for each in tuple(self.streams):
+        for each in self.streams:
             each.end()
 
     def _too_slow(self) -> None:

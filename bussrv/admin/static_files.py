@@ -6,7 +6,7 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
-from bussrv.admin.answers import Answer
+from bussrv.admin.answers import Answer, is_known
 from bussrv.admin.call import Call
 from bussrv.admin.problems import Problem
 
@@ -52,6 +52,6 @@ def _file(call: Call, name: str) -> Answer:
     answer = read_files().get(name)
     if answer is None:
         raise Problem("not-found")
-    if answer.headers["ETag"] in call.headers.get("if-none-match", ""):
+    if is_known(answer.headers["ETag"], call.headers.get("if-none-match", "")):
         return Answer(b"", status=304, headers=answer.headers)
     return answer

@@ -39,6 +39,7 @@ ROUTES: tuple[Route, ...] = (
         function=static_files.index,
         summary="The dashboard.",
         permission=None,
+        is_page=True,
         media_type="text/html",
     ),
     Route(
@@ -46,6 +47,7 @@ ROUTES: tuple[Route, ...] = (
         function=static_files.static_file,
         summary="A file that the dashboard loads.",
         permission=None,
+        is_page=True,
         media_type="application/octet-stream",
     ),
     Route(

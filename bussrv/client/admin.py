@@ -133,7 +133,9 @@ class AdminClient:
 
         :param last_id: the id of an event, to continue after it.
         """
-        headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last_id} if last_id else {})}
+        # A stream wants the content type of a write, which no page of another host can send.
+        headers = {"Accept": "text/event-stream", "Content-Type": "application/json"}
+        headers |= {"Last-Event-ID": last_id} if last_id else {}
         with self._asked("GET", path, query, None, headers) as answer:
             if answer.status != 200:
                 raise _problem(answer.status, _read(answer))

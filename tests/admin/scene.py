@@ -28,7 +28,8 @@ class Answer:
     def __init__(self, data: bytes) -> None:
         head, _, self.body = data.partition(b"\r\n\r\n")
         first, *lines = head.decode().split("\r\n")
-        self.status = int(first.split()[1])
+        _, status, self.phrase = first.split(" ", 2)
+        self.status = int(status)
         self.headers = dict(line.split(": ", 1) for line in lines)
 
     @property
@@ -69,9 +70,8 @@ class Client:
 
     def ask(self, path: str, method: str = "GET", body: bytes = b"", **headers: str) -> Answer:
         """:param headers: with underscores for dashes; ``None`` leaves out one that is sent otherwise."""
-        fields: dict[str, Any] = {"Host": "localhost", "Content-Length": str(len(body))}
-        if method != "GET":
-            fields["Content-Type"] = "application/json"
+        fields: dict[str, Any] = {"Host": "localhost", "Content-Type": "application/json"}
+        fields["Content-Length"] = str(len(body))
         fields |= {name.replace("_", "-"): value for name, value in headers.items()}
         head = "".join(f"{name}: {value}\r\n" for name, value in fields.items() if value is not None)
         self.send(f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + body)

@@ -12,7 +12,8 @@ from twisted.internet.defer import Deferred
 from bussrv.admin.call import Call
 from bussrv.admin.routes import Parameter, Route
 from bussrv.admin.sending import EventStream
-from tests.admin.scene import Admin, Answer
+from bussrv.admin.table import ROUTES
+from tests.admin.scene import BEARER, Admin, Answer
 from tests.logins import Held
 from tests.size import sized
 
@@ -119,6 +120,18 @@ def test_connections_that_are_served_stay() -> None:
     assert not any(each.is_closed for each in streams)
 
 
+def test_those_who_may_write_have_a_reserve_of_connections() -> None:
+    scene = Admin(rows=[STREAM, *ROUTES], admin_max_connections=10, admin_max_streams=50)
+    others = [scene.client() for _ in range(10)]
+    assert [each.ask("/stream").status for each in others] == [200] * 10
+    operator = scene.client()
+    assert operator.ask("/stream", **BEARER).status == 200
+    assert [each.is_closed for each in others] == [True] + [False] * 9
+    # The reserve is taken: who may write stays, and others get no further one.
+    assert scene.client().is_closed
+    assert not operator.is_closed
+
+
 def test_a_login_that_is_checked_for_long_keeps_nobody_out() -> None:
     scene = Admin(admin_max_connections=3)
     held = scene.bus.identity = Held()  # type: ignore[misc, assignment]
@@ -150,6 +163,33 @@ def test_requests_beyond_the_rate_of_an_address_are_refused() -> None:
     scene.pass_time(1)
     assert client.ask("/api/v1/server").status == 200
     assert scene.bus.counters["admin-max-rate"] == 3
+
+
+def test_refusals_use_up_nothing_that_others_need() -> None:
+    scene = Admin(admin_max_rate=5)
+    for refused in (
+        {"Host": "evil.example"},
+        {"Origin": "http://evil.example"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Authorization": "Bearer no"},
+    ):
+        attacker = scene.client()
+        codes = [attacker.ask("/api/v1/server", **refused).code for _ in range(11)]
+        assert attacker.is_closed
+        assert codes[-1] == "too-many-requests" not in codes[:-1]
+        assert scene.client().ask("/api/v1/server", **refused).code == "too-many-requests"
+        scene.pass_time(2)
+    operator = scene.client()
+    assert [operator.ask("/api/v1/server").status for _ in range(10)] == [200] * 10
+    assert operator.ask("/api/v1/server").code == "too-many-requests"
+
+
+def test_a_user_has_requests_of_their_own() -> None:
+    scene = Admin(admin_max_rate=5)
+    client = scene.client()
+    assert [client.ask("/api/v1/server").status for _ in range(11)] == [200] * 10 + [429]
+    assert [client.ask("/api/v1/server", **BEARER).status for _ in range(11)] == [200] * 10 + [429]
+    assert scene.client("10.0.0.9").ask("/api/v1/server", **BEARER).status == 429
 
 
 def test_requests_at_once_are_answered_in_order_and_only_as_far_as_the_client_reads() -> None:
@@ -222,12 +262,12 @@ def streaming(function: Any, **settings: Any) -> Admin:
 def test_a_stream_sends_what_the_client_takes() -> None:
     scene = streaming(flood)
     client = scene.client()
-    client.send(b"GET /stream?count=3 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    client.send(b"GET /stream?count=3 HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\r\n")
     answer = Answer(client.said())
     assert answer.headers["Content-Type"] == "text/event-stream"
     assert b"id: 2\nevent: number\ndata: xxx" in answer.body
     assert answer.body.endswith(b"0\r\n\r\n")
-    assert scene.site.streams == set()
+    assert len(scene.site.streams) == 0
 
 
 def test_a_stream_goes_on_when_its_client_has_read() -> None:
@@ -259,11 +299,11 @@ def test_a_stream_whose_client_reads_too_slowly_is_ended() -> None:
 
     scene = streaming(slow, admin_max_waiting=50_000)
     client = scene.client()
-    client.send(b"GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    client.send(b"GET /stream HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\r\n")
     assert client.is_closed
     assert len(client.said()) < 2000
     assert scene.bus.counters["admin-max-waiting"] == 1
-    assert scene.site.streams == set()
+    assert len(scene.site.streams) == 0
 
 
 def test_streams_are_limited_and_end_with_their_clients() -> None:
@@ -283,6 +323,29 @@ def test_streams_are_limited_and_end_with_their_clients() -> None:
     first.transport.loseConnection()
     assert ended == [True]
     assert third.ask("/stream").status == 200
+
+
+def test_the_fullest_loses_a_stream_and_those_who_may_write_last() -> None:
+    scene = streaming(forever, admin_max_streams=3, admin_max_streams_total=5)
+    clients = {name: [scene.client(name) for _ in range(4)] for name in ("10.0.0.1", "10.0.0.2", "10.0.0.3")}
+
+    def opened(name: str, number: int, **headers: str) -> str:
+        return clients[name][number].ask("/stream", **headers).code
+
+    assert [opened("10.0.0.1", n) for n in range(4)] == [""] * 3 + ["too-many-streams"]
+    assert [opened("10.0.0.2", n) for n in range(2)] == [""] * 2
+    assert scene.bus.counters["admin-max-streams"] == 1
+    assert opened("10.0.0.3", 0, **BEARER) == ""
+    assert [each.is_closed for each in clients["10.0.0.1"][:3]] == [True, False, False]
+    assert [opened("10.0.0.3", n, **BEARER) for n in (1, 2)] == ["", ""]
+    # Two are left for others, who take none of those who may write.
+    assert len(scene.site.streams) == 5
+    left = [each for name in ("10.0.0.1", "10.0.0.2") for each in clients[name] if not each.is_closed]
+    late = scene.client("10.0.0.4")
+    assert late.ask("/stream").code == ""
+    assert sum(each.is_closed for each in left) == 1
+    assert not any(each.is_closed for each in clients["10.0.0.3"])
+    assert scene.bus.counters["admin-max-streams-total"] == 4
 
 
 def test_streams_end_when_who_clients_are_may_have_changed() -> None:

@@ -37,7 +37,7 @@ Answer = http.client.HTTPResponse
 @contextmanager
 def asked(server: RunningServer, path: str, headers: dict[str, str] | None = None) -> Iterator[Answer]:
     connection = http.client.HTTPConnection(*server.addresses["admin"], timeout=10)
-    connection.request("GET", path, headers=headers or {})
+    connection.request("GET", path, headers={"Content-Type": "application/json", **(headers or {})})
     try:
         yield connection.getresponse()
     finally:

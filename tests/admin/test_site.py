@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ import pytest
 
 from bussrv import events as ev
 from bussrv.admin.problems import PROBLEMS
+from bussrv.admin.routes import Route
 from bussrv.admin.table import ROUTES
 from bussrv.policy.file import parse_policy
-from tests.admin.scene import BEARER, Admin
+from tests.admin.scene import BEARER, Admin, Answer
 from tests.logins import USERS, identity_of
 
 LOCAL = {"Host": "localhost"}
@@ -38,6 +40,18 @@ HOSTS = {
     "127.0.0.1.evil.example": 421,
     "": 421,
     "hall.example@evil.example": 421,
+    "[::1].evil.example": 421,
+    "[::1]evil.example": 421,
+    "[::1": 421,
+    "[localhost]": 421,
+    "[127.0.0.1]": 421,
+    "localhost:80:evil": 421,
+    "localhost:evil": 421,
+    "localhost:80/x": 421,
+    "localhost\t.evil.example": 421,
+    "127.0.0.1:80:90": 421,
+    "::1": 421,
+    "127.0.0.1,evil.example": 421,
 }
 
 
@@ -47,6 +61,30 @@ def test_only_names_of_the_server_are_answered(host: str) -> None:
     scene.site.hosts = frozenset({"hall.example"})
     answer = scene.client().ask("/api/v1/server", Host=host)
     assert (answer.status, answer.code) == (HOSTS[host], "" if HOSTS[host] == 200 else "bad-host")
+    assert answer.phrase == ("OK" if HOSTS[host] == 200 else "Misdirected Request")
+
+
+def test_the_host_of_an_absolute_target_counts() -> None:
+    client = Admin().client()
+    for target, status in {
+        "http://localhost:7280/api/v1/server": 200,
+        "HTTPS://127.0.0.1/healthz?": 200,
+        "http://localhost": 200,
+        "http://localhost?x=1": 400,
+        "http://evil.example/api/v1/server": 421,
+        "http://localhost@evil.example/": 421,
+        "http:///api/v1/server": 421,
+        "ftp://localhost/": 404,
+    }.items():
+        for host in ("localhost", "evil.example"):
+            answer = client.ask(target, Host=host)
+            assert answer.status == (421 if (target, host) == ("ftp://localhost/", "evil.example") else status), target
+
+
+def test_two_hosts_are_refused() -> None:
+    client = Admin().client()
+    client.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n")
+    assert client.said().startswith(b"HTTP/1.1 421 ")
 
 
 def test_only_old_clients_may_leave_out_the_host() -> None:
@@ -76,15 +114,48 @@ def test_pages_of_other_hosts_are_not_answered(origin: str) -> None:
     assert "Access-Control-Allow-Origin" not in answer.headers
 
 
-@pytest.mark.parametrize("row", [row for row in ROUTES if row.method != "GET"], ids=lambda row: row.path)
-def test_a_page_cannot_write_without_asking_first(row: Any) -> None:
+def path_of(row: Route) -> str:
+    return re.sub(r"\{\w+(\.\.\.)?\}", "x", row.path)
+
+
+def test_browsers_send_nothing_for_pages_of_other_sites_but_the_page_itself() -> None:
+    for row in ROUTES:
+        for site, is_own in {
+            "none": True,
+            "same-origin": True,
+            "same-site": False,
+            "cross-site": False,
+            "": False,
+        }.items():
+            scene = Admin()
+            client = scene.client()
+            answer = client.ask(path_of(row), row.method, Sec_Fetch_Site=site, **BEARER)
+            is_page = row.path in ("/", "/static/{file...}")
+            assert (answer.code == "bad-origin") == (not is_own and not is_page), (row.path, site)
+            if not is_own:
+                scene.pass_time(1)
+                assert scene.events(ev.AdminAction) == []
+                assert len(scene.site.streams) == 0
+
+
+@pytest.mark.parametrize("row", [row for row in ROUTES if row.has_effects], ids=lambda row: row.path)
+def test_a_page_cannot_cause_anything_without_asking_first(row: Any) -> None:
     scene = Admin()
-    path = row.path.replace("{session}", "x").replace("{service...}", "x")
+    path = path_of(row)
     for kind in (None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
         assert scene.client().ask(path, row.method, Content_Type=kind, **BEARER).code == "bad-content-type"
     assert scene.client().ask(path, "OPTIONS", Origin="http://evil.example").code == "bad-origin"
     assert scene.client().ask(path, "OPTIONS").code == "bad-method"
     assert scene.events(ev.AdminAction) == []
+    assert len(scene.site.streams) == 0
+
+
+def test_what_has_effects_is_guarded() -> None:
+    assert {row.path for row in ROUTES if row.has_effects and row.method == "GET"} == {
+        "/api/v1/events",
+        "/api/v1/live",
+        "/api/v1/tap",
+    }
 
 
 def test_every_answer_has_the_headers_that_guard_a_browser() -> None:
@@ -96,6 +167,23 @@ def test_every_answer_has_the_headers_that_guard_a_browser() -> None:
         assert headers["Referrer-Policy"] == "no-referrer"
         assert headers["Cache-Control"] == ("no-cache" if path == "/" else "no-store")
         assert "Set-Cookie" not in headers
+        assert headers["Date"] == "Tue, 14 Nov 2023 22:13:20 GMT"
+    client.send(b"nonsense\r\n\r\n")
+    assert Answer(client.said()).headers["Date"] == "Tue, 14 Nov 2023 22:13:20 GMT"
+
+
+def test_an_answer_that_the_client_has_is_not_sent_again() -> None:
+    client = Admin().client()
+    for path in ("/", "/api/v1/sessions"):
+        tag = client.ask(path).headers["ETag"]
+        for known in (tag, f"W/{tag}", f'"x", {tag}', "*", " * "):
+            answer = client.ask(path, If_None_Match=known)
+            assert (answer.status, answer.body, answer.headers["ETag"]) == (304, b"", tag), known
+        for known in ('"x"', tag[1:-1], tag[:-2] + '"', f'"x{tag}"'):
+            assert client.ask(path, If_None_Match=known).status == 200, known
+    assert client.ask("/api/v1/server", If_None_Match="*").status == 304
+    assert client.ask("/api/v1/services/none", If_None_Match="*").code == "no-such-service"
+    assert client.ask("/api/v1/log-level", "PUT", b'{"level":"warn"}', If_None_Match="*", **BEARER).status == 200
 
 
 # Identity and permission.

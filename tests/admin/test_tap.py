@@ -35,7 +35,9 @@ class Stream:
         self._connection = http.client.HTTPConnection(*server.addresses["admin"], timeout=20)
         self._connection.connect()
         self._connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
-        self._connection.request("GET", f"/api/v1/tap{query}", headers=headers or {})
+        self._connection.request(
+            "GET", f"/api/v1/tap{query}", headers={"Content-Type": "application/json", **(headers or {})}
+        )
         self.answer = self._connection.getresponse()
         if self.answer.status == 200:
             assert [self.answer.readline() for _ in range(2)] == [b":\n", b"\n"]
@@ -153,7 +155,7 @@ def test_without_a_journal_that_takes_it_there_is_no_tap(tmp_path: Path) -> None
     with ForkedServer(tmp_path / "journal", ["--journal-min-free", str(1 << 60)]) as server:
         address = server.addresses["admin"]
         connection = http.client.HTTPConnection(*address, timeout=20)
-        connection.request("GET", "/api/v1/tap")
+        connection.request("GET", "/api/v1/tap", headers={"Content-Type": "application/json"})
         answer = connection.getresponse()
         said = json.loads(answer.read())
         connection.close()

@@ -140,6 +140,20 @@ def guesses(server: RunningServer, stack: ExitStack) -> Iterator[None]:
         yield
 
 
+def wrong_hosts(server: RunningServer, stack: ExitStack) -> Iterator[None]:
+    """Requests for another host, as fast as four connections take them."""
+    connections = deque(connect(server, stack) for _ in range(4))
+    while True:
+        connection = connections.popleft()
+        try:
+            connection.send(b"GET /api/v1/server HTTP/1.1\r\nHost: evil.example\r\n\r\n")
+            is_open = select.select([connection], (), (), 1)[0] and connection.recv(1 << 20)
+        except OSError:
+            is_open = False
+        connections.append(connection if is_open else connect(server, stack))
+        yield
+
+
 ATTACKS: dict[Attack, str] = {
     idle: "admin-max-connections",
     drips: "admin-request-timeout",
@@ -205,3 +219,18 @@ def test_bystanders_do_not_wait_beside_5000_sessions(attack: Attack, rate: int, 
         figures(f"grown by {grown >> 20} MiB")
         assert grown < 150 << 20
         assert ask(server, "/api/v1/sessions?limit=1")["total"] >= 5000
+
+
+def test_refused_requests_keep_nobody_of_their_address_out(tmp_path: Path) -> None:
+    answered = []
+    with ForkedServer(tmp_path / "journal") as server, ExitStack() as stack:
+        attack = wrong_hosts(server, stack)
+        for _ in range(40):
+            for _ in range(20):
+                next(attack)
+            connection = HTTPConnection(*server.addresses["admin"], timeout=30)
+            connection.request("GET", "/api/v1/server")
+            answered.append(connection.getresponse().status)
+            connection.close()
+        assert counters(server)["admin-max-rate"] > 0
+    assert answered == [200] * 40

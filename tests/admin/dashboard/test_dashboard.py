@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import socket
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,11 +16,12 @@ import pytest
 from bussrv.client.objects import ObjectsClient
 from bussrv.errors import REASONS
 from tests.admin.dashboard.conftest import LONG, MARKUP, OPTIONS, REVERSED, address
+from tests.admin.test_tap import actions
 from tests.browser import serious_findings
 from tests.forked import ForkedServer
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
     from bussrv.testing.server import RunningServer
 
@@ -27,6 +32,46 @@ VIEWS = ("Sessions", "Services", "Links", "Tap", "Slow", "Closed", "Denied", "Ev
 
 def go(page: Page, view: str) -> None:
     page.get_by_role("navigation").get_by_role("link", name=view).first.click()
+
+
+@contextmanager
+def foreign_page(body: str) -> Iterator[int]:
+    """A page of another site. :returns: its port at this machine."""
+
+    class Served(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is given
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Served) as served:
+        thread = Thread(target=served.serve_forever)
+        thread.start()
+        yield served.server_port
+        served.shutdown()
+        thread.join()
+
+
+FOREIGN = """<link rel=stylesheet href=/x><img src=%(to)sapi/v1/tap?payload=1 onerror="document.title += '.'">
+<iframe src=%(to)sapi/v1/live></iframe><script>
+fetch("%(to)sapi/v1/tap", {mode: "no-cors"}).catch(() => 0).then(() => document.title += ".");
+fetch("%(to)sapi/v1/tap", {headers: {"Content-Type": "application/json"}}).catch(() => document.title += ".");
+</script>"""
+
+
+def test_a_page_of_another_site_opens_no_tap(chromium: Browser, tmp_path: Path) -> None:
+    with ForkedServer(tmp_path / "journal", OPTIONS) as server:
+        with foreign_page(FOREIGN % {"to": address(server)}) as port, chromium.new_context() as context:
+            for host in ("localhost", "127.0.0.1"):
+                page = context.new_page()
+                page.goto(f"http://{host}:{port}/", wait_until="commit")
+                page.wait_for_function("document.title === '...'")
+        assert server.stop() == 0
+    assert actions(tmp_path / "journal") == []
 
 
 def test_every_view_opens(dashboard: Page) -> None:

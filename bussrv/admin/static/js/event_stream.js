@@ -114,7 +114,11 @@ export class EventStream {
     this.#abort = new AbortController();
     this.onState({ state: "connecting" });
     const resumed = this.lastId !== null;
-    const headers = { Accept: "text/event-stream", ...(resumed ? { "Last-Event-ID": this.lastId } : {}) };
+    // The type of a body, although there is none: no page of another host can say so without being allowed to.
+    const headers = { Accept: "text/event-stream", "Content-Type": "application/json" };
+    if (resumed) {
+      headers["Last-Event-ID"] = this.lastId;
+    }
     try {
       const { parameters } = this;
       const { signal } = this.#abort;
