@@ -289,9 +289,14 @@ class AdminChannel(http.HTTPChannel):
         """End the connection soon, so that the client can still read the answers that were sent."""
         if not self.is_ending:
             self.setTimeout(LINGER)
+            self.loseConnection()
             self.is_refused = self.is_ending = True
             self.persistent = 0
-            self.loseConnection()
+
+    def loseConnection(self) -> None:
+        """Close the connection when the transport has sent what it has, unless the end has done so."""
+        if not self.is_ending:
+            super().loseConnection()
 
     def setTimeout(self, period: float | None) -> float | None:  # noqa: N802 - called by Twisted
         """Set the time at which the client is too slow, unless the end has begun: that has its own."""

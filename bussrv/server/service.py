@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import platform
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
 import twisted
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, DeferredList, succeed
+from twisted.internet.defer import Deferred, DeferredList, maybeDeferred, succeed
 from twisted.logger import ILogObserver, Logger, globalLogPublisher
+from twisted.python.failure import Failure
 
 from bussrv import events as ev
 from bussrv.admin.interfaces import Reloaded
@@ -50,6 +51,12 @@ from bussrv.version import VERSION
 __all__ = ["BusService", "Options", "makeService"]
 
 log = Logger()
+
+MOST_SECONDS_TO_STOP = 3.0
+"""The longest time that ports may take to close, in seconds: a little more than each of them gives its clients."""
+
+DRAIN_GRACE = 1.0
+"""Seconds after ``--drain-seconds`` for which the server waits for ports that are still draining."""
 
 _LOSES = {
     "always": "",
@@ -293,7 +300,10 @@ class BusService(Service):
         )
         drained = DeferredList([each.drain(seconds) for each in listeners])
         drained.addCallback(self._end_drain)
+        late = self._reactor.callLater(seconds + DRAIN_GRACE, self._end_drain)
         await hurry
+        if late.active():
+            late.cancel()
 
     async def _stop(self) -> None:
         self._supervisor.stopping()
@@ -301,15 +311,38 @@ class BusService(Service):
             await self._drain(self._hurry)
         self._checkers.stop()
         self.bus.links.stop()
-        await self._links.stop()
-        for listener in reversed(tuple(self.listeners.values())):
-            await listener.stopService()
+        listeners = {name: listener.stopService for name, listener in reversed(tuple(self.listeners.items()))}
+        await self._all_stopped({"link": self._links_stopped, **listeners, ADMIN: self._stop_admin})
         await self.bus.links.finish()
-        await self._stop_admin()
         self._hosted.stop()
         self.registry.note(ev.ServerStopped())
         await self._place.close()
         log.info("bussrv stopped", event="server.stopped")
+
+    def _links_stopped(self) -> Deferred[None]:
+        return Deferred.fromCoroutine(self._links.stop())
+
+    async def _all_stopped(self, stops: Mapping[str, Callable[[], Deferred[Any]]]) -> None:
+        """Stop ports, all at once, and wait for them within bounds: the last seal waits for no client."""
+        stopping = {name: maybeDeferred(stop) for name, stop in stops.items()}
+        waits = [each.addErrback(partial(self._cannot_stop, name)) for name, each in stopping.items()]
+        over: Deferred[Any] = Deferred()
+        late = self._reactor.callLater(MOST_SECONDS_TO_STOP, over.callback, None)
+        ends: list[Deferred[Any]] = [DeferredList(waits), over]
+        await DeferredList(ends, fireOnOneCallback=True)
+        for name in [name for name, each in stopping.items() if not each.called]:
+            log.error(
+                "{protocol} did not close within {seconds:g} s; its connections are cut",
+                event="server.port-not-closed",
+                protocol=name,
+                seconds=MOST_SECONDS_TO_STOP,
+            )
+        if late.active():
+            late.cancel()
+
+    @staticmethod
+    def _cannot_stop(name: str, failure: Failure) -> None:
+        log.failure("{protocol} failed to close", failure, event="server.port-not-closed", protocol=name)
 
     def stopService(self) -> Deferred[None]:
         """Close every session, then the journal."""

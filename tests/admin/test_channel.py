@@ -239,6 +239,39 @@ def test_a_client_that_half_closes_is_answered() -> None:
     assert client.is_closed
 
 
+@pytest.mark.parametrize("taken", ["nothing", "part", "all"])
+def test_nothing_puts_off_the_end(taken: str) -> None:
+    """After the end has begun, no queued request begins, and no other timer is set."""
+    served: list[str] = []
+
+    async def late(call: Call) -> str:
+        served.append(call.query["n"])
+        await gate
+        return "x" * 100_000
+
+    gate: Deferred[None] = Deferred()
+    row = Route(path="/late", function=late, summary="", parameters=(Parameter(name="n", type=str, help=""),))
+    scene = Admin(rows=[row])
+    before = scene.reactor.getDelayedCalls()
+    client = scene.client()
+    client.send(b"".join(b"GET /late?n=%d HTTP/1.1\r\nHost: localhost\r\n\r\n" % n for n in range(100)))
+    client.transport.loseConnection = lambda: None
+    stopped = scene.site.stop()
+    if taken != "nothing":
+        client.channel.pauseProducing()
+        gate.callback(None)
+    if taken == "all":
+        client.channel.resumeProducing()
+    scene.pass_time(1.75)
+    client.send(b"GET /late?n=101 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert (served, client.is_closed, stopped.called) == (["0"], False, False)
+    client.transport.loseConnection = lambda: type(client.transport).loseConnection(client.transport)
+    scene.pass_time(0.5)
+    assert (served, client.is_closed, stopped.called) == (["0"], True, True)
+    assert scene.client().is_closed
+    assert scene.reactor.getDelayedCalls() == before
+
+
 # Streams.
 
 

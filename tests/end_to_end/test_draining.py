@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import select
 import signal
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,47 @@ def test_clients_are_told_and_the_stop_ends_in_time(start: Start, journal: Path)
         assert server.wait() == 0
         assert time.monotonic() - begun < MOST_SECONDS
     assert [event.reason for event in events_of(journal, ev.SessionClosed)].count("server-stopped") >= 3
+    assert not any("Traceback" in line for line in server.lines)
+
+
+GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+SUBSCRIBE = encode({"event": "routing/subscribe", "receive_mode": "all"})
+DEAF = {
+    "objects": SUBSCRIBE,
+    "business": encode({"event": "client/register", "receive": "all"}),
+    "websocket": b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+    "admin": GET * 100,
+}
+
+
+def test_clients_that_stop_reading_delay_the_stop_of_no_port(start: Start) -> None:
+    """60 clients of the admin interface with 100 requests each read until 50 ms after the signal; others never do."""
+    server = start("--admin-max-rate", "100000", "--websocket", "tcp:0:interface=127.0.0.1")
+    with ExitStack() as stack:
+
+        def connected(name: str) -> socket.socket:
+            return stack.enter_context(socket.create_connection(server.addresses[name]))
+
+        for name, first in DEAF.items():
+            for _ in range(10):
+                connected(name).sendall(first)
+        member = stack.enter_context(ObjectsClient(port=server.port("objects")))
+        member.subscribe()
+        for _ in range(10):
+            member.send({"type": "a/b"}, bytes(1 << 20))
+        member.send({"event": "ping", "id": "end"})
+        member.wait_for(lambda each: each.metadata.get("in-reply-to") == "end")
+        readers = [connected("admin") for _ in range(60)]
+        for each in readers:
+            each.sendall(GET * 100)
+        begun = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        while time.monotonic() < begun + 0.05:
+            for each in select.select(readers, (), (), 0.01)[0]:
+                each.recv(1000)
+        assert server.wait() == 0
+        assert time.monotonic() - begun < MOST_SECONDS
     assert not any("Traceback" in line for line in server.lines)
 
 

@@ -5,13 +5,15 @@ from pathlib import Path
 import pytest
 import pytest_twisted
 from twisted.internet import reactor
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 from twisted.internet.endpoints import clientFromString, connectProtocol
 from twisted.internet.protocol import Protocol
+from twisted.logger import capturedLogs
 
 from bussrv import events as ev
 from bussrv.journal.reading import read_journal
 from bussrv.server import config
+from bussrv.server import service as module
 from bussrv.server.options import StartError
 from bussrv.server.plugins import wire_formats
 from bussrv.server.service import BusService
@@ -77,6 +79,34 @@ async def test_it_starts_serves_and_stops(tmp_path: Path) -> None:
         ev.SessionClosed,
         ev.ServerStopped,
     ]
+
+
+class Stuck:
+    """A port of a plugin that never closes, or fails to."""
+
+    address = "stuck"
+
+    def __init__(self, closing: Deferred[None]) -> None:
+        self._closing = closing
+
+    def stopService(self) -> Deferred[None]:
+        return self._closing
+
+
+@pytest_twisted.ensureDeferred
+async def test_no_port_keeps_the_server_from_ending_its_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_SECONDS_TO_STOP", 0.05)
+    server = service(tmp_path / "journal", admin="off")
+    server.startService()
+    server.listeners["stuck"] = Stuck(Deferred())
+    server.listeners["broken"] = Stuck(fail(OSError("no such port")))
+    with capturedLogs() as said:
+        await server.stopService()
+    assert isinstance(list(read_journal(tmp_path / "journal"))[-1].event, ev.ServerStopped)
+    late = [(each["protocol"], each["log_level"].name) for each in said if each["event"] == "server.port-not-closed"]
+    assert late == [("broken", "critical"), ("stuck", "error")]
 
 
 def test_no_port_is_opened_if_a_file_of_another_one_cannot_be_used(tmp_path: Path) -> None:
