@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 from unicodedata import category, normalize
 
@@ -103,6 +103,14 @@ def shown(value: Any, show: Callable[[Any], str] = repr) -> str:
         # Of a number with very many digits.
         return "a very large number"
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: the most similar one, if one is similar; otherwise nothing."""
+    from difflib import get_close_matches
+
+    similar = get_close_matches(name[:MAX_SHOWN], list(known), n=1, cutoff=0.7)
+    return f"; did you mean {similar[0]!r}?" if similar else ""
 
 
 def excerpt(name: Any) -> str:

@@ -81,6 +81,8 @@ class StreamPort(Service):
 
         :raises Exception: it is no endpoint.
         """
+        if "\0" in description:
+            raise ValueError("there is a NUL character in it")
         self._outer: Any = factory
         inner = description.removeprefix(PREFIX)
         kind = inner.partition(":")[0]

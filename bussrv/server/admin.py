@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
-from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
 from bussrv.admin.interfaces import Reloaded
@@ -24,11 +24,12 @@ from bussrv.journal.interfaces import IJournal
 from bussrv.journal.record import Stamped
 from bussrv.server.config import ADMIN, Config
 from bussrv.server.exposure import check_opened
-from bussrv.server.faults import noting
+from bussrv.server.faults import collecting, noting
 from bussrv.server.journal import JournalPlace, NoJournal
 from bussrv.server.links import DialedLinks
 from bussrv.server.logtext import Threshold
-from bussrv.server.ports import cannot_listen
+from bussrv.server.ports import CannotListen, start, would_start
+from bussrv.server.rehearsal import why_not_made
 
 log = Logger()
 
@@ -144,32 +145,33 @@ class AdminInterface:
         if self.port is not None:
             self.port.site.hosts = frozenset(each.lower() for each in hosts)
 
-    def open(self, config: Config) -> None:
+    def open(self, config: Config, faults: list[str]) -> None:
         """Listen. If the port is the default one and busy, the interface is off.
 
-        :raises ConfigError: a port that was asked for cannot be opened, or others could reach it.
+        :param faults: gets a sentence if a port that was asked for cannot be opened, or others could reach it.
         """
         if self.port is None:
             return
         place = config.place(ADMIN)
         try:
-            self.port.startService()
-        except CannotListenError as error:
-            if ADMIN in config.places:
-                self.port = None
-                raise ConfigError(f"{place}: {cannot_listen(error)}") from error
-            log.warn(
-                "WARNING: the admin interface is off: {why} ({place})",
-                event="admin.off",
-                why=cannot_listen(error),
-                place=place,
-            )
+            start(self.port, place)
+        except CannotListen as error:
             self.port = None
+            if ADMIN in config.places:
+                faults += error.sentences
+            else:
+                log.warn(
+                    "WARNING: the admin interface is off: {why} ({place})",
+                    event="admin.off",
+                    why=error.why,
+                    place=place,
+                )
         except ConfigError as error:
             self.port = None
-            raise ConfigError(f"{place}: {error}") from error
+            faults += error.sentences
         else:
-            check_opened(config, {ADMIN: self.port})
+            with collecting(faults):
+                check_opened(config, {ADMIN: self.port})
 
     def stop(self) -> Deferred[Any]:
         """Close the port and every connection."""
@@ -180,10 +182,24 @@ class AdminInterface:
 def check(config: Config, view: View, faults: list[str]) -> None:
     """Check the endpoint and the admin token file, without opening or making either.
 
+    :param view: has a :class:`bussrv.server.rehearsal.Rehearsal` in the place of the reactor.
     :param faults: gets a sentence for each that cannot be used.
     """
-    AdminInterface(config, view, faults)
+    port = AdminInterface(config, view, faults).port
+    if port is not None:
+        would_start(port, config.place(ADMIN), faults)
     path = token_file(config)
-    if path is not None and path.exists():
-        with noting(config.place("admin-token-file"), faults):
+    if path is None:
+        return
+    with noting(config.place("admin-token-file"), faults):
+        if os.path.lexists(path):
             read(path)
+        elif config.journal is None or not config.journal.directory.is_relative_to(path.parent):
+            # Otherwise the directory is made for the journal, and checked there.
+            _check_made(path)
+
+
+def _check_made(path: Path) -> None:
+    why = why_not_made(path)
+    if why is not None:
+        raise ConfigError(f"{path}: cannot be made: {os.strerror(why)}")

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from bussrv.bus.bus import Bus
 from bussrv.clock import SystemClock
 from bussrv.errors import ConfigError
 from bussrv.formats.dialing import make_dialer
+from bussrv.formats.listening import DatagramListener, StreamPort
 from bussrv.interfaces import IHostedService, IWireFormat
 from bussrv.journal.memory import MemoryJournal
 from bussrv.registry.registry import Registry
 from bussrv.server import admin, config, policy
-from bussrv.server.config import ADMIN, Config
+from bussrv.server.config import ADMIN, CONFIG, Config
 from bussrv.server.exposure import check_endpoints
-from bussrv.server.faults import noting
+from bussrv.server.faults import collecting, noting
 from bussrv.server.identity import make_checkers
 from bussrv.server.journal import NoJournal, journal_faults
 from bussrv.server.links import DialedLinks, read_token
 from bussrv.server.logtext import Threshold
-from bussrv.server.ports import listener_of
+from bussrv.server.ports import listener_of, would_start
+from bussrv.server.rehearsal import Rehearsal
 from bussrv.server.sources import Given
+
+_IDENTITY = frozenset({"auth", "policy", "inbus-user", "insecure"})
+"""Options without which nobody can say who may reach a port."""
 
 
 def check(
@@ -31,55 +36,83 @@ def check(
     """The configuration that values of options stand for, with all that it names checked.
 
     :param reactor: need not run.
-    :raises ConfigError: has a sentence for each fault, with the place of the value. If values are wrong, files and
-        endpoints are not looked at.
+    :raises ConfigError: has a sentence for each fault, with the place of the value.
     """
     formats = list(formats)
-    checked = config.build(given, formats, services)
-    faults = check_places(checked, formats, reactor)
+    checked = config.build_as_far_as_possible(given, formats, services)
+    faults = list(checked.faults)
+    if CONFIG not in checked.faulty:
+        faults += check_places(checked.config, formats, reactor, checked.faulty)
     if faults:
-        raise ConfigError(*faults)
-    return checked
+        raise ConfigError(*dict.fromkeys(faults))
+    return checked.config
 
 
-def check_places(checked: Config, formats: Iterable[IWireFormat], reactor: Any) -> list[str]:
-    """The faults of the endpoints, files and directories that a configuration names."""
-    formats = list(formats)
-    faults = _port_and_link_faults(checked, formats, reactor)
+def check_values(
+    given: Mapping[str, Given], formats: Iterable[IWireFormat], services: Iterable[IHostedService], reactor: Any
+) -> Config:
+    """The configuration that values of options stand for, for a server that starts or reloads.
+
+    Only if a value is wrong, files and endpoints are looked at as well. Otherwise the server does that itself, and
+    possibly elsewhere: ``twistd --chroot``.
+
+    :param reactor: returns the reactor, which is installed when it is asked for the first time.
+    :raises ConfigError: has a sentence for each fault that :func:`check` finds.
+    """
+    formats, services = list(formats), list(services)
     try:
-        policy.read(checked, [each.name for each in formats])
-    except ConfigError as error:
-        faults += error.sentences
+        return config.build(given, formats, services)
+    except ConfigError:
+        return check(given, formats, services, reactor())
+
+
+def check_places(
+    checked: Config, formats: Iterable[IWireFormat], reactor: Any, faulty: Collection[str] = ()
+) -> list[str]:
+    """The faults of the endpoints, files and directories that a configuration names.
+
+    :param faulty: the options whose values are known to be wrong, and are not in the configuration.
+    """
+    faults: list[str] = []
+    bus, formats = _bus(checked, reactor), list(formats)
+    made = _made(checked, formats, bus, Rehearsal(reactor), faults)
+    admin.check(checked, unstarted(bus, Rehearsal(reactor)), faults)
     make_checkers(checked, SystemClock().utc, reactor, faults)
+    with collecting(faults):
+        policy.read(checked, [each.name for each in formats])
+    with collecting(faults):
+        read_token(checked)
+    for description in checked.links:
+        with noting(checked.place("link"), faults):
+            make_dialer(description, bus, reactor)
+    if _IDENTITY.isdisjoint(faulty):
+        faults += check_endpoints(checked, [*made, *([ADMIN] if checked.admin is not None else [])])
     if checked.journal is not None:
         faults += journal_faults(checked.journal, checked.place)
     return faults
 
 
-def _port_and_link_faults(checked: Config, formats: Iterable[IWireFormat], reactor: Any) -> list[str]:
-    """Make the ports and links of a server that is not started: endpoints and certificates are read for that."""
-    faults: list[str] = []
+def _made(
+    checked: Config, formats: Iterable[IWireFormat], bus: Bus, reactor: Rehearsal, faults: list[str]
+) -> list[str]:
+    """Make the ports of a server that is not started, for which endpoints and certificates are read, and try them.
+
+    :returns: the names of those that can be made.
+    """
     made: list[str] = []
-    bus = _bus(checked, reactor)
     for each in formats:
         if each.name not in checked.endpoints:
             continue
         try:
-            listener_of(each, checked, bus, reactor)
-            made.append(each.name)
-        except ConfigError as error:
-            faults += error.sentences
+            with collecting(faults):
+                listener = listener_of(each, checked, bus, reactor)
+                made.append(each.name)
+                # A plugin may have a port of its own kind, which may do more than to listen.
+                if isinstance(listener, (StreamPort, DatagramListener)):
+                    would_start(listener, checked.place(each.name), faults)
         except Exception as error:
             faults.append(f"--{each.name}: not served: {type(error).__name__}: {error}")
-    for description in checked.links:
-        with noting(checked.place("link"), faults):
-            make_dialer(description, bus, reactor)
-    try:
-        read_token(checked)
-    except ConfigError as error:
-        faults += error.sentences
-    admin.check(checked, unstarted(bus, reactor), faults)
-    return [*faults, *check_endpoints(checked, [*made, *([ADMIN] if checked.admin is not None else [])])]
+    return made
 
 
 def unstarted(bus: Bus, reactor: Any) -> admin.View:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -15,12 +15,16 @@ from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.options import Network, Option, rows
 from bussrv.server.journal import JournalConfig
 from bussrv.server.loglevels import LogLevels
+from bussrv.server.option_kinds import Endpoint, JournalDirectory
 from bussrv.server.option_table import JOURNAL, LogFormat, ServerOptions, table
-from bussrv.server.sources import Given, of_file, of_option
+from bussrv.server.sources import Given, OptionsFile, of_file, of_option
 from bussrv.settings import Settings
 
 ADMIN = "admin"
 """The option of the admin interface."""
+
+CONFIG = "config"
+"""The option that names the configuration file."""
 
 
 class Config(Struct, frozen=True, kw_only=True):
@@ -76,6 +80,20 @@ class Config(Struct, frozen=True, kw_only=True):
         return self.places.get(option) or of_option(option)
 
 
+class Built(NamedTuple):
+    """A configuration, and the faults of the values that it was built from.
+
+    :ivar config: has the default in the place of each faulty value. The wire format or the part that such a value is
+        about is off.
+    :ivar faults: a sentence for each fault, with the place of the value.
+    :ivar faulty: the names of the options with faulty values.
+    """
+
+    config: Config
+    faults: tuple[str, ...]
+    faulty: frozenset[str]
+
+
 def build(
     given: Mapping[str, Given], formats: Iterable[IWireFormat], services: Iterable[IHostedService] = ()
 ) -> Config:
@@ -86,18 +104,28 @@ def build(
     :param services: those that are installed.
     :raises ConfigError: has a sentence for each fault, with the place of the value.
     """
+    built = build_as_far_as_possible(given, formats, services)
+    if built.faults:
+        raise ConfigError(*built.faults)
+    return built.config
+
+
+def build_as_far_as_possible(
+    given: Mapping[str, Given], formats: Iterable[IWireFormat], services: Iterable[IHostedService] = ()
+) -> Built:
+    """The same, with the faults of values, so that the other values can be judged as well."""
     formats, services = list(formats), list(services)
     options = table(formats, services)
-    faults: list[str] = []
-    merged = {**_file(given, options, faults), **given}
-    found = {each.name: _setting(each, merged, faults) for each in options}
+    wrong: dict[str, str] = {}
+    read = _file(given, options, wrong)
+    merged = {**read.given, **given}
+    found = {each.name: _setting(each, merged, wrong) for each in options}
     endpoints = {each.name: found[each.name] for each in formats if found[each.name] is not None}
+    faults = [*read.faults, *wrong.values()]
     if not endpoints and not faults:
         faults.append("every wire format is off: there is nothing to serve")
-    if faults:
-        raise ConfigError(*dict.fromkeys(faults))
     own = ServerOptions(**{each.sets: found[each.name] for each in rows(ServerOptions)})
-    return Config(
+    config = Config(
         endpoints=endpoints,
         admin=own.admin,
         admin_host=own.admin_host,
@@ -116,27 +144,30 @@ def build(
         settings=Settings(**{each.sets: found[each.name] for each in rows(Settings)}),
         values={each.name: found[each.name] for each in options if each.in_file},
         places={name: each.place for name, each in merged.items()},
-        without_effect=_without_journal(merged) if own.journal is None else (),
+        without_effect=_without_journal(merged) if own.journal is None and "journal" in merged else (),
     )
+    return Built(config, tuple(dict.fromkeys(faults)), frozenset(wrong))
 
 
-def _file(given: Mapping[str, Given], options: Iterable[Option], faults: list[str]) -> dict[str, Given]:
-    if "config" not in given:
-        return {}
-    path = _setting(next(each for each in options if each.name == "config"), given, faults)
-    if path is None:
-        return {}
+def _file(given: Mapping[str, Given], options: Iterable[Option], wrong: dict[str, str]) -> OptionsFile:
+    """The configuration file. :param wrong: gets the fault of a file that cannot be read, as that of its option."""
+    nothing = OptionsFile({}, [])
+    option = next(each for each in options if each.name == CONFIG)
+    if _setting(option, given, wrong) is None:
+        return nothing
     try:
-        read = of_file(given["config"].value, given["config"].place, options)
+        return of_file(given[CONFIG].value, given[CONFIG].place, options)
     except ConfigError as error:
-        faults += error.sentences
-        return {}
-    faults += read.faults
-    return read.given
+        wrong[CONFIG] = str(error)
+        return nothing
 
 
-def _setting(option: Option, given: Mapping[str, Given], faults: list[str]) -> Any:
-    """The setting of an option; ``None`` after a fault. A default is checked like a value: plugins bring some."""
+def _setting(option: Option, given: Mapping[str, Given], wrong: dict[str, str]) -> Any:
+    """The setting of an option. A default is checked like a value: plugins bring some.
+
+    :param wrong: gets the fault of a value, by the name of its option.
+    :returns: after a fault, the default, or ``None`` for what a ``None`` switches off.
+    """
     found = given.get(option.name)
     if found is None and option.unset:
         return option.default
@@ -144,7 +175,14 @@ def _setting(option: Option, given: Mapping[str, Given], faults: list[str]) -> A
     try:
         return option.kind.check(value)
     except BadValue as error:
-        faults.append(f"{place}: {error}")
+        wrong[option.name] = f"{place}: {error}"
+        return None if isinstance(option.kind, (Endpoint, JournalDirectory)) else _default(option)
+
+
+def _default(option: Option) -> Any:
+    try:
+        return option.default if option.unset else option.kind.check(option.kind.plain(option.default))
+    except BadValue:
         return None
 
 

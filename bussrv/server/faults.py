@@ -17,13 +17,20 @@ def noting(place: str, faults: list[str]) -> Iterator[None]:
         faults.append(f"{place}: {error}")
 
 
+@contextmanager
+def collecting(faults: list[str]) -> Iterator[None]:
+    """Collect the sentences of faults that name their places, instead of raising them."""
+    try:
+        yield
+    except ConfigError as error:
+        faults += error.sentences
+
+
 def prepare_one(prepare: Callable[[], Callable[[], None]], uses: list[Callable[[], None]], faults: list[str]) -> None:
     """Prepare a part of the server.
 
     :param uses: gets what puts it into effect.
     :param faults: gets what is wrong with it.
     """
-    try:
+    with collecting(faults):
         uses.append(prepare())
-    except ConfigError as error:
-        faults += error.sentences

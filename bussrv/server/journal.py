@@ -20,7 +20,7 @@ from bussrv.journal.batch import BatchWriter, Rotation, SyncMode
 from bussrv.journal.condition import Head, JournalCondition
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.keys import PrivateKey, read_private
-from bussrv.journal.lock import JournalLock
+from bussrv.journal.lock import LOCK, JournalLock
 from bussrv.journal.manifest import MANIFEST_NAME, Seal
 from bussrv.journal.manifest_file import ManifestFile, read_manifest
 from bussrv.journal.memory import MemoryJournal
@@ -36,6 +36,7 @@ from bussrv.journal.writer import FileJournal
 from bussrv.registry.fold import RegistryFold
 from bussrv.registry.state import RegistryState
 from bussrv.server.faults import noting
+from bussrv.server.rehearsal import why_not_made
 from bussrv.server.sources import of_option
 
 log = Logger()
@@ -294,29 +295,49 @@ def journal_faults(config: JournalConfig, place: Callable[[str], str]) -> list[s
     with noting(place("journal"), faults):
         _check_directory(config.directory)
     with noting(place("journal-key"), faults):
-        _check_key(config)
+        key = _read_key(config)
+        if not faults:
+            _check_manifest(config.directory / MANIFEST_NAME, key)
     with noting(place("journal-pseudonyms"), faults):
         if config.pseudonyms is not None:
-            check_key_file(config.pseudonyms, config.directory)
+            _check_pseudonyms(config.pseudonyms, config.directory)
     return faults
 
 
 def _check_directory(directory: Path) -> None:
-    """Check that the lock can be taken there: the directory, or the nearest one above it, can be written to."""
-    nearest = next(each for each in (directory, *directory.parents) if each.exists())
-    if not nearest.is_dir():
-        why = os.strerror(errno.ENOTDIR)
-    elif not os.access(nearest, os.W_OK | os.X_OK):
-        why = os.strerror(errno.EACCES)
-    else:
-        return
-    raise JournalError(f"cannot write the journal directory {directory}: {why}")
+    """Check that the lock can be taken there: it, the directory, or the nearest one above it, can be written to."""
+    lock = directory / LOCK
+    try:
+        nearest = next(each for each in (directory, *directory.parents) if each.exists())
+        if nearest == directory and not directory.is_dir():
+            why: int | None = errno.EEXIST
+        elif lock.exists() and not os.access(lock, os.R_OK | os.W_OK):
+            why = errno.EACCES
+        else:
+            why = why_not_made(nearest / LOCK)
+    except OSError as error:
+        why = error.errno
+    if why is not None:
+        raise JournalError(f"cannot write the journal directory {directory}: {os.strerror(why)}")
 
 
-def _check_key(config: JournalConfig) -> None:
-    """Check the key that signs seals, and that the manifest can go on with it."""
-    key = _read_key(config)
-    path = config.directory / MANIFEST_NAME
+def _check_pseudonyms(path: Path, directory: Path) -> None:
+    """Check that the file of the keys of pseudonyms can be used, or made."""
+    check_key_file(path, directory)
+    try:
+        with path.open("rb") as file:
+            file.read(1)
+        why = None if os.access(path, os.W_OK) else errno.EACCES
+    except FileNotFoundError:
+        why = why_not_made(path.resolve())
+    except OSError as error:
+        why = error.errno
+    if why is not None:
+        raise JournalError(f"cannot use the key file {path}: {os.strerror(why)}")
+
+
+def _check_manifest(path: Path, key: PrivateKey | None) -> None:
+    """Check that a manifest can go on with the key that signs seals."""
     manifest = read_manifest(path)
     if manifest.in_force is not None:
         ManifestFile(path, manifest, key)

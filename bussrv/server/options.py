@@ -14,7 +14,7 @@ from twisted.python import usage
 from bussrv.errors import ConfigError
 from bussrv.interfaces import IHostedService, IWireFormat
 from bussrv.options import Option
-from bussrv.server import config
+from bussrv.server.check import check_values
 from bussrv.server.config import Config
 from bussrv.server.logtext import one_line
 from bussrv.server.option_table import BUILT_IN, table
@@ -43,6 +43,12 @@ class StartError(SystemExit, Exception):
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
+
+
+def _reactor() -> Any:
+    from twisted.internet import reactor
+
+    return reactor
 
 
 def Options() -> BusOptions:  # noqa: N802
@@ -149,7 +155,7 @@ class BusOptions(usage.Options):
         :raises ConfigError: names every fault and its place.
         """
         given = {**of_environment(os.environ, self.table), **of_command_line(self._given())}
-        return config.build(given, self.formats, self.services)
+        return check_values(given, self.formats, self.services, _reactor)
 
     def _fix_paths(self) -> None:
         """From now on files are those that were read, whatever directory ``twistd`` changes to."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from twisted.internet.error import CannotListenError
@@ -15,6 +15,8 @@ from bussrv.errors import ConfigError
 from bussrv.interfaces import IListener, IWireFormat
 from bussrv.server.config import Config
 from bussrv.server.exposure import check_opened
+from bussrv.server.faults import collecting
+from bussrv.server.rehearsal import WouldListen
 
 SOON = 30
 """A certificate that expires within so many days causes a warning."""
@@ -38,30 +40,32 @@ def make_listeners(
     return made
 
 
-def open_ports(listeners: Mapping[str, IListener], config: Config, opened: dict[str, IListener]) -> None:
+def open_ports(
+    listeners: Mapping[str, IListener], config: Config, opened: dict[str, IListener], faults: list[str]
+) -> None:
     """Listen for every wire format.
 
     :param opened: gets the listeners, by name; also those that were opened before an error.
-    :raises ConfigError: has a sentence for each option that is wrong.
+    :param faults: gets a sentence for each option that is wrong.
     """
-    faults: list[str] = []
+    before = len(faults)
     for name, listener in listeners.items():
         with _noting(name, faults):
-            _start(listener, config.place(name))
+            start(listener, config.place(name))
             opened[name] = listener
-    if faults:
-        raise ConfigError(*faults)
+    if len(faults) > before:
+        return
     if not opened:
-        raise ConfigError("no wire format can be served")
-    check_opened(config, opened)
+        faults.append("no wire format can be served")
+    with collecting(faults):
+        check_opened(config, opened)
 
 
 @contextmanager
 def _noting(name: str, faults: list[str]) -> Iterator[None]:
     try:
-        yield
-    except ConfigError as error:
-        faults += error.sentences
+        with collecting(faults):
+            yield
     except Exception as error:
         log.error(
             "--{name}: not served: {kind}: {error}",
@@ -84,17 +88,44 @@ def listener_of(wire_format: IWireFormat, config: Config, bus: IBus, reactor: An
         raise ConfigError(f"{config.place(error.option or wire_format.name)}: {error}") from error
 
 
-def _start(listener: IListener, place: str) -> None:
+class CannotListen(ConfigError):
+    """The system does not open a port.
+
+    :ivar why: the reason, without the place of the option.
+    """
+
+    def __init__(self, place: str, error: CannotListenError) -> None:
+        self.why = _cannot_listen(error)
+        super().__init__(f"{place}: {self.why}")
+
+
+def start(listener: IListener, place: str) -> None:
+    """Open a port.
+
+    :param place: the place of its option.
+    :raises CannotListen: the system refuses.
+    :raises ConfigError: there is no such port.
+    """
     try:
         listener.startService()
+    except WouldListen:
+        raise
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}") from error
     except CannotListenError as error:
-        raise ConfigError(f"{place}: {cannot_listen(error)}") from error
+        raise CannotListen(place, error) from error
 
 
-def cannot_listen(error: CannotListenError) -> str:
-    """The reason why a port cannot be opened, in one sentence."""
+def would_start(listener: IListener, place: str, faults: list[str]) -> None:
+    """Find out whether a port could be opened. It was made with a :class:`Rehearsal`, so it is not opened.
+
+    :param faults: gets a sentence if it could not.
+    """
+    with suppress(WouldListen), collecting(faults):
+        start(listener, place)
+
+
+def _cannot_listen(error: CannotListenError) -> str:
     what = getattr(error.socketError, "strerror", None) or error.socketError
     if isinstance(error.port, int):
         where = f"{error.interface or 'any interface'}, port {error.port}"

@@ -26,6 +26,7 @@ from bussrv.interfaces import IDrainedListener, IHostedService, IListener, IWire
 from bussrv.journal.recovery import Recovered
 from bussrv.registry.registry import Registry
 from bussrv.server.admin import AdminInterface, View
+from bussrv.server.check import check_places
 from bussrv.server.collector import tune_collector
 from bussrv.server.config import ADMIN, Config
 from bussrv.server.descriptors import fitting, warn_of_fewer
@@ -132,7 +133,9 @@ class BusService(Service):
             self._stop_admin()
             self._place.abandon()
             sentences = error.sentences if isinstance(error, ConfigError) else [str(error)]
-            raise StartError(*sentences) from error
+            # A start ends at the first part that cannot be used, and names the faults of all others, too.
+            others = check_places(self._config, self._installed, self._reactor)
+            raise StartError(*dict.fromkeys([*others, *sentences])) from error
         super().startService()
 
     def _start(self) -> None:
@@ -213,8 +216,10 @@ class BusService(Service):
         *first, self._dial = uses
         for use in first:
             use()
-        open_ports(listeners, self._config, self.listeners)
-        self._admin.open(self._config)
+        open_ports(listeners, self._config, self.listeners, faults)
+        self._admin.open(self._config, faults)
+        if faults:
+            raise ConfigError(*faults)
 
     def _note_start(self, recovered: Recovered) -> None:
         addresses = {name: listener.address for name, listener in self.listeners.items()}

@@ -21,7 +21,7 @@ from bussrv import toml_lines
 from bussrv.compiled import SWITCH
 from bussrv.errors import ConfigError
 from bussrv.options import VARIABLES, Option
-from bussrv.values import shown
+from bussrv.values import shown, suggestion
 
 NO_OPTIONS = frozenset({f"{VARIABLES}SERVER", f"{VARIABLES}PROFILE", SWITCH})
 """Variables of the ``bussrv`` command, and the switch of the compiled module, which are no options of the server."""
@@ -91,4 +91,5 @@ def of_file(path: str, place: str, table: Iterable[Option]) -> OptionsFile:
     places = {name: f"{path}:{lines[name,]}" for name in values}
     given = {name: Given(value, f"{places[name]}: {name}") for name, value in values.items() if name in known}
     unknown = [name for name in values if name not in known]
-    return OptionsFile(given, [f"{places[name]}: there is no option {shown(name)}" for name in unknown])
+    faults = [f"{places[name]}: there is no option {shown(name)}{suggestion(name, known)}" for name in unknown]
+    return OptionsFile(given, faults)

@@ -74,6 +74,23 @@ def test_faults_that_only_a_start_finds(tmp_path: Path, monkeypatch: pytest.Monk
     ]
 
 
+def test_every_busy_port_is_named(tmp_path: Path) -> None:
+    """That of the admin interface, too, and what else is wrong."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        busy = [f"--{name}={port}" for name in ("objects", "spp", "admin")]
+        said = run(tmp_path, [*busy, "--journal=off"]).stderr
+        before = run(tmp_path, [*busy, "--link=tcp:hall:99999", "--journal=/dev/null"]).stderr
+    assert said.splitlines() == [
+        f"bussrv: --{name}: cannot listen on 127.0.0.1, port {port}: Address already in use"
+        for name in ("objects", "spp", "admin")
+    ]
+    assert before.splitlines() == [
+        "bussrv: --link: 'tcp:hall:99999' is not a client endpoint: ports are 0 to 65535",
+        "bussrv: --journal: cannot write the journal directory /dev/null: File exists",
+    ]
+
+
 def test_an_option_without_effect_and_an_unknown_variable_are_warned_of(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,9 +9,12 @@ import pytest
 from twisted.internet import reactor
 
 from bussrv.errors import ConfigError
+from bussrv.server.check import check
+from bussrv.server.logtext import one_line
 from bussrv.server.options import Options, StartError
-from bussrv.server.plugins import wire_formats
+from bussrv.server.plugins import installed, wire_formats
 from bussrv.server.service import BusService
+from bussrv.server.sources import of_command_line
 from tests.certificates import self_signed
 from tests.server.configs import configured
 from tests.size import sample
@@ -55,17 +58,36 @@ VALUES: tuple[Any, ...] = (
 
 
 def start(options: dict[str, Any]) -> None:
-    """Start a server and stop it again.
+    """Start a server and stop it again. ``bussrv check`` finds the same before.
 
     :raises StartError: it does not start.
     """
+    checked, faults = faults_of_check(options), faults_of_start(options)
+    assert tuple(map(one_line, checked)) == faults
+    if faults:
+        raise StartError(*faults)
+
+
+def faults_of_start(options: dict[str, Any]) -> tuple[str, ...]:
     try:
         built = configured(options)
     except ConfigError as error:
-        raise StartError(*error.sentences) from error
+        return tuple(map(one_line, error.sentences))
     server = BusService(built, wire_formats(), reactor, services=[])
-    server.startService()
+    try:
+        server.startService()
+    except StartError as error:
+        return error.sentences
     server.stopService()
+    return ()
+
+
+def faults_of_check(options: dict[str, Any]) -> tuple[str, ...]:
+    try:
+        check(of_command_line(options), wire_formats(), installed().services, reactor)
+    except ConfigError as error:
+        return error.sentences
+    return ()
 
 
 def refusal(options: dict[str, Any]) -> str | None:
@@ -143,7 +165,7 @@ BAD_STREAMS = {
     "tcp:0:backlog=99999999999999": "a number in it is too large",
     "tcp:0:interface=nowhere": "cannot listen on nowhere, port 0",
     "tcp:0:interface=192.0.2.1": "cannot listen on 192.0.2.1, port 0",
-    "tcp:0:interface=\0": "cannot listen",
+    "tcp:0:interface=\0": "there is a NUL character in it",
     "tcp:0:interface=127.0.0.1:\\": "is not a stream endpoint",
     "tcp:0:color=red": "there is no parameter 'color'",
     "tcp:0:0:0:0:0": "'backlog' is set twice",
@@ -153,7 +175,7 @@ BAD_STREAMS = {
     "unix:KEYS": "cannot listen on KEYS: Address already in use",
     "unix:KEYS/" + "s" * 120: "path too long",
     "unix:KEYS/" + "s" * 300: "File name too long",
-    "unix:KEYS/a\0b": "cannot listen",
+    "unix:KEYS/a\0b": "there is a NUL character in it",
     "unix:KEYS/socket:mode=999": "'999' is no octal number",
     "systemd:domain=INET:index=0": "is not a stream endpoint",
     "systemd:domain=INET:name=x": "is not a stream endpoint",

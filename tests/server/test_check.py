@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from bussrv.cli.main import main
 from bussrv.journal.keys import generate
 from bussrv.policy.users import user_line
 from tests.certificates import self_signed
+from tests.tables import check_each
 
 EVERY_FAULT = """
 objects = "ssl:7890:privateKey=/nowhere.pem"
@@ -68,7 +70,7 @@ def test_every_fault_has_its_file_and_line(checked: Checked, tmp_path: Path) -> 
         f"bus.toml:{line}" for line in (3, 4, 2, 5, 7, 7, 8, 9, 10)
     ]
     text = "\n".join(faults)
-    for part in ("/nowhere.pem: cannot be read", "'udp:seven'", "99999x", "ports are 0 to 65535", "Not a directory"):
+    for part in ("/nowhere.pem: cannot be read", "'udp:seven'", "99999x", "ports are 0 to 65535", "File exists"):
         assert part in text
     assert "there is no key /nowhere.key" in text
     assert "/proc is no file" in text
@@ -91,6 +93,49 @@ def test_a_fault(checked: Checked, text: str, fault: str) -> None:
     status, _, faults = checked(text)
     assert status == 1
     assert any(fault in each for each in faults)
+
+
+def test_an_unknown_option_hides_no_further_fault(checked: Checked) -> None:
+    """Neither of the same file, nor of what it names. A wrong value is not judged twice."""
+    status, _, faults = checked(
+        'max-payloads = 1\nspp = "tcp:99999"\nmax-links = 0\nlink-token = "none"\ninbus = 70000\n'
+        'auth = ["users:none", 7]\nobjects = "tcp:0:interface=0.0.0.0"\njournal-key = "none"\n'
+    )
+    assert status == 1
+    assert [(fault.partition(": ")[0], fault.rpartition(": ")[2]) for fault in faults[:-1]] == [
+        ("bus.toml:1", "there is no option 'max-payloads'; did you mean 'max-payload'?"),
+        ("bus.toml:5", "ports are 0 to 65535"),
+        ("bus.toml:6", "a checker is a text, such as users:/etc/bussrv/users"),
+        ("bus.toml:3", "0 is not a whole number of 1 or more"),
+        ("bus.toml:2", "ports are 0 to 65535"),
+        ("bus.toml:4", "No such file or directory"),
+    ]
+    assert faults[-1].startswith("bus.toml:8: journal-key: there is no key ")
+
+
+def test_nothing_is_opened(checked: Checked) -> None:
+    """A port that somebody has is no fault: it may be the server that uses this file."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert checked(f'objects = {port}\nbusiness = {port}\nadmin = {port}\nspp = 1\njournal = "off"')[0] == 0
+
+
+def test_places_in_which_nothing_can_be_made(checked: Checked, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    rows = {
+        'admin-token-file = "none/token"': "none/token: cannot be made: No such file or directory",
+        'admin-token-file = "file/token"': "file/token: cannot be made: Not a directory",
+        'journal-pseudonyms = "none/keys"': "none/keys: No such file or directory",
+        'journal = "file"': "file: File exists",
+        'journal = "file/journal"': "file/journal: Not a directory",
+    }
+
+    def check(row: tuple[str, str]) -> None:
+        status, _, faults = checked(row[0])
+        assert status == 1
+        assert [fault[-len(row[1]) :] for fault in faults] == [row[1]]
+
+    check_each(((text, (text, said)) for text, said in rows.items()), check)
 
 
 def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
