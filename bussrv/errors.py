@@ -55,6 +55,7 @@ REASONS: dict[str, str] = {
     "link-full": "a linked server told of more sessions and services than the limit",
     # Refusals of the registry.
     "no-such-service": "nobody provides a service of that name",
+    "provider-gone": "the provider that was given a request went, or gave up the service, before it answered",
     "no-such-request": "a reply or an error of a client to no open request that this client was given; dropped",
     "too-many-requests": "the client has as many open requests as the limit allows",
     "too-many-addressees": "an object was addressed to more routing ids than the limit allows",

@@ -3,15 +3,17 @@
 The events are those of Object System (seed 002). ``route`` is the path: first the server that a session belongs to, or
 for services the provider and then that server. Attributes in brackets may be left out::
 
-    routing/subscribe/notify         routing-id routing-ids [role] [protocol] [directory] route    there is a member, or
-    routing/subscribe/notification   the same, in the deployed dialect                             its path changed
+    routing/subscribe/notify         routing-id routing-ids [role] [protocol] [answers] [directory] route
+                                     there is a member, or its path changed
+    routing/subscribe/notification   the same, in the deployed dialect
     routing/disconnect               [routing-id] [session] [left] route                          it is gone
     services/register                name [routing-id] [protocol] route                           it provides this
     services/unregister              [name] [routing-id] route                                    no longer; or nothing
 
 In all of them, ``session`` is the id that a session has at its home. ``left`` is true if the session has ended;
 otherwise it may still be reached over another link. ``directory`` is true for servers that advertise all sessions they
-can reach. Other servers leave out attributes: without ``routing-id``, the first id of ``route`` is the session. A path
+can reach. ``answers`` is false for members that only observe: they do not answer requests for services that nobody
+registered. Other servers leave out attributes: without ``routing-id``, the first id of ``route`` is the session. A path
 ends with the neighbour that sent the advertisement, even if its route does not.
 """
 
@@ -82,6 +84,7 @@ def _member(remote: RemoteSession, notify: str) -> dict[str, Any]:
         "role": remote.role,
         "protocol": remote.protocol,
         "session": remote.session,
+        "answers": None if remote.may_answer else False,
         "directory": remote.tells_all or None,
         "route": list(remote.path),
     }
@@ -149,6 +152,7 @@ def learn(
             role="server" if fields.get("role") == "server" else None,
             protocol=_protocol(fields),
             session=_session_of(fields),
+            may_answer=fields.get("answers") is not False,
             tells_all=fields.get("directory") is True,
             services=kept,
         )

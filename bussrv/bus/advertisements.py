@@ -30,6 +30,7 @@ class Advertisements:
     :param new_id: makes an object id.
     :param links: the links that are up, by session id.
     :param jobs: advertise all sessions, a few in each slice.
+    :param may_answer: see :class:`bussrv.bus.links.Links`.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Advertisements:
         paths: Paths,
         links: Mapping[str, Link],
         jobs: Jobs,
+        may_answer: Callable[[str], bool],
     ) -> None:
         self._registry = registry
         self._settings = settings
@@ -51,6 +53,7 @@ class Advertisements:
         self._paths = paths
         self._links = links
         self._jobs = jobs
+        self._may_answer = may_answer
 
     def begin(self, link: Link) -> None:
         """A link is up: advertise every session to the other server, then the new neighbour to all linked servers."""
@@ -102,6 +105,9 @@ class Advertisements:
             if best is None or self._paths.link_to(routing_id) == link.session_id:
                 return None
             remote = replace(best, path=(*best.path, self._server_id))
+        if not link.tells_all:
+            # Nothing that other servers do depends on it, and they need not be told when it changes.
+            remote = replace(remote, may_answer=True)
         is_reached = link.server_id not in remote.path and len(remote.path) < MAX_HOPS
         return visible(remote, link.group.permissions) if is_reached else None
 
@@ -123,6 +129,7 @@ class Advertisements:
             routing_ids=session.routing_ids,
             protocol=session.protocol,
             session=session.id,
+            may_answer=is_member and self._may_answer(session.id),
             services=services,
         )
 

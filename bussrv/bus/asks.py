@@ -6,7 +6,7 @@ import hashlib
 from collections import OrderedDict
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Raw, Struct, field
 
 from bussrv.bus.interest import Kind
 
@@ -25,6 +25,10 @@ class Asked(Struct, frozen=True, kw_only=True):
     :ivar addresses: of these, only sessions with one of these routing ids.
     :ivar joins: how many sessions had joined the network before; later ones are not given it.
     :ivar links: the links that it is sent over.
+    :ivar service: the service that it is for, if one provider of that was chosen.
+    :ivar behind: the routing id of this provider, if it is a session of another server.
+    :ivar asks: then, the open requests that this provider was given for that service; see
+        :meth:`bussrv.bus.requests.OpenRequests.of_provider`.
     """
 
     session: str | None = None
@@ -32,6 +36,9 @@ class Asked(Struct, frozen=True, kw_only=True):
     addresses: frozenset[str] | None = None
     joins: int = 0
     links: tuple[str, ...] = ()
+    service: str | None = None
+    behind: str | None = None
+    asks: dict[Ask, None] | None = None
 
     def size(self) -> int:
         """How many requests it counts as, by the bytes that are remembered."""
@@ -65,9 +72,11 @@ class Ask(Struct, eq=False):
     :ivar when: when it was made, in seconds.
     :ivar size: how many requests it counts as.
     :ivar key: its id, as :func:`key_of` has it.
-    :ivar own_id: its id as JSON; only if it is shown under another one.
+    :ivar own_id: its id as JSON; only if it is shown under another one, or ``key`` does not tell it.
     :ivar shown: the id that sessions of this server know it by, which may answer it; ``None``: its own.
     :ivar older: an open request that it replaces as soon as somebody is given it.
+    :ivar watched: if several were asked: the session of this server that may answer it, if there is only one.
+    :ivar is_forsaken: whether no session of this server is left that may answer it.
     """
 
     asker: Asker
@@ -79,11 +88,26 @@ class Ask(Struct, eq=False):
     own_id: bytes | None = None
     shown: str | None = None
     older: Ask | None = None
+    watched: str | None = None
+    is_forsaken: bool = False
 
     @property
     def shown_key(self) -> str:
         """The id that it is shown under, as :func:`key_of` has it."""
         return self.key if self.shown is None else key_of(self.shown)
+
+    @property
+    def id(self) -> Any:
+        """Its id, as an answer says it in ``in-reply-to``."""
+        if self.own_id is not None:
+            return Raw(self.own_id)
+        kind, _, value = self.key.partition(" ")
+        return value if kind == "str" else bool(int(value)) if kind == "bool" else int(value, 16)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether it was replied to."""
+        return self in self.asker.answered
 
 
 def key_of(request_id: Any) -> str:
@@ -100,6 +124,11 @@ def key_of(request_id: Any) -> str:
     if len(text) <= MAX_KEY:
         return text
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def tells_id(key: str) -> bool:
+    """Whether :func:`key_of` kept the id itself, and not only a digest or a number that may be written in many ways."""
+    return key.startswith(("str ", "int ", "bool "))
 
 
 def is_id(value: Any) -> bool:

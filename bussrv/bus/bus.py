@@ -12,6 +12,7 @@ from zope.interface import implementer
 from bussrv import events as ev
 from bussrv.bus.admission import Admission
 from bussrv.bus.announcing import Announcing
+from bussrv.bus.answerers import Answerers
 from bussrv.bus.batches import Batches
 from bussrv.bus.bridge import as_metadata, as_publication
 from bussrv.bus.delivery import Fanout
@@ -19,6 +20,7 @@ from bussrv.bus.directory import Directory
 from bussrv.bus.exchanges import Exchanges
 from bussrv.bus.failures import FailedEncodings
 from bussrv.bus.following import Follower
+from bussrv.bus.gone_providers import GoneProviders
 from bussrv.bus.hosted import Hosted
 from bussrv.bus.hosted_subscribers import HostedSubscribers
 from bussrv.bus.interest import is_request, kind_of, kind_of_content
@@ -97,12 +99,16 @@ class Bus:
         self._hosted = HostedSubscribers(registry, self.access, self._receivers, self._fanout, turns.wait)
         self._reports: dict[str, Callable[[], object]] = {}
         self._judge = Judge(registry, self.access, self.counters)
+        answerers = Answerers(self._receivers, lambda session_id: self.links.may_answer_now(session_id))
         own = (self._fanout, self._receivers.link, self.counters, self.access, self._judge.deny, self.slices, reactor)
-        self.links = Links(registry, settings, server_id, new_id, *own)
+        self.links = Links(registry, settings, server_id, new_id, *own, answerers.may_answer)
         most, of_one, seconds = settings.max_requests, settings.max_requests_per_asker, settings.request_timeout
         self._requests = requests = OpenRequests(lambda: clock.mono() / 1_000_000, most, of_one, seconds, new_id)
         recipients = Recipients(registry, server_id, self._receivers, self._fanout, self.links, self.counters)
-        self._router = Router(registry, self._receivers, recipients, self.links, requests, self.counters)
+        self._router = Router(registry, self._receivers, recipients, self.links, requests, answerers, self.counters)
+        slicing = (self.counters, self.slices, reactor.seconds)
+        gone = GoneProviders(registry, requests, self._tell_asker, *slicing, server_id)
+        self._router.gone = self.links.gone = gone
         publisher = Publisher(self._receivers, self._fanout, self._last_values, self._to_subscribers)
         longest = wire.max_relayed(settings.max_metadata)
         by_kind = (self._receivers, self.links, self._judge.service_of)
@@ -110,7 +116,7 @@ class Bus:
         giving = (self._receivers, self._fanout, self.links, publisher, self._judge)
         batches = Batches(*giving, self._ids, taps, longest)
         self.splicing = Splicing(registry, self._sources, *giving[:4], batches, taps, self._ids)
-        asking = (recipients, self._fanout, requests, self._router, self._judge)
+        asking = (recipients, self._fanout, requests, answerers, self._router, self._judge)
         self._exchanges = Exchanges(registry, self._receivers, *asking, batches, taps, self.hosted_type, self._ids)
         self._seen = newest(settings.max_seen)
         relaying = (self.links, batches, self._seen, self.counters, self._deliver_relayed, self._judge.deny)
@@ -207,7 +213,7 @@ class Bus:
     def route(self, session_id: str, obj: BusObject) -> int:
         """Route an object that a member of the object network sent.
 
-        :returns: how many sessions other than the sender are given it.
+        :returns: how many sessions other than the sender are given it; 0 if none of them may answer a question.
         """
         if self._receivers.group_of(session_id) is None:
             self.counters["not-subscribed"] += 1
@@ -262,10 +268,10 @@ class Bus:
         delivery = Delivery(metadata, obj.payload, publication)
         if publication is not None:
             self._to_subscribers(delivery, publication)
-        others = self._router.route(origin, obj, kind, delivery)
+        others, may_answer = self._router.route(origin, obj, kind, delivery)
         if self.taps.is_on:
             self.taps.saw(origin, obj, publication, kind, others)
-        return others
+        return others if may_answer else 0
 
     def _deliver_relayed(self, origin: Origin, obj: BusObject, metadata: bytes, provided: Set[str]) -> int:
         """As :meth:`_deliver`; a request that is refused is answered with an error over the link that it came over."""
@@ -374,6 +380,14 @@ class Bus:
         frame = link.encoding_for(None).encode(Delivery(wire.encode_metadata(fields, payload), payload))
         if frame is not None:
             self.send(session_id, [frame])
+
+    def _tell_asker(self, session_id: str, fields: dict[str, Any]) -> None:
+        """Answer the request of a client, unless it wants nothing at all, or of a linked server's client."""
+        group = self._receivers.group_of(session_id)
+        if group is not None and group.is_deaf:
+            self.counters["receive-none"] += 1
+        else:
+            self.tell(session_id, fields)
 
     def send(self, session_id: str, frames: Sequence[bytes]) -> None:
         """Send one session frames of its wire format, after what was collected for it."""

@@ -99,6 +99,11 @@ class Group:
         self.except_for: str | None = None
         self.overrides: dict[str, list[MemberOverride]] = {}
 
+    @property
+    def is_deaf(self) -> bool:
+        """Whether its members want nothing, no answers either."""
+        return isinstance(self.interest, ModeInterest) and self.interest.receive == "none"
+
     def share(self, session_id: str) -> list[bytes | Joined]:
         """The frames collected for one member."""
         pending = [] if session_id == self.except_for else self.pending

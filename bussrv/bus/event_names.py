@@ -2,13 +2,17 @@
 
 REQUEST = "services/request"
 
-REPLYING = ("services/reply", "error")
+REPLY = "services/reply"
+
+DISCOVERY = "services/discovery"
+
+REPLYING = (REPLY, "error")
 """Events that are routed to the asker of a request, if their sender was given it."""
 
 ASKING = (REQUEST, *REPLYING)
 """Events that are routed to one provider and back to the asker."""
 
-EXCHANGED = frozenset({REQUEST, "services/reply"})
+EXCHANGED = frozenset({REQUEST, REPLY})
 """Those of them that clients send often, as they are usually spelt."""
 
 SERVERS_ONLY = (

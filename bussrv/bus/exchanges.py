@@ -17,6 +17,7 @@ from itertools import chain
 import msgspec
 from msgspec import UNSET, Raw, Struct, field
 
+from bussrv.bus.answerers import Answerers
 from bussrv.bus.asks import Asked
 from bussrv.bus.batches import Batches, Source
 from bussrv.bus.delivery import OBJECT_FRAMES, Fanout, Group
@@ -86,6 +87,7 @@ class Exchanges:
         recipients: Recipients,
         fanout: Fanout,
         requests: OpenRequests,
+        answerers: Answerers,
         router: Router,
         judge: Judge,
         batches: Batches,
@@ -98,6 +100,7 @@ class Exchanges:
         self._recipients = recipients
         self._fanout = fanout
         self._requests = requests
+        self._answerers = answerers
         self._router = router
         self._judge = judge
         self._batches = batches
@@ -202,7 +205,7 @@ class Exchanges:
         for provider in providers:
             group = self._group(provider, origin.sender, kind)
             if group is not None:
-                able.append((provider, group, Asked(session=provider)))
+                able.append((provider, group, self._requests.of_provider(provider, service)))
         are_framed = all(group.encoding is OBJECT_FRAMES for _, group, _ in able)
         return _Plan(service, tuple(able)) if able and are_framed else None
 
@@ -230,7 +233,7 @@ class Exchanges:
             ask = self._requests.given(sender, _decode(fields.get("in-reply-to", _NOTHING)), now)
         except msgspec.MsgspecError:
             return False
-        if ask is None or ask.asked.session != sender or ask.own_id is not None or ask.asker.is_remote:
+        if ask is None or ask.asked.session != sender or ask.shown is not None or ask.asker.is_remote:
             return False
         asker = ask.asker.session
         if head.to not in (None, ask.routing_id) or asker not in self._state.sessions:
@@ -247,7 +250,10 @@ class Exchanges:
         """Find, and remember, the group of the asker of replies like this one."""
         head = obj.head
         is_sound = head.type or not head.size
-        group = self._group(key[2], table.source.origin.sender, kind_of(obj)) if is_sound else None
+        sender = table.source.origin.sender
+        group = self._group(key[2], sender, kind_of(obj)) if is_sound else None
+        if group is not None:
+            self._answerers.replied(sender)
         if group is not None and group.encoding is not OBJECT_FRAMES:
             group = None
         if len(table.replies) >= MOST_PLANS:

@@ -69,7 +69,7 @@ class Follower:
         if session_id is None:
             return
         if isinstance(event, ev.ServiceUnregistered):
-            self._forget_service(event.service)
+            self._unregistered(session_id, event.service)
         elif isinstance(event, ev.SubscriptionAdded):
             self._subscribed(session_id, event)
         elif isinstance(event, ev.SubscriptionRenewed):
@@ -84,7 +84,7 @@ class Follower:
         elif isinstance(event, ev.SessionClosed):
             self._receivers.remove(session_id)
             self._relay.forget(session_id)
-            self._router.forget_requests(session_id)
+            self._router.session_closed(session_id)
             self._sources.forget(session_id)
 
     def _subscribed(self, session_id: str, event: ev.SubscriptionAdded) -> None:
@@ -101,7 +101,10 @@ class Follower:
             self._receivers.unsubscribe(session_id, event.service)
             self._hosted.subscribe(session_id, event.service, event.options)
 
-    def _forget_service(self, service: str | None) -> None:
-        if service is not None and service not in self._registry.state.services:
+    def _unregistered(self, session_id: str, service: str | None) -> None:
+        if service is None:
+            return
+        self._router.gone.unregistered(session_id, service)
+        if service not in self._registry.state.services:
             self._last_values.forget(service)
             self._router.forget_turns(service)

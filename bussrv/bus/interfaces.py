@@ -101,7 +101,9 @@ class IRouting(Interface):
     """Routes objects and publications of this server's own clients to all sessions that want them."""
 
     def route(session_id: str, obj: BusObject) -> int:
-        """Route an object that a member sent. :returns: how many other sessions are given it.
+        """Route an object that a member sent.
+
+        :returns: how many other sessions are given it; 0 if it asks for something and none of them may answer.
 
         :raises OverLimit: it is a request, and too many are open.
         :raises NotAllowed: the session may not send it.

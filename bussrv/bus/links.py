@@ -13,9 +13,10 @@ from zope.interface import implementer
 
 from bussrv import events as ev
 from bussrv.addresses import host_of
-from bussrv.bus.advertisement_fields import NOTIFY, ended, learn, path_of, subject
+from bussrv.bus.advertisement_fields import DISCONNECT, NOTIFY, UNREGISTER, ended, learn, path_of, subject
 from bussrv.bus.advertisements import Advertisements
 from bussrv.bus.delivery import Fanout, Group
+from bussrv.bus.gone_providers import GoneProviders
 from bussrv.bus.interest import Kind
 from bussrv.bus.interfaces import ILinks, ISessionLink
 from bussrv.bus.jobs import Jobs
@@ -55,6 +56,8 @@ class Links:
     :param deny: is called with an action that a link may not do.
     :param slices: do long advertising and forgetting.
     :param reactor: retries if the journal could not be written.
+    :param may_answer: whether a session of this server may answer requests for services that nobody registered.
+    :ivar gone: tells askers of providers that are gone.
     :ivar paths: the sessions that other servers advertised.
     """
 
@@ -71,6 +74,7 @@ class Links:
         deny: Deny,
         slices: Slices,
         reactor: Any,
+        may_answer: Callable[[str], bool],
     ) -> None:
         self._registry = registry
         self._settings = settings
@@ -90,7 +94,9 @@ class Links:
         self._jobs = Jobs(slices, self._complaints)
         self._rights = LinkRights(paths, deny, self._changed, self._jobs)
         links, jobs = self._links, self._jobs
-        self._advertisements = Advertisements(registry, settings, server_id, new_id, fanout, paths, links, jobs)
+        telling = (fanout, paths, links, jobs, may_answer)
+        self._advertisements = Advertisements(registry, settings, server_id, new_id, *telling)
+        self.gone: GoneProviders
         self._own_ids: dict[str, str] = {}
         self._waiting: dict[str, list[Deferred[None]]] = {}
         self.token: Callable[[], str] | None = None
@@ -258,6 +264,10 @@ class Links:
             changed = self.paths.hear(session_id, remote)
         if changed:
             self._changed(routing_id, "unreachable")
+        if not link.tells_all and before is not None and fields["event"] in (DISCONNECT, UNREGISTER):
+            # Other servers say themselves that a provider is gone.
+            left = frozenset() if told is None else told.services
+            self.gone.gone_behind(session_id, routing_id, before.services - left)
 
     def _check_room(self, link: Link, more: int) -> None:
         most = self._settings.max_linked
@@ -310,6 +320,11 @@ class Links:
                 self._give_up(former)
             if self._links and isinstance(event, (ev.SubscriptionAdded, ev.ServiceRegistered, ev.ServiceUnregistered)):
                 self._advertisements.advertise(session.routing_id)
+
+    def may_answer_now(self, session_id: str) -> None:
+        """A session of this server may answer requests now; see :mod:`bussrv.bus.answerers`."""
+        if self._links:
+            self._advertisements.advertise(self._registry.state.sessions[session_id].routing_id)
 
     def _give_up(self, routing_id: str | None, ended_session: str | None = None) -> None:
         """A session of this server no longer has that routing id.

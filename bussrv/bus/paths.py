@@ -27,6 +27,7 @@ class RemoteSession(Struct, frozen=True, kw_only=True):
     :ivar path: the routing ids of the servers on the way to it, its home first.
     :ivar is_member: whether it is a member of the object network; otherwise it only provides services.
     :ivar session: its id at its home; ``None`` if its home does not say.
+    :ivar may_answer: whether it may answer requests for services that nobody registered, as far as its home says.
     :ivar tells_all: if it is a server: whether it advertises every session that it can reach, as this server does.
     """
 
@@ -37,6 +38,7 @@ class RemoteSession(Struct, frozen=True, kw_only=True):
     role: str | None = None
     protocol: str = "objects"
     session: str | None = None
+    may_answer: bool = True
     tells_all: bool = False
     services: frozenset[str] = frozenset()
 
@@ -48,7 +50,7 @@ class RemoteSession(Struct, frozen=True, kw_only=True):
     @property
     def may_take_requests(self) -> bool:
         """Whether it or an unknown client of it may answer requests for services that are not registered."""
-        return self.is_member if self.role != SERVER_ROLE else not self.tells_all
+        return self.is_member and self.may_answer if self.role != SERVER_ROLE else not self.tells_all
 
     def size(self) -> int:
         """How much it counts in ``--max-linked``."""
@@ -69,6 +71,8 @@ class Paths:
         self._by_routing_id: dict[str, dict[str, RemoteSession]] = {}
         self._best: dict[str, str] = {}
         self._sizes: Counter[str] = Counter()
+        self._takers: dict[str, str] = {}
+        self._takers_over: Counter[str] = Counter()
         self._ended: OrderedDict[str, None] = OrderedDict()
 
     def hear(self, link: str, remote: RemoteSession) -> bool:
@@ -146,10 +150,23 @@ class Paths:
         remotes = self._by_routing_id.get(routing_id)
         if remotes is None:
             self._best.pop(routing_id, None)
+            self._count_taker(routing_id, None)
             return before is not None
         best = min(remotes, key=lambda link: (len(remotes[link].path), remotes[link].path, link))
         self._best[routing_id] = best
+        self._count_taker(routing_id, best if remotes[best].may_take_requests else None)
         return best != before or (replaced is not None and replaced != remotes[best])
+
+    def _count_taker(self, routing_id: str, link: str | None) -> None:
+        """A session may take requests over ``link``; ``None``: it may not."""
+        before = self._takers.pop(routing_id, None)
+        if before is not None:
+            self._takers_over[before] -= 1
+            if not self._takers_over[before]:
+                del self._takers_over[before]
+        if link is not None:
+            self._takers[routing_id] = link
+            self._takers_over[link] += 1
 
     def heard(self, link: str, routing_id: str) -> RemoteSession | None:
         """A session as advertised over one link."""
@@ -170,11 +187,7 @@ class Paths:
 
     def may_take_requests(self, link: str) -> bool:
         """Whether a session over a link may answer a request that no registered service answers."""
-        return any(
-            remote.may_take_requests
-            for remote in self._by_link.get(link, {}).values()
-            if self._best[remote.routing_id] == link
-        )
+        return link in self._takers_over
 
     def __len__(self) -> int:
         """The number of known sessions."""

@@ -91,13 +91,15 @@ class Recipients:
 
     def to_all(self, origin: Origin, kind: Kind, copies: Copies) -> int:
         """Give it to every session that wants it."""
-        sender = origin.sender
-        others = 0
-        for group in self._receivers.wanting(kind):
-            others += self._to_group(group, sender, copies)
-        if self._links:
-            others += self._links.flood(copies.plain, kind, origin.route)
-        return others
+        return self.to_members(origin, kind, copies) + self.to_servers(origin, kind, copies)
+
+    def to_members(self, origin: Origin, kind: Kind, copies: Copies) -> int:
+        """Give it to every member of this server that wants it."""
+        return sum(self._to_group(group, origin.sender, copies) for group in self._receivers.wanting(kind))
+
+    def to_servers(self, origin: Origin, kind: Kind, copies: Copies) -> bool:
+        """Give it to every server that may not have it yet; see :meth:`Links.flood`."""
+        return bool(self._links) and self._links.flood(copies.plain, kind, origin.route)
 
     def _to_group(self, group: Group, sender: str, copies: Copies) -> int:
         echoes = sender in group.links

@@ -8,22 +8,29 @@ of the server's own, and their replies get the asker's id again.
 2. A request that several sessions of this server may be given (it is addressed to several, or nobody registered the
    service) must differ from all others that any session of this server was given.
 3. A request keeps its id on a link: the server at the other end does all this for its own sessions.
+
+A request is *forsaken* if it was not replied to, and everybody who may reply is gone. It waits in ``forsaken`` until
+:mod:`bussrv.bus.gone_providers` has told its asker.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
-from bussrv.bus.asks import UNIT, Ask, Asked, Asker, is_id, key_of
+from bussrv.bus.asks import UNIT, Ask, Asked, Asker, is_id, key_of, tells_id
 from bussrv.errors import OverLimit
 
 AT_A_TIME = 100
 """The most requests that are forgotten when one is made. More would make other clients wait."""
 
+DIGEST = 64
+"""The length of a key that does not hold the id itself."""
+
 _NOTHING: dict[str, Any] = {}
 
+_Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
@@ -38,6 +45,8 @@ class OpenRequests:
     :param most_of_one: the most open requests of one asker.
     :param max_age: how long a request is open, in seconds.
     :param new_id: makes an id for a request that needs another one.
+    :ivar forsaken: requests of which somebody who may reply is gone, in the order in which that was noticed; perhaps
+        others may reply.
     """
 
     def __init__(
@@ -56,7 +65,10 @@ class OpenRequests:
         self._shown: Counter[str] = Counter()
         self._over: dict[str, dict[str, dict[str, Ask]]] = {}
         self._same: dict[tuple[str, str], Counter[str]] = {}
+        self._of_providers: dict[str, dict[str | tuple[str, str], Asked]] = {}
+        self._watched: dict[str, dict[Ask, None]] = {}
         self._doomed: deque[Ask] = deque()
+        self.forsaken: deque[Ask] = deque()
 
     def limit(self, most: int, most_of_one: int, max_age: float) -> None:
         """Have other limits from now on. The age counts for requests that are open, too."""
@@ -86,11 +98,12 @@ class OpenRequests:
         asker = self._askers.get(session, {}).get(name) or Asker(session, name, is_remote)
         older = self._same_before(asker, key, asked)
         is_known = older is None and self._is_known(key, asked)
-        size = asked.size() + (len(own_id) // UNIT if is_known else 0)
+        keeps_id = is_known or not tells_id(key)
+        size = asked.size() + (len(own_id) // UNIT if keeps_id else 0)
         self._make_room(asker, size, older)
-        ask = Ask(asker, routing_id, asked, now, size, key, older=older)
+        ask = Ask(asker, routing_id, asked, now, size, key, own_id if keeps_id else None, older=older)
         if is_known:
-            ask.own_id, ask.shown = own_id, self._unknown_id()
+            ask.shown = self._unknown_id()
         self._add(ask)
         return ask
 
@@ -112,14 +125,31 @@ class OpenRequests:
             or key in given
             or key in self._given_to_several
             or asker.size >= min(self._most_of_one, self._most - self._size)
+            or (len(key) == DIGEST or key[0] == "f")  # perhaps a digest, or a float
         ):
-            return self.open(session, routing_id, request_id, own_id, asked)
+            return self.open(session, routing_id, request_id, bytes(own_id), asked)
         ask = given[key] = Ask(asker, routing_id, asked, now, 1, key)
+        if asked.asks is not None:
+            asked.asks[ask] = None
         self._by_age[ask] = asker.open[ask] = None
         asker.size += 1
         self._size += 1
         self._shown[key] = self._shown.get(key, 0) + 1
         return ask
+
+    def of_provider(self, session: str, service: str, *, behind: str | None = None) -> Asked:
+        """A provider of a service, as the only one who is given a request.
+
+        :param session: the provider, a session of this server; or the link that leads to it.
+        :param behind: its routing id, if it is a session of another server.
+        """
+        of_session = self._of_providers.setdefault(session, {})
+        key = service if behind is None else (behind, service)
+        asked = of_session.get(key)
+        if asked is None:
+            whom: dict[str, Any] = {"session": session} if behind is None else {"links": (session,)}
+            asked = of_session[key] = Asked(**whom, service=service, behind=behind, asks={})
+        return asked
 
     def _same_before(self, asker: Asker, key: str, asked: Asked) -> Ask | None:
         """A client may ask several again, under the same id: replies to both requests are for the later one."""
@@ -172,6 +202,8 @@ class OpenRequests:
         self._askers.setdefault(asker.session, {})[asker.name] = asker
         self._by_age[ask] = asker.open[ask] = None
         self._count(ask, ask.size)
+        if asked.asks is not None:
+            asked.asks[ask] = None
         if asked.kind is not None:
             self._given_to_several[key] = ask
             self._shown[key] += 1
@@ -193,6 +225,13 @@ class OpenRequests:
                 # It gets no more replies over this link.
                 self.answered(before)
             asks[ask.routing_id] = ask
+
+    def watch(self, ask: Ask, answerers: Collection[str]) -> None:
+        """Of several that were asked, these sessions of this server may answer. More than two need not be named."""
+        ask.is_forsaken = not answerers
+        if len(answerers) == 1:
+            (ask.watched,) = answerers
+            self._watched.setdefault(ask.watched, {})[ask] = None
 
     def withdraw(self, ask: Ask) -> None:
         """Nobody was given a request: replies to its id are for the same earlier request as before."""
@@ -232,6 +271,10 @@ class OpenRequests:
         ask = next(found, None)
         return ask if ask is not None and self._is_open(ask, self.seconds()) else None
 
+    def is_open(self, ask: Ask) -> bool:
+        """Whether a request may still be replied to."""
+        return self._is_open(ask, self.seconds())
+
     def _is_open(self, ask: Ask, now: float) -> bool:
         return ask in ask.asker.open and now - ask.when <= self._max_age
 
@@ -255,6 +298,12 @@ class OpenRequests:
         self._count(ask, -ask.size)
         if not asker.open:
             _remove(self._askers, asker.session, asker.name, asker)
+        if ask.asked.asks is not None:
+            del ask.asked.asks[ask]
+            if not ask.asked.asks and ask.asked.behind is not None:
+                self._forget_asked(ask.asked)
+        if ask.watched is not None:
+            self._unwatch(ask, ask.watched)
         self._forget_id(ask)
         for link in ask.asked.links:
             asks = self._over.get(link, {})
@@ -267,6 +316,11 @@ class OpenRequests:
             if not same:
                 del self._same[asker.session, ask.key]
 
+    def _forget_asked(self, asked: Asked) -> None:
+        """A session of another server has no open request any more."""
+        (link,), key = asked.links, (asked.behind or "", asked.service or "")
+        _remove(self._of_providers, link, key, asked)
+
     def _forget_id(self, ask: Ask) -> None:
         """No session of this server knows a request by its id any more."""
         asked, key = ask.asked, ask.shown_key
@@ -277,13 +331,59 @@ class OpenRequests:
         elif asked.session is not None:
             _remove(self._given, asked.session, key, ask)
 
+    def _unwatch(self, ask: Ask, session: str) -> None:
+        watched = self._watched.get(session, {})
+        watched.pop(ask, None)
+        if not watched:
+            self._watched.pop(session, None)
+
     def forget(self, session: str) -> None:
-        """A session is over: what it asked needs no answer any more, and what it alone was asked gets none."""
+        """A session is over: what it asked needs no answer any more, and what it alone was asked is forsaken."""
         for asker in tuple(self._askers.get(session, {}).values()):
             self._doomed.extend(asker.open)
-        self._doomed.extend(self._given.pop(session, {}).values())
-        self._over.pop(session, None)
+        self._of_providers.pop(session, None)
+        given = self._given.pop(session, {}).values()
+        self._forsake(given)
+        self._doomed.extend(ask for ask in given if ask.is_answered)
+        self._forsake(self._watched.pop(session, {}))
+        over = self._over.pop(session, None)
+        if over is not None:
+            # In the order in which they were made.
+            self.forsaken.extend(ask for ask in self._by_age if over.get(ask.key, _NOTHING).get(ask.routing_id) is ask)
         self._forget_some(self.seconds())
+
+    def _forsake(self, asks: Iterable[Ask]) -> None:
+        for ask in asks:
+            ask.watched, ask.is_forsaken = None, True
+        self.forsaken.extend(asks)
+
+    def forget_provider(self, session: str, service: str, *, behind: str | None = None) -> None:
+        """A session provides a service no longer; see :meth:`of_provider`. Its requests for that are forsaken."""
+        asked = self._of_providers.get(session, {}).pop(service if behind is None else (behind, service), None)
+        if asked is None or asked.asks is None:
+            return
+        if not self._of_providers[session]:
+            del self._of_providers[session]
+        if behind is None:
+            self._forsake(asked.asks)
+        else:
+            for ask in tuple(asked.asks):
+                self.forget_link(ask, session)
+
+    def forget_link(self, ask: Ask, link: str) -> None:
+        """Nobody over a link may answer a request any more."""
+        asks = self._over.get(link, {})
+        _remove(asks, ask.key, ask.routing_id, ask)
+        if not asks:
+            self._over.pop(link, None)
+        self.forsaken.append(ask)
+
+    def may_be_answered(self, ask: Ask) -> bool:
+        """Whether somebody is left who may answer a request, as far as is known."""
+        is_local = ask.asked.session is not None or ask.asked.kind is not None
+        return (is_local and not ask.is_forsaken) or any(
+            self._over.get(link, _NOTHING).get(ask.key, _NOTHING).get(ask.routing_id) is ask for link in ask.asked.links
+        )
 
     def _forget_some(self, now: float) -> None:
         if self._doomed:
@@ -297,7 +397,7 @@ class OpenRequests:
             self.close(ask)
 
 
-def _remove(tables: dict[str, dict[str, _Value]], outer: str, inner: str, value: _Value) -> None:
+def _remove(tables: dict[str, dict[_Key, _Value]], outer: str, inner: _Key, value: _Value) -> None:
     """Take ``value`` out of the table it is in, and the table when it is empty."""
     table = tables.get(outer)
     if table is not None and table.get(inner) is value:

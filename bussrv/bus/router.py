@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Collection, Iterable
+from itertools import islice
+from typing import Any, NamedTuple
 from zlib import crc32
 
+from bussrv.bus.answerers import Answerers
 from bussrv.bus.asks import Ask, Asked, is_id
-from bussrv.bus.event_names import ASKING, REQUEST, SERVERS_ONLY
+from bussrv.bus.event_names import ASKING, DISCOVERY, REPLY, REQUEST, SERVERS_ONLY
+from bussrv.bus.gone_providers import REASON as PROVIDER_GONE
+from bussrv.bus.gone_providers import GoneProviders
 from bussrv.bus.interest import Kind
 from bussrv.bus.links import Links
 from bussrv.bus.outgoing import Delivery
@@ -24,12 +28,22 @@ from bussrv.wire.objects import BusObject
 _Fields = dict[str, Any]
 
 
+class Routed(NamedTuple):
+    """The outcome of routing an object.
+
+    :ivar others: how many sessions, as :class:`Recipients` counts them. A sender that is asked for its own service
+        counts, too.
+    :ivar may_answer: whether one of them may answer, if the object asks for something.
+    """
+
+    others: int
+    may_answer: bool = True
+
+
 class Router:
     """Routes objects among the sessions of this server, and to other servers.
 
-    :meth:`route` returns how many sessions are given the object, as :class:`Recipients` does. A sender that is asked
-    for its own service counts, too.
-
+    :ivar gone: tells askers of providers that are gone.
     :ivar turns: how many requests were given to providers of each service, so that these take turns.
     """
 
@@ -40,6 +54,7 @@ class Router:
         recipients: Recipients,
         links: Links,
         requests: OpenRequests,
+        answerers: Answerers,
         counters: Counter[str],
     ) -> None:
         self._registry = registry
@@ -47,10 +62,12 @@ class Router:
         self._recipients = recipients
         self._links = links
         self._requests = requests
+        self._answerers = answerers
         self._counters = counters
+        self.gone: GoneProviders
         self.turns: Counter[str] = Counter()
 
-    def route(self, origin: Origin, obj: BusObject, kind: Kind, delivery: Delivery) -> int:
+    def route(self, origin: Origin, obj: BusObject, kind: Kind, delivery: Delivery) -> Routed:
         """Give an object to its recipients.
 
         :raises OverLimit: it is a request, and there are too many.
@@ -58,14 +75,27 @@ class Router:
         if kind.event == REQUEST:
             return self._ask(origin, obj, kind, delivery)
         if kind.event in ASKING:
-            return self._answer(origin, obj, kind, delivery)
+            return Routed(self._answer(origin, obj, kind, delivery))
         if kind.event in SERVERS_ONLY and not self._is_of_server(origin, obj):
             self._counters["reserved-event"] += 1
-            return 0
+            return Routed(0)
         copies = Copies(delivery, delivery)
         if obj.head.to is not None:
-            return self._recipients.to_addressed(origin, self._recipients.addressed(obj.head.to), kind, copies)
-        return self._recipients.to_all(origin, kind, copies)
+            addressed = self._recipients.addressed(obj.head.to)
+            return Routed(self._recipients.to_addressed(origin, addressed, kind, copies))
+        if kind.event == DISCOVERY:
+            return self._question(origin, kind, copies)[0]
+        return Routed(self._recipients.to_all(origin, kind, copies))
+
+    def _question(self, origin: Origin, kind: Kind, copies: Copies) -> tuple[Routed, list[str]]:
+        """Give a question to every session that wants it.
+
+        :returns: also the members of this server that may answer it, at most two.
+        """
+        members = self._recipients.to_members(origin, kind, copies)
+        answerers = list(islice(self._answerers.among(kind, origin.sender), 2)) if members else []
+        servers = self._recipients.to_servers(origin, kind, copies)
+        return Routed(members + servers, bool(answerers) or servers), answerers
 
     def _is_of_server(self, origin: Origin, obj: BusObject) -> bool:
         """Whether the sender may be a server that addresses somebody. A sender that is not known here may be one."""
@@ -78,13 +108,14 @@ class Router:
         """The service has no provider any more."""
         self.turns.pop(service, None)
 
-    def forget_requests(self, session_id: str) -> None:
+    def session_closed(self, session_id: str) -> None:
         """A session ended."""
-        self._requests.forget(session_id)
+        self._answerers.forget(session_id)
+        self.gone.session_closed(session_id)
 
     # Requests.
 
-    def _ask(self, origin: Origin, obj: BusObject, kind: Kind, delivery: Delivery) -> int:
+    def _ask(self, origin: Origin, obj: BusObject, kind: Kind, delivery: Delivery) -> Routed:
         fields = wire.decode_fields(delivery.metadata)
         if obj.head.to is not None:
             return self._ask_addressed(origin, fields, self._recipients.addressed(obj.head.to), kind, delivery)
@@ -99,29 +130,33 @@ class Router:
 
     def _ask_one(
         self, origin: Origin, fields: _Fields, kind: Kind, delivery: Delivery, chosen: str, providers: Iterable[str]
-    ) -> int:
+    ) -> Routed:
         """Give a request to one provider, and to observers, who cannot answer it."""
-        link = self._links.towards(self._registry.state.sessions[chosen])
-        asked = Asked(session=chosen) if link is None else Asked(links=(link.session_id,))
+        session, service = self._registry.state.sessions[chosen], str(fields.get("name", fields.get("service")))
+        link = self._links.towards(session)
+        if link is None:
+            asked = self._requests.of_provider(chosen, service)
+        else:
+            asked = self._requests.of_provider(link.session_id, service, behind=session.routing_id)
         ask = self._open(origin, fields, delivery, asked)
         others = self._recipients.to_observers(origin, kind, delivery, providers)
+        is_given = True
         if link is not None:
-            others += self._links.give_alone(link, delivery, kind, origin.route)
+            is_given = self._links.give_alone(link, delivery, kind, origin.route)
         else:
             self._recipients.to_one(origin, chosen, kind, _shown(ask, delivery))
-            others += 1
-        return self._asked(ask, others)
+        return self._asked(ask, Routed(others + is_given, is_given))
 
-    def _ask_everybody(self, origin: Origin, fields: _Fields, kind: Kind, delivery: Delivery) -> int:
+    def _ask_everybody(self, origin: Origin, fields: _Fields, kind: Kind, delivery: Delivery) -> Routed:
         """No registered provider can be asked: give the request to every session that wants its event."""
         asked = Asked(kind=kind, joins=self._receivers.joins, links=self._taking(kind, origin))
         ask = self._open(origin, fields, delivery, asked)
-        others = self._recipients.to_all(origin, kind, Copies(delivery, _shown(ask, delivery)))
-        return self._asked(ask, others)
+        routed, answerers = self._question(origin, kind, Copies(delivery, _shown(ask, delivery)))
+        return self._asked(ask, routed, answerers)
 
     def _ask_addressed(
         self, origin: Origin, fields: _Fields, addressed: Addressed, kind: Kind, delivery: Delivery
-    ) -> int:
+    ) -> Routed:
         links = self._taking(kind, origin) if addressed.everywhere else tuple(addressed.links)
         if len(addressed.local) > 1:
             joins = self._receivers.joins
@@ -132,7 +167,8 @@ class Router:
             asked = Asked(links=links)
         ask = self._open(origin, fields, delivery, asked)
         copies = Copies(delivery, _shown(ask, delivery))
-        return self._asked(ask, self._recipients.to_addressed(origin, addressed, kind, copies))
+        others = self._recipients.to_addressed(origin, addressed, kind, copies)
+        return self._asked(ask, Routed(others, others > 0), self._holders(origin, addressed, kind))
 
     def _taking(self, kind: Kind, origin: Origin) -> tuple[str, ...]:
         return tuple(link.session_id for link, _ in self._links.taking(kind, origin.route))
@@ -145,13 +181,28 @@ class Router:
         remote = origin.link is not None
         return self._requests.open(origin.asker, origin.route[0], request_id, own_id, asked, is_remote=remote)
 
-    def _asked(self, ask: Ask | None, others: int) -> int:
-        """Open the request if somebody was given it."""
-        if ask is not None and others:
-            self._requests.taken(ask)
-        elif ask is not None:
+    def _asked(self, ask: Ask | None, routed: Routed, answerers: Collection[str] = ()) -> Routed:
+        """Open the request if somebody was given it.
+
+        If those merely observe, the asker is told that nobody provides the service. That is an answer. One of them may
+        reply all the same, and counts from then on.
+        """
+        if ask is None:
+            return routed
+        if not routed.others:
             self._requests.withdraw(ask)
-        return others
+            return routed
+        self._requests.taken(ask)
+        if ask.asked.kind is not None:
+            self._requests.watch(ask, answerers)
+        if not routed.may_answer:
+            self._requests.answered(ask)
+        return routed
+
+    def _holders(self, origin: Origin, addressed: Addressed, kind: Kind) -> list[str]:
+        """The first two sessions of this server, other than the sender, that an object was addressed to and given."""
+        sender, accepts = origin.sender, self._recipients.accepts
+        return list(islice((each for each in addressed.local if each != sender and accepts(each, sender, kind)), 2))
 
     def _next_provider(self, name: str, origin: Origin, kind: Kind, providers: Iterable[str]) -> str | None:
         """The next provider in round robin, among those that can be given objects of this kind.
@@ -168,7 +219,7 @@ class Router:
 
     def _ask_agreed(
         self, origin: Origin, fields: _Fields, kind: Kind, delivery: Delivery, providers: Iterable[str]
-    ) -> int:
+    ) -> Routed:
         """Choose a provider for a request that several servers were given: all choose the same, and one asks it.
 
         So the choice depends on the request alone. The server on the way to the provider asks it.
@@ -180,7 +231,7 @@ class Router:
             if self._can_ask(provider, origin, kind):
                 return self._ask_one(origin, fields, kind, delivery, provider, providers)
             if self._links.is_on_way(sessions[provider], origin.route):
-                return self._recipients.to_observers(origin, kind, delivery, providers)
+                return Routed(self._recipients.to_observers(origin, kind, delivery, providers))
         return self._ask_everybody(origin, fields, kind, delivery)
 
     def _can_ask(self, provider: str, origin: Origin, kind: Kind) -> bool:
@@ -197,10 +248,15 @@ class Router:
         if ask is None or not self._is_for(ask, obj.head.to):
             self._counters["no-such-request"] += 1
             return 0
+        if origin.link is not None and obj.fields().get("reason") == PROVIDER_GONE and self._is_of_server(origin, obj):
+            self.gone.nobody_over(origin.link, ask)
+            return 0
         self._requests.answered(ask)
+        if origin.link is None and kind.event == REPLY:
+            self._answerers.replied(origin.sender)
         asker = ask.asker.session
         metadata = plainly(delivery.metadata)
-        if ask.own_id is not None:
+        if ask.shown is not None and ask.own_id is not None:
             metadata = with_value(metadata, "in-reply-to", ask.own_id)
         is_addressed = obj.head.to is not None
         if not is_addressed and self._requests.is_ambiguous(ask):

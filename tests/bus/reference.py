@@ -124,6 +124,7 @@ class Session:
     got: list = field(default_factory=list)
     server: str | None = None
     tells_all: bool = False
+    has_replied: bool = False
 
 
 @dataclass(eq=False)
@@ -133,6 +134,9 @@ class Ask:
     ``asker`` is given the replies, a client or a link; ``first`` is who asked. Those who may answer: the session
     ``chosen``; or (``several``) each of the sessions ``present`` that wants what was ``sent``, if it has one of the
     ``addresses``; and the ``links``. Sessions of this server know it as ``shown``.
+
+    ``chosen`` or, of several, the only one who may answer is ``awaited``, as a provider of ``service`` if there is one.
+    If nobody is left, the asker is told, unless it was ``answered``.
     """
 
     asker: str
@@ -145,6 +149,10 @@ class Ask:
     present: frozenset = frozenset()
     addresses: frozenset | None = None
     links: set = field(default_factory=set)
+    service: str | None = None
+    awaited: str | None = None
+    forsaken: bool = False
+    answered: bool = False
 
     @property
     def is_local(self):
@@ -183,11 +191,13 @@ class ReferenceBus:
 
     def leave(self, session_id, fresh):
         session = self.sessions.pop(session_id)
-        self.requests = [ask for ask in self.requests if session_id not in (ask.asker, ask.chosen)]
-        for ask in self.requests:
-            ask.links.discard(session_id)
+        self.requests = [ask for ask in self.requests if ask.asker != session_id]
         for service in sorted(self.providers):
             self.unregister(session_id, service)
+        self.forsake([ask for ask in self.open_asks() if ask.chosen == session_id])
+        self.requests = [ask for ask in self.requests if ask.chosen != session_id]
+        self.forsake([ask for ask in self.open_asks() if ask.awaited == session_id])
+        self.lose_link(session_id, [ask for ask in self.open_asks() if session_id in ask.links])
         if session.subscription is not None:
             for vocabulary in ("objects", "rules"):
                 about = {"routing-id": session.routing_id}
@@ -210,10 +220,39 @@ class ReferenceBus:
 
     def unregister(self, session_id, service):
         if session_id in self.providers.get(service, []):
+            self.forsake([ask for ask in self.open_asks() if (ask.chosen, ask.service) == (session_id, service)])
             self.providers[service].remove(session_id)
             if not self.providers[service]:
                 for table in (self.providers, self.last, self.turns):
                     table.pop(service, None)
+
+    def forsake(self, asks):
+        """Nobody of this server may answer these any more."""
+        for ask in asks:
+            ask.forsaken = True
+            self.tell_if_nobody_is_left(ask)
+
+    def lose_link(self, link_id, asks):
+        """Nobody over a link may answer these any more."""
+        for ask in asks:
+            ask.links.discard(link_id)
+            self.tell_if_nobody_is_left(ask)
+
+    def tell_if_nobody_is_left(self, ask):
+        if ask.answered or ask.links or (ask.is_local and not ask.forsaken):
+            return
+        self.requests.remove(ask)
+        if ask.asker != ask.chosen and ask.asker in self.sessions:
+            self.provider_gone(ask)
+
+    def provider_gone(self, ask):
+        if self.sessions[ask.asker].subscription.get("receive") == "none":
+            return
+        whose = "the provider" if ask.service is None else f"the provider of {ask.service!r}"
+        about = {"reason": "provider-gone", "message": f"{whose} went before it answered"}
+        is_remote = self.sessions[ask.asker].server is not None
+        behind = {"to": ask.first, "route": [self.server_id]} if is_remote else {}
+        self.tell(ask.asker, {"event": "error", "in-reply-to": ask.sent["id"], **behind, **about})
 
     def provided(self, session_id):
         return {service for service, providers in self.providers.items() if session_id in providers}
@@ -252,7 +291,10 @@ class ReferenceBus:
             return self.ask(sender, sent, payload, fresh)
         if event in ("services/reply", "error"):
             return self.answer_of(sender, sent, payload)
-        return self.give(sender, self.recipients(sent), sent, payload)
+        others = self.give(sender, self.recipients(sent), sent, payload)
+        if event == "services/discovery" and sent.get("to") is None and not self.may_answer(sender, sent):
+            return 0
+        return others
 
     def published_on(self, provided, fields):
         """The service that an object is a publication on, if it is one."""
@@ -279,7 +321,10 @@ class ReferenceBus:
         return [ask for ask in self.requests if self.now - ask.when <= REQUEST_SECONDS]
 
     def ask(self, sender, sent, payload, fresh):
-        """To those that it is addressed to, or to one provider and everybody who merely observes, or to everybody."""
+        """To those that it is addressed to, or to one provider and everybody who merely observes, or to everybody.
+
+        :returns: how many were given it; nobody, if none of them may answer it.
+        """
         ask = Ask(sender.id, sent["route"][0], sent, self.now)
         recipients, asked_itself = self.recipients(sent), 0
         members = frozenset(each.id for each in self.members())
@@ -297,15 +342,33 @@ class ReferenceBus:
                 others = [each for each in recipients if not (each.id in providers or each.server)]
                 recipients = [*others, self.sessions[chosen]]
                 ask.chosen = None if self.sessions[chosen].server else chosen
+                ask.service = service_of(sent)
                 asked_itself = chosen == sender.id
         ask.links = {each.id for each in recipients if each.server and self.takes(sender, each, sent)}
         ask.shown = self.shown(ask, fresh)
         copies = {each.id: {**sent, "id": ask.shown} for each in recipients if self.is_shown(ask, each)}
         alone = sent.get("to") is None and not ask.several
         others = self.give(sender, recipients, sent, payload, copies, alone=alone) + asked_itself
+        if ask.several:
+            able = self.able(sender, sent) if sent.get("to") is None else self.takers(sender, local, sent)
+            ask.awaited, ask.forsaken = (able[0] if len(able) == 1 else None), not able
         if others:
             self.remember(ask)
-        return others
+        ask.answered = ask.several and sent.get("to") is None and not self.may_answer(sender, sent)
+        return 0 if ask.answered else others
+
+    def takers(self, sender, sessions, sent):
+        """Of these sessions the others that take something."""
+        return [each.id for each in sessions if each is not sender and self.takes(sender, each, sent)]
+
+    def able(self, sender, sent):
+        """Members of this server that may answer: of those who speak as the seeds do, only who has replied before."""
+        local = [each for each in self.members() if not each.server]
+        return self.takers(sender, [each for each in local if each.vocabulary == "rules" or each.has_replied], sent)
+
+    def may_answer(self, sender, sent):
+        servers = [each for each in self.members() if each.server and not each.tells_all]
+        return bool(self.able(sender, sent) or self.takers(sender, servers, sent))
 
     def provider(self, sender, sent):
         """Whose turn it is, of those who can take it, and all that provide the service."""
@@ -354,8 +417,10 @@ class ReferenceBus:
 
     def remember(self, ask):
         for older in self.requests:
-            if identity(older.sent["id"]) == identity(ask.sent["id"]) and older.first == ask.first:
+            is_same = identity(older.sent["id"]) == identity(ask.sent["id"]) and older.first == ask.first
+            if is_same and older.links & ask.links:
                 older.links -= ask.links
+                older.answered = True
         self.requests.append(ask)
 
     def answer_of(self, sender, sent, payload):
@@ -364,6 +429,8 @@ class ReferenceBus:
         if ask is None or not self.is_for(ask, sent):
             self.unasked()
             return 0
+        ask.answered = True
+        sender.has_replied |= sender.server is None and sent["event"].lower() == "services/reply"
         asker = self.sessions[ask.asker]
         same = [each for each in self.open_asks() if each.asker == ask.asker and asker.server]
         same = {each.first for each in same if identity(each.sent["id"]) == identity(ask.sent["id"])}

@@ -269,7 +269,8 @@ def test_the_name_of_a_service_may_stand_in_either_attribute(harness):
     for _ in range(2):
         member(harness).register("tv")
     assert asking.send({"event": "services/request", "service": "tv"}) == 1
-    assert asking.send({"event": "services/request", "name": "radio", "service": "tv"}) == 2
+    member(harness, {"subscriptions": ["*"]})
+    assert asking.send({"event": "services/request", "name": "radio", "service": "tv"}) == 3
 
 
 def test_a_provider_that_does_not_want_it_is_passed_over(harness):

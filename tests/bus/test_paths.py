@@ -19,13 +19,14 @@ fars = st.builds(
     is_member=st.booleans(),
     role=st.sampled_from([None, "server"]),
     tells_all=st.booleans(),
+    may_answer=st.booleans(),
     services=st.frozensets(st.sampled_from(["tv", "radio"])),
 )
 
 
 def may_take_requests(remote):
-    """A member may; a server may when it keeps its clients to itself."""
-    return not remote.tells_all if remote.role == "server" else remote.is_member
+    """A member may that does more than observe; a server may when it keeps its clients to itself."""
+    return not remote.tells_all if remote.role == "server" else remote.is_member and remote.may_answer
 
 
 class PathsMachine(RuleBasedStateMachine):

@@ -12,6 +12,7 @@ from bussrv.bus.asks import Asked, key_of
 from bussrv.bus.interest import Kind
 from bussrv.bus.requests import OpenRequests
 from bussrv.errors import OverLimit
+from bussrv.wire.objects import encode
 from tests.size import sized
 from tests.tables import each_row
 
@@ -20,6 +21,7 @@ IDS = [1, 1.0, True, "1", "true", 2**61, 2**61 - 2, 2**70, "a", "x" * 300, "x" *
 CLIENTS = ["ann", "bob", "eve"]
 LINKS = ["cellar", "attic"]
 PROVIDERS = ["tv", "radio"]
+SERVICES = ["news", "film"]
 KIND = Kind("services/request")
 
 ids = st.sampled_from(IDS)
@@ -55,6 +57,16 @@ class Bench:
             return self.requests.open_for_one(*request, self.seconds())
         return self.requests.open(*request, is_remote=is_remote)
 
+    def look_at_forsaken(self):
+        """Close those that nobody can answer. :returns: them."""
+        gone = []
+        while self.requests.forsaken:
+            ask = self.requests.forsaken.popleft()
+            if self.requests.is_open(ask) and not ask.is_answered and not self.requests.may_be_answered(ask):
+                self.requests.close(ask)
+                gone.append(ask)
+        return gone
+
     def may_ask(self, *request):
         try:
             self.ask(*request)
@@ -78,17 +90,20 @@ class Model(RuleBasedStateMachine):
         who=st.tuples(st.sampled_from([None, *LINKS]), st.sampled_from(CLIENTS)),
         request_id=ids,
         whom=st.sampled_from([*PROVIDERS, *LINKS, "everybody", "a group"]),
+        service=st.sampled_from([None, *SERVICES]),
+        may_answer=st.sets(st.sampled_from(PROVIDERS)),
         is_taken=st.sampled_from([True, True, True, False]),
         in_few_steps=st.booleans(),
     )
-    def asks(self, who, request_id, whom, is_taken, in_few_steps):
+    def asks(self, who, request_id, whom, service, may_answer, is_taken, in_few_steps):
+        """:param service: of which a provider is chosen; ``None``: it is addressed to one session."""
         session, behind = who if who[0] else (who[1], None)
         who = (session, behind)
         asked = {
             "everybody": Asked(kind=KIND, links=tuple(LINKS)),
             "a group": Asked(kind=KIND, addresses=frozenset(["group"])),
-            **{each: Asked(session=each) for each in PROVIDERS},
-            **{each: Asked(links=(each,)) for each in LINKS},
+            **{each: self.one(each, service) for each in PROVIDERS},
+            **{each: self.one_behind(each, service) for each in LINKS},
         }[whom]
         known = [each for each in self.present() if each["local"] and key_of(each["shown"]) == key_of(request_id)]
         if asked.kind is not None and len(known) == 1 and known[0]["who"] == who and known[0]["asked"] == asked:
@@ -111,12 +126,28 @@ class Model(RuleBasedStateMachine):
             self.bench.requests.withdraw(ask)
             return
         self.bench.requests.taken(ask)
+        if asked.kind is not None:
+            self.bench.requests.watch(ask, may_answer)
         self.open = [each for each in self.open if each not in replaced]
         for each in self.open:
-            if key_of(each["id"]) == key_of(request_id) and each["first"] == ask.routing_id:
+            is_same = key_of(each["id"]) == key_of(request_id) and each["first"] == ask.routing_id
+            if is_same and each["links"] & set(asked.links):
                 each["links"] -= set(asked.links)
-        about = {"who": who, "first": ask.routing_id, "when": self.bench.seconds.now, "links": set(asked.links)}
+                each["answered"] = True
+        able = set(may_answer) if asked.kind is not None else {asked.session} - {None}
+        left = {"left": able, "answered": not (able or asked.links)}
+        if left["answered"]:
+            self.bench.requests.answered(ask)
+        about = {**left, "who": who, "first": ask.routing_id, "when": self.bench.seconds.now, "links": set(asked.links)}
         self.open.append({"ask": ask, "id": request_id, "shown": shown, "asked": asked, "local": local, **about})
+
+    def one(self, session, service):
+        return Asked(session=session) if service is None else self.bench.requests.of_provider(session, service)
+
+    def one_behind(self, link, service):
+        if service is None:
+            return Asked(links=(link,))
+        return self.bench.requests.of_provider(link, service, behind="far")
 
     @rule(who=st.sampled_from([*PROVIDERS, "somebody"]), number=st.integers(0, 20), other=ids)
     def replies(self, who, number, other):
@@ -129,6 +160,8 @@ class Model(RuleBasedStateMachine):
         assert found is (fits[0] if fits else None)
         if found is not None:
             self.bench.requests.answered(found)
+            assert found.is_answered
+            next(each for each in self.open if each["ask"] is found)["answered"] = True
 
     @rule(link=st.sampled_from(LINKS), reply_id=ids, to=st.sampled_from([None, ["ann"], ["bob"], ["x", "eve", "ann"]]))
     def replies_over_a_link(self, link, reply_id, to):
@@ -145,9 +178,43 @@ class Model(RuleBasedStateMachine):
     @rule(session=st.sampled_from([*CLIENTS, *PROVIDERS, *LINKS]))
     def leaves(self, session):
         self.bench.requests.forget(session)
-        self.open = [each for each in self.open if each["who"][0] != session and each["asked"].session != session]
+        ended = [each for each in self.open if each["who"][0] == session]
+        ended += [each for each in self.open if each["asked"].session == session and each["answered"]]
+        self.open = [each for each in self.open if each not in ended]
         for each in self.open:
+            # If two may answer, it is not known which one of them would have.
+            if each["left"] == {session}:
+                each["left"] = set()
             each["links"].discard(session)
+        self.nobody_is_left()
+
+    @rule(session=st.sampled_from(PROVIDERS), service=st.sampled_from(SERVICES))
+    def unregisters(self, session, service):
+        self.bench.requests.forget_provider(session, service)
+        for each in self.open:
+            if (each["asked"].session, each["asked"].service) == (session, service):
+                each["left"] = set()
+        self.nobody_is_left()
+
+    @rule(link=st.sampled_from(LINKS), service=st.sampled_from(SERVICES))
+    def unregisters_behind_a_link(self, link, service):
+        self.bench.requests.forget_provider(link, service, behind="far")
+        for each in self.open:
+            if (each["asked"].behind, each["asked"].service) == ("far", service):
+                each["links"].discard(link)
+        self.nobody_is_left()
+
+    def nobody_is_left(self):
+        """Those that nobody can answer any more are closed, each once; those that were answered stay open."""
+        alone = [each for each in self.present() if not (each["left"] or each["links"] or each["answered"])]
+        assert {id(ask) for ask in self.bench.look_at_forsaken()} == {id(each["ask"]) for each in alone}
+        self.open = [each for each in self.open if each not in alone]
+
+    @rule(id_=ids)
+    def an_answer_says_the_id_that_the_request_had(self, id_):
+        for each in self.present():
+            said = json.loads(encode({"in-reply-to": each["ask"].id})[:-1])["in-reply-to"]
+            assert key_of(said) == key_of(each["id"])
 
     @rule(seconds=st.sampled_from([1, 299, 301]))
     def waits(self, seconds):
@@ -170,7 +237,9 @@ class Model(RuleBasedStateMachine):
             self.bench.requests.close(each["ask"])
         if hasattr(self, "bench"):
             self.bench.seconds.now += MAX_AGE + 1
-            self.bench.requests.forget("nobody")
+            for session in ("nobody", *CLIENTS, *PROVIDERS, *LINKS):
+                self.bench.requests.forget(session)
+            self.bench.look_at_forsaken()
             tables = vars(self.bench.requests)
             kept = {name: value for name, value in tables.items() if hasattr(value, "__len__") and len(value)}
             assert not kept

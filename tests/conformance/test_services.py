@@ -1,13 +1,21 @@
 """Object System: services, requests, replies, small questions; one test for each thing that is said of them."""
 
+import json
+from collections.abc import Callable
 from typing import Any
 
+from twisted.internet.error import ConnectionLost
+from twisted.internet.task import Clock
+
 from bussrv import events as ev
+from bussrv.wire.objects import encode
 from tests.conformance.support import VOCABULARIES, join, provider, quiet_pair, reasons, unjoined
 from tests.formats.network import Member, Network, drain
 from tests.tables import each_row
 
 FOUND = {"event": "services/discovery/reply"}
+REQUEST = "services/request"
+IDS = ["1", "1.0", "true", '"1"', '"\\u0031"', str(2**61), "1e22", "-0.5", '""', f'"{"x" * 3000}"', "9" * 300]
 
 
 # Answers.
@@ -152,6 +160,206 @@ def test_when_nobody_at_all_took_a_request_the_requester_is_told_at_once(
     assert (error["reason"], error.get("in-reply-to")) == ("no-such-service", id_)
 
 
+OBSERVERS: list[dict[str, Any]] = [{"receive_mode": mode} for mode in ("events_only", "no_echo", "all")]
+
+
+def errors(client: Member) -> list[Any]:
+    """The reasons of the errors that a client was sent since the last time."""
+    return [fields["reason"] for fields in client.heads() if fields["event"] == "error"]
+
+
+def answers_to(client: Member, **request: Any) -> list[Any]:
+    """The reasons of the errors that a client is answered with at once."""
+    drain([client])
+    client.send({"event": "services/request", "id": "q", **request})
+    return errors(client)
+
+
+@each_row("observing", [*OBSERVERS, {"receive_mode": "none"}, {"types": "none"}])
+@each_row("vocabulary", VOCABULARIES)
+def test_who_merely_observes_does_not_keep_the_requester_waiting(observing: dict[str, Any], vocabulary: str) -> None:
+    """Members in the words of the seeds register what they serve. They are given the request all the same."""
+    network = Network()
+    told = {"receive" if key == "receive_mode" else "subscribe": value for key, value in observing.items()}
+    observer = join(network, vocabulary, **(observing if vocabulary == "objects" else told))
+    client = network.member(receive_mode="no_echo")
+    drain([observer])
+    for asked in ({"name": "tv"}, {"name": "tv", "event": "services/discovery"}):
+        assert answers_to(client, **asked) == ["no-such-service"]
+        assert observer.names() == ([] if observing == {"receive_mode": "none"} else [asked.get("event", REQUEST)])
+
+
+@each_row("rules", [["*"], ["@services/*"], ["*", "!@services/*"], ["text/*"]])
+def test_of_the_deployed_dialect_those_count_whose_rules_let_the_request_pass(rules: list[str]) -> None:
+    """Services in the field do not register."""
+    network = Network()
+    network.member(subscriptions=rules)
+    client = network.member(receive_mode="no_echo")
+    counts = rules in (["*"], ["@services/*"])
+    assert answers_to(client, name="tv") == ([] if counts else ["no-such-service"])
+
+
+@each_row("observing", OBSERVERS)
+@each_row("before", ["registered", "addressed", "not registered"])
+def test_an_observer_that_has_replied_to_a_request_counts_from_then_on(observing: dict[str, Any], before: str) -> None:
+    """Also to one whose asker was told that nobody provides the service: the reply reaches it. An error is no reply."""
+    network = Network()
+    service, client = provider(network, **observing), network.member(receive_mode="no_echo")
+    if before == "registered":
+        service.send({"event": "services/register", "name": "radio"})
+    to = {"to": service.routing_id} if before == "addressed" else {}
+    first = answers_to(client, name="radio", **to)
+    assert first == (["no-such-service"] if before == "not registered" else [])
+    service.send({"event": "error", "in-reply-to": "q", "reason": "busy", "message": "Busy."})
+    assert answers_to(client, name="tv") == ["no-such-service"]
+    client.send({"event": REQUEST, "name": "radio", "id": "again", **to})
+    drain([client])
+    service.send({"event": "services/reply", "in-reply-to": "again"})
+    assert client.names() == ["services/reply"]
+    assert answers_to(client, name="tv") == []
+    service.connection.close()
+    network.member(**observing)
+    assert answers_to(client, name="tv") == ["no-such-service"]
+
+
+# Providers that go.
+
+
+class TickingClock(Clock):
+    """Time passes whenever somebody looks."""
+
+    tick = 0.0
+
+    def seconds(self) -> float:
+        self.rightNow += self.tick
+        return float(super().seconds())
+
+
+def leave(network: Network, service: Member) -> None:
+    service.connection.close()
+
+
+def unregister(network: Network, service: Member) -> None:
+    service.send({"event": "services/unregister", "name": "tv"})
+
+
+def unregister_all(network: Network, service: Member) -> None:
+    service.send({"event": "services/unregister"})
+
+
+def say_rubbish(network: Network, service: Member) -> None:
+    service.connection.send_bytes(b"rubbish\0")
+
+
+def lose(network: Network, service: Member) -> None:
+    service.connection.transport.disconnectReason = ConnectionLost()
+    service.connection.close()
+
+
+def be_closed(network: Network, service: Member) -> None:
+    link = network.bus.link_of(service.connection.protocol.session_id)
+    assert link is not None
+    link.close("closed-by-operator")
+
+
+WAYS = [leave, lose, unregister, unregister_all, say_rubbish, be_closed]
+
+
+@each_row("way", WAYS, ids=lambda way: way.__name__)
+@each_row("id_", IDS)
+@each_row("vocabulary", VOCABULARIES)
+@each_row("in_a_batch", [False, True])
+def test_when_the_provider_goes_the_requester_is_told_at_once(
+    way: Callable[[Network, Member], None], id_: str, vocabulary: str, in_a_batch: bool
+) -> None:
+    """Once, in reply to its request as it wrote the id; only who asked, and only if there was no reply."""
+    network = Network()
+    service, other = provider(network, "tv"), provider(network, "radio")
+    client, bystander = (join(network, vocabulary) for _ in range(2))
+    answered = b'{"event":"services/request","name":"tv","id":"answered"}\0' * in_a_batch
+    elsewhere = b'{"event":"services/request","name":"radio","id":"elsewhere"}\0' * in_a_batch
+    asked = b'{"event":"services/request","name":"tv","id":%b}\0' % id_.encode()
+    client.connection.send_bytes(answered + asked + elsewhere)
+    given = service.heads()
+    if in_a_batch:
+        service.send({"event": "services/reply", "in-reply-to": "answered"})
+    drain([client, bystander])
+    way(network, service)
+    (told,) = [fields for fields in client.heads() if fields["event"] == "error"]
+    assert told.pop("message") == "the provider of 'tv' went before it answered"
+    assert told == {"event": "error", "in-reply-to": json.loads(id_), "reason": "provider-gone"}
+    assert type(told["in-reply-to"]) is type(json.loads(id_))
+    assert "error" not in [*bystander.names(), *other.names()]
+    assert network.bus.counters["provider-gone"] == 1
+    if way in (unregister, unregister_all):
+        service.send({"event": "services/reply", "in-reply-to": given[-1]["id"]})
+        assert (client.names(), network.bus.counters["no-such-request"]) == ([], 1)
+    other.connection.close()
+    assert errors(client) == (["provider-gone"] if in_a_batch else [])
+
+
+@each_row("deployed", [1, 2])
+@each_row("to", [None, "own", "shared"])
+def test_the_only_one_who_may_answer_a_request_is_its_provider(deployed: int, to: str | None) -> None:
+    """Nobody registered: if it goes, the requester is told. Of two it is not known which one would have answered."""
+    network = Network()
+    services = [network.member(subscriptions=["@services/*"], **{"routing-ids": ["services"]}) for _ in range(deployed)]
+    observer, client = network.member(), network.member(receive_mode="no_echo")
+    address = {None: {}, "own": {"to": services[0].routing_id}, "shared": {"to": "services"}}[to]
+    assert answers_to(client, name="tv", **address) == []
+    observer.connection.close()
+    assert errors(client) == []
+    services[0].connection.close()
+    assert errors(client) == (["provider-gone"] if deployed == 1 or to == "own" else [])
+
+
+def test_a_deaf_requester_is_not_told_and_one_that_left_neither() -> None:
+    network = Network()
+    service, deaf, leaving = provider(network, "tv"), network.member(receive_mode="none"), network.member()
+    for each in (deaf, leaving):
+        each.send({"event": REQUEST, "name": "tv", "id": "1"})
+    leaving.connection.close()
+    service.connection.close()
+    assert (deaf.received(), network.bus.counters["receive-none"]) == ([], 1)
+
+
+def test_what_the_provider_said_before_it_went_comes_first() -> None:
+    """A reply that is on its way is not lost, and no error follows it."""
+    network = Network()
+    service, client = provider(network, "tv"), network.member(receive_mode="no_echo")
+    for number in range(3):
+        client.send({"event": REQUEST, "name": "tv", "id": number})
+    drain([client])
+    replies = [{"event": "services/reply", "in-reply-to": number} for number in range(2)]
+    service.connection.send_bytes(b"".join(map(encode, replies)))
+    service.connection.close()
+    said = [fields for fields in client.heads() if "in-reply-to" in fields]
+    assert [(each["event"], each["in-reply-to"]) for each in said] == [
+        ("services/reply", 0),
+        ("services/reply", 1),
+        ("error", 2),
+    ]
+
+
+def test_the_end_of_a_provider_that_was_asked_much_keeps_nobody_waiting() -> None:
+    """Its askers are told in slices."""
+    clock = TickingClock()
+    network = Network(max_requests_per_asker=100_000, reactor=clock)
+    service, client = provider(network, "tv"), network.member(receive_mode="no_echo")
+    for first in range(0, 20_000, 1000):
+        numbers = range(first, first + 1000)
+        client.connection.send_bytes(
+            b"".join(b'{"event":"services/request","name":"tv","id":%d}\0' % each for each in numbers)
+        )
+        network.reactor.advance(0)
+    drain([service, client])
+    clock.tick = 0.001
+    service.connection.close()
+    at_once = client.connection.transport.value().count(b"provider-gone")
+    assert 0 < at_once < 1000
+    assert errors(client) == ["provider-gone"] * 20_000
+
+
 def test_a_request_that_the_requester_itself_serves_was_taken() -> None:
     """It provides the service and was given the request: there is no error."""
     member = provider(Network(), "tv", receive_mode="all")
@@ -173,6 +381,7 @@ def test_a_reply_without_to_is_sent_to_the_requester(id_: Any, registered: bool)
     client.send({"event": "services/request", "name": "tv", **({} if id_ is None else {"id": id_})})
     request = service.only_reply()
     bystander.received()
+    drain([client])
     for _ in range(2):
         service.send({"event": "services/reply", "name": "tv", "in-reply-to": request["id"], "type": "a/b"}, b"on")
     assert [(fields["in-reply-to"], payload) for fields, payload in client.received()] == [(request["id"], b"on")] * 2
@@ -234,9 +443,6 @@ def test_a_reply_that_is_addressed_to_others_than_the_one_who_asked_goes_to_nobo
     assert (client.received(), other.received()) == ([], [])
     service.send({"event": "services/reply", "in-reply-to": "1", "to": [other.routing_id, client.routing_id]})
     assert (client.names(), other.received()) == (["services/reply"], [])
-
-
-IDS = ["1", "1.0", "true", '"1"', '"\\u0031"', str(2**61), "1e22", "-0.5", '""', f'"{"x" * 3000}"', "9" * 300]
 
 
 @each_row("id_", IDS)

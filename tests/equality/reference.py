@@ -62,6 +62,10 @@ class ReferenceServer(ReferenceBus):
     def unasked(self) -> None:
         self.counters["no-such-request"] += 1
 
+    def provider_gone(self, ask: Any) -> None:
+        self.counters["provider-gone"] += 1
+        super().provider_gone(ask)
+
     # Coming, talking, going.
 
     def connect(self, name: str, kind: str) -> Client:

@@ -64,6 +64,7 @@ COUNTED = (
     "no-such-service",
     "no-such-subscription",
     "no-such-request",
+    "provider-gone",
     "slow-consumer",
     "bad-json",
     "bad-utf8",

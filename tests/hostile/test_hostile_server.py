@@ -75,7 +75,8 @@ class Pair:
         self._stack = contextlib.ExitStack()
         self._objects = self._stack.enter_context(ObjectsClient(port=server.port("objects")))
         self._business = self._stack.enter_context(BusinessClient(port=server.port("business")))
-        self._objects.subscribe(subscriptions=[NUMBERED])
+        # It takes questions for every name, so that nobody is told that there is no such service.
+        self._objects.subscribe(subscriptions=[NUMBERED, "@services/request", "@services/discovery"])
         self._objects.register(SERVICE)
         self._business.register(receive="no_echo", subscribe=[NUMBERED])
         self._sent = 0
