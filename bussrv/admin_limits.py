@@ -63,6 +63,11 @@ class AdminLimits:
         "most streams loses the oldest one, first of all those who may not write; a user who has most is refused, "
         "`too-many-streams`.",
     )
+    admin_max_tap_rate: int = ADMIN.count(
+        1_000,
+        "Objects a second that all taps together show; each has an equal share. Further ones are skipped, and counted "
+        "as `admin-max-tap-rate`.",
+    )
     admin_max_waiting: int = ADMIN.size(
         1 << 20,
         "Bytes of events that may wait for the client of one stream of the admin interface. A client that reads more "

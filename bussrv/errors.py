@@ -139,6 +139,7 @@ COUNTERS: dict[str, str] = {
     "admin-read-timeout": "registries at a moment refused: reading the journal took too long",
     "admin-max-streams": "streams of events refused: their user, or their address, had too many",
     "admin-max-streams-total": "streams of events that were ended or refused, because all users had too many",
+    "admin-max-tap-rate": "objects that taps skipped: all of them together show no more in a second",
     "admin-max-waiting": "streams of events ended: the client read too slowly",
     # Slices.
     "slice-over": "a session, or a long answer, was served on later: it took longer than a slice",

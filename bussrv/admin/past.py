@@ -23,7 +23,7 @@ from bussrv.journal.moments import END, Moment, parse_moment
 from bussrv.journal.reading import MAX_LINE, read_header
 from bussrv.journal.segment import CORRUPT, first_seq, list_segments, open_segment
 from bussrv.registry.history import snapshots
-from bussrv.registry.snapshot import encode
+from bussrv.registry.snapshot import encoded_pieces
 
 MOST_BYTES = 1 << 20
 """The most bytes of records of one page."""
@@ -191,4 +191,8 @@ def _registry(directory: Path, moment: Moment, pace: Pace) -> bytes:
         if pace.step():
             raise TooLong
 
-    return encode(snapshots(directory, [moment], step)[0])
+    pieces = []
+    for piece in encoded_pieces(snapshots(directory, [moment], step)[0]):
+        pieces.append(piece)
+        step()
+    return b"".join(pieces)

@@ -143,7 +143,7 @@ class EventStream:
             return
         if not self.has_begun:
             self._begin()
-        if not (self._is_paused or self._waiting):
+        if self.has_room:
             self._request.write(text)
             return
         self._waiting.append(text)
@@ -152,9 +152,14 @@ class EventStream:
             self._too_slow()
             self.end()
 
+    @property
+    def has_room(self) -> bool:
+        """Whether no bytes wait for the client."""
+        return not (self._is_paused or self._waiting)
+
     def room(self) -> Deferred[None]:
         """:returns: fires when no bytes wait for the client, or the client is gone."""
-        if not self.is_open or not (self._is_paused or self._waiting):
+        if not self.is_open or self.has_room:
             return succeed(None)
         if self._room is None:
             self._room = Deferred()
@@ -181,7 +186,7 @@ class EventStream:
             text = self._waiting.popleft()
             self._size -= len(text)
             self._request.write(text)
-        if not (self._waiting or self._is_paused):
+        if self.has_room:
             self._tell_of_room()
 
     def stopProducing(self) -> None:

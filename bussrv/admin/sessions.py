@@ -8,10 +8,11 @@ from typing import Any
 from msgspec import Struct
 
 from bussrv.admin.call import Call
-from bussrv.admin.collections import Page, page_of
+from bussrv.admin.collections import Page, in_steps, page_of
 from bussrv.admin.problems import Problem
 from bussrv.admin.subscriptions import SubscriptionItem
 from bussrv.admin.subscriptions import item as subscription_item
+from bussrv.bus.interfaces import IBus
 from bussrv.journal.record import format_time
 from bussrv.registry.session import Session
 from bussrv.registry.state import RegistryState
@@ -115,18 +116,15 @@ async def show(call: Call) -> SessionView:
 
     :raises Problem: ``no-such-session``.
     """
-    bus = call.server.bus
-    state, session = bus.registry.state, find(call)
+    bus, session = call.server.bus, find(call)
+    provided: list[Provided] = []
+    subscribed: list[SubscriptionItem] = []
+    await in_steps(_listed(bus, session, provided, subscribed), bus.slices)
     link = bus.link_of(session.id)
     traffic: Traffic | None = None if link is None else link.traffic
     return SessionView(
-        services=[
-            Provided(name, format_time(state.services[name][session.id]))
-            for name in sorted(state.provided_by(session.id))
-        ],
-        subscriptions=[
-            subscription_item(bus, session, each) for each in state.subscriptions.get(session.id, {}).values()
-        ],
+        services=provided,
+        subscriptions=subscribed,
         objects_in=None if traffic is None else traffic.objects_in,
         objects_out=None if traffic is None else traffic.objects_out,
         bytes_in=None if traffic is None else traffic.bytes_in,
@@ -134,6 +132,21 @@ async def show(call: Call) -> SessionView:
         waiting_bytes=None if link is None else link.waiting,
         **_common(session),
     )
+
+
+def _listed(
+    bus: IBus, session: Session, provided: list[Provided], subscribed: list[SubscriptionItem]
+) -> Iterator[None]:
+    """List the services and the subscriptions of a session, one a step. They may change meanwhile."""
+    state = bus.registry.state
+    for name in sorted(state.provided_by(session.id)):
+        since = state.services.get(name, {}).get(session.id)
+        if since is not None:
+            provided.append(Provided(name, format_time(since)))
+        yield
+    for each in tuple(state.subscriptions.get(session.id, {}).values()):
+        subscribed.append(subscription_item(bus, session, each))
+        yield
 
 
 def find(call: Call) -> Session:

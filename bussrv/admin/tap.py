@@ -6,6 +6,7 @@ The journal has the start and the end of each tap: the user, the filter, and how
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import msgspec
@@ -14,6 +15,7 @@ from twisted.internet.task import LoopingCall
 
 from bussrv import events as ev
 from bussrv.admin.call import Call
+from bussrv.admin.collections import in_steps
 from bussrv.admin.login import PROTOCOL
 from bussrv.admin.problems import encode
 from bussrv.admin.routes import Parameter
@@ -21,6 +23,7 @@ from bussrv.admin.sending import EventStream
 from bussrv.admin.writes import journal
 from bussrv.bus.tap import Tap, TapFilter, Tapped
 from bussrv.journal.record import format_time
+from bussrv.slices import Slices
 from bussrv.wire.objects import decode_raw
 
 MOST_RATE = 1_000
@@ -113,7 +116,7 @@ async def tap(call: Call, stream: EventStream) -> None:
     quiet.clock = call.server.reactor
     quiet.start(QUIET)
     try:
-        await _show(opened, stream)
+        await _show(opened, stream, bus.slices)
     finally:
         quiet.stop()
         bus.taps.close(opened)
@@ -122,15 +125,21 @@ async def tap(call: Call, stream: EventStream) -> None:
         bus.registry.note(ev.AdminAction(action="tap-ended", target=counts, **about))
 
 
-async def _show(opened: Tap, stream: EventStream) -> None:
+async def _show(opened: Tap, stream: EventStream, slices: Slices) -> None:
     while stream.is_open and opened.is_open:
         await opened.news()
-        skipped = opened.take_skipped()
-        if skipped:
-            stream.send(encode(Skipped(skipped)), event="skipped")
-        while stream.is_open and (tapped := opened.take()) is not None:
-            stream.send(encode(view_of(tapped)), event="object")
-            await stream.room()
+        await in_steps(_sent(opened, stream), slices)
+        await stream.room()
+
+
+def _sent(opened: Tap, stream: EventStream) -> Iterator[None]:
+    """Send what waits, an object a step, as long as the client takes it."""
+    skipped = opened.take_skipped()
+    if skipped:
+        stream.send(encode(Skipped(skipped)), event="skipped")
+    while stream.is_open and stream.has_room and (tapped := opened.take()) is not None:
+        stream.send(encode(view_of(tapped)), event="object")
+        yield
 
 
 def described(wanted: TapFilter) -> str:

@@ -112,7 +112,7 @@ class Bus:
         publisher = Publisher(self._receivers, self._fanout, self._last_values, self._to_subscribers)
         longest = wire.max_relayed(settings.max_metadata)
         by_kind = (self._receivers, self.links, self._judge.service_of)
-        self.taps = taps = Taps(registry, self.access, *by_kind, clock.utc, reactor)
+        self.taps = taps = Taps(registry, self.access, *by_kind, clock.utc, settings, self.counters, reactor)
         giving = (self._receivers, self._fanout, self.links, publisher, self._judge)
         batches = Batches(*giving, self._ids, taps, longest)
         self.splicing = Splicing(registry, self._sources, *giving[:4], batches, taps, self._ids)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
@@ -86,15 +87,24 @@ class Tap:
     """One tap; :meth:`bussrv.bus.interfaces.ITaps.open` makes it.
 
     :param most: the most bytes of objects that may wait.
+    :param is_within_share: whether it may show so many objects a second, beside other taps.
     :ivar shown: how many objects it has shown so far.
     :ivar is_open: whether further objects may come.
     """
 
-    def __init__(self, wanted: TapFilter, permissions: Permissions, most: int, reactor: Any) -> None:
+    def __init__(
+        self,
+        wanted: TapFilter,
+        permissions: Permissions,
+        most: int,
+        is_within_share: Callable[[int], bool],
+        reactor: Any,
+    ) -> None:
         self.filter = wanted
         self.is_open = True
         self.shown = self.skipped_so_far = 0
         self._most = most
+        self._is_within_share = is_within_share
         self._reactor = reactor
         self._types = Wildcards([wanted.type.lower()])
         self._services = Wildcards([wanted.service])
@@ -156,7 +166,7 @@ class Tap:
         if second != self._second:
             self._second, self._in_second = second, 0
         self._in_second += 1
-        return self._in_second <= self.filter.rate
+        return self._in_second <= self.filter.rate and self._is_within_share(self._in_second)
 
     def _skip(self) -> None:
         self._skipped += 1

@@ -3,7 +3,8 @@
 1. Without an open tap, objects cost nothing more: the bus looks once per batch whether a tap is open.
 2. After an object was routed, each tap decides whether to show it. The filter, the permission ``observe`` or ``watch``,
    sampling and the rate decide before anything is copied.
-3. Objects wait for the reader of a tap within a number of bytes. Without room, an object is counted as skipped. So a
+3. All taps together show a limited number of objects a second, and each has an equal share of it.
+4. Objects wait for the reader of a tap within a number of bytes. Without room, an object is counted as skipped. So a
    slow reader delays no client.
 
 Taps do not see objects for the server itself, such as a subscription with a secret: these are not routed. Nor do they
@@ -12,9 +13,11 @@ see objects of the server: updates of its own services, and announcements.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any
 
+from msgspec.structs import replace
 from zope.interface import implementer
 
 from bussrv.bus.bridge import as_publication
@@ -28,6 +31,7 @@ from bussrv.bus.tap import Sender, Tap, TapFilter, Tapped
 from bussrv.policy.access import Access
 from bussrv.policy.permissions import EVERYTHING, Permissions
 from bussrv.registry.registry import Registry
+from bussrv.settings import Settings
 from bussrv.values import Publication
 from bussrv.wire.objects import BusObject, Head, encode_metadata
 
@@ -41,6 +45,7 @@ class Taps:
 
     :param service_of: returns the service that permissions to receive a publication depend on.
     :param utc: returns the present time, UTC microseconds.
+    :param settings: limit the objects a second of all taps together.
     :ivar is_on: whether a tap is open.
     """
 
@@ -52,9 +57,13 @@ class Taps:
         links: Links,
         service_of: Callable[[Publication | None], str | None],
         utc: Callable[[], int],
+        settings: Settings,
+        counters: Counter[str],
         reactor: Any,
     ) -> None:
         self.is_on = False
+        self._settings = settings
+        self._counters = counters
         self._registry = registry
         self._access = access
         self._receivers = receivers
@@ -66,10 +75,17 @@ class Taps:
 
     def open(self, wanted: TapFilter, *, actor: str | None, peer: str, protocol: str, most: int) -> Tap:
         """Open a tap for a user; see :class:`ITaps`."""
-        tap = Tap(wanted, self._permissions(actor, peer, protocol), most, self._reactor)
+        tap = Tap(wanted, self._permissions(actor, peer, protocol), most, self._is_within_share, self._reactor)
         self._open[tap] = (actor, peer, protocol)
         self.is_on = True
         return tap
+
+    def _is_within_share(self, in_second: int) -> bool:
+        """Whether each of the taps may show so many objects a second."""
+        is_within = in_second <= max(1, self._settings.admin_max_tap_rate // len(self._open))
+        if not is_within:
+            self._counters["admin-max-tap-rate"] += 1
+        return is_within
 
     def close(self, tap: Tap) -> None:
         """End a tap."""
@@ -97,19 +113,14 @@ class Taps:
         :param provided: the services that their sender provides.
         """
         sender = self._sender(origin)
-        for tap in tuple(self._open):
-            if tap.is_for(sender):
-                self._show_batch(tap, sender, origin, provided, objs)
-
-    def _show_batch(
-        self, tap: Tap, sender: Sender, origin: Origin, provided: Set[str], objs: Iterable[BusObject]
-    ) -> None:
-        for obj in objs:
+        taps = [tap for tap in self._open if tap.is_for(sender)]
+        for obj in objs if taps else ():
             publication = as_publication(obj, provided) if provided else None
             service = None if publication is None else publication.service
-            if tap.takes(obj.head.event, obj.head.type, service):
-                kind = kind_of(obj, self._service_of(publication))
-                self._show(tap, sender, origin, obj, service, self._others(origin, kind, service))
+            takers = [tap for tap in taps if tap.takes(obj.head.event, obj.head.type, service)]
+            if takers:
+                others = self._others(origin, kind_of(obj, self._service_of(publication)), service)
+                self._show(takers, sender, origin, obj, service, others)
 
     def saw(self, origin: Origin, obj: BusObject, publication: Publication | None, kind: Kind, others: int) -> None:
         """Show an object that was routed by itself.
@@ -120,29 +131,32 @@ class Taps:
         if kind.event == REQUEST:
             name = obj.fields().get("name", obj.fields().get("service"))
             service = name if isinstance(name, str) else None
-        for tap in tuple(self._open):
-            if tap.is_for(sender, obj.head.to) and tap.takes(obj.head.event, obj.head.type, service):
-                if obj.head.to is None and kind.event not in PARTED:
-                    others = self._others(origin, kind, service)
-                self._show(tap, sender, origin, obj, service, others)
+        head = obj.head
+        taps = [tap for tap in self._open if tap.is_for(sender, head.to) and tap.takes(head.event, head.type, service)]
+        if taps:
+            if head.to is None and kind.event not in PARTED:
+                others = self._others(origin, kind, service)
+            self._show(taps, sender, origin, obj, service, others)
 
     def saw_publication(self, origin: Origin, publication: Publication, kind: Kind) -> None:
         """Show a publication that is not an object, after it was delivered."""
         sender, service = self._sender(origin), publication.service
-        for tap in tuple(self._open):
-            if tap.is_for(sender) and tap.takes(None, publication.content_type, service):
-                obj = BusObject(_metadata(publication), Head(type=publication.content_type), publication.payload)
-                self._show(tap, sender, origin, obj, service, self._others(origin, kind, service))
+        content_type = publication.content_type
+        taps = [tap for tap in self._open if tap.is_for(sender) and tap.takes(None, content_type, service)]
+        if taps:
+            obj = BusObject(_metadata(publication), Head(type=content_type), publication.payload)
+            self._show(taps, sender, origin, obj, service, self._others(origin, kind, service))
 
-    def _show(self, tap: Tap, sender: Sender, origin: Origin, obj: BusObject, service: str | None, others: int) -> None:
-        head = obj.head
-        payload = obj.payload[:MOST_PAYLOAD] if tap.filter.payload else None
-        size = len(obj.payload)
-        tap.put(
-            Tapped(
-                self._utc(), sender, origin.route, others, head.event, head.type, service, size, obj.metadata, payload
-            )
-        )
+    def _show(
+        self, taps: Iterable[Tap], sender: Sender, origin: Origin, obj: BusObject, service: str | None, others: int
+    ) -> None:
+        """Queue an object for taps, which share it."""
+        head, payload = obj.head, obj.payload[:MOST_PAYLOAD]
+        size, metadata = len(obj.payload), obj.metadata
+        plain = Tapped(self._utc(), sender, origin.route, others, head.event, head.type, service, size, metadata, None)
+        whole = replace(plain, payload=payload)
+        for tap in tuple(taps):
+            tap.put(whole if tap.filter.payload else plain)
 
     def _others(self, origin: Origin, kind: Kind, service: str | None) -> int:
         """How many other sessions receive an object that is for everybody."""

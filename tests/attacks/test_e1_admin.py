@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from bussrv.testing.server import RunningServer
+from bussrv.wire.objects import encode
 from tests.admin.dashboard.crowd import OPTIONS, Crowd
 from tests.attacks.bystanders import Bystanders
 from tests.forked import ForkedServer
@@ -154,7 +155,28 @@ def wrong_hosts(server: RunningServer, stack: ExitStack) -> Iterator[None]:
         yield
 
 
+def taps(server: RunningServer, stack: ExitStack) -> Iterator[None]:
+    """As many taps as a user may have, which show all that a fast sender sends."""
+    tap = b"GET /api/v1/tap?rate=1000&payload=1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\r\n"
+    readers = [connect(server, stack) for _ in range(20)]
+    for each in readers:
+        each.send(tap)
+    sender = stack.enter_context(socket.create_connection(server.addresses["objects"], timeout=30))
+    sender.sendall(encode({"event": "routing/subscribe", "receive_mode": "none"}))
+    sender.setblocking(False)
+    objects, left = encode({"type": "a/b"}, bytes(500)) * 1000, b""
+    while True:
+        readable, writable, _ = select.select(readers, [sender], (), 0.1)
+        for each in readable:
+            each.recv(1 << 20)
+        if writable:
+            left = left or objects
+            left = left[sender.send(left) :]
+        yield
+
+
 ATTACKS: dict[Attack, str] = {
+    taps: "admin-max-tap-rate",
     idle: "admin-max-connections",
     drips: "admin-request-timeout",
     heads: "admin-max-head",

@@ -256,6 +256,23 @@ def test_beyond_the_rate_objects_are_skipped_until_the_next_second() -> None:
     assert len(taken(tap)) == 10
 
 
+def test_taps_have_equal_shares_of_one_rate() -> None:
+    scene = Scene(admin_max_tap_rate=12)
+    taps = [opened(scene.network, rate=1000), opened(scene.network, rate=2)]
+    sent(scene.maker, 30)
+    assert [len(taken(each)) for each in taps] == [6, 2]
+    assert scene.network.bus.counters["admin-max-tap-rate"] == 24
+    scene.network.reactor.advance(1)
+    taps += [opened(scene.network) for _ in range(20)]
+    sent(scene.maker, 30)
+    assert [len(taken(each)) for each in taps] == [1] * 22
+    for each in taps[1:]:
+        scene.network.bus.taps.close(each)
+    scene.network.reactor.advance(1)
+    sent(scene.maker, 30)
+    assert len(taken(taps[0])) == 12
+
+
 def test_kinds_that_clients_make_up_take_no_memory_for_ever() -> None:
     scene = Scene()
     tap = opened(scene.network, type="image/*")

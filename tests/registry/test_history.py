@@ -24,8 +24,11 @@ from bussrv.journal.reading import read_header
 from bussrv.journal.record import Record, parse_time
 from bussrv.journal.segment import first_seq, list_segments
 from bussrv.journal.upkeep import UpkeepPolicy
+from bussrv.registry import snapshot as snapshot_module
 from bussrv.registry.history import snapshots
-from bussrv.registry.snapshot import Snapshot, snapshot
+from bussrv.registry.session import Session
+from bussrv.registry.snapshot import Snapshot, encoded_pieces, snapshot
+from bussrv.registry.snapshot import encode as encode_snapshot
 from bussrv.registry.state import RegistryState
 from tests.inspection.journals import House, small_snapshots
 from tests.inspection.test_reading import numbered, write
@@ -231,3 +234,22 @@ def test_no_more_is_read_than_it_takes(long: House, tmp_path: Path) -> None:
         snapshots(directory, [Moment(seq=first - 2)])
     with pytest.raises(JournalError, match=f"ends with record {end - 1}, before record {end}"):
         snapshots(directory, [Moment(seq=end)])
+
+
+names = st.text(max_size=8)
+
+
+@given(
+    st.lists(st.builds(Session, id=names, protocol=names, routing_id=names, peer=names, opened=st.just(1)), max_size=9),
+    st.dictionaries(names, st.lists(names, max_size=3), max_size=9),
+    st.sampled_from([1, 2, 3, 100]),
+)
+def test_the_pieces_of_a_snapshot_are_the_snapshot(
+    sessions: list[Session], services: dict[str, list[str]], piece: int
+) -> None:
+    shown = Snapshot(812, sessions, services, [])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshot_module, "PIECE", piece)
+        pieces = list(encoded_pieces(shown))
+    assert b"".join(pieces) == encode_snapshot(shown)
+    assert len(pieces) >= (len(sessions) + len(services)) / piece
