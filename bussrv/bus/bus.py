@@ -318,7 +318,10 @@ class Bus:
             self.taps.saw_publication(origin, publication, kind)
 
     def last(self, service: str, permissions: Permissions) -> bytes:
-        """The last payload published on a service, empty when there is none; or the snapshot of one of the server."""
+        """The last payload published on a service, empty when there is none; or the snapshot of one of the server.
+
+        :raises Refused: ``internal-error``: that service failed.
+        """
         hosted = self._hosted.get(service)
         return self._last_values.get(service) if hosted is None else self._hosted.snapshot(hosted, permissions)
 

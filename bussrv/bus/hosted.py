@@ -12,7 +12,8 @@ from bussrv.policy.permissions import Permissions
 class Hosted(Struct, frozen=True):
     """One service.
 
-    :ivar snapshot: makes its present state, as sessions with some permissions see it.
+    :ivar snapshot: makes its present state, as sessions with some permissions see it. If the service fails, it raises
+        :class:`bussrv.errors.Refused`, ``internal-error``.
     """
 
     content_type: str

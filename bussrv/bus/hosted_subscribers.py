@@ -13,6 +13,7 @@ from bussrv.bus.delivery import Fanout, Group
 from bussrv.bus.hosted import Hosted
 from bussrv.bus.outgoing import Delivery
 from bussrv.bus.receivers import Receivers
+from bussrv.errors import Refused
 from bussrv.policy.access import Access
 from bussrv.policy.permissions import EVERYTHING, Permissions
 from bussrv.registry.registry import Registry
@@ -54,7 +55,10 @@ class HostedSubscribers:
         return None if hosted is None else hosted.content_type
 
     def snapshot(self, hosted: Hosted, permissions: Permissions) -> bytes:
-        """The present state of a service, as sessions with these permissions see it."""
+        """The present state of a service, as sessions with these permissions see it.
+
+        :raises Refused: ``internal-error``: the service failed.
+        """
         return hosted.snapshot(seen_with(permissions))
 
     def update(self, service: str, payloads: Callable[[Permissions], Iterable[bytes]]) -> None:
@@ -97,7 +101,10 @@ class HostedSubscribers:
             self._receivers.subscribe(session_id, service, subscription.options, shown)
             group = self._group(session_id, service, shown)
             if group is not None:
-                state = hosted.snapshot(shown)
+                try:
+                    state = hosted.snapshot(shown)
+                except Refused:
+                    continue  # It is shown the next update.
                 delivery = Delivery(b"", state, Publication(service, hosted.content_type, state))
                 self._fanout.add_for_one(group, session_id, delivery)
                 self._wake()

@@ -124,6 +124,7 @@ class IRouting(Interface):
         """The first payload for a new subscriber: the last one published, or the snapshot of a hosted service.
 
         :param permissions: those of the subscriber: it is shown what it may know of.
+        :raises Refused: ``internal-error``: the hosted service failed. That is counted and logged.
         """
 
 

@@ -225,8 +225,12 @@ class FramedProtocol(CommandInput):
         self.joined()
         self._deaf = isinstance(interest, ModeInterest) and interest.receive == "none"
         about = {"routing-id": session.routing_id, "routing-ids": list(session.routing_ids)}
-        reply = {"event": f"{obj.head.event}/reply", **_in_reply_to(obj.head.id), **about}
+        reply = {"event": f"{obj.head.event}/reply", **_in_reply_to(obj.head.id), **about, **self.echoed(obj)}
         self.bus.tell(self.session_id, reply)
+
+    def echoed(self, obj: BusObject) -> dict[str, Any]:
+        """Attributes of a subscription that its reply repeats."""
+        return {}
 
     async def log_in(self) -> None:
         """Check the credentials that came with the object that is served, and whether the client may be a member.
@@ -296,7 +300,12 @@ class FramedProtocol(CommandInput):
 
     def _snapshot(self, obj: BusObject, name: str, content_type: str) -> Iterator[bytes]:
         about = {"name": name, "to": self.session().routing_id, "type": content_type}
-        yield self.frame_of(obj, {"event": "services/reply", **about}, self.bus.last(name, self.permissions()))
+        try:
+            state = self.bus.last(name, self.permissions())
+        except Refused as refusal:
+            yield self.frame_of(obj, {"event": "error", "reason": refusal.reason, "message": refusal.message})
+        else:
+            yield self.frame_of(obj, {"event": "services/reply", **about}, state)
 
     def permissions(self) -> Permissions:
         """The permissions of the session, as they are now."""

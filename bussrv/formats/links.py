@@ -111,7 +111,8 @@ class ServerLink:
         self._may_link(server_id, peer)
         async with self._bus.links.admitted(self._protocol.session_id, server_id, dialed=self._dialed):
             await self._bus.registry.identify(claims, interest)
-            self._protocol.answer(obj, {"event": "routing/subscribe/reply", "routing-id": server_id, "routing-ids": []})
+            about = {"routing-id": server_id, "routing-ids": [], **self._protocol.echoed(obj)}
+            self._protocol.answer(obj, {"event": "routing/subscribe/reply", **about})
             if not self._dialed:
                 self.subscribe(self._own_token(peer))
             self._bus.links.up(

@@ -4,7 +4,7 @@ The framing is that of :mod:`bussrv.wire.objects`. Attributes in brackets may be
 
     -> routing/subscribe   [id] [receive_mode] [types] [routing-id] [routing-ids] [role]
                            or, in the deployed dialect, [subscriptions] instead of receive_mode and types
-    <- routing/subscribe/reply          [in-reply-to] routing-id routing-ids
+    <- routing/subscribe/reply          [in-reply-to] routing-id routing-ids [subscriptions]
     <- routing/subscribe/notify         routing-id routing-ids [role]      of another member
     <- routing/subscribe/notification   the same, in the deployed dialect
     <- routing/disconnect               routing-id
@@ -141,6 +141,11 @@ class ObjectsProtocol(FramedProtocol):
             vocabulary=vocabulary,
         )
         return claims, interest
+
+    def echoed(self, obj: BusObject) -> dict[str, Any]:
+        """Deployed subscribers expect their rules in the reply, as they sent them."""
+        fields = obj.fields()
+        return {"subscriptions": fields["subscriptions"]} if "subscriptions" in fields else {}
 
     def discover(self, obj: BusObject) -> None:
         """``services/discovery``: one reply for each provider of the service, or of all services.

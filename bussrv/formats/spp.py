@@ -207,7 +207,11 @@ class SppProtocol(StreamProtocol):
     def _snapshot(self, service: str) -> Iterator[bytes]:
         """The state when the client is ready for it, after every update before it."""
         permissions = self.bus.access.of(self.bus.registry.state.sessions.get(self.session_id))
-        packet = self.factory.info.snapshot(service, self.bus.last(service, permissions))
+        try:
+            state = self.bus.last(service, permissions)
+        except Refused:
+            return  # The service failed. The client is sent its next update.
+        packet = self.factory.info.snapshot(service, state)
         if packet is not None:
             yield packet
 

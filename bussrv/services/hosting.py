@@ -26,7 +26,7 @@ from bussrv.policy.permissions import Permissions
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.registry.observers import Kinds
 from bussrv.registry.throttle import LOG_BURST, LOG_RATE, Throttle
-from bussrv.values import Traffic
+from bussrv.values import Traffic, quoted
 
 log = Logger()
 
@@ -106,7 +106,7 @@ class HostedServices:
                 )
                 continue
             self._services[plugin.name] = service
-            bus.host(plugin.name, _hosted(plugin, service))
+            bus.host(plugin.name, self._hosted(plugin, service))
         bus.registry.observe(self, _KINDS)
 
     def claim(self) -> None:
@@ -178,19 +178,34 @@ class HostedServices:
         try:
             tell()
         except Exception:
-            self._bus.counters["internal-error"] += 1
-            suppressed = self._complaints.admit(name)
-            if suppressed is not None:
-                log.failure(
-                    "the service {name} failed ({suppressed} more not logged)",
-                    event="service.failed",
-                    name=name,
-                    suppressed=suppressed,
-                )
+            self._failed(name)
 
+    def _failed(self, name: str) -> None:
+        """Count and log the exception of a service that is being handled."""
+        self._bus.counters["internal-error"] += 1
+        suppressed = self._complaints.admit(name)
+        if suppressed is not None:
+            log.failure(
+                "the service {name} failed ({suppressed} more not logged)",
+                event="service.failed",
+                name=name,
+                suppressed=suppressed,
+            )
 
-def _hosted(plugin: IHostedService, service: IServiceObject) -> Hosted:
-    if IFilteredService.providedBy(service):
+    def _hosted(self, plugin: IHostedService, service: IServiceObject) -> Hosted:
+        is_filtered = IFilteredService.providedBy(service)
         filtered: Any = service
-        return Hosted(plugin.content_type, filtered.snapshot_for, is_filtered=True)
-    return Hosted(plugin.content_type, lambda _: service.snapshot(), is_filtered=False)
+
+        def snapshot(permissions: Permissions) -> bytes:
+            """The exceptions of a service are not the fault of the client that asks. It is told, and lives on."""
+            try:
+                state = filtered.snapshot_for(permissions) if is_filtered else service.snapshot()
+                if not isinstance(state, bytes):
+                    raise TypeError(f"the snapshot of {plugin.name} is no bytes, but {type(state).__name__}")
+            except Exception:
+                self._failed(plugin.name)
+                message = f"the service {quoted(plugin.name)} failed; the server's log says why"
+                raise Refused("internal-error", message) from None
+            return state
+
+        return Hosted(plugin.content_type, snapshot, is_filtered=is_filtered)

@@ -156,12 +156,14 @@ def test_answers_of_the_server_arrive_whatever_the_rules_say(rules: list[str]) -
     ]
 
 
-def test_the_answer_to_a_rule_list_is_the_one_of_the_seed() -> None:
-    """With the id that it replies to, the routing id that was granted, and the further ones."""
+@each_row("rules", ["all", [], ["*", ["!text/*", "#ä"]], "!*, @services/*", None])
+def test_the_answer_to_a_rule_list_is_the_one_of_the_seed_and_repeats_the_rules(rules: Any) -> None:
+    """With the id that it replies to, the routing id that was granted, and the further ones. The rules are as sent."""
     member = unjoined(Network())
-    member.send({"event": "routing/subscribe", "id": 7, "subscriptions": "all", "routing-id": "a", "routing-ids": "b"})
-    reply = {"event": "routing/subscribe/reply", "in-reply-to": 7, "routing-id": "a", "routing-ids": ["b"]}
-    assert member.heads() == [reply]
+    subscriptions = {} if rules is None else {"subscriptions": rules}
+    member.send({"event": "routing/subscribe", "id": 7, **subscriptions, "routing-id": "a", "routing-ids": "b"})
+    about = {"routing-id": "a", "routing-ids": ["b"], **subscriptions}
+    assert member.heads() == [{"event": "routing/subscribe/reply", "in-reply-to": 7, **about}]
 
 
 # The vocabulary.

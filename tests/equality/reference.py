@@ -226,6 +226,8 @@ class ReferenceServer(ReferenceBus):
             self.join(client.id, own, tuple(shared), subscription, vocabulary, None)
             client.deaf = not by_rules and mode == "none"
             about = {"routing-id": own, "routing-ids": shared}
+            if by_rules:
+                about["subscriptions"] = fields["subscriptions"]
             self.tell(client.id, {"event": f"{fields['event']}/reply", **in_reply_to(fields), **about})
 
         self.change(client, joined)

@@ -1,6 +1,7 @@
 """Services of the server itself: found, offered, requested and subscribed to like all others."""
 
 import json
+from typing import Any
 
 import pytest
 from twisted.logger import capturedLogs, formatEvent
@@ -129,6 +130,38 @@ def test_a_client_that_has_the_name_by_the_journal_loses_it_at_the_start_and_the
     assert list(network.registry.state.services) == ["tv", "door"]
     (lost,) = network.events(ev.ServiceUnregistered)
     assert (lost.service, lost.reason) == ("Door", "reserved-name")
+
+
+BROKEN = HostedService("broken", module="tests.services.broken", content_type="text/plain", summary="a broken one")
+
+
+@each_row("state", [RuntimeError("no sensor"), "text", None])
+def test_a_service_that_fails_to_say_its_state_ends_nobody(state: Any) -> None:
+    """A client that asks is told, subscribers are given the next update, and the log says what happened."""
+    network = Hosting(BROKEN)
+    service: Any = network.hosted._services["broken"]
+    service.state = state
+    member, business = network.member(), network.business()
+    with capturedLogs() as logged:
+        watcher = network.watching("broken")
+        watcher.subscribe("broken")
+        for client in (member, business):
+            client.received()
+            client.send({"event": "services/request", "name": "broken", "id": 1})
+            told = client.only_reply()
+            assert (told["event"], told["reason"], told["in-reply-to"]) == ("error", "internal-error", 1)
+    assert watcher.messages() == []
+    service.host.publish(b"mended")
+    network.tick()
+    assert watcher.messages() == [b"mended"]
+    service.state = b"well"
+    member.send({"event": "services/request", "name": "broken"})
+    assert [payload for _, payload in member.received()] == [b"well"]
+    watcher.subscribe("broken")
+    assert watcher.messages() == [b"well"]
+    assert all(each.connection.is_open for each in (member, business, watcher))
+    assert network.bus.counters["internal-error"] == 4
+    assert {each["event"] for each in logged} == {"service.failed"}
 
 
 def test_they_go_with_the_server_and_the_journal_says_so() -> None:
