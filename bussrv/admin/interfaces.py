@@ -60,11 +60,13 @@ class Reloaded(Struct, frozen=True):
     :ivar changed: the options that have other values now.
     :ivar restart: the options that only a restart changes.
     :ivar faults: a sentence for each reason why nothing changed; empty: the configuration is in effect.
+    :ivar effects: a few words for each file that is another one now, and for what was withdrawn because of it.
     """
 
     changed: tuple[str, ...] = ()
     restart: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
+    effects: tuple[str, ...] = ()
 
 
 class AdministeredServer(Protocol):
@@ -102,7 +104,7 @@ class AdministeredServer(Protocol):
         :returns: fires when the event is durable; fails with ``JournalUnavailable``.
         """
 
-    def reload(self) -> Reloaded | None:
+    def reload(self) -> Deferred[Reloaded | None]:
         """Read the configuration again; ``None``: this server cannot, because it stops."""
 
     def drain(self) -> None:

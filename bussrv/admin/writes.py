@@ -143,7 +143,7 @@ async def reload(call: Call) -> Reloaded:
     :raises Problem: ``reload-failed``: nothing changed.
     """
     await journal(call, "reload")
-    outcome = call.server.reload()
+    outcome = await call.server.reload()
     if outcome is None:
         raise Problem("reload-failed", "the server is about to stop")
     if outcome.faults:

@@ -24,7 +24,7 @@ from bussrv.bus.gone_providers import GoneProviders
 from bussrv.bus.hosted import Hosted
 from bussrv.bus.hosted_subscribers import HostedSubscribers
 from bussrv.bus.interest import is_request, kind_of, kind_of_content
-from bussrv.bus.interfaces import IBus, IReloadable, ISessionLink, Shown
+from bussrv.bus.interfaces import IBus, IReloadable, ISessionLink, Shown, Withdrawn
 from bussrv.bus.judge import Judge
 from bussrv.bus.last_values import LastValues
 from bussrv.bus.limits import CopiedLimits
@@ -203,10 +203,11 @@ class Bus:
         for tell in self.permission_observers:
             tell(session_id)
 
-    def policy_changed(self) -> None:
+    def policy_changed(self) -> Deferred[Withdrawn]:
         """The policy is another one; see :class:`IBus`."""
-        self._withdrawal.judge_all()
+        judged = self._withdrawal.judge_all()
         self.taps.policy_changed()
+        return judged
 
     # Objects.
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec import Struct
 from zope.interface import Attribute, Interface
 
 from bussrv.bus.reactor_turns import NEVER
@@ -137,8 +138,11 @@ class IPermissions(Interface):
     def permissions_changed(session_id: str) -> None:
         """A session has other permissions from now on: they decide about everything that it sends or is given."""
 
-    def policy_changed() -> None:
-        """The policy is another one from now on. Sessions lose what they may not have any more."""
+    def policy_changed() -> Deferred[Withdrawn]:
+        """The policy is another one from now on. Sessions lose what they may not have any more.
+
+        :returns: fires when every session was judged.
+        """
 
 
 class IForwarding(Interface):
@@ -319,12 +323,35 @@ class ISplicing(Interface):
         """
 
 
+class Withdrawn(Struct):
+    """How much a new policy, or new users, took away: whole sessions, and single services and subscriptions."""
+
+    sessions: int = 0
+    services: int = 0
+    subscriptions: int = 0
+
+
+class Effects(NamedTuple):
+    """The effects of a file that was read again.
+
+    :ivar words: a few words for each thing that is another one now.
+    :ivar withdrawn: fires with what was taken away because of it.
+    """
+
+    words: tuple[str, ...] = ()
+    withdrawn: Deferred[Withdrawn] | None = None
+
+
+Use = Callable[[], Effects | None]
+"""Puts into effect what was read again, and cannot fail. ``None``: nothing is different, except values of options."""
+
+
 class IReloadable(Interface):
     """Something that was read from files, and can be read again while the server runs."""
 
     name: str = Attribute("``str``: what errors and the log call it.")
 
-    def prepare() -> Callable[[], None]:
+    def prepare() -> Use:
         """Read and check all of it. Nothing changes yet.
 
         :returns: puts it into effect; cannot fail. It is called when :attr:`IBus.settings` has its new values.

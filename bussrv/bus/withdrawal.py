@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import ClassVar
 
+from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from bussrv import events as ev
-from bussrv.bus.interfaces import ISessionLink
+from bussrv.bus.interfaces import ISessionLink, Withdrawn
 from bussrv.journal.record import Stamped
 from bussrv.policy.access import OWN_PROTOCOL, Access
 from bussrv.policy.permissions import EVERYTHING, NOTHING, Action, Permissions
@@ -66,19 +67,28 @@ class Withdrawal:
         self._seconds = seconds
         self._changes = 0
 
-    def judge_all(self) -> None:
-        """The policy has changed: judge every session."""
-        self._changes += 1
-        self._slices.do(by_steps(self._judge_all(self._changes), self._seconds))
+    def judge_all(self) -> Deferred[Withdrawn]:
+        """The policy has changed: judge every session.
 
-    def _judge_all(self, change: int) -> Iterator[None]:
-        for session_id in tuple(self._registry.state.sessions):
-            if change != self._changes:
-                # The policy has changed again, and every session is being judged anew.
-                return
-            self._permissions_changed(session_id)
-            yield
-            yield from self._judge(session_id)
+        :returns: fires when all are judged, or when the policy has changed again.
+        """
+        self._changes += 1
+        judged: Deferred[Withdrawn] = Deferred()
+        self._slices.do(by_steps(self._judge_all(self._changes, judged), self._seconds))
+        return judged
+
+    def _judge_all(self, change: int, judged: Deferred[Withdrawn]) -> Iterator[None]:
+        withdrawn = Withdrawn()
+        try:
+            for session_id in tuple(self._registry.state.sessions):
+                if change != self._changes:
+                    # The policy has changed again, and every session is being judged anew.
+                    return
+                self._permissions_changed(session_id)
+                yield
+                yield from self._judge(session_id, withdrawn)
+        finally:
+            judged.callback(withdrawn)
 
     def registry_changed(self, stamped: Stamped) -> None:
         """Judge a session that has proved who it is, and every new holding; see :class:`IRegistryObserver`."""
@@ -87,7 +97,7 @@ class Withdrawal:
         if session is None:
             return
         if isinstance(event, ev.AuthSucceeded):
-            self._slices.do(by_steps(self._judge(session.id), self._seconds))
+            self._slices.do(by_steps(self._judge(session.id, Withdrawn()), self._seconds))
         elif isinstance(event, (ev.ServiceRegistered, ev.SubscriptionAdded)):
             permissions = self._permissions(session)
             if permissions is EVERYTHING:
@@ -103,21 +113,25 @@ class Withdrawal:
         is_foreign = session.home is not None or session.protocol == OWN_PROTOCOL
         return EVERYTHING if is_foreign else self._access.of(session)
 
-    def _judge(self, session_id: str) -> Iterator[None]:
-        """Judge all that a session has. Each step is one holding."""
+    def _judge(self, session_id: str, withdrawn: Withdrawn) -> Iterator[None]:
+        """Judge all that a session has. Each step is one holding.
+
+        :param withdrawn: counts what is taken away.
+        """
         state = self._registry.state
         session = state.sessions.get(session_id)
         permissions = EVERYTHING if session is None else self._permissions(session)
         if session is None or permissions is EVERYTHING:
             return
         if state.subscription(session_id, None) is not None and not self._judge_membership(session, permissions):
+            withdrawn.sessions += 1
             return
         for name in tuple(state.provided_by(session_id)):
-            self._judge_service(session, permissions, name)
+            withdrawn.services += not self._judge_service(session, permissions, name)
             yield
         for service in tuple(state.subscriptions.get(session_id, ())):
             if service is not None:
-                self._judge_subscription(session, permissions, service)
+                withdrawn.subscriptions += not self._judge_subscription(session, permissions, service)
                 yield
 
     def _judge_membership(self, session: Session, permissions: Permissions) -> bool:
@@ -128,11 +142,17 @@ class Withdrawal:
             link.close(WITHDRAWN)
         return may_stay
 
-    def _judge_service(self, session: Session, permissions: Permissions, name: str) -> None:
+    def _judge_service(self, session: Session, permissions: Permissions, name: str) -> bool:
+        """:returns: whether the session may keep it."""
         action: Action = "publish" if session.protocol == _INBUS else "provide"
-        if not permissions.may(action, name):
+        may_keep = permissions.may(action, name)
+        if not may_keep:
             self._registry.lose_service(session.id, name, WITHDRAWN)
+        return may_keep
 
-    def _judge_subscription(self, session: Session, permissions: Permissions, service: str) -> None:
-        if not permissions.may("watch", service):
+    def _judge_subscription(self, session: Session, permissions: Permissions, service: str) -> bool:
+        """:returns: whether the session may keep it."""
+        may_keep = permissions.may("watch", service)
+        if not may_keep:
             self._registry.lose_subscription(session.id, service, WITHDRAWN)
+        return may_keep

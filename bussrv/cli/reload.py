@@ -39,6 +39,6 @@ def command(connection: Connection, as_json: bool) -> int:
     if as_json:
         output.json_line(found)
     else:
-        changed, restart = (found.get(name) or "nothing" for name in ("changed", "restart"))
-        output.facts({"changed": changed, "only at a restart": restart})
+        changed, restart = (found.get(name) or "no option" for name in ("changed", "restart"))
+        output.facts({"changed": changed, "took effect": found.get("effects"), "only at a restart": restart})
     return 0

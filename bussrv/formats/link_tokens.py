@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from zope.interface import implementer
 
 from bussrv.addresses import is_local
-from bussrv.bus.interfaces import IReloadable
+from bussrv.bus.interfaces import Effects, IReloadable, Use
 from bussrv.errors import ConfigError
 from bussrv.formats.certificates import check_private
 from bussrv.formats.endpoint_parts import split_parts, unescaped
@@ -37,12 +36,13 @@ class TokenFile:
         """The token. Secret."""
         return self._token
 
-    def prepare(self) -> Callable[[], None]:
+    def prepare(self) -> Use:
         """Read the file again; see :class:`IReloadable`."""
         token = read_token(self._path)
 
-        def use() -> None:
-            self._token = token
+        def use() -> Effects | None:
+            before, self._token = self._token, token
+            return None if token == before else Effects((f"{self.name}: another one",))
 
         return use
 

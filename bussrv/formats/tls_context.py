@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from zope.interface import implementer
 
-from bussrv.bus.interfaces import IReloadable
+from bussrv.bus.interfaces import Effects, IReloadable, Use
 from bussrv.errors import ConfigError
 from bussrv.formats.certificates import Authorities, Identity, read_authorities, read_identity
 
@@ -50,8 +50,11 @@ class TlsFiles:
 
 
 class _Loaded(NamedTuple):
+    """:ivar texts: the keys and certificates as they were read. Secret."""
+
     context: ssl.SSLContext
     ends: datetime | None
+    texts: tuple[object, ...]
 
 
 @implementer(IReloadable)
@@ -74,14 +77,24 @@ class Certificates:
         """The context for new connections."""
         return self._loaded.context
 
-    def prepare(self) -> Callable[[], None]:
+    def prepare(self) -> Use:
         """Read and check all files again; see :class:`bussrv.bus.interfaces.IReloadable`."""
         loaded = self._load()
 
-        def use() -> None:
-            self._loaded = loaded
+        def use() -> Effects | None:
+            before, self._loaded = self._loaded, loaded
+            return None if loaded.texts == before.texts else Effects((f"{self.name}: {self._shown()}",))
 
         return use
+
+    def _shown(self) -> str:
+        file, ends = self.file, self._loaded.ends
+        return f"{file}: " + ("read again" if ends is None else f"valid until {ends:%Y-%m-%dT%H:%M:%SZ}")
+
+    @property
+    def file(self) -> Path | None:
+        """The file of the certificate, or of the authorities; ``None``: no file is named."""
+        return self._files.certificate or self._files.key or self._files.authorities
 
     def reload(self) -> None:
         """Read all files again. New connections use what is in them, if all of them can be used.
@@ -106,7 +119,8 @@ class Certificates:
         if files.authorities is not None:
             authorities = read_authorities(files.authorities, now)
         ends = [each.ends for each in (identity, authorities) if each is not None]
-        return _Loaded(_make_context(files, identity, authorities), min(ends, default=None))
+        texts = tuple(None if each is None else each.pem for each in (identity, authorities))
+        return _Loaded(_make_context(files, identity, authorities), min(ends, default=None), texts)
 
 
 def _make_context(files: TlsFiles, identity: Identity | None, authorities: Authorities | None) -> ssl.SSLContext:

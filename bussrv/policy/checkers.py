@@ -55,6 +55,19 @@ class Checker(Protocol):
         """Whether a proof, by whichever checker, is one by this checker that still holds."""
 
 
+def changes(before: Checker | None, after: Checker) -> str:
+    """The difference between two readings of a file of users or tokens, in a few words; empty: there is none."""
+    if not isinstance(after, (Users, Tokens)) or not isinstance(before, type(after)):
+        return ""
+    old, new = before.entries, after.entries
+    numbers = {
+        "added": len(new.keys() - old.keys()),
+        "removed": len(old.keys() - new.keys()),
+        "changed": sum(old[each] != new[each] for each in old.keys() & new.keys()),
+    }
+    return ", ".join(f"{number} {what}" for what, number in numbers.items() if number)
+
+
 class PasswordChecker(Checker, Protocol):
     """Checks secrets."""
 
@@ -72,12 +85,14 @@ class Users:
     """The users of a file, each with the hash of its secret.
 
     :param users: the users by name.
+    :ivar entries: the same, for a comparison.
     """
 
     credentialInterfaces = PASSWORDS  # noqa: N815 - the name that Twisted asks for
 
     def __init__(self, users: dict[str, SecretHash]) -> None:
         self._users = users
+        self.entries: Mapping[Any, object] = users
         # Checking an unknown user takes as long as a known one: otherwise the time would tell which users there are.
         self._nobody = next(iter(users.values()), NOBODY)
 
@@ -119,6 +134,7 @@ def users_of(path: str) -> Users:
 class Tokens:
     """The tokens of a file, by their hashes.
 
+    :ivar entries: the same, for a comparison.
     :ivar utc: the present time, UTC microseconds.
     """
 
@@ -127,6 +143,7 @@ class Tokens:
     def __init__(self, tokens: dict[bytes, TokenUse]) -> None:
         self.utc: Callable[[], int] = SystemClock().utc
         self._tokens = tokens
+        self.entries: Mapping[Any, object] = tokens
         self._expiries = sorted(use.expires for use in tokens.values() if use.expires is not None)
 
     def next_expiry(self) -> int | None:

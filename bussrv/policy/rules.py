@@ -118,6 +118,9 @@ class Rules:
         self._for = lru_cache(_KEPT)(self._find_for)
         self._of = lru_cache(_KEPT)(self._find_of)
 
+    def __len__(self) -> int:
+        return len(self._rules)
+
     def applying(self, user: str, peer: str, protocol: str) -> tuple[Rule, ...]:
         """The rules that apply to a session, in their order."""
         return tuple(self._rules[number] for number in self._for(user, protocol) if self._rules[number].is_from(peer))

@@ -15,7 +15,7 @@ from bussrv.admin.interfaces import Reloaded
 from bussrv.admin.login import Login
 from bussrv.admin.port import AdminPort
 from bussrv.admin.token_file import beside, read, read_or_make
-from bussrv.bus.interfaces import IBus
+from bussrv.bus.interfaces import Effects, IBus, Use
 from bussrv.clock import Clock
 from bussrv.errors import ConfigError
 from bussrv.events import Event
@@ -58,7 +58,7 @@ class View:
         listeners: Mapping[str, IListener],
         threshold: Threshold,
         is_draining: Callable[[], bool],
-        reload: Callable[[], Reloaded | None],
+        reload: Callable[[], Deferred[Reloaded | None]],
         drain: Callable[[], None],
     ) -> None:
         self.bus = bus
@@ -127,7 +127,7 @@ class AdminInterface:
             with noting(config.place(ADMIN), faults):
                 self.port = AdminPort(view, Login(view.bus, lambda: self._token), config.admin)
 
-    def prepare(self, config: Config) -> Callable[[], None]:
+    def prepare(self, config: Config) -> Use:
         """Read the admin token file, which is made if it is not there. Nothing changes yet.
 
         :returns: puts the token and the names of the server into effect; cannot fail.
@@ -138,12 +138,14 @@ class AdminInterface:
             token = None if path is None else read_or_make(path)
         except ConfigError as error:
             raise ConfigError(f"{config.place('admin-token-file')}: {error}") from error
-        return partial(self._use, token, config.admin_host)
+        return partial(self._use, path, token, config.admin_host)
 
-    def _use(self, token: str | None, hosts: tuple[str, ...]) -> None:
-        self._token = token
+    def _use(self, path: Path | None, token: str | None, hosts: tuple[str, ...]) -> Effects | None:
+        before, self._token = self._token, token
         if self.port is not None:
             self.port.site.hosts = frozenset(each.lower() for each in hosts)
+        is_other = token is not None and before is not None and token != before
+        return Effects((f"admin token in {path}: another one",)) if is_other else None
 
     def open(self, config: Config, faults: list[str]) -> None:
         """Listen. If the port is the default one and busy, the interface is off.

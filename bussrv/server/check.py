@@ -6,6 +6,8 @@ import secrets
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from twisted.internet.defer import succeed
+
 from bussrv.bus.bus import Bus
 from bussrv.clock import SystemClock
 from bussrv.errors import ConfigError
@@ -128,7 +130,7 @@ def unstarted(bus: Bus, reactor: Any) -> admin.View:
         listeners={},
         threshold=Threshold(),
         is_draining=lambda: False,
-        reload=lambda: None,
+        reload=lambda: succeed(None),
         drain=lambda: None,
     )
 

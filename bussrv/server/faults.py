@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from bussrv.bus.interfaces import Use
 from bussrv.errors import ConfigError, JournalError
 
 
@@ -26,7 +27,7 @@ def collecting(faults: list[str]) -> Iterator[None]:
         faults += error.sentences
 
 
-def prepare_one(prepare: Callable[[], Callable[[], None]], uses: list[Callable[[], None]], faults: list[str]) -> None:
+def prepare_one(prepare: Callable[[], Use], uses: list[Use], faults: list[str]) -> None:
     """Prepare a part of the server.
 
     :param uses: gets what puts it into effect.

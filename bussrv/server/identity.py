@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from twisted.cred.credentials import IUsernamePassword
+from twisted.internet.defer import Deferred
 
-from bussrv.bus.interfaces import IBus
+from bussrv.bus.interfaces import Effects, IBus, Use, Withdrawn
 from bussrv.errors import ConfigError
 from bussrv.formats.links import LINK
 from bussrv.formats.stream import StreamProtocol
-from bussrv.policy.checkers import CertificateUsers, Checker, Foreign, Tokens, Users
+from bussrv.policy.checkers import CertificateUsers, Checker, Foreign, Tokens, Users, changes
 from bussrv.policy.identity import Identity
 from bussrv.policy.permissions import NOTHING
 from bussrv.server.config import Config
@@ -71,10 +73,11 @@ class Checkers:
         self._identity = identity
         self._bus = bus
         self._reactor = reactor
+        self._made: dict[str, Checker] = {}
         self._next_expiry: int | None = None
         self._look_call: Any = None
 
-    def prepare(self, config: Config) -> Callable[[], None]:
+    def prepare(self, config: Config) -> Use:
         """Make all checkers again. Nothing changes yet.
 
         :returns: puts them into effect, and ends the sessions of users who are gone; cannot fail.
@@ -85,25 +88,30 @@ class Checkers:
         if faults:
             raise ConfigError(*faults)
 
-        def use() -> None:
+        def use() -> Effects:
+            now = dict(zip(config.auth, made, strict=True))
+            before, self._made = self._made, now
             asked, self._bus.access.asks = self._bus.access.asks, bool(config.auth)
             networks = {"inbus": config.inbus_users, LINK: config.link_users}
             self._identity.use(made, self._bus.settings.trusted_network, networks)
             # Not before the other parts have their new values, such as the policy.
             served = [] if asked or not config.auth else list(self._connections())
-            self._reactor.callLater(0, self._judge, served)
+            ended: Deferred[Withdrawn] = Deferred()
+            self._reactor.callLater(0, self._judge, served, ended)
             self.stop()
             self._wait()
+            differences = {name: changes(before.get(name), each) for name, each in now.items()}
+            return Effects(tuple(f"{name}: {words}" for name, words in differences.items() if words), ended)
 
         return use
 
-    def _judge(self, served: list[StreamProtocol]) -> None:
+    def _judge(self, served: list[StreamProtocol], ended: Deferred[Withdrawn]) -> None:
         """End the sessions that may not stay.
 
         :param served: connections that were served before clients had to prove who they are.
+        :param ended: fires with their number.
         """
-        self._end(self._withdrawn())
-        self._end(self._not_authenticated(served))
+        self._end(chain(self._withdrawn(), self._not_authenticated(served)), ended)
         self._identity.tell_changed()
 
     def stop(self) -> None:
@@ -122,12 +130,21 @@ class Checkers:
     def _look(self) -> None:
         self._look_call = None
         if self._next_expiry is not None and self._next_expiry <= self._bus.utc():
-            self._end(self._withdrawn())
+            self._end(self._withdrawn(), Deferred())
         self._wait()
 
-    def _end(self, sessions: Iterator[tuple[StreamProtocol, str]]) -> None:
-        steps = (connection.turn_away(reason) for connection, reason in sessions)
-        self._bus.slices.do(by_steps(steps, self._reactor.seconds))
+    def _end(self, sessions: Iterator[tuple[StreamProtocol, str]], ended: Deferred[Withdrawn]) -> None:
+        self._bus.slices.do(by_steps(self._turn_away(sessions, ended), self._reactor.seconds))
+
+    def _turn_away(self, sessions: Iterator[tuple[StreamProtocol, str]], ended: Deferred[Withdrawn]) -> Iterator[None]:
+        withdrawn = Withdrawn()
+        try:
+            for connection, reason in sessions:
+                connection.turn_away(reason)
+                withdrawn.sessions += 1
+                yield
+        finally:
+            ended.callback(withdrawn)
 
     def _connections(self) -> Iterator[StreamProtocol]:
         everyone = [each for protocols in self._bus.streams.connections for each in protocols]

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred, DeferredList
 from twisted.logger import Logger
 
 from bussrv.admin.interfaces import Dialed
-from bussrv.bus.interfaces import IBus, IReloadable
+from bussrv.bus.interfaces import Effects, IBus, IReloadable, Use
 from bussrv.errors import ConfigError
 from bussrv.formats.dialing import LinkDialer, make_dialer
 from bussrv.formats.link_tokens import TokenFile
@@ -69,7 +69,7 @@ class DialedLinks:
 
         return use
 
-    def prepare_token(self, config: Config) -> Callable[[], None]:
+    def prepare_token(self, config: Config) -> Use:
         """Read the token for servers that dial this one. Nothing changes yet.
 
         :returns: shows it from now on; cannot fail.
@@ -77,8 +77,8 @@ class DialedLinks:
         """
         token = read_token(config)
 
-        def use() -> None:
-            self._bus.links.token = token
+        def use() -> Effects | None:
+            before, self._bus.links.token = self._bus.links.token, token
             for network, user in config.link_users:
                 log.warn(
                     "WARNING: a server that links from {network} is {user}, and proves nothing (--link-user)",
@@ -86,6 +86,8 @@ class DialedLinks:
                     network=network,
                     user=user,
                 )
+            is_other = token is not None and before is not None and token() != before()
+            return Effects((f"{token.name}: another one",)) if token is not None and is_other else None
 
         return use
 

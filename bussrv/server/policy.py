@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from bussrv.admin.login import PROTOCOL
-from bussrv.bus.interfaces import IBus
+from bussrv.bus.interfaces import Effects, IBus, Use
 from bussrv.interfaces import IWireFormat
 from bussrv.policy.file import parse_policy, read_policy, read_text
 from bussrv.policy.rules import Rules
@@ -24,7 +24,7 @@ class PolicyInEffect:
         self._formats = [*(each.name for each in formats), PROTOCOL]
         self._parsed: tuple[Path, str, Rules] | None = None
 
-    def prepare(self, config: Config) -> Callable[[], None]:
+    def prepare(self, config: Config) -> Use:
         """Read and check the policy of a configuration. Nothing changes yet.
 
         :returns: puts it into effect; cannot fail.
@@ -32,9 +32,11 @@ class PolicyInEffect:
         """
         rules = self._read(config)
 
-        def use() -> None:
-            self._bus.access.policy = rules
-            self._bus.policy_changed()
+        def use() -> Effects:
+            before, self._bus.access.policy = self._bus.access.policy, rules
+            is_read_again = rules is not None and before is not None and rules is not before
+            words = f"policy {config.policy}: rules: {len(rules)}" if rules is not None else ""
+            return Effects((words,) if is_read_again else (), self._bus.policy_changed())
 
         return use
 

@@ -12,15 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
+from twisted.internet.defer import Deferred, DeferredList, succeed
 from twisted.logger import Logger
 
 from bussrv import events as ev
 from bussrv.admin.interfaces import Reloaded
-from bussrv.bus.interfaces import IBus
+from bussrv.bus.interfaces import IBus, Use, Withdrawn
 from bussrv.errors import ConfigError
 from bussrv.interfaces import IWireFormat
 from bussrv.journal.record import format_time
@@ -39,7 +41,7 @@ log = Logger()
 MOST_SAID = 2_000
 """The most characters of faults that are journaled."""
 
-Prepare = Callable[[Config], Callable[[], None]]
+Prepare = Callable[[Config], Use]
 """Checks the configuration of one part of the server. Returns a function that puts it into effect, and cannot fail."""
 
 _RELOADABLE = frozenset(each.name for each in BUILT_IN if each.reloadable)
@@ -58,7 +60,7 @@ class Change(Struct, frozen=True):
     fitting: Fitting
     changed: tuple[str, ...]
     restart: tuple[str, ...]
-    uses: tuple[Callable[[], None], ...]
+    uses: tuple[Use, ...]
 
 
 class Reload:
@@ -95,25 +97,27 @@ class Reload:
         self._last: dict[str, str] = {}
         bus.report("reload", lambda: self._last)
 
-    def reload(self) -> Reloaded:
-        """Read the configuration again. The log, the journal and ``bus/statistics`` tell the outcome, too."""
+    def reload(self) -> Deferred[Reloaded | None]:
+        """Read the configuration again. The log, the journal and ``bus/statistics`` tell the outcome, too.
+
+        :returns: the outcome; fires when sessions have lost what they may not have any more.
+        """
         try:
             change = self._prepare()
         except ConfigError as error:
-            return self._failed(error.sentences)
+            return succeed(self._failed(error.sentences))
         except Exception as error:
             # Endpoints and wire formats are plugins, which may raise any exception.
             log.failure("the configuration cannot be read again", event="config.reload-failed")
-            return self._failed([f"{type(error).__name__}: {error}"])
-        self._use(change)
-        return Reloaded(change.changed, change.restart)
+            return succeed(self._failed([f"{type(error).__name__}: {error}"]))
+        return self._use(change)
 
     def _prepare(self) -> Change:
         config = self._read()
         names = [name for name, value in config.values.items() if value != self._values.get(name)]
         restart = tuple(each for each in names if each not in _RELOADABLE)
         faults: list[str] = []
-        uses: list[Callable[[], None]] = []
+        uses: list[Use] = []
         leaving = self._links.leaving(config.links)
         prepares = [each.prepare for each in self._bus.reloadables if each not in leaving]
         prepares.append(lambda: self._links.prepare(config.links, config.place("link")))
@@ -133,25 +137,28 @@ class Reload:
             warn_of_fewer(config.settings, fits)
         return Change(config, fits, changed, restart, tuple(uses))
 
-    def _use(self, change: Change) -> None:
+    def _use(self, change: Change) -> Deferred[Reloaded | None]:
         self._bus.settings.reload(change.fitting.settings)
         self._bus.streams.most_connections = change.fitting.most_connections
         self._threshold.levels = change.config.log_level
-        for use in change.uses:
-            use()
+        effects = [found for found in (use() for use in change.uses) if found is not None]
+        words = tuple(chain.from_iterable(each.words for each in effects))
         self._values.update({name: change.config.values[name] for name in change.changed})
         self._note("ok")
         self._bus.registry.note(ev.ConfigReloaded(changed=change.changed))
         log.info(
             "reloaded the configuration; changed: {names}",
             event="config.reloaded",
-            names=", ".join(change.changed) or "no option",
+            names="; ".join([", ".join(change.changed) or "no option", *map(one_line, words)]),
         )
         if change.restart:
             log.warn("restart to change: {names}", event="config.restart-needed", names=", ".join(change.restart))
         warn_of_expiry(self._bus.streams.certificates)
         for sentence in change.config.without_effect:
             log.warn("{sentence}", event="config.without-effect", sentence=one_line(sentence))
+        outcome = Reloaded(change.changed, change.restart, effects=words)
+        withdrawn = DeferredList([each.withdrawn for each in effects if each.withdrawn is not None])
+        return withdrawn.addCallback(_with_withdrawn, outcome)
 
     def _failed(self, sentences: Iterable[str]) -> Reloaded:
         lines = [one_line(each) for each in sentences]
@@ -164,3 +171,21 @@ class Reload:
 
     def _note(self, outcome: str) -> None:
         self._last = {"time": format_time(self._bus.utc()), "outcome": outcome}
+
+
+def _with_withdrawn(parts: Iterable[tuple[bool, Withdrawn]], outcome: Reloaded) -> Reloaded:
+    """The outcome with what clients have lost, in words, which the log tells as well."""
+    found = [each for _, each in parts]
+    words = [
+        _number(sum(each.sessions for each in found), "session", "ended"),
+        _number(sum(each.services for each in found), "service", "withdrawn"),
+        _number(sum(each.subscriptions for each in found), "subscription", "withdrawn"),
+    ]
+    said = [each for each in words if each]
+    if said:
+        log.info("because of the reload: {said}", event="config.withdrawn", said=", ".join(said))
+    return replace(outcome, effects=(*outcome.effects, *said))
+
+
+def _number(number: int, what: str, became: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'} {became}" if number else ""

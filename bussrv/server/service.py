@@ -18,6 +18,7 @@ from twisted.python.failure import Failure
 from bussrv import events as ev
 from bussrv.admin.interfaces import Reloaded
 from bussrv.bus.bus import Bus
+from bussrv.bus.interfaces import Use
 from bussrv.bus.membership import MembershipAnnouncer
 from bussrv.clock import Clock, SystemClock
 from bussrv.compiled import HOT_PATH
@@ -203,11 +204,11 @@ class BusService(Service):
         listeners = make_listeners(self._formats, self._config, self.bus, self._reactor, faults)
         self._admin = AdminInterface(self._config, self._view, faults)
         self._stop_admin = self._admin.stop
-        uses: list[Callable[[], None]] = []
-        dial = partial(self._links.prepare, self._config.links, self._config.place("link"))
+        uses: list[Use] = []
         prepares = (self._checkers.prepare, self._policy.prepare, self._links.prepare_token, self._admin.prepare)
-        parts = (partial(each, self._config) for each in prepares)
-        for prepare in (*parts, dial):
+        parts: list[Callable[[], Use]] = [partial(each, self._config) for each in prepares]
+        parts.append(partial(self._links.prepare, self._config.links, self._config.place("link")))
+        for prepare in parts:
             prepare_one(prepare, uses, faults)
         faults += check_endpoints(self._config, [*listeners, *([ADMIN] if self._admin.port is not None else [])])
         if faults:
@@ -287,9 +288,9 @@ class BusService(Service):
         else:
             self._end_drain()
 
-    def reload(self) -> Reloaded | None:
-        """Read the configuration again, unless the server stops. :returns: the outcome."""
-        return self._reload.reload() if self.running and self._reload is not None else None
+    def reload(self) -> Deferred[Reloaded | None]:
+        """Read the configuration again, unless the server stops. :returns: fires with the outcome."""
+        return self._reload.reload() if self.running and self._reload is not None else succeed(None)
 
     def _end_drain(self, _: object = None) -> None:
         if self._hurry is not None and not self._hurry.called:

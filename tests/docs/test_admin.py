@@ -48,4 +48,4 @@ def test_the_commands_of_the_page(tmp_path: Path) -> None:
         closed, history = run(why, server, tmp_path)
         assert closed["items"] == history["items"] == []
         (reloaded,) = run(steer, server, tmp_path)
-        assert reloaded == {"changed": [], "restart": [], "faults": []}
+        assert reloaded == {"changed": [], "restart": [], "faults": [], "effects": []}

@@ -27,6 +27,7 @@ from zope.interface import implementer
 
 from bussrv import events as ev
 from bussrv import options as kinds
+from bussrv.admin.interfaces import Reloaded
 from bussrv.client.business import BusinessClient
 from bussrv.client.objects import BusError, ObjectsClient
 from bussrv.client.spp import SppClient
@@ -34,6 +35,7 @@ from bussrv.formats.tls_connection import TlsConnection
 from bussrv.journal.reading import read_journal
 from bussrv.journal.record import Stamped
 from bussrv.options import Option, rows
+from bussrv.policy.tokens import add_token, delete_tokens
 from bussrv.policy.users import SecretHash
 from bussrv.registry.interfaces import IRegistryObserver
 from bussrv.server import config
@@ -290,6 +292,57 @@ async def test_sessions_of_users_who_are_gone_end(tmp_path: Path) -> None:
     assert left == ["ann", None]
     for client in (*clients, nobody):
         await deferToThread(client.close)
+    await running.stop()
+
+
+@pytest_twisted.ensureDeferred
+async def test_it_tells_what_took_effect(tmp_path: Path) -> None:
+    """Although no option changed: files are other ones, and sessions end because of that."""
+    key, certificate = self_signed(tmp_path / "tls")
+    for name in ("tokens", "users", "policy", "journal.admin-token"):
+        (tmp_path / name).touch(0o600)
+    token = add_token(tmp_path / "tokens", "ann", None)
+    add_token(tmp_path / "tokens", "ann", None)
+    (tmp_path / "users").write_text(user("bob", b"two") + "\n")
+    (tmp_path / "policy").write_text('[[rule]]\nusers = "*"\nprovide = "*"\nwatch = "*"\nobserve = "*"\n')
+    (tmp_path / "own-token").touch(0o600)
+    (tmp_path / "own-token").write_text("one\n")
+    text = f'auth = ["tokens:{tmp_path}/tokens", "users:{tmp_path}/users"]\npolicy = "{tmp_path}/policy"\n'
+    running = Running(
+        tmp_path,
+        f'{text}link-token = "{tmp_path}/own-token"\n',
+        objects=f"ssl:0:privateKey={key}:certKey={certificate}:interface=127.0.0.1",
+    )
+    assert (await running.server.reload()) == Reloaded()
+    async with connected(BusinessClient, running.port("business")) as first:
+        await deferToThread(first.register, "all", token=token)
+        await deferToThread(first.register_service, "door")
+        async with connected(SppClient, running.port("spp")) as second:
+            await deferToThread(second.authenticate, "bob", "two")
+            subscribed = Next(running.server, ev.SubscriptionAdded)
+            await deferToThread(second.subscribe, "door")
+            await subscribed.came
+            delete_tokens(tmp_path / "tokens", "ann")
+            (tmp_path / "users").write_text(user("bob", b"two") + "\n" + user("cy", b"three") + "\n")
+            (tmp_path / "policy").write_text('[[rule]]\nusers = "*"\nwatch = "lamp"\n')
+            (tmp_path / "own-token").write_text("two\n")
+            self_signed(tmp_path / "tls")
+            outcome = await running.server.reload()
+    assert outcome is not None
+    assert (outcome.changed, outcome.faults) == ((), ())
+    valid, *others = outcome.effects
+    assert valid.startswith(f"objects: {certificate}: valid until 20")
+    assert others == [
+        f"tokens:{tmp_path}/tokens: 2 removed",
+        f"users:{tmp_path}/users: 1 added",
+        f"policy {tmp_path}/policy: rules: 1",
+        f"token in {tmp_path}/own-token: another one",
+        "1 session ended",
+        "1 service withdrawn",
+        "1 subscription withdrawn",
+    ]
+    assert f"reloaded the configuration; changed: no option; {'; '.join((valid, *others[:-3]))}" in running.said
+    assert "because of the reload: 1 session ended, 1 service withdrawn, 1 subscription withdrawn" in running.said
     await running.stop()
 
 

@@ -95,10 +95,11 @@ export class Changes {
   }
 }
 
-function reloaded({ changed, restart }) {
+function reloaded({ changed, restart, effects = [] }) {
   const parts = [
     changed.length ? `Reloaded: ${changed.join(", ")} changed.` : "Reloaded; no option changed.",
+    effects.length ? `${effects.join("; ")}.` : "",
     restart.length ? `A restart is needed for ${restart.join(", ")}.` : "",
   ];
-  return parts.join(" ");
+  return parts.filter(Boolean).join(" ");
 }
