@@ -40,5 +40,6 @@ def command(connection: Connection, as_json: bool) -> int:
         output.json_line(found)
     else:
         changed, restart = (found.get(name) or "no option" for name in ("changed", "restart"))
-        output.facts({"changed": changed, "took effect": found.get("effects"), "only at a restart": restart})
+        effects = {"took effect": "; ".join(found["effects"])} if found.get("effects") else {}
+        output.facts({"changed": changed, **effects, "only at a restart": restart})
     return 0

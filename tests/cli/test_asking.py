@@ -144,7 +144,7 @@ def test_health_and_reload(place: Place) -> None:
     assert records("health")[0]["status"] in ("ready", "degraded")
     assert run("reload")[0] == 4
     status, said, _ = run("reload", "--token-file", token(place))
-    assert (status, said) == (0, "changed            nothing\nonly at a restart  nothing\n")
+    assert (status, said) == (0, "changed            no option\nonly at a restart  no option\n")
 
 
 def test_a_port_of_something_else(place: Place) -> None:
