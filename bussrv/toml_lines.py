@@ -20,7 +20,7 @@ else:
 
 Path = tuple[str | int, ...]
 
-_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)\Z")
 _WHAT_TO_DO = {
     "Cannot overwrite a value": "this key stands there already; delete one of the two",
     "Invalid value": "this is not a value; write text in quotes",

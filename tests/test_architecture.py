@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -319,6 +320,23 @@ def modules_are_short(tree: Tree) -> Iterator[str]:
             yield f"{module.name} has {lines} lines"
 
 
+_DOLLAR = re.compile(r"(?<!\\)\$(?=[)|]|\Z)")
+
+
+def patterns_end_with_their_text(tree: Tree) -> Iterator[str]:
+    """``$`` matches before a last line end, too."""
+    for module in tree.values():
+        for node in ast.walk(ast.parse(module.source)):
+            if not isinstance(node, ast.Call) or "MULTILINE" in ast.unparse(node):
+                continue
+            given = [*node.args[:1], *(each.value for each in node.keywords if each.arg == "pattern")]
+            is_pattern = ast.unparse(node.func).startswith("re.") or len(given) > len(node.args[:1])
+            parts = [each for value in given if is_pattern for each in ast.walk(value)]
+            texts = [each.value for each in parts if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+            if any(map(_DOLLAR.search, texts)):
+                yield f"{module.name}:{node.lineno} has a pattern with $ in it: write \\Z"
+
+
 def packages_hold_no_code(tree: Tree) -> Iterator[str]:
     for module in tree.values():
         if not module.is_package:
@@ -347,6 +365,7 @@ RULES: tuple[Rule, ...] = (
     some_never_reach_twisted,
     imports_make_no_circle,
     modules_are_short,
+    patterns_end_with_their_text,
     packages_hold_no_code,
     the_plugin_directory_is_no_package,
 )
@@ -388,7 +407,7 @@ def test_what_must_not_import_twisted_is_there() -> None:
 # Every rule finds what breaks it.
 SOUND = {
     "bussrv/__init__.py": '"""D."""',
-    "bussrv/values.py": "import msgspec",
+    "bussrv/values.py": "import msgspec\nre.compile(r'a\\$', re.VERBOSE)\nre.compile('a$', re.MULTILINE)",
     "bussrv/wire/__init__.py": '"""D."""\n__all__ = ["objects"]',
     "bussrv/wire/objects.py": "from bussrv.values import x\nfrom . import spp",
     "bussrv/wire/spp.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from twisted.internet import defer",
@@ -415,6 +434,8 @@ BROKEN = [
     (some_never_reach_twisted, "bussrv/values.py", "import bussrv.journal.writer", "writer -> twisted.internet"),
     (imports_make_no_circle, "bussrv/wire/spp.py", "def f():\n    from . import objects", "bussrv.wire.objects <- "),
     (modules_are_short, "bussrv/a.py", "\n" * (MOST_LINES + 1), "bussrv.a has 601 lines"),
+    (patterns_end_with_their_text, "bussrv/a.py", "import re\nre.compile('x$')", "bussrv.a:2 has a pattern"),
+    (patterns_end_with_their_text, "bussrv/a.py", "Meta(pattern=f'^{x}$')", "bussrv.a:1 has a pattern"),
     (packages_hold_no_code, "bussrv/bus/__init__.py", '"""D."""\nfrom bussrv import values', "bussrv.bus:2 is more"),
     (packages_hold_no_code, "bussrv/bus/__init__.py", "", "bussrv.bus has no docstring"),
     (the_plugin_directory_is_no_package, "twisted/plugins/__init__.py", "", "twisted.plugins would overwrite"),

@@ -20,7 +20,7 @@ from twisted.internet.defer import Deferred
 from bussrv.admin.call import Call
 from bussrv.admin.channel import SLICES
 from bussrv.admin.problems import Problem
-from bussrv.admin.routes import Parameter, Route
+from bussrv.admin.routes import END, Parameter, Route
 from bussrv.patterns import Wildcards
 from bussrv.slices import Slices
 
@@ -79,7 +79,7 @@ def parameters(item: type[Struct]) -> tuple[Parameter, ...]:
         Parameter(name="after", type=Annotated[str, Meta(max_length=4096)], help="The `next` of the page before."),
         Parameter(
             name="sort",
-            type=Annotated[str, Meta(pattern=f"^-?({sorts})$")],
+            type=Annotated[str, Meta(pattern=f"^-?({sorts}){END}")],
             help="The field that the items are sorted by; with `-` before it from the greatest to the least.",
         ),
         *(_filter(name, kind) for name, kind in _filtered(item).items()),

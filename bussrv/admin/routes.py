@@ -17,6 +17,10 @@ from bussrv.admin.problems import Problem
 
 Permission = Literal["read", "write"]
 
+END = r"$(?!\n)"
+"""The end of a text in a pattern of a parameter. ``$`` alone matches before a last line end, too, and the schemas in
+which patterns are published know no ``\\Z``."""
+
 MOST_PARAMETERS = 50
 """The most parameters of a query."""
 

@@ -27,11 +27,11 @@ from bussrv.admin import (
 from bussrv.admin.answers import JSON
 from bussrv.admin.collections import LIMIT, MOST, Page
 from bussrv.admin.interfaces import Reloaded
-from bussrv.admin.routes import Parameter, Route
+from bussrv.admin.routes import END, Parameter, Route
 from bussrv.registry.snapshot import Snapshot
 
 MOST_SEQ = (1 << 63) - 1
-MOMENT = r"^([0-9]{1,18}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z)$"
+MOMENT = r"^([0-9]{1,18}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z)" + END
 
 ROUTES: tuple[Route, ...] = (
     Route(

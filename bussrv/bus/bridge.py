@@ -23,7 +23,7 @@ from bussrv.wire.objects import BusObject, encode_metadata
 
 DEFAULT_APP_TYPE = 1
 
-_NEVER = re.compile(r"(services|routing|clients?)/|error$")
+_NEVER = re.compile(r"(services|routing|clients?)/|error\Z")
 
 
 def as_publication(obj: BusObject, provided: Set[str]) -> Publication | None:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from bussrv.errors import RemoteProtocolError
 
-MAX_EVENT = 32 << 20
-"""The most bytes of an event: an object of the largest size in base64, and what is said about it."""
+MAX_EVENT = 17 << 20
+"""The most bytes of an event, and of a line: the longest line of a journal, and what is said about it."""
 
 
 class ServerSentEvent(NamedTuple):
@@ -50,8 +50,11 @@ class EventReader:
     def feed(self, line: bytes) -> ServerSentEvent | None:
         """Take a line, with its end. :returns: the event that it ends; ``None``: none.
 
-        :raises RemoteProtocolError: it is not UTF-8, or the event is too large.
+        :raises RemoteProtocolError: it is not UTF-8, or the line or the event is too large.
         """
+        self._size += len(line)
+        if self._size > self._most:
+            raise RemoteProtocolError("too-large", f"an event of the stream has more than {self._most} bytes")
         try:
             text = line.decode().rstrip("\r\n")
         except UnicodeDecodeError as error:
@@ -65,9 +68,6 @@ class EventReader:
         elif name == "event":
             self._event = value
         elif name == "data":
-            self._size += len(line)
-            if self._size > self._most:
-                raise RemoteProtocolError("too-large", f"an event of the stream has more than {self._most} bytes")
             self._data.append(value)
         return None
 

@@ -21,6 +21,9 @@ __all__ = ["AdminClient", "AdminError", "ServerSentEvent"]
 
 API = "/api/v1"
 PAGE = 1000
+MAX_PAGES = 10_000
+"""The most pages of a collection: the server may have forgotten that it ends."""
+
 MAX_ANSWER = 256 << 20
 """The most bytes of an answer that is no stream."""
 
@@ -95,17 +98,17 @@ class AdminClient:
 
         :param most: at most so many; ``None``: all.
         """
-        cursor, left = None, most
+        cursor, left, pages = None, most, 0
         while left is None or left > 0:
-            page = self.get(path, limit=PAGE if left is None else min(left, PAGE), after=cursor, **query)
-            try:
-                yield from page["items"]
-                cursor, count = page["next"], len(page["items"])
-            except (KeyError, TypeError) as error:
-                raise RemoteProtocolError("bad-answer", f"{path} is no collection") from error
-            left = None if left is None else left - count
+            limit = PAGE if left is None else min(left, PAGE)
+            items, cursor = _page(path, self.get(path, limit=limit, after=cursor, **query), limit)
+            yield from items
+            left = None if left is None else left - len(items)
             if cursor is None:
                 return
+            pages += 1
+            if pages >= MAX_PAGES:
+                raise RemoteProtocolError("too-large", f"{path} does not end after {MAX_PAGES} pages")
 
     def call(
         self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Any = None, *, also: int = 200
@@ -142,7 +145,7 @@ class AdminClient:
             if not answer.headers.get("Content-Type", "").startswith("text/event-stream"):
                 raise RemoteProtocolError("bad-answer", f"{path} is no stream of events")
             reader = EventReader()
-            while line := answer.readline(MAX_EVENT):
+            while line := answer.readline(MAX_EVENT + 1):
                 event = reader.feed(line)
                 if event is not None:
                     yield event
@@ -241,6 +244,18 @@ def _read(answer: http.client.HTTPResponse) -> bytes:
     if answer.length:
         raise ConnectionError("the answer is not complete")
     return data
+
+
+def _page(path: str, page: Any, limit: int) -> tuple[list[Any], str | None]:
+    """The items of a page, and the cursor of the next one: a page that is not the last one brings items."""
+    items, cursor = (page.get("items"), page.get("next")) if isinstance(page, dict) else (None, None)
+    if not isinstance(items, list) or not isinstance(cursor, str | None):
+        raise RemoteProtocolError("bad-answer", f"{path} is no collection")
+    if len(items) > limit:
+        raise RemoteProtocolError("bad-answer", f"{path}: a page has {len(items)} items, and {limit} were asked for")
+    if not items and cursor is not None:
+        raise RemoteProtocolError("bad-answer", f"{path}: a page has no items, and is not the last one")
+    return items, cursor
 
 
 def _parse(data: bytes) -> Any:

@@ -36,7 +36,7 @@ GROWTH = 1.6
 
 MAX_PORT = 0xFFFF
 
-_PORT = re.compile(r"tcp:(?:[^:\\]|\\.)*:(?:port=)?0*(\d+)(?::|$)")
+_PORT = re.compile(r"tcp:(?:[^:\\]|\\.)*:(?:port=)?0*(\d+)(?::|\Z)")
 
 _SAID = ("link-refused", "duplicate-link", "replaced", "not-encrypted", REASON)
 """The ends of a link that was not there yet of which the log has something already, or need have nothing."""

@@ -133,7 +133,16 @@ def test_cursors_of_other_pages_are_refused() -> None:
     assert client.ask(f"/things?limit=2&sort=-id&after={after}").code == "bad-cursor"
     for wrong in ("x", "WzFd", "\u00e4", after[:-3], ""):
         assert client.ask(f"/things?{urlencode({'after': wrong})}").code == "bad-cursor"
-    for query in ("limit=0", "limit=1001", "limit=x", "sort=parts", "sort=--id", "colour=a&colour=b", "heavy=maybe"):
+    for query in (
+        "limit=0",
+        "limit=1001",
+        "limit=x",
+        "sort=parts",
+        "sort=--id",
+        "colour=a&colour=b",
+        "heavy=maybe",
+        "sort=id%0a",
+    ):
         assert client.ask(f"/things?{query}").code == "bad-parameter"
     assert client.ask("/things?colour=%ff").code == "bad-parameter"
     assert client.ask("/things?" + "&".join(f"x{n}=1" for n in range(60))).code == "bad-parameter"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import socket
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
 
+from bussrv.client import admin
 from bussrv.client.admin import AdminClient, AdminError
 from bussrv.errors import RemoteProtocolError
 
@@ -95,6 +97,34 @@ def test_a_collection_is_read_page_by_page(serve: Serve) -> None:
         "/api/v1/sessions?limit=1000&after=x+y&protocol=spp",
     ]
     assert list(client(serve(answer(b'{"items":[{"a":1}],"next":"x"}'))).items("/sessions", 1)) == [{"a": 1}]
+
+
+def test_a_collection_without_an_end_is_left(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    endless = answer(b'{"items":[{"a":1}],"next":"x"}')
+    monkeypatch.setattr(admin, "MAX_PAGES", 3)
+    script = serve(*[endless] * 5)
+    with pytest.raises(RemoteProtocolError, match="does not end after 3 pages"):
+        list(client(script).items("/sessions"))
+    assert len(script.asked) == 3
+    for body, said in {
+        b'{"items":[],"next":"x"}': "has no items, and is not the last one",
+        b'{"items":[1,2,3],"next":null}': "has 3 items, and 2 were asked for",
+        b'{"items":{"a":1},"next":null}': "is no collection",
+        b'{"items":[1],"next":7}': "is no collection",
+    }.items():
+        with pytest.raises(RemoteProtocolError, match=said):
+            list(client(serve(answer(body), answer(body))).items("/sessions", 2))
+
+
+def test_a_line_of_a_stream_without_an_end_is_left(serve: Serve) -> None:
+    script = serve(answer(b":" + b"x" * (admin.MAX_EVENT + 10_000), kind="text/event-stream"))
+    tracemalloc.start()
+    try:
+        with pytest.raises(RemoteProtocolError, match="an event of the stream has more than"):
+            list(client(script).stream("/events"))
+        assert tracemalloc.get_traced_memory()[1] < 5 * admin.MAX_EVENT
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_problem(serve: Serve) -> None:

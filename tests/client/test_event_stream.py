@@ -33,8 +33,10 @@ def test_events(text: str, events: list[tuple[str, str, str]]) -> None:
 
 
 def test_an_event_is_bounded() -> None:
-    with pytest.raises(RemoteProtocolError, match="more than 1000 bytes"):
-        read("data: x\n" * 200)
+    for text in ("data: x\n" * 200, "x" * 1001, ":" + "x" * 1001 + "\n\n", "event: x\n" * 200, ":\n" * 600):
+        with pytest.raises(RemoteProtocolError, match="more than 1000 bytes"):
+            read(text)
+    assert len(read(f":{'x' * 900}\n\ndata: {'x' * 900}\n\n" * 5)) == 5
 
 
 def test_what_is_not_utf_8() -> None:
