@@ -65,7 +65,7 @@ class ObjectsProtocol(FramedProtocol):
         """Route objects without reading each of them; a linked server forwards those of others."""
         return super().splice(reader) if self._server is None else self._server.splice(reader)
 
-    def subscribe(self, obj: BusObject) -> None:
+    def join_network(self, obj: BusObject) -> None:
         """``routing/subscribe``: the session is a member of the network, with this interest, from now on."""
         if obj.fields().get("role") == "server":
             self.busy_with(self.join_server(obj))
@@ -224,7 +224,7 @@ class ObjectsProtocol(FramedProtocol):
         return obj.head.to in (None, self.bus.server_id, [self.bus.server_id])
 
     EVENTS = {  # noqa: RUF012
-        "routing/subscribe": subscribe,
+        "routing/subscribe": join_network,
         "routing/neighbors": neighbors,
         "services/register": FramedProtocol.register,
         "services/unregister": FramedProtocol.unregister,

@@ -26,17 +26,19 @@ from bussrv.addresses import address_key, peer_text
 from bussrv.bus.interfaces import IBus, IEncoding
 from bussrv.bus.leaving import after_services
 from bussrv.bus.reactor_turns import NEVER
-from bussrv.errors import OverLimit, Refused, RemoteProtocolError
+from bussrv.errors import NotAllowed, OverLimit, Refused, RemoteProtocolError
 from bussrv.events import LimitReached
 from bussrv.formats.backlog import Backlog
 from bussrv.formats.complaints import Complaints
 from bussrv.formats.identification import Identification
 from bussrv.formats.long_answer import LongAnswer
 from bussrv.formats.stream_link import StreamLink
-from bussrv.formats.unread import Reader, Unread
+from bussrv.formats.unread import FREE_INPUT, Reader, Unread, check_reader
 from bussrv.formats.work import WaitsForWork
 from bussrv.policy.credentials import Proof
-from bussrv.values import Traffic
+from bussrv.policy.permissions import NOTHING, Action
+from bussrv.registry import rules
+from bussrv.values import Publication, Traffic, quoted
 
 LARGE_INPUT = 32 << 10
 """Bytes that were read between two sends. So many come from a client that sends faster than the server reads."""
@@ -75,7 +77,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         self.bus = bus
         self.reactor = reactor
         self.traffic = Traffic()
-        self._reader = self.make_reader()
+        self._reader = check_reader(self.make_reader())
         self.identification = Identification(self)
         self._slice_end, self._read_at = 0.0, NEVER  # seconds of the reactor; the second: of the first unserved input
         self._unflushed = 0  # bytes read since frames were last sent
@@ -86,7 +88,10 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         self._gone: Deferred[None] = Deferred()
 
     def make_reader(self) -> Reader:
-        """A reader of the client's bytes."""
+        """A reader of the client's bytes.
+
+        Called first of all: there is no session, link or transport yet, but ``self.bus`` and its settings.
+        """
         raise NotImplementedError
 
     def encoding(self) -> IEncoding:
@@ -132,7 +137,8 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
             return
         backlog, self._address = self.make_backlog(), address_key(peer)
         backlog.holding = self.bus.streams.outbound.open(self._address, self.outbound_is_full)
-        self._unread = Unread(self._reader, self.bus.streams.inbound.open(self._address, self._inbound_is_full))
+        inbound = self.bus.streams.inbound.open(self._address, self._inbound_is_full)
+        self._unread = Unread(self._reader, inbound, self._check_stranger)
         self.link = self.make_link(backlog)
         self.session_id = self.bus.open(self.FORMAT, peer, self.link).id
         try:
@@ -268,6 +274,53 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         """Whether input of the client waits to be served, so that the server and not the client is late."""
         return self.is_busy or self._waits_for_slice
 
+    # Requests of clients, for authors of wire formats. The registry and the bus do not ask the policy.
+
+    async def subscribe(self, service: str, options: dict[str, Any] | None = None) -> None:
+        """The client wants the publications on a service from now on; to be awaited by :meth:`busy_with`.
+
+        :raises Refused: ``not-authenticated``, ``not-allowed``, or as :meth:`IRegistry.subscribe` does.
+        """
+        self._check_may("watch", service)
+        await self.bus.registry.subscribe(self.session_id, service, options)
+        if self.bus.registry.state.subscription(self.session_id, service) is None:
+            raise _withdrawn("watch", service)
+
+    async def provide(self, service: str) -> None:
+        """The client provides a service from now on; to be awaited by :meth:`busy_with`.
+
+        :raises Refused: ``not-authenticated``, ``not-allowed``, or as :meth:`IRegistry.register_service` does.
+        """
+        self._check_may("provide", service)
+        await self.bus.registry.register_service(self.session_id, service)
+        if not self.bus.registry.state.provides(self.session_id, service):
+            raise _withdrawn("provide", service)
+
+    def publish(self, publication: Publication) -> None:
+        """The client publishes on a service that it provides.
+
+        :raises Refused: ``not-authenticated``, ``not-allowed`` or ``not-registered``.
+        """
+        service = publication.service
+        self._check_may("publish", service)
+        rules.may_unregister(self.bus.registry.state, self.session_id, service)
+        self.bus.publish(self.session_id, publication)
+        if not self._is_taking_events:
+            self.bus.flush()
+
+    def state_of(self, service: str) -> bytes:
+        """The present state of a service, as the client may know it: to be sent right after :meth:`subscribe`.
+
+        :returns: the last payload that was published, or the snapshot of a hosted service; empty if there is none.
+        """
+        session = self.bus.registry.state.sessions.get(self.session_id)
+        return self.bus.last(service, self.bus.access.of(session))
+
+    def _check_may(self, action: Action, service: object) -> None:
+        self.identification.check_may_join()
+        if isinstance(service, str) and not self.bus.may(self.session_id, action, service):
+            raise NotAllowed(f"the policy does not allow you to {action} {quoted(service)}")
+
     async def send_in_slices(self, frames: Iterator[bytes]) -> None:
         """Send an answer that may be long; to be awaited by :meth:`busy_with`. See :class:`LongAnswer`."""
         send = partial(self.bus.send, self.session_id)
@@ -311,6 +364,15 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         self._note_limit("max-inbound-total", most, "inbound-full")
         message = f"more than {most} bytes of unfinished input, of all clients together, are waiting"
         self._refuse_input(RemoteProtocolError("inbound-full", message))
+
+    def _check_stranger(self) -> None:
+        """A client that may do nothing before it proves who it is sends no more than a login needs."""
+        session = self.bus.registry.state.sessions.get(self.session_id)
+        if not (self.has_ended or self.dialed or self.is_link) and self.bus.access.of(session) is NOTHING:
+            message = (
+                f"a client that has not said who it is sends at most {FREE_INPUT} bytes before its login is checked"
+            )
+            self._refuse_input(RemoteProtocolError("packet-too-large", message))
 
     def _note_limit(self, limit: str, value: int, reason: str) -> None:
         session = self.bus.registry.state.sessions[self.session_id]
@@ -398,3 +460,8 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         """
         for part in ("link", "identification", "_unread"):
             vars(self).pop(part, None)
+
+
+def _withdrawn(action: Action, service: str) -> Refused:
+    """The session ended, or its permission was withdrawn, while the change was on its way to the disk."""
+    return NotAllowed(f"you are not allowed any more to {action} {quoted(service)}")

@@ -36,6 +36,9 @@ class IRegistry(Interface):
     waits for the journal's budget, is checked, written, durable, applied, and only then answered and announced. The
     methods that return a Deferred are such changes: it fires with ``None`` when the change may be answered, and fails
     with :class:`bussrv.errors.Refused` when it was not made. Losing a session is applied at once.
+
+    Nothing here asks the policy. Wire formats of plugins use the methods of
+    :class:`bussrv.formats.stream.StreamProtocol`, which do.
     """
 
     state: RegistryState = Attribute(

@@ -269,6 +269,8 @@ def test_the_plugin_of_the_page_is_served(tmp_path: Path) -> None:
             assert published.payload == b"open"
             assert said.readline().startswith(b"# service names that begin with bus/")
             assert [found["protocol"] for found in client.discover("door")] == ["lines"]
+            person.sendall(b"SUB door\n")
+            assert [said.readline() for _ in range(2)] == [b"# subscribed to door\n", b"door open\n"]
         assert server.stop() == 0
     help_run = RunningServer.help_text(environment)
     assert "--lines=" in help_run

@@ -14,15 +14,17 @@ from bussrv.formats.stream import StreamProtocol
 from bussrv.formats.stream_factory import StreamFactory
 from bussrv.interfaces import IServiceHost, IServiceObject
 from bussrv.plugin import HostedService
+from bussrv.wire.reader import StreamReader
 from tests.formats.network import Connection, Network
 from tests.services.scene import Hosting
 from tests.tables import each_row
 
 
-class Lines:
+class Lines(StreamReader[bytes]):
     """A reader of lines."""
 
     def __init__(self, failing: str) -> None:
+        super().__init__()
         self._failing = failing
         self._data = b""
 

@@ -1,0 +1,172 @@
+"""A wire format as the plugin page says it is written: clients that were denied something do not get it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bussrv import events as ev
+from bussrv.formats.stream import StreamProtocol
+from bussrv.formats.stream_factory import StreamFactory
+from bussrv.formats.unread import FREE_INPUT
+from bussrv.policy.file import parse_policy
+from bussrv.wire.reader import StreamReader
+from bussrv.wire.spp import Offer
+from tests.docs.pages import blocks
+from tests.formats.network import Connection, Network
+from tests.logins import USERS, identity_of
+from tests.tables import each_row
+
+POLICY = '[[rule]]\nusers = ["ann"]\nprovide = ["door"]\npublish = ["door", "tv"]\nwatch = ["door"]\n'
+
+
+def page() -> dict[str, Any]:
+    """The module on the page."""
+    module: dict[str, Any] = {"__name__": "lines_format"}
+    exec(blocks("docs/how-to/plugins.md", "python")[0], module)
+    return module
+
+
+class Person:
+    """A client of the format of the page."""
+
+    def __init__(self, network: Network, protocol: type[StreamProtocol] | None = None) -> None:
+        self.connection = Connection(
+            StreamFactory(protocol or page()["LinesProtocol"], network.bus, network.reactor).buildProtocol(None)
+        )
+
+    def ask(self, line: str) -> list[str]:
+        self.connection.send_bytes(line.encode() + b"\n")
+        return self.connection.take().decode().splitlines()
+
+
+def guarded() -> Network:
+    """A server that knows ann, who may do something about the door."""
+    network = Network()
+    network.bus.identity = identity_of(USERS, network.reactor)
+    network.bus.access.asks = True
+    network.bus.access.policy = parse_policy(POLICY, Path("policy.toml"), ["objects", "spp", "lines"])
+    return network
+
+
+STRANGER = "# this server serves only clients that say who they are, with a secret"
+
+
+def test_a_stranger_changes_nothing_before_its_login_and_a_user_only_what_it_may() -> None:
+    network = guarded()
+    person = Person(network)
+    for line in ("SUB door", "PUB door open", "PUB tv news"):
+        assert person.ask(line) == [STRANGER]
+    assert (network.registry.state.services, network.registry.state.subscriptions) == ({}, {})
+    assert person.ask("LOGIN ann wrong") == ["# there is no such user, or its secret is another"]
+    assert person.ask("LOGIN ann s3cret") == ["# you are ann"]
+    assert person.ask("SUB tv") == ["# the policy does not allow you to watch 'tv'"]
+    assert person.ask("PUB tv news") == ["# the policy does not allow you to provide 'tv'"]
+    assert person.ask("SUB bad\x01name") == ["# the policy does not allow you to watch 'bad\\x01name'"]
+    assert network.registry.state.services == {}
+    assert person.ask("PUB door open") == []
+    assert person.ask("SUB door") == ["# subscribed to door", "door open"]
+    assert person.ask("PUB door shut") == ["door shut"]
+    assert list(network.registry.state.services) == ["door"]
+    denied = [(each.action, each.target, each.actor) for each in network.events(ev.AccessDenied)]
+    assert denied == [("watch", "tv", "ann"), ("provide", "tv", "ann"), ("watch", "bad\x01name", "ann")]
+
+
+def test_nobody_publishes_on_a_service_of_somebody_else() -> None:
+    network = Network()
+    owner = network.member()
+    owner.send({"event": "services/register", "name": "door"})
+    watcher = network.watcher()
+    watcher.subscribe("door")
+    assert watcher.received()[0] == Offer("door")
+    module = page()
+
+    class Forging(module["LinesProtocol"]):  # type: ignore[misc]
+        async def pub(self, name: str, text: str) -> None:
+            self.publish(module["Publication"](name, "text/plain", text.encode()))
+
+    assert Person(network, Forging).ask("PUB door open") == ["# the service 'door' is not registered by this session"]
+    assert watcher.messages() == []
+
+
+def test_what_a_timer_publishes_is_sent_at_once() -> None:
+    network = Network()
+    module = page()
+    person, other = Person(network), Person(network)
+    person.ask("PUB clock 1")
+    other.ask("SUB clock")
+    network.reactor.callLater(5, person.connection.protocol.publish, module["Publication"]("clock", "text/plain", b"2"))
+    network.reactor.advance(5)
+    assert other.connection.transport.value() == b"clock 2\n"
+
+
+def test_a_permission_that_is_withdrawn_on_the_way_to_the_disk_is_not_granted() -> None:
+    network = guarded()
+    person = Person(network)
+    person.ask("LOGIN ann s3cret")
+    network.journal.hold()
+    person.ask("SUB door")
+    network.bus.access.policy = parse_policy(POLICY.replace("watch", "request"), Path("policy.toml"), ["lines"])
+    network.bus.policy_changed()
+    network.journal.release()
+    network.reactor.advance(0)
+    assert person.ask("") == ["# you are not allowed any more to watch 'door'", "# unknown command ''"]
+    assert not network.registry.state.subscriptions.get(person.connection.protocol.session_id)
+
+
+class NoLimit(StreamReader[bytes]):
+    """Waits for a line of any length."""
+
+    def _read_event(self) -> bytes | None:
+        end = self._buffer.find(b"\n", len(self._buffer))
+        return None if end < 0 else self._buffer.take(end + 1)
+
+
+def with_reader(reader: type) -> type[StreamProtocol]:
+    return type("Protocol", (page()["LinesProtocol"],), {"make_reader": lambda self: reader()})
+
+
+def test_the_limit_before_a_login_holds_for_every_format() -> None:
+    network = guarded()
+    stranger, user = (Person(network, with_reader(NoLimit)) for _ in range(2))
+    user.connection.protocol.busy_with(
+        user.connection.protocol.identification.log_in(page()["Password"]("ann", b"s3cret"))
+    )
+    for person in (stranger, user):
+        for _ in range(2):
+            person.connection.send_bytes(bytes(FREE_INPUT // 2))
+        assert person.connection.is_open
+        person.connection.send_bytes(b"x")
+    assert (stranger.connection.is_open, user.connection.is_open) == (False, True)
+    assert network.events(ev.SessionClosed)[-1].reason == "packet-too-large"
+    assert network.bus.streams.inbound.total == FREE_INPUT + 1
+
+
+def test_input_of_every_format_counts_towards_the_total() -> None:
+    network = Network(max_inbound_total=1_000_000)
+    people = [Person(network, with_reader(NoLimit)) for _ in range(3)]
+    for _ in range(8):
+        for person in people:
+            person.connection.send_bytes(bytes(50_000))
+    assert network.bus.streams.inbound.total <= 1_000_000
+    assert sum(person.connection.is_open for person in people) == 2
+    assert network.bus.counters["inbound-full"] == 1
+
+
+class Plain:
+    """A reader as one might write it without a look at the page."""
+
+    def feed(self, data: bytes) -> None:
+        """Keep it."""
+
+    def next_event(self) -> None:
+        """More bytes are needed."""
+
+
+@each_row(
+    ("missing", "added"),
+    [("__len__, clear", {}), ("__len__", {"clear": lambda self: None}), ("clear", {"__len__": lambda self: 0})],
+)
+def test_a_reader_that_cannot_be_limited_is_refused_when_it_is_made(missing: str, added: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=f"the reader Mine has no {missing}: "):
+        Person(Network(), with_reader(type("Mine", (Plain,), added)))
