@@ -48,6 +48,7 @@ class Registry:
     :param boot: the id of this boot; session ids begin with it.
     :param state: the registry that was recovered from the journal.
     :param settings: how many services and subscriptions a session may have.
+    :ivar refusal_observers: each is called with every refusal, and how often it happened, also if it is not journaled.
     :ivar reserved: the names of services that only the server itself may provide.
     """
 
@@ -73,6 +74,7 @@ class Registry:
         self._observers = Observers(self._seconds)
         rate, total_rate = self._settings.stranger_rate, self._settings.stranger_total_rate
         self._strangers = Strangers(rate, total_rate, self._seconds)
+        self.refusal_observers: list[Callable[[ev.Event, int], None]] = []
         self._deferred_openings = DeferredOpenings(self._seconds, rate, total_rate)
         self._held_ids = HeldIds(self._settings, server_id, self._seconds)
         self._lifetimes = Lifetimes(clock)
@@ -105,6 +107,8 @@ class Registry:
 
     def note_from_stranger(self, event: ev.Event, times: int = 1) -> None:
         """Journal a refusal, or a limit that a client reached, at a limited rate."""
+        for each in self.refusal_observers:
+            each(event, times)
         if self._journal.unavailable is not None:
             self._strangers.leave_out(event, times)
         elif (suppressed := self._strangers.admit(event, times)) is not None:

@@ -37,6 +37,7 @@ from bussrv.server.identity import Checkers
 from bussrv.server.journal import JournalPlace, NoJournal
 from bussrv.server.links import DialedLinks
 from bussrv.server.logjson import json_observer
+from bussrv.server.logrefusals import Refusals
 from bussrv.server.logrepeats import Repeats
 from bussrv.server.logtext import Threshold, escape_log, one_line
 from bussrv.server.monotonic import run_on_monotonic_clock
@@ -152,6 +153,8 @@ class BusService(Service):
             journal, self._clock, new_id, server_id=server_id, boot=boot, state=self._place.state, settings=settings
         )
         self.bus = Bus(self.registry, settings, server_id, new_id, self._clock, self._reactor)
+        self._refusals = Refusals(self._reactor)
+        self.registry.refusal_observers.append(self._refusals.add)
         self._checkers = Checkers(self.bus.identity, self.bus, self._reactor)
         if self._config.journal is not None:
             self.bus.report("journal", lambda: self._place.outlook().report())
@@ -321,6 +324,7 @@ class BusService(Service):
         await self._all_stopped({"link": self._links_stopped, **listeners, ADMIN: self._stop_admin})
         await self.bus.links.finish()
         self._hosted.stop()
+        self._refusals.stop()
         self.registry.note(ev.ServerStopped())
         await self._place.close()
         log.info("bussrv stopped", event="server.stopped")

@@ -25,6 +25,7 @@ from bussrv.errors import RemoteProtocolError
 from bussrv.formats import complaints
 from bussrv.journal.record import parse_time
 from bussrv.server.logjson import FIELDS, json_line, json_observer
+from bussrv.server.logrefusals import DENIALS, LIMITS, LOGINS, NAMES, SLOW_CLIENTS
 from bussrv.server.logrepeats import MOST, MOST_KNOWN, PAUSE, PERIOD, Repeats
 from bussrv.server.logtext import Threshold, escape_event, escape_log, one_line
 from bussrv.testing.server import RunningServer
@@ -153,6 +154,7 @@ PASSED_ON = {"formats/inbus_drops.py"}
 
 def test_every_line_has_a_name_and_the_page_lists_all() -> None:
     named = {"link.up", "link.down", "log.repeated"}
+    named |= {each.event for each in (LOGINS, DENIALS, SLOW_CLIENTS, NAMES, LIMITS)}
     for place, call in log_calls():
         names = [each.value for each in call.keywords if each.arg == "event"]
         if not names and place.partition(":")[0] in PASSED_ON:
