@@ -104,6 +104,15 @@ class Backlog:
                 begun, self._begun = self._begun, None
                 self._uncount(begun)
 
+    def keep_begun(self) -> None:
+        """Forget everything except the rest of the chunk that was begun: what is sent after it can be read then."""
+        begun, rest = self._begun, self._rest
+        self.clear()
+        if begun is not None:
+            self._begun, self._rest, self.size = begun, rest, len(rest)
+            if self.holding is not None:
+                self.holding.hold(begun)
+
     def clear(self) -> None:
         """Forget everything."""
         for chunk in self._drain():

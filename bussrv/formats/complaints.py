@@ -43,6 +43,26 @@ class Complaints:
                 suppressed=suppressed,
             )
 
+    def cut(self, session_id: str, peer: str, reason: str, limit: str, value: int) -> None:
+        """A client is cut because too much waits for it, or for all clients."""
+        text = (
+            "{protocol}: session {session} from {peer} is cut, {reason}: more than {value} bytes wait, the limit of "
+            "--{limit} ({suppressed} more not logged)"
+        )
+        suppressed = self._throttle.admit(host_of(peer))
+        if suppressed is not None:
+            log.warn(
+                text,
+                event="session.cut",
+                protocol=self._name,
+                session=session_id,
+                peer=peer,
+                reason=reason,
+                limit=limit,
+                value=value,
+                suppressed=suppressed,
+            )
+
     def broken(self, session_id: str, peer: str, failure: Failure) -> None:
         """Serving a client failed."""
         text = "{protocol}: serving session {session} from {peer} failed ({suppressed} more not logged)"

@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred
 from bussrv.bus.delivery import OBJECT_FRAMES
 from bussrv.bus.event_names import JOINING, SERVERS_ONLY
 from bussrv.bus.interfaces import IEncoding
+from bussrv.bus.outgoing import Bundle
 from bussrv.errors import REASONS, NotAllowed, OverLimit, Refused, RemoteProtocolError
 from bussrv.events import limit_reached
 from bussrv.formats.command_input import CommandInput
@@ -180,6 +181,12 @@ class FramedProtocol(CommandInput):
         """Tell the client why it is not admitted."""
         fields = {"event": "error", "reason": refusal.reason, "message": refusal.message}
         self.transport.write(wire.encode(fields))
+
+    def last_words(self, reason: str) -> Bundle | None:
+        """An ``error``, unless the client asked to receive nothing."""
+        if self._deaf or not self._member:
+            return None
+        return Bundle([wire.encode({"event": "error", "reason": reason, "message": REASONS[reason]})])
 
     def malformed(self, error: RemoteProtocolError) -> None:
         """Tell the client what was malformed. The connection is closed right after."""

@@ -25,6 +25,7 @@ from zope.interface import implementer
 from bussrv.addresses import address_key, peer_text
 from bussrv.bus.interfaces import IBus, IEncoding
 from bussrv.bus.leaving import after_services
+from bussrv.bus.outgoing import Bundle
 from bussrv.bus.reactor_turns import NEVER
 from bussrv.errors import NotAllowed, OverLimit, Refused, RemoteProtocolError
 from bussrv.events import LimitReached
@@ -60,6 +61,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
     :meth:`make_backlog`, :meth:`make_link`, :meth:`opened`, :meth:`malformed`, :meth:`not_admitted` and :meth:`closed`.
 
     :cvar FORMAT: the name of the wire format.
+    :cvar LAST_WORDS: a client that read too slowly has so many seconds to read why it is cut.
     :ivar dialed: whether this server connected to the other side; otherwise the other side connected.
     :ivar is_admitted: whether the bus has admitted the client already.
     :ivar is_link: whether the other side is a linked server. ``has_ended``: whether the session has ended.
@@ -67,6 +69,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
     """
 
     FORMAT: ClassVar[str]
+    LAST_WORDS: ClassVar[float] = 5.0
     dialed = is_admitted = is_link = False
     factory: Siblings
     transport: Any
@@ -119,6 +122,10 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
     def received(self, event: Any) -> None:
         """Serve an event that the client sent."""
         raise NotImplementedError
+
+    def last_words(self, reason: str) -> Bundle | None:
+        """The reason, for a client that is cut because it reads too slowly; ``None``: it cannot be told."""
+        return None
 
     def malformed(self, error: RemoteProtocolError) -> None:
         """Called when the client sent something malformed, before the session ends."""
@@ -352,11 +359,22 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         self.reactor.callLater(0, self._end_over_limit, "max-outbound-total", most, "outbound-full")
 
     def _end_over_limit(self, limit: str, value: int, reason: str) -> None:
-        if not self.has_ended:
-            self.bus.counters[reason] += 1
-            self._note_limit(limit, value, reason)
-            self._close_session(reason)
+        if self.has_ended:
+            return
+        self.bus.counters[reason] += 1
+        self.factory.complaints.cut(self.session_id, peer_text(self.transport.getPeer()), reason, limit, value)
+        self._note_limit(limit, value, reason)
+        # If the memory of all is full, what was begun is lost already, and nothing that follows could be read.
+        words = self.last_words(reason) if reason == "slow-consumer" else None
+        if words is not None:
+            self.link.say_last(words)
+        self._close_session(reason)
+        if words is None:
             self.link.drop()
+        else:
+            seconds = min(self.LAST_WORDS, self.bus.settings.close_timeout)
+            self._abort_call = self.reactor.callLater(seconds, self._abort)
+            self.link.finish()
 
     def _inbound_is_full(self) -> None:
         """The unfinished input of all clients is too large: end this session; see :mod:`bussrv.bus.holdings`."""

@@ -190,6 +190,16 @@ class StreamLink:
         """End the session for ``reason``, and the connection when everything queued is sent."""
         self._protocol.turn_away(reason)
 
+    def say_last(self, words: Bundle) -> None:
+        """Forget what is queued, and send ``words`` after what was begun. Nothing else is sent any more."""
+        self.is_closing = True
+        self._is_clear = False
+        self.traffic.objects_out += words.count
+        self.traffic.bytes_out += words.size
+        self._backlog.keep_begun()
+        self._backlog.put(words)
+        self._go_on()
+
     def finish(self) -> None:
         """Send what is queued, then close the connection."""
         self._outflow.give_kept(self)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from bussrv import events as ev
 from bussrv.bus.interfaces import IBus
+from bussrv.bus.outgoing import Bundle
 from bussrv.errors import OverLimit, RemoteProtocolError
 from bussrv.formats.backlog import Backlog
 from bussrv.formats.heartbeat import Heartbeat
@@ -25,7 +26,17 @@ from bussrv.formats.web_origins import is_allowed
 from bussrv.formats.websocket_link import WebSocketLink
 from bussrv.values import excerpt
 from bussrv.wire.objects import BadObject, BusObject, ObjectReader
-from bussrv.wire.websocket import PING, ClosedByClient, Control, Pinged, Upgrade, WebSocketReader, pong, refusal
+from bussrv.wire.websocket import (
+    PING,
+    ClosedByClient,
+    Control,
+    Pinged,
+    Upgrade,
+    WebSocketReader,
+    as_messages,
+    pong,
+    refusal,
+)
 
 
 class WebSocketProtocol(ObjectsProtocol):
@@ -105,6 +116,13 @@ class WebSocketProtocol(ObjectsProtocol):
     def not_admitted(self, refused: OverLimit) -> None:
         """Tell the client why it is not admitted."""
         self.transport.write(refusal(HTTPStatus.SERVICE_UNAVAILABLE, f"{refused.reason}: {refused.message}"))
+
+    def last_words(self, reason: str) -> Bundle | None:
+        """The ``error`` as a message, and the close frame."""
+        words = super().last_words(reason)
+        if words is None or not (last := self._objects.close(reason)):
+            return None
+        return Bundle([*as_messages(words.frames), last])
 
     def malformed(self, error: RemoteProtocolError) -> None:
         """Tell the client what was malformed."""

@@ -123,6 +123,8 @@ def test_a_client_that_does_not_read_is_cut_and_others_are_served(secured: Secur
             sender.send({"type": "x/y", "id": "x"}, bytes(1 << 18))
         gone = sender.wait_for(lambda each: each.metadata.get("event") == "routing/disconnect")
         assert gone.metadata["routing-id"] == "stalled"
+        with pytest.raises(ConnectionError, match="slow-consumer"):
+            stalled.wait_for(lambda each: False)
         sender.register("later")  # then all before is on the disk
     (closed,) = [each for each in events_of(secured.journal, ev.SessionClosed) if each.reason == "slow-consumer"]
     assert closed.routing_id == "stalled"

@@ -147,6 +147,8 @@ class Arena(Network):
         """A new connection."""
         pipe = Pipe(self.reactor, self.cut)
         pipe.protocol = self.factory(kind).buildProtocol(pipe.getPeer())
+        # A client that does not read is cut in the same turn.
+        pipe.protocol.LAST_WORDS = 0
         pipe.protocol.makeConnection(pipe)
         return pipe
 

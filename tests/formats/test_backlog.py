@@ -59,3 +59,23 @@ def test_many_small_chunks_go_together() -> None:
     for number in range(2 * MOST_PIECES):
         backlog.put(bundle([1], number % 256))
     assert len(backlog.pieces(1 << 20)) == MOST_PIECES
+
+
+@given(st.lists(sizes, min_size=1, max_size=5), st.integers(0, 300))
+def test_what_was_begun_is_finished_when_the_rest_is_forgotten(history: list[list[int]], size: int) -> None:
+    """Later words begin where a chunk ended."""
+    backlog = Backlog()
+    bundles = [bundle(each, number) for number, each in enumerate(history)]
+    backlog.begin(bundles[0])
+    for each in bundles[1:]:
+        backlog.put(each)
+    chunks = [each.joined for each in bundles]
+    sent = b"".join(chunks)[:size]
+    backlog.sent(len(sent))
+    backlog.keep_begun()
+    backlog.put(bundle([3], 255))
+    read = sent + b"".join(backlog.pieces(1 << 20))
+    ends = [b"".join(chunks[:number]) for number in range(len(chunks) + 1)]
+    begun = next(each for each in ends[size == 0 :] if len(each) >= len(sent))
+    assert read == begun + b"\xff" * 3
+    assert backlog.size == len(read) - len(sent)

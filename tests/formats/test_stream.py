@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from twisted.internet.error import ConnectionLost
-from twisted.logger import capturedLogs
+from twisted.logger import capturedLogs, formatEvent
 from twisted.python.failure import Failure
 from zope.interface.verify import verifyObject
 
@@ -17,6 +17,7 @@ from bussrv.bus.outflow import PIECE
 from bussrv.errors import ConfigError
 from bussrv.formats import business, inbus, objects, spp
 from bussrv.formats.listening import parse_udp
+from bussrv.formats.stream import StreamProtocol
 from bussrv.formats.unread import FREE_INPUT
 from bussrv.interfaces import IListener
 from bussrv.registry.interfaces import IRegistry, IRegistryObserver
@@ -46,18 +47,40 @@ def test_what_a_slow_client_does_not_take_waits_in_order() -> None:
     assert [fields.get("n") for fields in slow.heads() if "n" in fields] == [0, 1, 2]
 
 
-def test_a_client_that_lets_too_much_wait_is_disconnected_and_the_others_notice_nothing() -> None:
+@each_row("reads", [True, False])
+@each_row("kind", ["objects", "business", "a deaf one"])
+def test_a_client_that_lets_too_much_wait_is_disconnected_and_the_others_notice_nothing(reads: bool, kind: str) -> None:
+    """If it reads in time, it is told why. Its backlog is lost, and takes no memory."""
     network = Network(max_outbound=1000)
     sender, fast = network.member(receive_mode="none"), network.member()
-    slow = stalled(network)
+    slow = stalled(network) if kind == "objects" else network.business()
+    slow.connection.protocol.link.pauseProducing()
     drain([fast, slow])
-    for _ in range(20):
-        sender.send({"type": "a/b"}, b"x" * 100)
-    assert slow.connection.protocol.link._backlog.size < 1200
-    network.reactor.advance(0)
-    assert slow.connection.transport.aborted
+    if kind == "a deaf one":
+        slow.connection.protocol._deaf = True
+    with capturedLogs() as logged:
+        for _ in range(20):
+            sender.send({"type": "a/b"}, b"x" * 100)
+        assert slow.connection.protocol.link._backlog.size < 1200
+        network.reactor.advance(0)
+    (line,) = [each for each in logged if each.get("event") == "session.cut"]
+    assert (line["limit"], line["value"], line["reason"]) == ("max-outbound", 1000, "slow-consumer")
+    assert "10.0.0.1" in (formatEvent(line) or "")
     assert fast.connection.is_open
     assert sum(fields.get("type") == "a/b" for fields in fast.heads()) == 20
+    link = slow.connection.protocol.link
+    if kind != "a deaf one":
+        assert 0 < link.waiting < 500
+        assert slow.connection.is_open
+        if reads:
+            link.resumeProducing()
+            (last,) = slow.heads()
+            assert (last["event"], last["reason"]) == ("error", "slow-consumer")
+            assert last["message"]
+        else:
+            network.reactor.advance(StreamProtocol.LAST_WORDS)
+    assert slow.connection.transport.aborted == (kind == "a deaf one" or not reads)
+    assert not slow.connection.is_open
     (reached,) = network.events(ev.LimitReached)
     assert (reached.limit, reached.value, reached.session) == (
         "max-outbound",

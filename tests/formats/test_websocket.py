@@ -287,9 +287,13 @@ def test_pings_of_a_client_that_reads_nothing_are_bounded() -> None:
     for _ in range(100):
         Connection.send_bytes(page.connection, frame(b"p" * 125, PING) * 50)
         network.reactor.advance(0)
-    assert not page.connection.transport.connected
     (closed,) = network.events(ev.SessionClosed)
     assert closed.reason == "slow-consumer"
+    page.connection.transport.producer.resumeProducing()
+    (error,) = page.heads()
+    assert (error["event"], error["reason"]) == ("error", "slow-consumer")
+    assert page.connection.events[-1] == ws.CloseConnection(1008, "slow-consumer")
+    assert not page.connection.transport.connected
 
 
 def test_frames_that_bring_nothing_leave_others_their_slices() -> None:
