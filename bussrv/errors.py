@@ -40,6 +40,7 @@ REASONS: dict[str, str] = {
     "own-address": "an Inbus subscriber address that is the server's own",
     "inbus-rate": "more datagrams a second to one Inbus subscriber address than the limit",
     "inbus-host-rate": "more datagrams a second to all Inbus subscriber addresses of one host than the limit",
+    "inbus-echo": "an Inbus subscriber sent back the same publication more often than the limit; dropped",
     "inbus-unreachable": "nobody listens at the address of an Inbus subscriber; its machine said so",
     "inbus-send-failed": "a datagram that the system did not take, or that was lost on its way",
     "journal-budget": "a datagram asked for a change that the journal's budget has no room for",

@@ -293,6 +293,11 @@ class Settings(AdminLimits):
         "grants less, the log says so at the start: raise `net.core.rmem_max`.",
         reloadable=False,
     )
+    inbus_max_echoes: int = INBUS.count(
+        100,
+        "How often an Inbus subscriber may publish the same payload on an app-key that it is subscribed to, with no "
+        "pause of 2 seconds. Further ones are dropped, `inbus-echo`: they circulate between two servers.",
+    )
     inbus_max_sessions: int = INBUS.count(
         10_000,
         "Inbus subscribers and publishers at the same time. Datagrams of further ones are dropped, "

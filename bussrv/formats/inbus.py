@@ -43,6 +43,7 @@ from bussrv.bus.reactor_turns import NEVER
 from bussrv.bus.withdrawal import TAKEN_AWAY
 from bussrv.errors import Refused, RemoteProtocolError
 from bussrv.formats.inbus_drops import FORMAT, Drops
+from bussrv.formats.inbus_echoes import Echoes
 from bussrv.formats.inbus_intake import Intake
 from bussrv.formats.inbus_outlet import MAPPED, Outlet
 from bussrv.formats.inbus_publishers import Publishers
@@ -90,6 +91,7 @@ class InbusServer(DatagramProtocol):
         self._intake = Intake(bus, reactor, self._drops)
         self._subscribers = Subscribers(bus, reactor, self._outlet, self._drops)
         self._publishers = Publishers(bus, reactor, self._outlet, self._drops)
+        self._echoes = Echoes(bus, self._subscribers, reactor.seconds)
         bus.report("inbus", self._report)
         bus.registry.observe(self, (ev.SubscriptionRemoved, ev.ServiceUnregistered))
         bus.identity.changed.append(self._judge)
@@ -144,8 +146,11 @@ class InbusServer(DatagramProtocol):
         host = addr[0].removeprefix(MAPPED) if "." in addr[0] else addr[0]
         try:
             message = wire.decode(datagram)
-            receiver = self._publishers if message.opcode == wire.PUBLISH else self._subscribers
-            receiver.receive(message, host, len(datagram))
+            if message.opcode == wire.PUBLISH:
+                self._echoes.check(message, (host, addr[1]))
+                self._publishers.receive(message, host, len(datagram))
+            else:
+                self._subscribers.receive(message, host, len(datagram))
         except (RemoteProtocolError, Refused) as error:
             self._drops.drop(error.reason, error.message, host)
         except Exception:

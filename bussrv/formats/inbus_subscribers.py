@@ -147,6 +147,11 @@ class Subscribers:
         self._lease = bus.settings.inbus_lease
         self._by_address: dict[tuple[str, int], Subscriber] = {}
 
+    def session_of(self, address: tuple[str, int], app_key: str) -> str | None:
+        """The session of an address that is subscribed to an app-key."""
+        subscriber = self._by_address.get(address)
+        return subscriber.session_id if subscriber is not None and app_key in subscriber.heard else None
+
     def resume(self) -> None:
         """At the start of the server, resume the subscribers that the journal knows, with the rest of their leases."""
         for session in tuple(self._bus.registry.state.sessions.values()):
