@@ -104,6 +104,9 @@ class AdministeredServer(Protocol):
         :returns: fires when the event is durable; fails with ``JournalUnavailable``.
         """
 
+    def clients(self) -> int:
+        """How many sessions a drain would end: those of connections that are no links."""
+
     def reload(self) -> Deferred[Reloaded | None]:
         """Read the configuration again; ``None``: this server cannot, because it stops."""
 

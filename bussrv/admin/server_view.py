@@ -24,6 +24,8 @@ class ServerView(Struct, frozen=True):
 
     :ivar identity: whether clients have to prove who they are.
     :ivar policy: whether there is a policy.
+    :ivar clients: the sessions that a drain would end.
+    :ivar drain_seconds: the time in which it would end them.
     :ivar actor: the user that the caller is.
     """
 
@@ -37,6 +39,8 @@ class ServerView(Struct, frozen=True):
     identity: bool
     policy: bool
     draining: bool
+    clients: int
+    drain_seconds: float
     log_level: str
     seq: int
     permissions: Permitted
@@ -57,6 +61,8 @@ async def show(call: Call) -> ServerView:
         identity=access.asks,
         policy=access.policy is not None,
         draining=server.is_draining(),
+        clients=server.clients(),
+        drain_seconds=server.bus.settings.drain_seconds,
         log_level=server.log_level(),
         seq=call.shared.seq,
         permissions=Permitted("read" in call.caller.may, "write" in call.caller.may),

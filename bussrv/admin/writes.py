@@ -49,9 +49,15 @@ class LogLevels(Struct, frozen=True):
 
 
 class Draining(Struct, frozen=True):
-    """The server is about to stop."""
+    """The server is about to stop.
+
+    :ivar sessions: the sessions that end one after the other.
+    :ivar seconds: the time in which they end.
+    """
 
     draining: bool
+    sessions: int
+    seconds: float
 
 
 async def journal(call: Call, action: str, target: str | None = None) -> None:
@@ -153,10 +159,11 @@ async def reload(call: Call) -> Reloaded:
 
 async def drain(call: Call) -> Draining:
     """Stop the server: it takes no further clients, and sessions end one after the other."""
-    if not call.server.is_draining():
+    server = call.server
+    if not server.is_draining():
         await journal(call, "drain")
-        call.server.reactor.callLater(0, call.server.drain)
-    return Draining(True)
+        server.reactor.callLater(0, server.drain)
+    return Draining(True, server.clients(), server.bus.settings.drain_seconds)
 
 
 async def log_level(call: Call) -> LogLevels:

@@ -46,7 +46,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
     "Steer a server": {
         "close": Entry("bussrv.cli.close", "close a session"),
         "reload": Entry("bussrv.cli.reload", "let the server read its files again"),
-        "drain": Entry("bussrv.cli.drain", "let the server stop when its clients have gone"),
+        "drain": Entry("bussrv.cli.drain", "end the sessions one after the other, and stop the server"),
     },
     "Measure": {
         "bench": Entry("bussrv.cli.bench", "measure a new server on this machine"),

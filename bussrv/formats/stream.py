@@ -412,7 +412,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         return gone
 
     def turn_away(self, reason: str) -> Deferred[None]:
-        """The same, because its user may not be here any more."""
+        """The same, and tell the client why, if the wire format has a message for that."""
         return self.end(reason)
 
     def say_farewell(self, seconds: float) -> None:

@@ -19,6 +19,7 @@ from bussrv.bus.interfaces import Effects, IBus, Use
 from bussrv.clock import Clock
 from bussrv.errors import ConfigError
 from bussrv.events import Event
+from bussrv.formats.stream import StreamProtocol
 from bussrv.interfaces import IListener
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.record import Stamped
@@ -79,6 +80,11 @@ class View:
     def formats(self) -> Mapping[str, str]:
         """The address of each wire format that is on, by its name."""
         return {name: listener.address for name, listener in self._listeners.items()}
+
+    def clients(self) -> int:
+        """How many sessions a drain would end."""
+        connections = (each for kept in self.bus.streams.connections for each in kept)
+        return sum(isinstance(each, StreamProtocol) and not (each.is_link or each.has_ended) for each in connections)
 
     def write(self, event: Event) -> Deferred[Any]:
         """Journal an event. :returns: fires when it is durable; fails with ``JournalUnavailable``."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from twisted.internet.address import IPv4Address
+from twisted.internet.defer import succeed
 
 from bussrv.admin.login import Login
 from bussrv.admin.routes import Route, Routes
@@ -95,7 +96,7 @@ class Admin(Network):
             listeners={},
             threshold=Threshold(),
             is_draining=lambda: "drain" in self.calls,
-            reload=lambda: None,
+            reload=lambda: succeed(None),
             drain=lambda: self.calls.append("drain"),
         )
         self.site = AdminSite(view, Routes(rows), Login(self.bus, lambda: TOKEN))

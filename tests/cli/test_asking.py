@@ -11,8 +11,10 @@ import pytest
 
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
+from bussrv.testing.server import PATIENCE
 from bussrv.wire import spp
 from tests.cli.conftest import Place, run
+from tests.forked import ForkedServer
 
 pytestmark = pytest.mark.processes
 
@@ -151,3 +153,20 @@ def test_a_port_of_something_else(place: Place) -> None:
     status, _, complained = run("services", "--server", f"127.0.0.1:{place.server.port('objects')}", "--timeout", "0.5")
     assert status in (3, 5)
     assert complained.count("\n") == 1
+
+
+def test_a_drain_says_what_ends_and_waits(tmp_path: Path) -> None:
+    with ForkedServer(tmp_path / "journal", ["--drain-seconds", "0.5"]) as server:
+        host, port = server.addresses["admin"]
+        steer = ["drain", "--server", f"{host}:{port}", "--token-file", str(tmp_path / "journal.admin-token")]
+        with ObjectsClient(port=server.port("objects")) as member:
+            member.subscribe()
+            status, said, _ = run(*steer, "--wait")
+            with pytest.raises(ConnectionError) as ended:
+                member.wait_for(lambda _: False)
+        assert server.process.wait(PATIENCE) == 0
+    assert (status, said.splitlines()) == (
+        0,
+        ["draining: sessions that end within 0.5 s: 1; then the server stops", "the server has stopped"],
+    )
+    assert "the server was stopped (server-stopped)" in str(ended.value.__cause__)

@@ -48,6 +48,8 @@ def test_clients_are_told_and_the_stop_ends_in_time(start: Start, journal: Path)
         for client in (member, office):
             told = client.wait_for(lambda each: each.metadata.get("event") == FAREWELL)
             assert told.metadata["seconds"] == 5.0
+            last = client.wait_for(lambda each: each.metadata.get("event") == "error")
+            assert last.metadata["reason"] == "server-stopped"
         with pytest.raises(ConnectionError):
             ObjectsClient(port=server.port("objects"))
         assert server.wait() == 0

@@ -68,7 +68,7 @@ export class Changes {
   drain() {
     return this.#ask({
       title: "Drain this server?",
-      text: h("p", {}, "It takes no new clients, lets those that are present finish, and stops."),
+      text: h("p", {}, drainText(this.app.server.latest)),
       action: "Drain and stop",
       grave: true,
       change: () => this.app.api.change("POST", "drain"),
@@ -93,6 +93,12 @@ export class Changes {
       this.app.refresh();
     }
   }
+}
+
+function drainText(server) {
+  const sessions = server?.clients;
+  const ends = sessions ? `Ends ${sessions} session${sessions === 1 ? "" : "s"}` : "Ends all sessions";
+  return `${ends} within ${server?.drain_seconds ?? 5} s, one after the other. Then the server stops. Nothing here starts it again.`;
 }
 
 function reloaded({ changed, restart, effects = [] }) {
