@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from bussrv.options import Group
+from bussrv.options import ORIGINS, Group, Network
 
 ADMIN = Group("admin_limits", "Limits of the admin interface")
 
@@ -13,6 +14,15 @@ ADMIN = Group("admin_limits", "Limits of the admin interface")
 class AdminLimits:
     """The part of :class:`bussrv.settings.Settings` that limits the admin interface."""
 
+    admin_scrape_allow: tuple[Network | Literal["unix"], ...] = ADMIN.option(
+        ORIGINS,
+        (),
+        "A network, such as 127.0.0.1/32, or an address whose programs may read `/metrics` and `/readyz` without proof "
+        "of who they are, or `unix` for UNIX sockets. Otherwise the policy decides, as for the service "
+        "`bus/statistics`. After a proxy all clients have its address. May be repeated.",
+        unset="none",
+        example=["127.0.0.1/32"],
+    )
     admin_max_connections: int = ADMIN.count(
         100,
         "Connections to the admin interface at the same time. For a further one, the one that has been idle for "

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from bussrv import events as ev
 from bussrv.admin.interfaces import AdministeredServer
+from bussrv.admin.refusals import Refusals
 from bussrv.bus.totals import Total
 from bussrv.journal.condition import JournalCondition
 from bussrv.journal.record import Record
@@ -43,6 +44,7 @@ class Figures:
     :ivar records: how many records of the journal are durable since the start.
     :ivar reloaded: whether the last reload went well; ``None``: there was none.
     :ivar reloaded_at: the time of the last reload, UTC microseconds.
+    :ivar refusals: the limits that have refused clients lately.
     """
 
     def __init__(self, server: AdministeredServer) -> None:
@@ -50,6 +52,7 @@ class Figures:
         self.records = 0
         self.reloaded: bool | None = None
         self.reloaded_at = 0
+        self.refusals = Refusals(server.bus.counters, server.reactor.seconds)
         self._server = server
         self._latest: Look | None = None
         server.journal.follow(self._written)

@@ -1,7 +1,8 @@
 """``/healthz`` and ``/readyz``: whether the server lives, and whether it should be sent clients.
 
 A server is not ready only if it cannot serve: its ports are not open, it drains, or a journal write has waited too
-long. Everything else that is wrong makes it *degraded*: it serves, and somebody should look.
+long. Everything else that is wrong makes it *degraded*: it serves, and somebody should look. Asked strictly, it is not
+ready either as long as it refuses clients that are within their limits.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from msgspec import Struct
 
 from bussrv.admin.figures import Figures
 from bussrv.admin.interfaces import AdministeredServer
+from bussrv.bus.admission import INBUS
 
 MOST_WAIT = 5.0
 """The longest time that a write of the journal may wait, in seconds."""
@@ -28,10 +30,12 @@ class Check(Struct, frozen=True):
 
     :ivar status: ``failed``: the server is not ready.
     :ivar message: one sentence about the trouble; empty if there is none.
+    :ivar refuses: whether clients are refused because of it, although they are within their limits.
     """
 
     status: Literal["ok", "degraded", "failed"]
     message: str = ""
+    refuses: bool = False
 
 
 class Alive(Struct, frozen=True):
@@ -55,12 +59,15 @@ class Readiness(Struct, frozen=True):
 OK = Check("ok")
 
 
-def readiness(server: AdministeredServer, figures: Figures) -> Readiness:
-    """The outcome of all checks now."""
+def readiness(server: AdministeredServer, figures: Figures, *, is_strict: bool = False) -> Readiness:
+    """The outcome of all checks now.
+
+    :param is_strict: whether a server that refuses clients is not ready.
+    """
     checks = {name: check(server, figures) for name, check in CHECKS.items()}
     wrong = [name for name, each in checks.items() if each.status != "ok"]
     status: Status = "degraded" if wrong else "ready"
-    if any(each.status == "failed" for each in checks.values()):
+    if any(each.status == "failed" or (is_strict and each.refuses) for each in checks.values()):
         status = "not-ready"
     return Readiness(status, wrong, checks)
 
@@ -77,14 +84,16 @@ def _journal(server: AdministeredServer, figures: Figures) -> Check:
     condition = server.journal_condition()
     if condition.oldest_wait > MOST_WAIT:
         return Check("failed", f"a write has waited for {condition.oldest_wait:.0f} s")
-    return OK if condition.trouble is None else Check("degraded", f"changes are refused: {condition.trouble}")
+    if condition.trouble is None:
+        return OK
+    return Check("degraded", f"changes are refused: {condition.trouble}", refuses=True)
 
 
 def _disk(server: AdministeredServer, figures: Figures) -> Check:
     condition = server.journal_condition()
     if condition.usable != 0:
         return OK
-    return Check("degraded", f"{condition.free} bytes are free for the journal, which is too little")
+    return Check("degraded", f"{condition.free} bytes are free for the journal, which is too little", refuses=True)
 
 
 def _reload(server: AdministeredServer, figures: Figures) -> Check:
@@ -97,7 +106,8 @@ def _certificates(server: AdministeredServer, figures: Figures) -> Check:
     if not expiring:
         return OK
     first = min(expiring, key=expiring.__getitem__)
-    return Check("degraded", f"{len(expiring)} expire soon, that of {first} in {expiring[first]} days")
+    are_over = expiring[first] < 0
+    return Check("degraded", f"{len(expiring)} expire soon, that of {first} in {expiring[first]} days", are_over)
 
 
 def _links(server: AdministeredServer, figures: Figures) -> Check:
@@ -109,7 +119,24 @@ def _links(server: AdministeredServer, figures: Figures) -> Check:
 
 def _connections(server: AdministeredServer, figures: Figures) -> Check:
     crowded = server.bus.streams.is_crowded
-    return Check("degraded", "the system has no descriptors left for further connections") if crowded else OK
+    if not crowded:
+        return OK
+    return Check("degraded", "the system has no descriptors left for further connections", refuses=True)
+
+
+def _limits(server: AdministeredServer, figures: Figures) -> Check:
+    settings, totals = server.bus.settings, figures.look().totals
+    inbus = totals[INBUS].open if INBUS in totals else 0
+    full = []
+    if sum(each.open for each in totals.values()) - inbus >= settings.max_sessions:
+        full.append("max-sessions")
+    if inbus >= settings.inbus_max_sessions:
+        full.append("inbus-max-sessions")
+    reached = dict.fromkeys([*full, *figures.refusals.lately()])
+    if not reached:
+        return OK
+    values = (f"--{name} {getattr(settings, name.replace('-', '_'))}" for name in reached)
+    return Check("degraded", f"clients are refused, or were in the last minute: {', '.join(values)}", refuses=True)
 
 
 CHECKS: dict[str, Callable[[AdministeredServer, Figures], Check]] = {
@@ -121,5 +148,6 @@ CHECKS: dict[str, Callable[[AdministeredServer, Figures], Check]] = {
     "certificates": _certificates,
     "links": _links,
     "connections": _connections,
+    "limits": _limits,
 }
 """Every check, by name."""

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from bussrv import events as ev
-from bussrv.addresses import address_key
+from bussrv.addresses import address_key, is_in
 from bussrv.admin.problems import Problem
 from bussrv.admin.routes import Permission
 from bussrv.bus.interfaces import IBus
@@ -30,6 +30,8 @@ PROTOCOL = "admin"
 
 TOKEN_ACTOR = "admin-token"
 """The actor of a caller with the token of the admin token file."""
+
+STATISTICS = "bus/statistics"
 
 ASKS = {"WWW-Authenticate": 'Bearer, Basic realm="bussrv"'}
 
@@ -111,6 +113,12 @@ class Login:
         self._bus.registry.note_from_stranger(
             ev.AuthFailed(protocol=PROTOCOL, peer=peer, claimed=claimed, reason=denial.reason, method=denial.method)
         )
+
+    def may_see_statistics(self, caller: Caller) -> bool:
+        """Whether a caller may see what ``bus/statistics`` shows: by the policy, or because it is a scraper."""
+        if is_in(caller.peer, self._bus.settings.admin_scrape_allow):
+            return True
+        return self._bus.access.of_user(caller.actor, caller.peer, PROTOCOL).may("watch", STATISTICS)
 
     def check(self, caller: Caller, permission: Permission) -> None:
         """Check that a caller has a permission. A denial is journaled at a limited rate.

@@ -20,7 +20,7 @@ async def healthz(call: Call) -> Alive:
 
 async def readyz(call: Call) -> Answer:
     """Whether the server should be sent clients; the status is 503 if not."""
-    found = readiness(call.server, call.shared.figures)
+    found = readiness(call.server, call.shared.figures, is_strict=call.query["strict"])
     return Answer(encode(found), status=503 if found.status == "not-ready" else 200)
 
 

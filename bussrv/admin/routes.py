@@ -52,7 +52,8 @@ class Route:
         the function is cancelled at its ``await``.
     :ivar answers: the type of the value for msgspec; ``None``: the answer is not JSON.
     :ivar permission: the permission that the caller needs; ``None``: everybody may send this request.
-    :ivar unless_local: whether callers of this machine need no permission.
+    :ivar is_of_statistics: whether it shows no more than ``bus/statistics``, so that whoever may watch that, or is a
+        scraper, needs no other permission.
     :ivar is_page: whether it is a part of the dashboard's page, which pages of other sites may link to.
     :ivar collection: the type of the items, if the answer is a page of a collection; see
         :mod:`bussrv.admin.collections`.
@@ -73,7 +74,7 @@ class Route:
     method: str = "GET"
     answers: Any = None
     permission: Permission | None = "read"
-    unless_local: bool = False
+    is_of_statistics: bool = False
     is_page: bool = False
     parameters: tuple[Parameter, ...] = ()
     collection: type[msgspec.Struct] | None = None

@@ -13,7 +13,7 @@ from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from bussrv.addresses import address_key, is_local, peer_text
+from bussrv.addresses import address_key, peer_text
 from bussrv.admin.answers import Answer, is_any, is_known
 from bussrv.admin.call import Call
 from bussrv.admin.channel import SLICES, AdminChannel, AdminRequest
@@ -235,7 +235,7 @@ class AdminSite(Factory):
             return Caller(None, peer, frozenset())
         caller = await self._caller(request, headers, peer)
         request.channel.may_write = caller.may_write
-        if not (route.unless_local and is_local(peer)):
+        if not (route.is_of_statistics and self._login.may_see_statistics(caller)):
             self._login.check(caller, route.permission)
         return caller
 

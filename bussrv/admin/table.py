@@ -286,13 +286,21 @@ ROUTES: tuple[Route, ...] = (
         summary="Whether the server should be sent clients. If not, the status is 503.",
         answers=health.Readiness,
         also=503,
-        unless_local=True,
+        parameters=(
+            Parameter(
+                name="strict",
+                type=bool,
+                help="Not ready either as long as clients are refused that are within their limits.",
+                default=False,
+            ),
+        ),
+        is_of_statistics=True,
     ),
     Route(
         path="/metrics",
         function=observing.metrics,
         summary="Figures for Prometheus.",
-        unless_local=True,
+        is_of_statistics=True,
         media_type="text/plain",
     ),
     Route(

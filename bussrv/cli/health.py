@@ -24,16 +24,17 @@ SERVING = ("ready", "degraded")
     cls=Command,
     name="health",
     help=DESCRIPTION,
-    examples=("bussrv health", "bussrv health --json"),
-    statuses={0: "it is ready; something may be degraded", 1: "it is not ready"},
+    examples=("bussrv health", "bussrv health --strict", "bussrv health --json"),
+    statuses={0: "it is ready; something may be degraded", 1: "it is not ready, or with --strict refuses clients"},
 )
 @connects
+@click.option("--strict", is_flag=True, help="Fail as well if clients are refused that are within their limits.")
 @as_json
-def command(connection: Connection, as_json: bool) -> int:
+def command(connection: Connection, strict: bool, as_json: bool) -> int:
     """Show the checks of a server."""
     from bussrv.cli import output
 
-    found: Mapping[str, Any] = admin(connection).call("GET", "/readyz", also=503)
+    found: Mapping[str, Any] = admin(connection).call("GET", "/readyz", {"strict": 1} if strict else {}, also=503)
     status = str(found.get("status"))
     if as_json:
         output.json_line(found)

@@ -61,7 +61,7 @@ def _routes(rows: Iterable[Route]) -> Iterator[str]:
 def _permission(row: Route) -> str:
     if row.permission is None:
         return "Nobody has to prove who they are."
-    local = ", except from this machine" if row.unless_local else ""
+    local = ", or `watch` on `bus/statistics`; or `--admin-scrape-allow`" if row.is_of_statistics else ""
     return f'Permission: `admin = "{row.permission}"`{local}.'
 
 

@@ -14,8 +14,10 @@ from bussrv import events as ev
 from bussrv.admin.figures import KEPT, Figures
 from bussrv.admin.health import CHECKS, readiness
 from bussrv.admin.interfaces import Dialed
+from bussrv.admin.limits import limited
 from bussrv.admin.live import INTERVAL, Live, LiveFigures
 from bussrv.admin.metrics import CODES, METRICS, Metrics
+from bussrv.admin.refusals import COUNTERS
 from bussrv.histogram import SECONDS, Histogram
 from bussrv.journal.condition import JournalCondition
 from bussrv.values import Traffic
@@ -64,6 +66,22 @@ def crowd(server: Server) -> None:
     server.bus.streams.most_connections = 0
 
 
+def refuse(*names: str) -> Callable[[Server], None]:
+    return lambda server: server.bus.counters.update(names)
+
+
+def fill(protocol: str, sessions: int) -> Callable[[Server], None]:
+    """There may be 3 sessions, and 4 of Inbus."""
+
+    def opened(server: Server) -> None:
+        for name, most in {"max_sessions": 3, "inbus_max_sessions": 4}.items():
+            object.__setattr__(server.bus.settings, name, most)
+        for number in range(sessions):
+            server.bus.totals.opened(protocol, str(number), Traffic())
+
+    return opened
+
+
 def expires(days: int | None) -> Callable[[Server], None]:
     return lambda server: server.bus.streams.certificates.update({"objects": lambda: days, "spp": lambda: 300})
 
@@ -90,6 +108,14 @@ def condition(**fields: Any) -> Callable[[Server], None]:
         (expires(None), "ready", []),
         (lambda server: server.links.append(Dialed("tcp:hall:7890", "hall")), "degraded", ["links"]),
         (crowd, "degraded", ["connections"]),
+        (refuse("max-sessions"), "degraded", ["limits"]),
+        (refuse("outbound-full"), "degraded", ["limits"]),
+        (refuse("max-requests"), "degraded", ["limits"]),
+        (refuse("max-sessions-per-address", "too-many-connects", "max-services"), "ready", []),
+        (fill("objects", 3), "degraded", ["limits"]),
+        (fill("objects", 2), "ready", []),
+        (fill("inbus", 4), "degraded", ["limits"]),
+        (fill("inbus", 3), "ready", []),
     ],
 )
 def test_a_server_is_ready_unless_it_cannot_serve(
@@ -100,6 +126,10 @@ def test_a_server_is_ready_unless_it_cannot_serve(
     happens(server)
     found = readiness(server, figures)
     assert (found.status, found.degraded) == (status, degraded)
+    refuses = bool({"journal", "disk", "connections", "limits"}.intersection(degraded))
+    strict = readiness(server, figures, is_strict=True)
+    assert strict.status == ("not-ready" if refuses else status)
+    assert (strict.degraded, strict.checks) == (found.degraded, found.checks)
     assert found.checks.keys() == CHECKS.keys()
     for name, check in found.checks.items():
         assert (check.status == "ok") == (name not in degraded) == (check.message == "")
@@ -235,3 +265,28 @@ def test_figures_that_cannot_be_made_end_the_streams() -> None:
     again = Stream()
     Deferred.fromCoroutine(live.send(again)).addErrback(pytest.fail)
     assert len(again.got) == 1
+
+
+def test_a_refusal_counts_for_a_minute() -> None:
+    server = Server()
+    figures = Figures(server)
+    server.bus.counters["inbound-full"] += 1
+    assert readiness(server, figures).checks["limits"].message.endswith("--max-inbound-total 268435456")
+    server.reactor.advance(59)
+    assert readiness(server, figures).degraded == ["limits"]
+    server.reactor.advance(1)
+    assert readiness(server, figures).degraded == []
+    server.bus.counters["inbound-full"] += 1
+    assert readiness(server, figures).degraded == ["limits"]
+
+
+def test_every_limit_of_all_clients_is_one_with_that_counter() -> None:
+    known = {option.name: counter for option, counter in limited()}
+    assert known.items() >= COUNTERS.items()
+
+
+def test_expired_certificates_refuse_clients() -> None:
+    for days, status in {-1: "not-ready", 0: "degraded"}.items():
+        server = Server()
+        expires(days)(server)
+        assert readiness(server, Figures(server), is_strict=True).status == status

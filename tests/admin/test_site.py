@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -205,17 +206,17 @@ watch = ["*"]
 READ, WRITE = ("/api/v1/server", "GET"), ("/api/v1/drain", "POST")
 
 
-def scene_with(*, users: bool, policy: bool) -> Admin:
-    scene = Admin()
+def scene_with(*, users: bool, policy: bool, rules: str = RULES, **settings: Any) -> Admin:
+    scene = Admin(**settings)
     if users:
         hashed = USERS["ann"]
         scene.bus.identity._checkers = identity_of(
-            {"ann": hashed, "ben": hashed, "eve": hashed}, scene.reactor
+            dict.fromkeys(("ann", "ben", "eve", "sam"), hashed), scene.reactor
         )._checkers
         scene.bus.identity._in_thread = identity_of({}, scene.reactor)._in_thread
         scene.bus.access.asks = True
     if policy:
-        scene.bus.access.policy = parse_policy(RULES, Path("policy.toml"), frozenset({"objects"}))
+        scene.bus.access.policy = parse_policy(rules, Path("policy.toml"), frozenset({"objects"}))
     return scene
 
 
@@ -249,6 +250,41 @@ def test_callers_may_what_they_may(
     assert ("drain" in scene.calls) == (write == 200)
     if answer.status == 401:
         assert answer.headers["WWW-Authenticate"] == 'Bearer, Basic realm="bussrv"'
+
+
+STATISTICS_RULES = (
+    RULES
+    + """
+[[rule]]
+users = ["sam"]
+watch = ["bus/statistics"]
+"""
+)
+
+SCRAPES = [
+    ({"users": False, "policy": False}, {}, "127.0.0.1", (), 200),
+    ({"users": True, "policy": False}, {}, "127.0.0.1", (), 401),
+    ({"users": True, "policy": False}, basic("ann", "s3cret"), "127.0.0.1", (), 200),
+    ({"users": True, "policy": True}, {}, "127.0.0.1", (), 401),
+    ({"users": True, "policy": True}, basic("ben", "s3cret"), "10.0.0.9", (), 200),
+    ({"users": True, "policy": True}, basic("sam", "s3cret"), "10.0.0.9", (), 200),
+    ({"users": True, "policy": True}, basic("eve", "s3cret"), "127.0.0.1", (), 403),
+    ({"users": True, "policy": True}, {}, "127.0.0.1", ("127.0.0.1/32",), 200),
+    ({"users": True, "policy": True}, {}, "127.0.0.2", ("127.0.0.1/32",), 401),
+    ({"users": True, "policy": True}, {}, "10.0.0.9", ("127.0.0.1/32", "10.0.0.0/8"), 200),
+]
+
+
+@pytest.mark.parametrize(("server", "headers", "host", "allowed", "status"), SCRAPES, ids=lambda value: str(value)[:30])
+def test_figures_are_for_those_who_may_watch_the_statistics(
+    server: dict[str, Any], headers: dict[str, str], host: str, allowed: tuple[str, ...], status: int
+) -> None:
+    scene = scene_with(**server, rules=STATISTICS_RULES, admin_scrape_allow=tuple(map(ip_network, allowed)))
+    for path in ("/metrics", "/readyz?strict=1", "/readyz"):
+        # No port of the scene is open, so it is not ready.
+        found = scene.client(host).ask(path, **headers).status
+        assert found == (503 if path != "/metrics" and status == 200 else status), path
+    assert scene.client(host).ask("/api/v1/server").status == (401 if server["users"] else 200)
 
 
 def test_failed_logins_and_denials_are_journaled_without_secrets() -> None:
