@@ -123,7 +123,7 @@ class Bus:
         self._relay = Relay(*relaying, server_id, longest, self._ids)
         self.link_splicing = LinkSplicing(self.splicing, self._relay, self.links, publisher, self._fanout, self._seen)
         parts = (self._receivers, self._hosted, self._sources, self._last_values, self._router, self._relay)
-        self.streams = Streams(settings, reactor)
+        self.streams = Streams(settings, self.slices, reactor)
         self.permission_observers: list[Callable[[str], None]] = []
         self.reloadables: list[IReloadable] = [CopiedLimits(self._copy_limits)]
         self._announcing = Announcing(self._receivers, self._fanout, server_id, new_id)

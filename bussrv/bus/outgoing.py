@@ -9,6 +9,7 @@ from itertools import chain
 import msgspec
 from msgspec import Struct
 
+from bussrv.bus.holdings import Chunk
 from bussrv.values import Publication
 from bussrv.wire.objects import NUL
 
@@ -92,6 +93,16 @@ class Bundle:
     def joined(self) -> bytes:
         """All frames in one piece; made once for all sessions that get it."""
         return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+
+    @cached_property
+    def chunk(self) -> Chunk:
+        """The same, for sessions that have to wait for it."""
+        return Chunk(self.joined)
+
+    @cached_property
+    def chunks(self) -> Sequence[Chunk]:
+        """The frames, each by itself, for sessions that have to wait for them."""
+        return [Chunk(frame) for frame in self.frames]
 
     def in_form(self, form: Form) -> Bundle:
         """The same frames in another form; made once for all sessions that get it."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from bussrv.bus.holdings import Holdings
 from bussrv.bus.outflow import Outflow
 from bussrv.settings import Settings
+from bussrv.slices import Slices, by_steps
 
 
 class Streams:
@@ -22,10 +23,17 @@ class Streams:
     :ivar most_connections: the most connections that the system has descriptors for.
     """
 
-    def __init__(self, settings: Settings, reactor: Any) -> None:
+    def __init__(self, settings: Settings, slices: Slices, reactor: Any) -> None:
+        def do(steps: Iterator[None]) -> None:
+            slices.do(by_steps(steps, reactor.seconds))
+
+        def do_later(steps: Iterator[None]) -> None:
+            # A chunk that is being sent now is kept in memory by its sender.
+            reactor.callLater(0, do, steps)
+
         self.outflow = Outflow(reactor)
-        self.inbound = Holdings(settings.max_inbound_total)
-        self.outbound = Holdings(settings.max_outbound_total)
+        self.inbound = Holdings(settings.max_inbound_total, do)
+        self.outbound = Holdings(settings.max_outbound_total, do_later)
         self.connections: list[Collection[object]] = []
         self.certificates: dict[str, Callable[[], int | None]] = {}
         self.most_connections = sys.maxsize

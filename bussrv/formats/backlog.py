@@ -6,11 +6,61 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 
-from bussrv.bus.holdings import Holding
+from bussrv.bus.holdings import Chunk, Holding
 from bussrv.bus.outgoing import Bundle
 
 MOST_PIECES = 256
 """The most pieces of one call to the system, which takes up to 1,024."""
+
+BLOCK = 64
+"""The chunks of a block."""
+
+
+class _Chunks(Collection[Chunk]):
+    """A queue of chunks, in blocks.
+
+    Python's garbage collector looks through every list and deque, but not through tuples of chunks. For a thousand
+    clients that each wait for ten thousand chunks, that would take longer than others may wait.
+    """
+
+    def __init__(self) -> None:
+        self._first: list[Chunk] = []  # of the first block, last one first
+        self._blocks: deque[tuple[Chunk, ...]] = deque()
+        self._last: list[Chunk] = []
+
+    def __len__(self) -> int:
+        return len(self._first) + BLOCK * len(self._blocks) + len(self._last)
+
+    def __iter__(self) -> Iterator[Chunk]:
+        return chain(reversed(self._first), chain.from_iterable(self._blocks), self._last)
+
+    def __contains__(self, chunk: object) -> bool:
+        return any(each is chunk for each in self)
+
+    def append(self, chunk: Chunk) -> None:
+        """Add a chunk at the end."""
+        last = self._last
+        last.append(chunk)
+        if len(last) == BLOCK:
+            self._blocks.append(tuple(last))
+            last.clear()
+
+    def popleft(self) -> Chunk:
+        """Take the first chunk, which must be there."""
+        first = self._first
+        if not first:
+            if self._blocks:
+                first.extend(reversed(self._blocks.popleft()))
+            else:
+                first.extend(reversed(self._last))
+                self._last.clear()
+        return first.pop()
+
+    def let_go(self) -> Iterator[None]:
+        """Let go of the chunks, a block at each step."""
+        while self._blocks:
+            self._blocks.pop()
+            yield
 
 
 class Backlog:
@@ -24,8 +74,8 @@ class Backlog:
 
     def __init__(self) -> None:
         self.size = 0
-        self._chunks: deque[bytes] = deque()
-        self._begun: bytes | None = None
+        self._chunks = _Chunks()
+        self._begun: Chunk | None = None
         self._rest = memoryview(b"")
 
     def __len__(self) -> int:
@@ -46,47 +96,48 @@ class Backlog:
 
         :param sent: how many bytes of them were sent already.
         """
-        self._begun = bundle.joined
-        self._rest = memoryview(self._begun)[sent:]
+        self._begun = chunk = bundle.chunk
+        self._rest = memoryview(chunk.data)[sent:]
         self.size = len(self._rest)
-        if self.holding is not None:
-            self.holding.hold(self._begun)
-
-    def put(self, bundle: Bundle) -> None:
-        """Add frames at the end."""
-        self._chunks.append(bundle.joined)
-        self._count(bundle.joined)
-
-    def _count(self, chunk: bytes) -> None:
-        self.size += len(chunk)
         if self.holding is not None:
             self.holding.hold(chunk)
 
-    def _uncount(self, chunk: bytes) -> None:
+    def put(self, bundle: Bundle) -> None:
+        """Add frames at the end."""
+        chunk = bundle.chunk
+        self._chunks.append(chunk)
+        self._count(chunk)
+
+    def _count(self, chunk: Chunk) -> None:
+        self.size += len(chunk.data)
+        if self.holding is not None:
+            self.holding.hold(chunk)
+
+    def _uncount(self, chunk: Chunk) -> None:
         if self.holding is not None:
             self.holding.release(chunk)
 
     def pieces(self, most: int) -> list[bytes | memoryview]:
         """The next bytes to send, at most ``most``. They stay until :meth:`sent`."""
         found: list[bytes | memoryview] = []
-        waiting: Iterable[bytes | memoryview] = self._following()
+        waiting: Iterable[bytes | memoryview] = (chunk.data for chunk in self._following())
         if self._begun is not None:
             waiting = chain((self._rest,), waiting)
-        for chunk in waiting:
-            if len(chunk) >= most:
-                found.append(memoryview(chunk)[:most])
+        for data in waiting:
+            if len(data) >= most:
+                found.append(memoryview(data)[:most])
                 break
-            found.append(chunk)
-            most -= len(chunk)
+            found.append(data)
+            most -= len(data)
             if len(found) == MOST_PIECES:
                 break
         return found
 
-    def _following(self) -> Collection[bytes]:
+    def _following(self) -> Collection[Chunk]:
         """The chunks after the one that was begun."""
         return self._chunks
 
-    def _next(self) -> bytes:
+    def _next(self) -> Chunk:
         """The first of them, which must be there; it goes."""
         return self._chunks.popleft()
 
@@ -96,7 +147,7 @@ class Backlog:
         while size:
             if self._begun is None:
                 self._begun = self._next()
-                self._rest = memoryview(self._begun)
+                self._rest = memoryview(self._begun.data)
             taken = min(size, len(self._rest))
             size -= taken
             self._rest = self._rest[taken:]
@@ -114,15 +165,17 @@ class Backlog:
                 self.holding.hold(begun)
 
     def clear(self) -> None:
-        """Forget everything."""
-        for chunk in self._drain():
-            self._uncount(chunk)
+        """Forget everything. That takes the same time for any number of chunks."""
+        if not self:
+            return
         self._begun = None
         self._rest = memoryview(b"")
         self.size = 0
+        letting_go = self._detach()
+        if self.holding is not None:
+            self.holding.release_all(letting_go)
 
-    def _drain(self) -> Iterator[bytes]:
-        if self._begun is not None:
-            yield self._begun
-        yield from self._following()
-        self._chunks.clear()
+    def _detach(self) -> Iterator[None]:
+        """Have nothing any more. :returns: lets go of what was there, some at each step."""
+        chunks, self._chunks = self._chunks, _Chunks()
+        return chunks.let_go()

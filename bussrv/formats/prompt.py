@@ -24,6 +24,7 @@ from twisted.internet import main, tcp
 from twisted.python.failure import Failure
 
 from bussrv.compiled import SPEEDUPS
+from bussrv.formats.losing import Losses
 from bussrv.formats.shared_poll import SharedPoll, can_share
 
 MOST_READ = 120 << 10
@@ -64,16 +65,19 @@ class PromptServer(tcp.Server):
     """
 
     _polled_as: int | None = None  # by its descriptor, if it is polled there now
-    _is_read = _is_written = False
+    _is_read = _is_written = _is_lost = False
 
     def __init__(self, sock: Any, protocol: Any, client: Any, server: Any, number: int, reactor: Any) -> None:
         self._poll: SharedPoll | None = getattr(server, "shared_poll", None)
+        self._losses: Losses | None = getattr(server, "losses", None)
         self.try_send: Callable[[bytes], int] = _wait
         super().__init__(sock, protocol, client, server, number, reactor)
         self.try_send = self._try_send = partial(send, self.socket)
 
     def startReading(self) -> None:
         """Read from now on."""
+        if self._is_lost:
+            return
         self._is_read = True
         if self._poll is None or self._is_written:
             super().startReading()
@@ -99,8 +103,10 @@ class PromptServer(tcp.Server):
 
     def startWriting(self) -> None:
         """Wait until there is room. Meanwhile the reactor polls the connection."""
-        self._is_written = True
         self.try_send = _wait
+        if self._is_lost:
+            return
+        self._is_written = True
         if self._leave_poll():
             super().startReading()
         super().startWriting()
@@ -113,6 +119,26 @@ class PromptServer(tcp.Server):
         if self._poll is not None and self._is_read and self._polled_as is None:
             super().stopReading()
             self._polled_as = self._poll.add(self)
+
+    def connectionLost(self, reason: Failure) -> None:
+        """The connection is lost, and polled no longer. It ends in this turn of the reactor, or in a later one."""
+        if self._is_lost:
+            return
+        self._is_lost = True
+        if self._losses is None:
+            self._end(reason)
+            return
+        self._leave_poll()
+        self.try_send = _wait
+        producer: Any = self.producer
+        self.producer = None
+        if producer is not None:
+            # Otherwise it would collect what waits for a client that is gone.
+            producer.stopProducing()
+        self._losses.lose(partial(self._end, reason))
+
+    def _end(self, reason: Failure) -> None:
+        super().connectionLost(reason)
 
     def startTLS(self, *given: Any) -> None:
         """Encrypt from now on. Nothing is sent without that any more."""
@@ -197,8 +223,9 @@ def be_prompt(port: Any, factory: Any, begin: Callable[[], object]) -> None:
     is_plain = isinstance(port, tcp.Port) and port.transport is tcp.Server and port.factory is factory
     if is_plain:
         port.transport = PromptServer
+        port.losses = losses = Losses(port.reactor)
         if can_share(port.reactor):
-            port.shared_poll = SharedPoll(port.reactor, begin)
+            port.shared_poll = SharedPoll(port.reactor, begin, losses)
 
 
 def bound_send_buffer(port: Any, size: int) -> None:

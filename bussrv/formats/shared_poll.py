@@ -5,6 +5,9 @@ connections are polled by a descriptor of their own. The reactor polls that one,
 
 A connection is polled in one place at a time: a connection that waits until it can be written to is polled by the
 reactor meanwhile, for both. So whatever happens to it is noticed in the order that Twisted has.
+
+Of the connections whose other end is gone, or sends no more, only some are read in a turn: each of these costs much
+more than others. The rest is reported again.
 """
 
 from __future__ import annotations
@@ -18,7 +21,11 @@ from twisted.internet.interfaces import IReadDescriptor
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from bussrv.formats.losing import MOST_LOST, Losses
 from bussrv.registry.throttle import LOG_BURST, LOG_RATE, Throttle
+
+ENDING = (select.EPOLLHUP | select.EPOLLERR | select.EPOLLRDHUP) if hasattr(select, "epoll") else 0
+"""The events of a connection whose other end is gone, or sends no more."""
 
 log = Logger()
 
@@ -34,11 +41,13 @@ class SharedPoll:
 
     :param reactor: polls this, as long as there are any.
     :param begin: is called before connections are read, once in a turn of the reactor.
+    :param losses: ends connections of the port that are lost.
     """
 
-    def __init__(self, reactor: Any, begin: Callable[[], object]) -> None:
+    def __init__(self, reactor: Any, begin: Callable[[], object], losses: Losses) -> None:
         self._reactor = reactor
         self._begin = begin
+        self._losses = losses
         self._connections: dict[int, Any] = {}
         self._epoll: Any = None
         self._complaints = Throttle(LOG_RATE, LOG_BURST, reactor.seconds)
@@ -63,7 +72,7 @@ class SharedPoll:
             self._epoll = select.epoll()
             self._reactor.addReader(self)
         number: int = connection.fileno()
-        self._epoll.register(number, select.EPOLLIN)
+        self._epoll.register(number, select.EPOLLIN | select.EPOLLRDHUP)
         self._connections[number] = connection
         return number
 
@@ -80,10 +89,15 @@ class SharedPoll:
         """Read every connection that can be read, each once."""
         self._begin()
         connections = self._connections
+        left = 0 if self._losses.is_busy else MOST_LOST
         for number, event in self._epoll.poll(0, len(connections)):
             connection = connections.get(number)
             if connection is None:
                 continue  # Another one was read before, which ended this one.
+            if event & ENDING:
+                if not left:
+                    continue
+                left -= 1
             try:
                 why = connection.doRead() if event & select.EPOLLIN else main.CONNECTION_DONE
             except Exception as error:

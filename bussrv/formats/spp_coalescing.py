@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 
+from bussrv.bus.holdings import Chunk
 from bussrv.bus.outgoing import Bundle
 from bussrv.formats.backlog import Backlog
 from bussrv.values import Traffic
@@ -27,40 +28,47 @@ class NewestStates(Backlog):
         self._is_state = is_state
         self._counters = counters
         self._traffic = traffic
-        self._packets: OrderedDict[str | int, bytes] = OrderedDict()
+        self._packets: OrderedDict[str | int, Chunk] = OrderedDict()
         self._kept = 0
 
     def put(self, bundle: Bundle) -> None:
         """Add packets at the end."""
-        for packet in bundle.frames:
-            service = service_of_info(packet)
+        for chunk in bundle.chunks:
+            service = service_of_info(chunk.data)
             if service is not None and self._is_state(service):
                 self._let_go(service)
-                self._packets[service] = packet
+                self._packets[service] = chunk
             else:
                 self._kept += 1
-                self._packets[self._kept] = packet
-            self._count(packet)
+                self._packets[self._kept] = chunk
+            self._count(chunk)
 
     def _let_go(self, service: str) -> None:
         older = self._packets.pop(service, None)
         if older is None:
             return
-        self.size -= len(older)
+        size = len(older.data)
+        self.size -= size
         self._uncount(older)
         self._traffic.objects_out -= 1
-        self._traffic.bytes_out -= len(older)
+        self._traffic.bytes_out -= size
         self._counters["spp-coalesced"] += 1
 
-    def _following(self) -> Collection[bytes]:
+    def _following(self) -> Collection[Chunk]:
         """The packets after the one that was begun."""
         return self._packets.values()
 
-    def _next(self) -> bytes:
+    def _next(self) -> Chunk:
         """The first of them, which must be there; it goes."""
         return self._packets.popitem(last=False)[1]
 
-    def clear(self) -> None:
-        """Forget everything."""
-        super().clear()
-        self._packets.clear()
+    def _detach(self) -> Iterator[None]:
+        """See :class:`Backlog`."""
+        packets, self._packets = self._packets, OrderedDict()
+        return _let_go(packets)
+
+
+def _let_go(packets: OrderedDict[str | int, Chunk]) -> Iterator[None]:
+    while packets:
+        packets.popitem()
+        yield

@@ -350,13 +350,18 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
 
     def overflow(self, limit: int) -> None:
         """The client reads too slowly: end its session, after the present frames were sent to the others."""
-        self.reactor.callLater(0, self._end_over_limit, "max-outbound", limit, "slow-consumer")
+        self._end_soon_over_limit("max-outbound", limit, "slow-consumer")
 
     def outbound_is_full(self) -> None:
         """All backlogs together are too large: end this session soon; see :mod:`bussrv.bus.holdings` for the choice."""
         self.link.give_up()
         most = self.bus.settings.max_outbound_total
-        self.reactor.callLater(0, self._end_over_limit, "max-outbound-total", most, "outbound-full")
+        self._end_soon_over_limit("max-outbound-total", most, "outbound-full")
+
+    def _end_soon_over_limit(self, limit: str, value: int, reason: str) -> None:
+        # In slices: an object that is one too many may be so for thousands of clients.
+        then = partial(self._end_over_limit, limit, value, reason)
+        self.reactor.callLater(0, self._end_services, reason, then)
 
     def _end_over_limit(self, limit: str, value: int, reason: str) -> None:
         if self.has_ended:

@@ -1,11 +1,19 @@
 """What waits for a slow client: in order, shared with others, and counted while it is held."""
 
+import gc
+from collections import Counter, deque
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bussrv.bus.holdings import Holdings
 from bussrv.bus.outgoing import Bundle
-from bussrv.formats.backlog import MOST_PIECES, Backlog
+from bussrv.formats.backlog import BLOCK, MOST_PIECES, Backlog
+from bussrv.formats.spp_coalescing import NewestStates
+from bussrv.values import Traffic
+from bussrv.wire import spp
 
 sizes = st.lists(st.integers(1, 50), min_size=1, max_size=4)
 steps = st.lists(st.one_of(sizes, st.integers(1, 60)), max_size=30)
@@ -17,10 +25,11 @@ def bundle(sizes: list[int], number: int) -> Bundle:
 
 @given(steps, st.integers(0, 10))
 def test_what_is_sent_is_what_was_put_whole_and_in_order(history: list[list[int] | int], already: int) -> None:
-    holdings = Holdings(1 << 20)
+    later: list[Iterator[None]] = []
+    holdings = Holdings(1 << 20, later.append)
     backlog = Backlog()
     backlog.holding = holdings.open("a", backlog.clear)
-    put, sent = b"", b""
+    added, put, sent = None, b"", b""
     for number, step in enumerate(history):
         if isinstance(step, int):
             data = b"".join(backlog.pieces(step))
@@ -38,9 +47,11 @@ def test_what_is_sent_is_what_was_put_whole_and_in_order(history: list[list[int]
                 backlog.begin(added, before)
                 sent += added.joined[:before]
         assert (backlog.size, bool(backlog)) == (len(put) - len(sent), len(put) > len(sent))
+        added = None
         assert bool(holdings.total) == bool(backlog)
-        assert len(holdings.sharers) <= len(backlog)
     backlog.clear()
+    for work in later:
+        deque(work, 0)
     assert (backlog.size, len(backlog), backlog.pieces(10), holdings.total) == (0, 0, [], 0)
 
 
@@ -52,6 +63,26 @@ def test_a_chunk_is_never_copied() -> None:
         (piece,) = backlog.pieces(1000)
         assert isinstance(piece, memoryview)
         assert piece.obj is shared.joined
+
+
+@pytest.mark.parametrize("newest", [False, True])
+def test_giving_up_takes_no_step_for_each_chunk_and_the_collector_looks_at_few_objects(newest: bool) -> None:
+    later: list[Iterator[None]] = []
+    holdings = Holdings(1 << 30, later.append)
+    backlog = NewestStates(lambda _: True, Counter(), Traffic()) if newest else Backlog()
+    backlog.holding = holdings.open("a", backlog.clear)
+    count = 100 * BLOCK
+    for number in range(count):
+        backlog.put(Bundle([spp.info(str(number), b"x")]))
+    held = holdings.total
+    if not newest:
+        gc.collect()
+        assert sum(map(len, map(gc.get_referents, gc.get_referents(backlog._chunks)))) < count / 10
+    backlog.clear()
+    assert (len(backlog), backlog.holding.size, len(later)) == (0, 0, 1)
+    assert holdings.total > held / 2
+    assert sum(1 for _ in later[0]) >= count / BLOCK
+    assert holdings.total == 0
 
 
 def test_many_small_chunks_go_together() -> None:

@@ -16,6 +16,7 @@ from twisted.internet.protocol import Protocol
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from bussrv.formats.losing import Losses
 from bussrv.formats.prompt import PromptServer
 from bussrv.formats.shared_poll import SharedPoll, can_share
 
@@ -77,7 +78,7 @@ class Scene:
     def __init__(self, reactor: Any, is_shared: bool, can_half_close: bool) -> None:
         self.reactor = reactor
         self.turns = 0
-        self.poll = SharedPoll(reactor, self._begin_turn) if is_shared else None
+        self.poll = SharedPoll(reactor, self._begin_turn, Losses(reactor)) if is_shared else None
         port = SimpleNamespace(shared_poll=self.poll, _realPortNumber=0)
         self.ours: list[Any] = []
         self.theirs: list[socket.socket] = []

@@ -388,6 +388,7 @@ def test_what_waits_encrypted_is_little_and_counts(place: Place) -> None:
     link.send(Bundle([b"bc"]))
     assert link.is_closing
     client.plain.transport.loseConnection()
+    network.reactor.advance(0)
     assert network.bus.streams.outbound.total == 0
     assert transport.room == 0
 
