@@ -105,6 +105,14 @@ def shown(value: Any, show: Callable[[Any], str] = repr) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
+def data_size(size: int) -> str:
+    """A number of bytes for people: ``599 bytes``, ``1.6 GB``."""
+    for least, unit in ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if size >= least:
+            return f"{size / least:.3g} {unit}"
+    return f"{size} bytes"
+
+
 def suggestion(name: str, known: Iterable[str]) -> str:
     """The end of a sentence about an unknown name: the most similar one, if one is similar; otherwise nothing."""
     from difflib import get_close_matches

@@ -22,6 +22,9 @@ MOST_WAIT = 5.0
 SOON = 14
 """A certificate that expires within so many days makes its check degraded."""
 
+MOST_NAMED = 3
+"""So many certificates that expire soon are named."""
+
 Status = Literal["ready", "degraded", "not-ready"]
 
 
@@ -93,7 +96,7 @@ def _disk(server: AdministeredServer, figures: Figures) -> Check:
     condition = server.journal_condition()
     if condition.usable != 0:
         return OK
-    return Check("degraded", f"{condition.free} bytes are free for the journal, which is too little", refuses=True)
+    return Check("degraded", condition.shortage or "too little is free for the journal", refuses=True)
 
 
 def _reload(server: AdministeredServer, figures: Figures) -> Check:
@@ -101,13 +104,14 @@ def _reload(server: AdministeredServer, figures: Figures) -> Check:
 
 
 def _certificates(server: AdministeredServer, figures: Figures) -> Check:
-    found = {name: days() for name, days in server.bus.streams.certificates.items()}
-    expiring = {name: days for name, days in found.items() if days is not None and days < SOON}
+    found = [(each.days_left(), name, each.file) for name, each in server.bus.streams.certificates.items()]
+    expiring = sorted((days, name, str(file)) for days, name, file in found if days is not None and days < SOON)
     if not expiring:
         return OK
-    first = min(expiring, key=expiring.__getitem__)
-    are_over = expiring[first] < 0
-    return Check("degraded", f"{len(expiring)} expire soon, that of {first} in {expiring[first]} days", are_over)
+    said = [f"{file} ({name}) expires in {days} days" for days, name, file in expiring[:MOST_NAMED]]
+    more = f" and {len(expiring) - MOST_NAMED} more" if len(expiring) > MOST_NAMED else ""
+    are_over = expiring[0][0] < 0
+    return Check("degraded", f"{'; '.join(said)}{more}: replace the file, and reload", are_over)
 
 
 def _links(server: AdministeredServer, figures: Figures) -> Check:

@@ -97,7 +97,7 @@ def _checks(moment: Moment) -> Iterator[Sample]:
 
 
 def _certificates(moment: Moment) -> float | None:
-    found = [days() for days in moment.server.bus.streams.certificates.values()]
+    found = [each.days_left() for each in moment.server.bus.streams.certificates.values()]
     known = [days for days in found if days is not None]
     return min(known) * DAY if known else None
 

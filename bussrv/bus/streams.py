@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator
-from typing import Any
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any, Protocol
 
 from bussrv.bus.holdings import Holdings
 from bussrv.bus.outflow import Outflow
 from bussrv.settings import Settings
 from bussrv.slices import Slices, by_steps
+
+
+class Expiring(Protocol):
+    """The certificates of one end that speaks TLS."""
+
+    @property
+    def file(self) -> Path | None:
+        """The file of the certificate that expires first; ``None``: there is no file."""
+
+    def days_left(self) -> int | None:
+        """Whole days until it expires, less than 0 after that; ``None``: there is none."""
 
 
 class Streams:
@@ -19,7 +31,7 @@ class Streams:
     :ivar inbound: memory of unfinished input.
     :ivar outbound: memory of output that slow clients have not taken.
     :ivar connections: the connections of each wire format, also closing ones.
-    :ivar certificates: the days left to those of each end that speaks TLS, by its name.
+    :ivar certificates: those of each end that speaks TLS, by its name.
     :ivar most_connections: the most connections that the system has descriptors for.
     """
 
@@ -35,7 +47,7 @@ class Streams:
         self.inbound = Holdings(settings.max_inbound_total, do)
         self.outbound = Holdings(settings.max_outbound_total, do_later)
         self.connections: list[Collection[object]] = []
-        self.certificates: dict[str, Callable[[], int | None]] = {}
+        self.certificates: dict[str, Expiring] = {}
         self.most_connections = sys.maxsize
 
     @property

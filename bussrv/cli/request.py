@@ -64,7 +64,8 @@ def command(
         except BusError as error:
             if error.reason in NOT_YOU:
                 raise
-            raise Failure(str(error), NO) from error
+            asked = f"; asked {connection.place(wire_format).address}" if error.reason == "no-such-service" else ""
+            raise Failure(f"{error}{asked}", NO) from error
     _show(found, as_json=as_json)
     return 0
 

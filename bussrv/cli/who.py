@@ -49,7 +49,9 @@ def command(connection: Connection, service: str, as_json: bool) -> int:
     except AdminError as error:
         if error.status != 404:
             raise
-        print(f"bussrv who: nobody provides '{cleaned(service)}' or is subscribed to it", file=sys.stderr)
+        asked = connection.place("admin").address
+        said = f"nobody provides '{cleaned(service)}' or is subscribed to it; asked {asked}"
+        print(f"bussrv who: {said}", file=sys.stderr)
         return NO
     if as_json:
         output.json_line(found)

@@ -10,7 +10,7 @@ session before the handshake.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from twisted.internet.protocol import Factory
 
 from bussrv.addresses import address_key
 from bussrv.bus.interfaces import IBus
+from bussrv.bus.streams import Expiring
 from bussrv.formats.endpoint_parts import Parts, number
 from bussrv.formats.handshakes import Handshakes
 from bussrv.formats.stream import StreamProtocol
@@ -124,7 +125,7 @@ def keep_certificates(bus: IBus, certificates: Certificates) -> None:
     """Have certificates read again when the server reads its configuration again, and say when they expire."""
     bus.reloadables.append(certificates)
     kept = bus.streams.certificates
-    kept[certificates.name] = certificates.days_left
+    kept[certificates.name] = certificates
     bus.report("certificates", lambda: _about(kept))
 
 
@@ -132,10 +133,10 @@ def forget_certificates(bus: IBus, certificates: Certificates) -> None:
     """The end that had these certificates is gone. Another one may have its name by now."""
     bus.reloadables.remove(certificates)
     kept = bus.streams.certificates
-    if kept.get(certificates.name) == certificates.days_left:
+    if kept.get(certificates.name) is certificates:
         del kept[certificates.name]
 
 
-def _about(kept: Mapping[str, Callable[[], int | None]]) -> dict[str, dict[str, int]]:
-    days = {name: days_left() for name, days_left in kept.items()}
+def _about(kept: Mapping[str, Expiring]) -> dict[str, dict[str, int]]:
+    days = {name: each.days_left() for name, each in kept.items()}
     return {name: {"days-left": left} for name, left in days.items() if left is not None}

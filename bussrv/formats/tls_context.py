@@ -50,10 +50,14 @@ class TlsFiles:
 
 
 class _Loaded(NamedTuple):
-    """:ivar texts: the keys and certificates as they were read. Secret."""
+    """:ivar ends: when the first certificate expires, which is in ``file``.
+
+    :ivar texts: the keys and certificates as they were read. Secret.
+    """
 
     context: ssl.SSLContext
     ends: datetime | None
+    file: Path | None
     texts: tuple[object, ...]
 
 
@@ -93,8 +97,8 @@ class Certificates:
 
     @property
     def file(self) -> Path | None:
-        """The file of the certificate, or of the authorities; ``None``: no file is named."""
-        return self._files.certificate or self._files.key or self._files.authorities
+        """The file of the certificate that expires first; ``None``: no file is named."""
+        return self._loaded.file
 
     def reload(self) -> None:
         """Read all files again. New connections use what is in them, if all of them can be used.
@@ -118,9 +122,11 @@ class Certificates:
             identity = read_identity(files.key, files.certificate or files.key, files.chain, now)
         if files.authorities is not None:
             authorities = read_authorities(files.authorities, now)
-        ends = [each.ends for each in (identity, authorities) if each is not None]
+        ends = [(identity.ends, files.certificate or files.key)] if identity is not None else []
+        ends += [(authorities.ends, files.authorities)] if authorities is not None else []
+        first, file = min(ends, key=lambda each: each[0], default=(None, None))
         texts = tuple(None if each is None else each.pem for each in (identity, authorities))
-        return _Loaded(_make_context(files, identity, authorities), min(ends, default=None), texts)
+        return _Loaded(_make_context(files, identity, authorities), first, file, texts)
 
 
 def _make_context(files: TlsFiles, identity: Identity | None, authorities: Authorities | None) -> ssl.SSLContext:

@@ -150,6 +150,12 @@ class BatchWriter:
         return self._degraded is not None
 
     @property
+    def trouble(self) -> str | None:
+        """Why changes are refused; ``None``: they are not."""
+        degraded = self._degraded
+        return degraded.event.message if degraded is not None and isinstance(degraded.event, JournalDegraded) else None
+
+    @property
     def is_failing(self) -> bool:
         """Whether the last attempt to write failed."""
         return self._is_failing

@@ -17,6 +17,7 @@ class JournalCondition(Struct, frozen=True, kw_only=True):
     :ivar written: how many bytes were written since the start.
     :ivar free: bytes that are free on its volume; ``None``: nobody knows.
     :ivar usable: bytes that changes may still take; ``None``: nobody knows.
+    :ivar shortage: what is free, where, and what has to be; ``None``: nobody knows.
     :ivar syncs: how long the disk took for each sync.
     """
 
@@ -27,6 +28,7 @@ class JournalCondition(Struct, frozen=True, kw_only=True):
     written: int = 0
     free: int | None = None
     usable: int | None = None
+    shortage: str | None = None
     syncs: Histogram = field(default_factory=Histogram)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bussrv.clock import Clock
 from bussrv.journal.files import FILES, Files
+from bussrv.values import data_size
 
 MIN_FREE = 1 << 30
 """By default so many bytes stay free, or ``MIN_PART`` of the volume if that is less."""
@@ -60,7 +61,16 @@ class Space:
             self._look()
         if not self._is_low:
             return None
-        return f"{self.free} bytes are free on the volume, {self._min_free} are to stay free (--journal-min-free)"
+        return self.sentence
+
+    @property
+    def sentence(self) -> str:
+        """The free space and its place at the last look, and the space that has to stay free. Without a full stop."""
+        free = "an unknown size" if self.free is None else data_size(self.free)
+        return (
+            f"{free} free on the disk of {self._directory}, but {data_size(self._min_free)} have to stay free "
+            "(--journal-min-free); remove other files there"
+        )
 
     @property
     def is_exhausted(self) -> bool:

@@ -247,7 +247,9 @@ class FileJournal:
                 log.info("journal: can be written again", event="journal.restored")
             elif self._writer.degraded and not was_degraded:
                 log.critical(
-                    "journal: the disk gets full, changes are refused (--journal-min-free)", event="journal.full"
+                    "journal: the disk gets full, changes are refused: {why}",
+                    event="journal.full",
+                    why=self._writer.trouble,
                 )
 
     def _tell(self, written: list[Entry], records: list[Record]) -> None:

@@ -213,12 +213,13 @@ class JournalPlace:
         trouble = None if unavailable is None else unavailable.message
         return JournalCondition(
             is_on=True,
-            trouble=trouble or ("the disk gets full" if writer.degraded else None),
+            trouble=trouble or (space.sentence if writer.degraded else None),
             waiting=journal.waiting,
             oldest_wait=0.0 if since is None else max(0.0, (self._clock.mono() - since) / 1_000_000),
             written=space.written,
             free=space.free,
             usable=space.usable,
+            shortage=space.sentence,
             syncs=writer.syncs,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -11,6 +11,7 @@ from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
 from bussrv.bus.interfaces import IBus
+from bussrv.bus.streams import Expiring
 from bussrv.errors import ConfigError
 from bussrv.interfaces import IListener, IWireFormat
 from bussrv.server.config import Config
@@ -134,17 +135,18 @@ def _cannot_listen(error: CannotListenError) -> str:
     return f"cannot listen on {where}: {what}"
 
 
-def warn_of_expiry(certificates: Mapping[str, Callable[[], int | None]]) -> None:
+def warn_of_expiry(certificates: Mapping[str, Expiring]) -> None:
     """Log a warning for each certificate that expires soon.
 
-    :param certificates: by the name of each end that speaks TLS, a function that returns the days left.
+    :param certificates: those of each end that speaks TLS, by its name.
     """
-    for name, days_left in certificates.items():
-        days = days_left()
+    for name, each in certificates.items():
+        days = each.days_left()
         if days is not None and days < SOON:
             log.warn(
-                "WARNING: {name}: a certificate expires in {days} days",
+                "WARNING: {name}: a certificate in {file} expires in {days} days",
                 event="certificate.expires",
                 name=name,
                 days=days,
+                file=each.file,
             )

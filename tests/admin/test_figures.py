@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from bussrv.journal.condition import JournalCondition
 from bussrv.values import Traffic
 from tests.bus.harness import BusHarness, RecordingLink
 from tests.docs.pages import rows
+from tests.server.test_ports import Days
 from tests.tables import each_row
 
 
@@ -62,6 +64,15 @@ def note(server: Server, event: ev.Event) -> None:
     server.registry.note(event)
 
 
+def test_a_certificate_that_expires_is_named_with_its_file() -> None:
+    server = Server()
+    expires(5)(server)
+    server.bus.streams.certificates["business"] = Days(-1, Path("/etc/other.pem"))
+    check = readiness(server, Figures(server)).checks["certificates"]
+    said = "/etc/other.pem (business) expires in -1 days; /etc/server.pem (objects) expires in 5 days"
+    assert check.message == f"{said}: replace the file, and reload"
+
+
 def crowd(server: Server) -> None:
     server.bus.streams.most_connections = 0
 
@@ -83,7 +94,7 @@ def fill(protocol: str, sessions: int) -> Callable[[Server], None]:
 
 
 def expires(days: int | None) -> Callable[[Server], None]:
-    return lambda server: server.bus.streams.certificates.update({"objects": lambda: days, "spp": lambda: 300})
+    return lambda server: server.bus.streams.certificates.update({"objects": Days(days), "spp": Days(300)})
 
 
 def condition(**fields: Any) -> Callable[[Server], None]:
@@ -258,7 +269,7 @@ def test_figures_that_cannot_be_made_end_the_streams() -> None:
     live = Live(server, Figures(server))
     stream = Stream()
     Deferred.fromCoroutine(live.send(stream)).addErrback(pytest.fail)
-    server.bus.streams.certificates["broken"] = lambda: 1 // 0
+    server.bus.streams.certificates["broken"] = None
     server.reactor.advance(INTERVAL)
     assert stream.gone.called
     del server.bus.streams.certificates["broken"]

@@ -75,11 +75,9 @@ def test_who_is_of_every_wire_format(place: Place, lamp: ObjectsClient) -> None:
     assert (status, provider.splitlines()[0], subscriber.splitlines()[0]) == (0, "1 provider", "1 subscriber")
     assert str(lamp.routing_id) in provider
     assert " spp " in subscriber
-    assert run("who", "not/there\x1b") == (
-        1,
-        "",
-        "bussrv who: nobody provides 'not/there\\x1b' or is subscribed to it\n",
-    )
+    asked = f"127.0.0.1:{place.server.port('admin')}"
+    complaint = f"bussrv who: nobody provides 'not/there\\x1b' or is subscribed to it; asked {asked}\n"
+    assert run("who", "not/there\x1b") == (1, "", complaint)
 
 
 def test_a_session_is_closed_by_who_may_and_its_history_says_so(place: Place) -> None:

@@ -185,7 +185,8 @@ def test_commands_run_beside_each_other_but_not_too_many(place: Place, tmp_path:
 
 
 def test_nobody_and_refusals(place: Place) -> None:
-    said = "bussrv request: nobody provides the service 'nothing' (no-such-service)\n"
+    asked = f"127.0.0.1:{place.server.port('objects')}"
+    said = f"bussrv request: nobody provides the service 'nothing' (no-such-service); asked {asked}\n"
     assert run("request", "nothing") == (1, "", said)
     status, _, complained = run("pub", "bus/clock", "12:00")
     assert (status, complained.count("\n")) == (2, 1)

@@ -53,7 +53,7 @@ def test_below_the_limit_changes_are_refused_and_facts_are_written(tmp_path):
     journal.commit([asked("a")])
     volume.room = 1599
     CLOCK.advance(1)
-    with pytest.raises(NoRoom, match="1599 bytes are free on the volume, 1600 are to stay free"):
+    with pytest.raises(NoRoom, match=r"^1\.6 kB free on the disk of .*, but 1\.6 kB have to stay free"):
         journal.commit([fact("b"), asked("c"), fact("d"), asked("e")])
     assert (journal.degraded, journal.is_failing) == (True, False)
     journal.commit([fact("f")])
