@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """
 Publish a payload on a service: PAYLOAD, the content of a file, or the standard input. The service is registered while
 the command runs. Over Inbus it stays registered for the time of a lease, and the server does not confirm that the
-datagram arrived. SPP cannot publish.
+datagram arrived. SPP cannot publish. The command receives nothing that others send. A program of your own that only
+publishes subscribes with types="none" for the same.
 """
 
 FORMATS = ("objects", "business", "inbus")

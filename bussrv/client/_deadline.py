@@ -3,6 +3,22 @@
 from __future__ import annotations
 
 import time
+from enum import Enum
+
+
+class Own(Enum):
+    """The time-out of a call that is given none."""
+
+    OWN = "the client's own time-out"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+OWN = Own.OWN
+
+Timeout = float | Own | None
+"""Seconds; ``None``: for ever; ``OWN``: the client's own."""
 
 
 class Deadline:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from bussrv.client._deadline import Deadline
+from bussrv.client._deadline import OWN, Deadline, Timeout
+from bussrv.client._one_thread import by_one_thread
 from bussrv.client._payload import as_payload
 from bussrv.client._stream import StreamClient
 from bussrv.client.tls import Tls
@@ -88,6 +89,7 @@ class FramedClient(StreamClient[Object]):
     ) -> None:
         self._objects = _Reader(max_payload)
         self._names: set[str] = set()
+        self._is_deaf = False
         self.routing_id: str | None = None
         super().__init__(self._objects, host, port, timeout, tls)
 
@@ -103,10 +105,10 @@ class FramedClient(StreamClient[Object]):
             raise TypeError(f"metadata is a dict, not {type(metadata).__name__}")
         self._send(encode(metadata, as_payload(payload)))
 
-    def receive(self, timeout: float | None = None) -> Object:
+    def receive(self, timeout: Timeout = OWN) -> Object:
         """The next object that was not taken yet; also an ``error`` object that answers no request of this client.
 
-        :param timeout: the limit in seconds; ``None``: the client's own.
+        :param timeout: the limit in seconds; ``None``: there is none; by default the client's own.
         :raises TimeoutError: none came in time.
         :raises ConnectionError: the connection ended, or the client was closed.
         :raises bussrv.errors.RemoteProtocolError: the server sent something malformed.
@@ -118,16 +120,18 @@ class FramedClient(StreamClient[Object]):
         name: str,
         payload: bytes = b"",
         type: str = OCTET_STREAM,  # noqa: A002
-        timeout: float | None = None,
+        timeout: Timeout = OWN,
         **attributes: Any,
     ) -> Object:
         """Ask a service, and wait for its reply.
 
         :param name: the name of the service.
         :param type: the content type of the payload, if there is one.
-        :param timeout: the limit in seconds; ``None``: the client's own.
+        :param timeout: the limit in seconds; ``None``: there is none; by default the client's own.
         :param attributes: further metadata of the request; ``_`` in their names is sent as ``-``.
-        :raises BusError: nobody provides the service (``no-such-service``), or the server refused the request.
+        :raises BusError: nobody provides the service (``no-such-service``), its provider went before it answered
+            (``provider-gone``), or the server refused the request.
+        :raises RuntimeError: the client subscribed to receive nothing, so no reply would come.
         :raises TimeoutError: no reply came in time.
         :raises ConnectionError: the connection ended, or the client was closed.
         """
@@ -145,10 +149,12 @@ class FramedClient(StreamClient[Object]):
         A client that registered no service gets all requests. Other objects that come meanwhile are dropped.
 
         :param timeout: how long to wait for each, in seconds; ``None`` for ever.
+        :raises RuntimeError: the client subscribed to receive nothing, so no request would come.
         :raises TimeoutError: none came in time.
         :raises ConnectionError: the connection ended, or the client was closed.
         :raises bussrv.errors.RemoteProtocolError: the server sent something malformed.
         """
+        self._check_receives("requests")
         within = "" if timeout is None else f" within {timeout:g} s"
         while True:
             deadline = Deadline(timeout, f"no request came from {self._where}{within}")
@@ -188,8 +194,33 @@ class FramedClient(StreamClient[Object]):
         fields = {"event": "services/unregister"}
         return self._ask(fields if name is None else {**fields, "name": name}).metadata
 
-    def _ask(self, fields: dict[str, Any], payload: bytes = b"", timeout: float | None = None) -> Object:
-        """Send an object with a fresh id, and wait for the object with that ``in-reply-to``."""
+    @by_one_thread
+    def _join(self, fields: dict[str, Any], mode: Any) -> dict[str, Any]:
+        """Subscribe. The reply comes with every receive mode, and nothing else with ``none``."""
+        was_deaf, self._is_deaf = self._is_deaf, False
+        try:
+            reply = self._ask(fields).metadata
+        except BaseException:
+            self._is_deaf = was_deaf
+            raise
+        self._is_deaf = mode == "none"
+        self.routing_id = reply.get("routing-id")
+        return reply
+
+    def _check_receives(self, what: str) -> None:
+        if self._is_deaf:
+            raise RuntimeError(
+                f"{what}: this client subscribed with the receive mode 'none', so the server sends it no answer; "
+                "a client that only publishes subscribes with types='none' instead"
+            )
+
+    @by_one_thread
+    def _ask(self, fields: dict[str, Any], payload: bytes = b"", timeout: Timeout = OWN) -> Object:
+        """Send an object with a fresh id, and wait for the object with that ``in-reply-to``.
+
+        :raises RuntimeError: no answer would come.
+        """
+        self._check_receives(fields["event"])
         identifier = new_id()
         deadline = self._deadline(timeout, f"no answer to {fields['event']}")
         self.send({**fields, "id": identifier}, payload)

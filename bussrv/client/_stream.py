@@ -6,12 +6,14 @@ import contextlib
 import select
 import socket
 import ssl
+import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
-from bussrv.client._deadline import Deadline
+from bussrv.client._deadline import OWN, Deadline, Own, Timeout
 from bussrv.client._kept import Kept
+from bussrv.client._one_thread import by_one_thread
 from bussrv.client.tls import Tls, explain
 from bussrv.errors import RemoteProtocolError
 
@@ -38,6 +40,8 @@ class Reader(Protocol[Event_co]):
 class StreamClient(Generic[Event]):
     """A connection and the events received from it that were not taken yet. For one thread; a context manager.
 
+    A call raises :exc:`RuntimeError` while another thread is in one.
+
     :param timeout: how long connecting, sending and waiting may take unless a call says otherwise, in seconds;
         ``None`` for ever.
     :param tls: connect over TLS; ``None``: in the clear.
@@ -60,6 +64,7 @@ class StreamClient(Generic[Event]):
         self._kept: Kept[Event] = Kept(self._weigh)
         self._closed = False
         self._refusal = ""
+        self._used = threading.RLock()
         try:
             self._socket: socket.socket = socket.create_connection((host, port), timeout)
         except TimeoutError as error:
@@ -88,6 +93,7 @@ class StreamClient(Generic[Event]):
     ) -> None:
         self.close()
 
+    @by_one_thread
     def close(self) -> None:
         """Say that nothing more will be sent, wait a moment until the server has read everything, and close.
 
@@ -124,18 +130,19 @@ class StreamClient(Generic[Event]):
         """
         return self._socket.fileno()
 
-    def wait_for(self, predicate: Callable[[Event], bool], timeout: float | None = None) -> Event:
+    def wait_for(self, predicate: Callable[[Event], bool], timeout: Timeout = OWN) -> Event:
         """The first event for which ``predicate`` is true, among kept events and those that come.
 
         Other events are kept, in order, for later calls. If there are too many, the oldest are dropped.
 
-        :param timeout: the limit in seconds; ``None``: the client's own.
+        :param timeout: the limit in seconds; ``None``: there is none; by default the client's own.
         :raises TimeoutError: none came in time.
         :raises ConnectionError: the connection ended, or the client was closed.
         :raises bussrv.errors.RemoteProtocolError: the server sent something malformed.
         """
         return self._wait_for(predicate, self._deadline(timeout, "what was waited for"))
 
+    @by_one_thread
     def _wait_for(self, predicate: Callable[[Event], bool], deadline: Deadline) -> Event:
         event = self._kept.find(predicate)
         while event is None:
@@ -146,6 +153,7 @@ class StreamClient(Generic[Event]):
                 event = self._kept.last()
         return event
 
+    @by_one_thread
     def _next(self, predicate: Callable[[Event], bool], deadline: Deadline) -> Event:
         """The first event for which ``predicate`` is true. Drop other events that come meanwhile."""
         event = self._kept.find(predicate)
@@ -163,13 +171,14 @@ class StreamClient(Generic[Event]):
         """The bytes of an event, as far as they count."""
         return 0
 
-    def _take(self, timeout: float | None) -> Event:
+    @by_one_thread
+    def _take(self, timeout: Timeout) -> Event:
         if self._kept:
             return self._kept.first()
         return self._read(self._deadline(timeout, "nothing more"))
 
-    def _deadline(self, timeout: float | None, wanted: str) -> Deadline:
-        seconds = self.timeout if timeout is None else timeout
+    def _deadline(self, timeout: Timeout, wanted: str) -> Deadline:
+        seconds = self.timeout if isinstance(timeout, Own) else timeout
         came = "came" if wanted.startswith("no") else "did not come"
         return Deadline(seconds, f"{wanted} {came} from {self._where}{_within(seconds)}")
 
@@ -195,6 +204,7 @@ class StreamClient(Generic[Event]):
                 raise self._lost(f"{self._where} closed the connection") from self._last_words()
             return data
 
+    @by_one_thread
     def _send(self, data: bytes) -> None:
         self._check_open()
         if self._is_over():

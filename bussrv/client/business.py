@@ -43,7 +43,7 @@ class BusinessClient(FramedClient):
     ) -> dict[str, Any]:
         """Join the network. Before this, the client receives no objects, and the server forwards none of its own.
 
-        :param receive: ``none``, ``all``, ``no_echo`` or ``events_only``.
+        :param receive: ``all``, ``no_echo``, ``events_only``, or ``none``: nothing at all, no answers either.
         :param subscribe: ``all``, ``none`` or a list of content types, which may hold ``*`` and ``?``.
         :param name: the name of this program, for people.
         :param user: the user that runs it; with ``secret``, for a server that requires a login, else for people.
@@ -60,9 +60,7 @@ class BusinessClient(FramedClient):
         optional = {"name": name, "user": user, "unique-routing-id": unique_routing_id, "routing-ids": routing_ids}
         optional |= {"secret": secret, "token": token}
         fields.update((key, value) for key, value in optional.items() if value is not None)
-        reply = self._ask(fields).metadata
-        self.routing_id = reply.get("routing-id")
-        return reply
+        return self._join(fields, receive)
 
     def register_service(self, name: str) -> dict[str, Any]:
         """Provide a service: requests for it come as objects, to be answered with :meth:`reply`.

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ssl
 from typing import Any
 
+from bussrv.client._deadline import OWN, Timeout
 from bussrv.client._framed import BusError, FramedClient, Object, checked, hyphenated, new_id, says_no_such_service
+from bussrv.client._one_thread import by_one_thread
 from bussrv.client.tls import Tls
 from bussrv.wire.objects import MAX_PAYLOAD
 
@@ -16,6 +18,11 @@ SUBSCRIBE = (
     *("routing-id", "routing-ids", "role", "user", "secret", "token", "name"),
 )
 """Attributes of a subscription; the server ignores all others."""
+
+MODES = ("receive_mode", "receive-mode", "receive")
+
+FOR_REQUESTS = ("@services/reply", "@error")
+"""The rules of a client that only asks or only publishes: replies to its requests, and nothing of others."""
 
 
 class ObjectsClient(FramedClient):
@@ -42,6 +49,7 @@ class ObjectsClient(FramedClient):
             ``SUBSCRIBE`` has them all. For a server that requires a login: ``user`` and ``secret``, or ``token``.
         :returns: the metadata of ``routing/subscribe/reply``.
         :raises TypeError: there is no such attribute.
+        :raises RuntimeError: another thread uses the client.
         :raises BusError: the server refused.
         :raises TimeoutError: no reply came in time.
         :raises ConnectionError: the connection ended, or the client was closed.
@@ -50,9 +58,34 @@ class ObjectsClient(FramedClient):
         for name in fields:
             if name not in SUBSCRIBE:
                 raise TypeError(f"subscribe has no {name!r}; there are: {', '.join(SUBSCRIBE)}")
-        reply = self._ask({"event": "routing/subscribe", **fields}).metadata
-        self.routing_id = reply.get("routing-id")
-        return reply
+        # As the server reads it: rules go before a mode.
+        mode = None if "subscriptions" in fields else next((fields[key] for key in MODES if key in fields), None)
+        return self._join({"event": "routing/subscribe", **fields}, mode)
+
+    def subscribe_for_requests(self, **attributes: Any) -> dict[str, Any]:
+        """Join the network to ask services, or to publish, and receive nothing that others send to everybody.
+
+        A client with another subscription that is idle for long does not read what it receives. If too much waits for
+        it, the server disconnects it (``slow-consumer``).
+
+        :param attributes: as :meth:`subscribe` has them, without ``receive_mode``, ``types`` and ``subscriptions``.
+        :returns: the metadata of ``routing/subscribe/reply``. Raises as :meth:`subscribe` does.
+        """
+        for name in attributes:
+            if name.replace("_", "-") in ("receive-mode", "receive", "types", "subscriptions"):
+                raise TypeError(f"subscribe_for_requests has no {name!r}: it says itself what the client receives")
+        return self.subscribe(subscriptions=list(FOR_REQUESTS), **attributes)
+
+    def ping(self, timeout: Timeout = OWN) -> dict[str, Any]:
+        """Ask the server for a sign of life.
+
+        :param timeout: the limit in seconds; ``None``: there is none; by default the client's own.
+        :returns: the metadata of ``pong``, among it the ``routing-id`` of the server.
+        :raises RuntimeError: the client subscribed to receive nothing.
+        :raises TimeoutError: no reply came in time.
+        :raises ConnectionError: the connection ended, or the client was closed.
+        """
+        return self._ask({"event": "ping"}, timeout=timeout).metadata
 
     def register(self, name: str) -> dict[str, Any]:
         """Provide a service: requests for it come as objects, to be answered with :meth:`reply`.
@@ -68,6 +101,7 @@ class ObjectsClient(FramedClient):
         """Provide a service no longer; without a name: none of them. Returns and raises as :meth:`register` does."""
         return self._unregister_service(name)
 
+    @by_one_thread
     def discover(self, name: str | None = None) -> list[dict[str, Any]]:
         """The registered providers of a service, or of all: the metadata of one ``services/discovery/reply`` each.
 
@@ -75,13 +109,15 @@ class ObjectsClient(FramedClient):
         Programs that answer the question without having registered may do so later; their replies are ordinary objects.
 
         :returns: an empty list when nobody does.
+        :raises RuntimeError: the client subscribed to receive nothing.
         :raises BusError: the server refused.
         :raises TimeoutError: the answers did not come in time.
         :raises ConnectionError: the connection ended, or the client was closed.
         """
+        self._check_receives("discover")
         question, ping = new_id(), new_id()
         fields = {"event": "services/discovery", "id": question}
-        deadline = self._deadline(None, "no answer to services/discovery")
+        deadline = self._deadline(OWN, "no answer to services/discovery")
         self.send(fields if name is None else {**fields, "name": name})
         self.send({"event": "ping", "id": ping})
         found: list[dict[str, Any]] = []

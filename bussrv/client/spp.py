@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 
+from bussrv.client._deadline import OWN, Timeout
 from bussrv.client._stream import StreamClient
 from bussrv.client.tls import Tls
 from bussrv.values import check_known_name
@@ -49,13 +50,12 @@ class SppClient(StreamClient[spp.Event]):
         """
         self._send(spp.unsubscribe(check_known_name(service)))
 
-    def authenticate(
-        self, user: str = "", secret: str = "", timeout: float | None = None, token: str | None = None
-    ) -> None:
+    def authenticate(self, user: str = "", secret: str = "", timeout: Timeout = OWN, token: str | None = None) -> None:
         """Say who uses this client, by ``user`` and ``secret``, or by ``token``.
 
         A server without authentication ignores it, and then this times out.
 
+        :param timeout: the limit in seconds; ``None``: there is none; by default the client's own.
         :raises TypeError: there is both a user and a token.
         :raises PermissionError: the server refused.
         :raises TimeoutError: it did not answer in time.
@@ -73,10 +73,10 @@ class SppClient(StreamClient[spp.Event]):
             whose = "by a token" if token is not None else f"of {user}"
             raise PermissionError(f"the server refused the authentication {whose}, with code {code}")
 
-    def next_event(self, timeout: float | None = None) -> spp.Event:
+    def next_event(self, timeout: Timeout = OWN) -> spp.Event:
         """The next event that was not taken yet: an ``Offer``, ``Removed``, ``Info``, ``Ignored`` or ``Other``.
 
-        :param timeout: the limit in seconds; ``None``: the client's own.
+        :param timeout: the limit in seconds; ``None``: there is none; by default the client's own.
         :raises TimeoutError: none came in time.
         :raises ConnectionError: the connection ended, or the client was closed.
         :raises bussrv.errors.RemoteProtocolError: the server sent something malformed.

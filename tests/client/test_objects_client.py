@@ -1,7 +1,10 @@
 """The client of the Object System."""
 
+import threading
+
 import pytest
 
+from bussrv.client import _framed, objects
 from bussrv.client._kept import MAX_KEPT
 from bussrv.client.business import BusinessClient
 from bussrv.client.objects import BusError, Object, ObjectsClient
@@ -429,3 +432,108 @@ def test_metadata_is_a_dict(serve):
         pytest.raises(TypeError, match="metadata is a dict, not bytes"),
     ):
         client.send(b"{}")
+
+
+@pytest.mark.parametrize("vocabulary", ["objects", "business"])
+def test_a_client_that_receives_nothing_does_not_wait_for_answers(serve, vocabulary):
+    """It says so at once, and sends nothing. It may subscribe anew, and waits again then."""
+
+    def script(peer):
+        for _ in range(2):
+            asked, _ = peer.object()
+            about = {"in-reply-to": asked["id"], "routing-id": "c1"}
+            peer.tell({"event": f"{asked['event']}/reply", **about})
+        asked, _ = peer.object()
+        seen.append(asked["event"])
+        peer.tell({"event": "services/register/reply", "in-reply-to": asked["id"], "name": "tv"})
+        assert peer.until_closed() == b""
+
+    seen = []
+    with (ObjectsClient if vocabulary == "objects" else BusinessClient)(port=serve(script)) as client:
+        if vocabulary == "objects":
+            join, register = client.subscribe, client.register
+            join(receive_mode="none")
+            calls = [client.ping, client.discover, lambda: client.discover("tv")]
+        else:
+            join, register = client.register, client.register_service
+            join(receive="none")
+            calls = [client.services, client.unregister_service]
+        assert client.routing_id == "c1"
+        for call in (lambda: register("tv"), lambda: client.request("tv"), lambda: next(client.requests()), *calls):
+            with pytest.raises(RuntimeError, match="receive mode 'none'"):
+                call()
+        join()
+        register("tv")
+    assert seen == ["services/register"]
+
+
+def test_a_subscription_for_requests_has_rules_of_its_own(serve):
+    def script(peer):
+        subscribed.append(peer.object()[0])
+        peer.tell({"event": "routing/subscribe/reply", "in-reply-to": subscribed[0].pop("id"), "routing-id": "c1"})
+        asked, _ = peer.object()
+        peer.tell({"event": "pong", "in-reply-to": asked["id"], "routing-id": "hall"})
+        peer.until_closed()
+
+    subscribed = []
+    with ObjectsClient(port=serve(script)) as client:
+        for name in ("types", "receive_mode", "receive-mode", "receive", "subscriptions"):
+            with pytest.raises(TypeError, match=f"subscribe_for_requests has no '{name}'"):
+                client.subscribe_for_requests(**{name: "all"})
+        assert client.subscribe_for_requests(user="ann", secret="s")["routing-id"] == "c1"
+        assert client.ping()["routing-id"] == "hall"
+    about = {"user": "ann", "secret": "s"}
+    assert subscribed == [{"event": "routing/subscribe", "subscriptions": ["@services/reply", "@error"], **about}]
+
+
+WAITING = [
+    lambda client: client.receive(timeout=None),
+    lambda client: client.wait_for(lambda each: True, timeout=None),
+    lambda client: client.request("tv", timeout=None),
+    lambda client: next(client.requests()),
+]
+
+
+@pytest.mark.parametrize("call", WAITING)
+def test_a_client_may_wait_for_ever_and_meanwhile_only_one_thread_may_use_it(join, call):
+    """Its own time-out does not count. Another thread would take events away, or mix up the bytes of TLS."""
+
+    def script(peer):
+        assert go_on.wait(30)
+        peer.tell({"event": "services/request", "name": "tv", "in-reply-to": "q"})
+        peer.until_closed()
+
+    def wait():
+        waiting.set()
+        found.append(call(client))
+
+    go_on, waiting, found = threading.Event(), threading.Event(), []
+    client = join(script)
+    client.timeout = 0.01
+    with pytest.MonkeyPatch.context() as patches:
+        for module in (_framed, objects):
+            patches.setattr(module, "new_id", lambda: "q")
+        thread = threading.Thread(target=wait)
+        thread.start()
+        assert waiting.wait(30)
+        while client._used.acquire(blocking=False):
+            client._used.release()
+        thread.join(10 * client.timeout)
+        assert thread.is_alive()
+        for other in (
+            lambda: client.send({"event": "x"}),
+            lambda: client.receive(0),
+            lambda: client.wait_for(lambda each: True, 0),
+            lambda: client.request("tv"),
+            lambda: client.discover(),
+            lambda: client.subscribe(),
+            lambda: next(client.requests(0)),
+            client.close,
+        ):
+            with pytest.raises(RuntimeError, match="another thread uses this ObjectsClient"):
+                other()
+        go_on.set()
+        thread.join(30)
+    assert [each.metadata["event"] for each in found] == ["services/request"]
+    with pytest.raises(TimeoutError):
+        client.receive()

@@ -6,6 +6,8 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ import pytest
 from bussrv import events as ev
 from bussrv.addresses import parse_address
 from bussrv.client.business import BusinessClient
-from bussrv.client.objects import ObjectsClient
+from bussrv.client.objects import BusError, ObjectsClient
 from bussrv.client.spp import SppClient
 from bussrv.client.tls import Tls
 from bussrv.testing.server import RunningServer
@@ -128,6 +130,47 @@ def test_a_client_that_does_not_read_is_cut_and_others_are_served(secured: Secur
         sender.register("later")  # then all before is on the disk
     (closed,) = [each for each in events_of(secured.journal, ev.SessionClosed) if each.reason == "slow-consumer"]
     assert closed.routing_id == "stalled"
+
+
+def test_a_client_that_only_asks_is_not_cut_for_what_others_send(secured: Secured) -> None:
+    """It is idle meanwhile, and reads nothing."""
+    with secured.objects() as asker, secured.objects() as sender:
+        asker.subscribe_for_requests(**{"routing-id": "asker"})
+        sender.subscribe(types="none")
+        for _ in range(200):
+            sender.send({"type": "image/png", "id": "x"}, bytes(1 << 18))
+        sender.ping()
+        assert asker.request("bus/clock").payload
+        with pytest.raises(BusError, match="no-such-service"):
+            asker.request("nobody's")
+
+
+def test_threads_that_share_a_client_are_told_so_and_its_connection_stays_sound(secured: Secured) -> None:
+    """Each call of eight threads succeeds, or says that another thread uses the client."""
+
+    def call() -> Any:
+        try:
+            client.send({"type": "x/y", "to": "echo"}, bytes(10_000))
+            return client.request("bus/clock").payload.endswith(b"Z")
+        except Exception as error:
+            return type(error)
+
+    def call_often() -> None:
+        begun.wait()
+        outcomes.update(call() for _ in range(200))
+
+    outcomes: Counter[Any] = Counter()
+    begun = threading.Barrier(8)
+    with secured.objects() as client:
+        client.subscribe(types="none", routing_ids=["echo"])
+        threads = [threading.Thread(target=call_often) for _ in range(8)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join(PATIENCE)
+        assert outcomes.keys() <= {True, RuntimeError}
+        assert outcomes[True]
+        assert client.request("bus/clock").payload
 
 
 def test_a_client_that_closes_is_no_lost_connection(secured: Secured) -> None:
