@@ -39,21 +39,37 @@ def peer_text(address: Any) -> str:
     """The text of a Twisted address object: its host and port, or for a UNIX socket its path."""
     host = getattr(address, "host", None)
     if host is not None:
-        return format_address(_shortest(host), address.port)
+        return format_address(plain_host(host), address.port)
     if not hasattr(address, "name"):
         return str(address)
     path = address.name or b""
     return f"{UNIX}:{path.decode('utf-8', 'backslashreplace')}" if path else UNIX
 
 
-def _shortest(host: str) -> str:
-    """An IPv6 address without the zeros that a proxy may have stated; anything else as it is."""
-    if ":" not in host:
-        return host
+def plain_host(host: str) -> str:
+    """The one form in which a host is journaled, logged, counted and shown; a name, or anything else, as it is.
+
+    An IPv6 address has no needless zeros. An IPv4 address that is written as one of IPv6, as a port that serves both
+    has it, is one of IPv4.
+    """
+    return _plain(host) if ":" in host else host
+
+
+@lru_cache(_KEPT)
+def _plain(host: str) -> str:
     try:
-        return str(ip_address(host))
+        return str(plain_ip(host))
     except ValueError:
         return host
+
+
+def plain_ip(text: str) -> IPv4Address | IPv6Address:
+    """An IP address in that form.
+
+    :raises ValueError: the text is not an IP address.
+    """
+    host = ip_address(text)
+    return host.ipv4_mapped or host if isinstance(host, IPv6Address) else host
 
 
 def host_of(address: str) -> str:
@@ -69,10 +85,9 @@ def parse_host(address: str) -> IPv4Address | IPv6Address | None:
     An IPv4 address is the same whether or not it is written as an IPv6 address.
     """
     try:
-        host = ip_address(host_of(address).removeprefix("[").removesuffix("]").partition("%")[0])
+        return plain_ip(host_of(address).removeprefix("[").removesuffix("]").partition("%")[0])
     except ValueError:
         return None
-    return host.ipv4_mapped or host if isinstance(host, IPv6Address) else host
 
 
 def address_key(address: str) -> str:

@@ -22,6 +22,7 @@ REASONS: dict[str, str] = {
     "bad-upgrade": "a client of the WebSocket port did not ask for a WebSocket",
     "bad-frame": "a frame is not as WebSocket has it",
     "bad-message": "a WebSocket message is not one whole object",
+    "bad-proxy-header": "a proxy did not say in the PROXY protocol whose connection it is; only the log tells",
     # Well-framed but wrong input: the connection stays open.
     "bad-attribute": "a standard attribute has a value of the wrong kind",
     "bad-subscription": "the attributes of a subscription are wrong",

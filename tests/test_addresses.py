@@ -1,5 +1,6 @@
 """What clients are counted by: one address, however it is written; one /64 network of IPv6; one machine's own."""
 
+from ipaddress import IPv4Address as IPv4
 from ipaddress import IPv6Address, ip_network
 
 from hypothesis import given
@@ -14,12 +15,14 @@ PORTS = st.integers(0, 0xFFFF)
 
 
 @given(st.ip_addresses(v=4), PORTS)
-def test_an_ipv4_address_is_one_key_however_it_is_written(host: object, port: int) -> None:
+def test_an_ipv4_address_is_one_key_however_it_is_written(host: IPv4, port: int) -> None:
     text = str(host)
     mapped = f"::ffff:{text}"
     written = (text, format_address(text, port), mapped, format_address(mapped, port))
     assert {address_key(each) for each in written} == {text}
     assert {parse_host(each) for each in written} == {host}
+    forms = (text, mapped, f"::FFFF:{int(host) >> 16:x}:{int(host) & 0xFFFF:04x}", f"0:0:0:0:0:ffff:{text}")
+    assert {peer_text(TwistedIPv6("TCP", each, port)) for each in forms} == {format_address(text, port)}
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1), PORTS)

@@ -38,6 +38,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from bussrv import events as ev
+from bussrv.addresses import plain_host
 from bussrv.bus.interfaces import IBus
 from bussrv.bus.reactor_turns import NEVER
 from bussrv.bus.withdrawal import TAKEN_AWAY
@@ -45,7 +46,7 @@ from bussrv.errors import Refused, RemoteProtocolError
 from bussrv.formats.inbus_drops import FORMAT, Drops
 from bussrv.formats.inbus_echoes import Echoes
 from bussrv.formats.inbus_intake import Intake
-from bussrv.formats.inbus_outlet import MAPPED, Outlet
+from bussrv.formats.inbus_outlet import Outlet
 from bussrv.formats.inbus_publishers import Publishers
 from bussrv.formats.inbus_subscribers import UNREACHABLE_GRACE, LedgerEntry, Subscribers
 from bussrv.formats.listening import DatagramListener
@@ -143,7 +144,7 @@ class InbusServer(DatagramProtocol):
         """A datagram came: do what it says, or drop it."""
         if self._read_at is NEVER:
             self._read_at = self._reactor.seconds()
-        host = addr[0].removeprefix(MAPPED) if "." in addr[0] else addr[0]
+        host = plain_host(addr[0])
         try:
             message = wire.decode(datagram)
             if message.opcode == wire.PUBLISH:

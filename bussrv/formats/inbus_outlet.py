@@ -11,6 +11,7 @@ from typing import Any
 from twisted.internet.error import InvalidAddressError, MessageLengthError
 from zope.interface import implementer
 
+from bussrv.addresses import plain_ip
 from bussrv.bus.interfaces import IBus, IEncoding, ISessionLink
 from bussrv.bus.outgoing import Bundle, Delivery
 from bussrv.formats.icmp import ErrorQueue, Told, watch_errors
@@ -22,17 +23,6 @@ from bussrv.wire import inbus as wire
 
 MAPPED = "::ffff:"
 """The beginning of an IPv4 address on a port that serves both versions of IP."""
-
-
-def canonical(text: str) -> IPv4Address | IPv6Address:
-    """The form of an address for comparison: an IPv4 address that is written as one of IPv6 becomes IPv4.
-
-    :raises ValueError: if the text is not an address.
-    """
-    address = ip_address(text)
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        return address.ipv4_mapped
-    return address
 
 
 @implementer(IEncoding)
@@ -126,7 +116,7 @@ class Outlet:
         if port != self._port:
             return False
         if not self._bound.is_unspecified:
-            return address == canonical(str(self._bound))
+            return address == plain_ip(str(self._bound))
         return _is_of_this_machine(address)
 
     def send(self, frames: Sequence[bytes], address: tuple[str, int]) -> tuple[int, int]:

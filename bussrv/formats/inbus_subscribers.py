@@ -23,11 +23,11 @@ from msgspec import Struct
 from twisted.internet.defer import Deferred
 
 from bussrv import events as ev
-from bussrv.addresses import format_address, parse_address
+from bussrv.addresses import format_address, parse_address, plain_ip
 from bussrv.bus.interfaces import IBus
 from bussrv.errors import Refused
 from bussrv.formats.inbus_drops import FORMAT, Drops
-from bussrv.formats.inbus_outlet import InbusLink, Outlet, canonical
+from bussrv.formats.inbus_outlet import InbusLink, Outlet
 from bussrv.formats.inbus_users import InbusUsers
 from bussrv.journal.pseudonyms import is_pseudonym
 from bussrv.values import Traffic, check_service_name, quoted
@@ -165,7 +165,7 @@ class Subscribers:
 
     def _resume(self, session_id: str, address: tuple[str, int]) -> None:
         # The journal does not say which host stated the address. If another host may have, it counts as foreign.
-        allowed = any(canonical(address[0]) in network for network in self._bus.settings.inbus_allow)
+        allowed = any(plain_ip(address[0]) in network for network in self._bus.settings.inbus_allow)
         subscriber = Subscriber(session_id, InbusLink(self._outlet, address, is_foreign=allowed), address[0])
         now, utc = self._reactor.seconds(), self._bus.utc()
         for subscription in self._bus.registry.state.subscriptions.get(session_id, {}).values():
@@ -205,7 +205,7 @@ class Subscribers:
         :raises Refused: the sender may not state it.
         """
         try:
-            stated, source = canonical(message.host), canonical(host.partition("%")[0])
+            stated, source = plain_ip(message.host), plain_ip(host.partition("%")[0])
         except ValueError as error:
             raise Refused("bad-element", f"address: {quoted(message.host)} is no IP address") from error
         if message.port == 0 or stated.is_unspecified:
@@ -338,7 +338,7 @@ class Subscribers:
         :param nobody_listens: whether the machine reports that the port is closed.
         """
         self._bus.counters["inbus-unreachable" if nobody_listens else "inbus-send-failed"] += 1
-        subscriber = self._by_address.get((str(canonical(address[0].partition("%")[0])), address[1]))
+        subscriber = self._by_address.get((str(plain_ip(address[0].partition("%")[0])), address[1]))
         if subscriber is None:
             return
         if not nobody_listens:

@@ -24,7 +24,6 @@ import secrets
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -32,6 +31,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from bussrv.addresses import plain_ip
 from bussrv.errors import JournalError
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.regular import open_regular, read_regular, read_whole
@@ -245,10 +245,9 @@ def _canonical(kind: Kind, identity: str) -> str:
         return identity
     host = split(kind, identity)[0].removeprefix("[").removesuffix("]")
     try:
-        address = ip_address(host.partition("%")[0])
+        return str(plain_ip(host.partition("%")[0]))
     except ValueError:
         return host
-    return str(getattr(address, "ipv4_mapped", None) or address)
 
 
 def _forget(path: Path, descriptor: int, unwanted: tuple[Kind, str], files: Files) -> int:

@@ -3,11 +3,13 @@
 from typing import Any
 
 from twisted.internet.address import IPv4Address
-from twisted.protocols.haproxy._v2parser import V2Parser
+from twisted.logger import capturedLogs, formatEvent
 
 from bussrv import events as ev
 from bussrv.formats.proxied import HEADER_TIMEOUT, ProxiedFactory
 from bussrv.wire import spp
+from bussrv.wire.objects import ObjectReader, encode
+from bussrv.wire.proxy import SIGNATURE
 from tests.formats.network import Network, Transport
 from tests.formats.test_spp import service
 from tests.tables import each_row
@@ -15,21 +17,23 @@ from tests.tables import each_row
 PROXY = IPv4Address("TCP", "10.0.0.250", 40_000)
 V1 = b"PROXY TCP4 192.0.2.7 10.0.0.1 5555 3002\r\n"
 V2 = (
-    V2Parser.PREFIX
+    SIGNATURE
     + b"\x21\x21\x00\x24"
     + bytes.fromhex("20010db8000000000000000000000007")
     + bytes(16)
     + (5555).to_bytes(2, "big")
     + (3002).to_bytes(2, "big")
 )
-LOCAL = V2Parser.PREFIX + b"\x20\x00\x00\x00"
+LOCAL = SIGNATURE + b"\x20\x00\x00\x00"
+UNKNOWN = b"PROXY UNKNOWN\r\n"
+MAPPED = b"PROXY TCP6 ::ffff:c000:207 ::ffff:a00:1 5555 3002\r\n"
 
 
 class Proxied:
     """The proxy's end of a connection."""
 
-    def __init__(self, network: Network) -> None:
-        self.factory = ProxiedFactory(network.factory("spp"), network.reactor)
+    def __init__(self, network: Network, name: str = "spp") -> None:
+        self.factory = ProxiedFactory(network.factory(name), network.reactor)
         self.transport = Transport(peerAddress=PROXY)
         self.protocol: Any = self.factory.buildProtocol(PROXY)
         self.transport.protocol = self.protocol
@@ -50,18 +54,27 @@ def peers(network: Network) -> list[str | None]:
 
 @each_row(
     ("header", "peer"),
-    [(V1, "192.0.2.7:5555"), (V2, "[2001:db8::7]:5555"), (LOCAL, "10.0.0.250:40000")],
-    ids=["v1", "v2", "local"],
+    [
+        (V1, "192.0.2.7:5555"),
+        (MAPPED, "192.0.2.7:5555"),
+        (V2, "[2001:db8::7]:5555"),
+        (LOCAL, "10.0.0.250:40000"),
+        (UNKNOWN, "10.0.0.250:40000"),
+    ],
+    ids=["v1", "mapped", "v2", "local", "unknown"],
 )
-@each_row("in_one", [True, False])
-def test_the_stated_address_is_the_clients(header: bytes, peer: str, in_one: bool) -> None:
+@each_row("cut", ["in one", "after it", "everywhere"])
+def test_the_stated_address_is_the_clients(header: bytes, peer: str, cut: str) -> None:
     network = Network()
     service(network, "tv")
     network.journal.records.clear()
     proxied = Proxied(network)
     assert peers(network) == []
-    if in_one:
+    if cut == "in one":
         proxied.send(header + spp.subscribe("tv"))
+    elif cut == "everywhere":
+        for byte in header + spp.subscribe("tv"):
+            proxied.send(bytes([byte]))
     else:
         proxied.send(header)
         assert spp.offer("tv") in proxied.transport.value()
@@ -93,10 +106,46 @@ def test_a_proxy_that_says_nothing_is_cut(said: bytes) -> None:
     assert network.registry.state.sessions == {}
 
 
+def test_a_client_that_sends_no_more_still_gets_its_replies() -> None:
+    network = Network()
+    provider = network.member()
+    proxied = Proxied(network, "objects")
+    request = encode({"event": "routing/subscribe"}) + encode({"event": "services/register", "name": "tv"})
+    network.journal.hold()
+    proxied.send(V1 + request + encode({"event": "ping", "id": 7}))
+    proxied.protocol.readConnectionLost()
+    assert proxied.transport.connected
+    network.journal.release()
+    network.reactor.advance(0)
+    reader = ObjectReader()
+    reader.expect_server()
+    reader.feed(proxied.transport.value())
+    names = []
+    while (event := reader.next_event()) is not None:
+        names.append(event.fields()["event"])
+    assert names == ["routing/subscribe/reply", "services/register/reply", "pong"]
+    assert not proxied.transport.connected
+    (closed,) = network.events(ev.SessionClosed)
+    assert (closed.reason, closed.peer) == ("client-closed", "192.0.2.7:5555")
+    assert provider.connection.is_open
+
+
+def test_a_proxy_that_sends_no_more_before_its_header_is_cut() -> None:
+    network = Network()
+    proxied = Proxied(network)
+    proxied.send(V1[:9])
+    proxied.protocol.readConnectionLost()
+    assert not proxied.transport.connected
+    assert pending(network) == 0
+
+
 def test_what_is_no_header_ends_the_connection() -> None:
     network = Network()
     proxied = Proxied(network)
-    proxied.send(b"GET / HTTP/1.0\r\n\r\n")
+    with capturedLogs() as logged:
+        proxied.send(b"GET / HTTP/1.0\r\n\r\n")
+    (said,) = (formatEvent(each) for each in logged)
+    assert said.startswith("10.0.0.250:40000: the header of the proxy cannot be read: it begins with neither form")
     assert not proxied.transport.connected
     assert pending(network) == 0
 
