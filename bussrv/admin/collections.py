@@ -80,6 +80,7 @@ def parameters(item: type[Struct]) -> tuple[Parameter, ...]:
         Parameter(
             name="sort",
             type=Annotated[str, Meta(pattern=f"^-?({sorts}){END}")],
+            fields=tuple(columns(item)),
             help="The field that the items are sorted by; with `-` before it from the greatest to the least.",
         ),
         *(_filter(name, kind) for name, kind in _filtered(item).items()),

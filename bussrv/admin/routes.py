@@ -31,12 +31,14 @@ class Parameter:
 
     :ivar type: the type of its values for msgspec; bounds are annotations.
     :ivar default: the value if it is left out.
+    :ivar fields: the names that it may have, for the answer to another one; empty: it is no name of a field.
     """
 
     name: str
     type: Any
     help: str
     default: Any = None
+    fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +176,9 @@ def parse_query(query: str, parameters: Iterable[Parameter]) -> dict[str, Any]:
         try:
             values[name] = msgspec.convert(text, known[name].type, strict=False)
         except msgspec.ValidationError as error:
-            raise Problem("bad-parameter", f"{name}: {error}") from None
+            fields = known[name].fields
+            said = f"there is no field {text[:100]!r}; there are {', '.join(fields)}" if fields else str(error)
+            raise Problem("bad-parameter", f"{name}: {said}") from None
     return values
 
 

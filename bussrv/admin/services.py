@@ -47,9 +47,18 @@ class ServiceItem(Struct, frozen=True, kw_only=True):
 
 
 class Provider(Struct, frozen=True, kw_only=True):
-    """A session that provides a service."""
+    """A session that provides a service.
+
+    :ivar name: the program that it says it is.
+    :ivar actor: the user that it has proved to be.
+    :ivar claimed: the user that it merely says it is.
+    """
 
     session: str
+    name: str | None
+    actor: str | None
+    claimed: str | None
+    peer: str
     routing_id: str
     protocol: str
     home: str | None
@@ -59,10 +68,17 @@ class Provider(Struct, frozen=True, kw_only=True):
 class Subscriber(Struct, frozen=True, kw_only=True):
     """A session that is subscribed to a service.
 
+    :ivar name: the program that it says it is.
+    :ivar actor: the user that it has proved to be.
+    :ivar claimed: the user that it merely says it is.
     :ivar interest: ``None``: it wants all of it.
     """
 
     session: str
+    name: str | None
+    actor: str | None
+    claimed: str | None
+    peer: str
     routing_id: str
     protocol: str
     home: str | None
@@ -175,6 +191,10 @@ def _provider(state: RegistryState, session_id: str, service: str) -> Provider:
     session = state.sessions[session_id]
     return Provider(
         session=session.id,
+        name=session.name,
+        actor=session.actor,
+        claimed=session.claimed,
+        peer=session.peer,
         routing_id=session.routing_id,
         protocol=session.protocol,
         home=session.home,
@@ -186,6 +206,10 @@ def _subscriber(state: RegistryState, session: Session, service: str) -> Subscri
     subscription = state.subscriptions[session.id][service]
     return Subscriber(
         session=session.id,
+        name=session.name,
+        actor=session.actor,
+        claimed=session.claimed,
+        peer=session.peer,
         routing_id=session.routing_id,
         protocol=session.protocol,
         home=session.home,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -96,10 +98,27 @@ def who(each: Mapping[str, Any]) -> str | None:
 
 
 def moment(name: str) -> Callable[[Mapping[str, Any]], object]:
-    """A column with a time, to the second."""
+    """A column with the time since a moment, such as ``26m``. JSON has the moment."""
 
     def shown(each: Mapping[str, Any]) -> object:
-        value = each.get(name)
-        return f"{value[:19]}Z" if isinstance(value, str) and len(value) > 20 else value
+        return age(each.get(name))
 
     return shown
+
+
+UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+
+
+def age(moment: object, now: float | None = None) -> object:
+    """The time since a moment, in the largest unit that fits; a value that is no moment as it is.
+
+    :param moment: as the admin interface writes it.
+    :param now: in seconds of UTC; ``None``: the present.
+    """
+    try:
+        since = datetime.fromisoformat(str(moment).replace("Z", "+00:00")).timestamp()
+    except ValueError:
+        return moment
+    passed = max(0.0, (time.time() if now is None else now) - since)
+    size, unit = next((each for each in UNITS if passed >= each[0]), UNITS[-1])
+    return f"{int(passed / size)}{unit}"

@@ -68,6 +68,23 @@ class Group(click.Group):
         super().__init__(*arguments, **{"invoke_without_command": True, **named})
         self.statuses = dict(statuses or {})
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a subcommand.
+
+        :raises click.UsageError: there is none; it has the most similar name.
+        """
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchOption:
+            raise
+        except click.UsageError as error:
+            from bussrv.values import suggestion
+
+            said = f"there is no command {args[0]!r}{suggestion(args[0], self.list_commands(ctx))}"
+            raise click.UsageError(said, ctx) from error
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the exit statuses."""
         write_end(formatter, (), self.statuses)

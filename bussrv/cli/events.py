@@ -58,7 +58,7 @@ def command(
         if as_json:
             output.json_line(record)
         else:
-            output.line(in_words(record))
+            output.line(output.fitted(in_words(record, is_short=output.is_terminal())))
         output.flush()
         left = None if left is None else left - 1
         if left == 0:

@@ -31,10 +31,10 @@ def command(connection: Connection, query: dict[str, Any], most: int | None, as_
         "ADDRESS": field("address"),
         "STATE": field("state"),
         "DIALED": lambda each: {True: "by this server", False: "by the other one"}.get(each.get("dialed")),  # type: ignore[arg-type]
-        "SINCE": moment("since"),
+        "AGE": moment("since"),
         "SESSIONS": field("sessions"),
         "NEIGHBORS": field("neighbors"),
     }
     found = list(admin(connection).items("/links", most, **query))
-    show_list(found, columns, as_json=as_json, right=("SESSIONS",), less=("SINCE", "SESSIONS", "NEIGHBORS", "DIALED"))
+    show_list(found, columns, as_json=as_json, right=("SESSIONS",), less=("AGE", "SESSIONS", "NEIGHBORS", "DIALED"))
     return 0

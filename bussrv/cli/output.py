@@ -62,10 +62,17 @@ def console() -> Console:
     return Console(markup=False, emoji=False, highlight=False)
 
 
+def fitted(text: str) -> str:
+    """A line that fits the width of the terminal; elsewhere the whole line."""
+    return _cut(text, console().width) if is_terminal() else text
+
+
 def cell(value: object) -> str:
     """A value as the text of a cell."""
     if value in (None, "", [], ()):
         return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
         return ", ".join(map(cell, value))
     return cleaned(str(value))

@@ -18,6 +18,9 @@ command asks for the secret twice on a terminal. The file is made if there is no
 that. A running server reads it at SIGHUP, or at `bussrv reload`.
 """
 
+LEAST = 8
+"""The fewest characters of a secret."""
+
 
 @click.command(
     cls=Command,
@@ -39,6 +42,7 @@ def command(file: Path, name: str, stdin: bool, delete: bool) -> int:
         user = check_user(name)
         if not delete:
             put_user(file, user, _secret(user, from_stdin=stdin).encode())
+            print(f"{file}: {user} is in it. Reload the server. With a policy, a user without a rule may do nothing.")
         elif not delete_user(file, user):
             raise ValueError(f"{file} has no user {user}")
     except (ValueError, ConfigError) as error:
@@ -53,10 +57,13 @@ def _secret(user: str, *, from_stdin: bool) -> str:
     :raises ValueError: it cannot be used.
     """
     if from_stdin:
-        return sys.stdin.readline().rstrip("\r\n")
-    if not sys.stdin.isatty():
+        secret = sys.stdin.readline().rstrip("\r\n")
+    elif not sys.stdin.isatty():
         raise ValueError("the standard input is no terminal: use --stdin to read the secret from it")
-    secret = getpass.getpass(f"Secret of {user}: ")
-    if secret != getpass.getpass("Again: "):
-        raise ValueError("the two secrets differ")
+    else:
+        secret = getpass.getpass(f"Secret of {user}: ")
+        if secret != getpass.getpass("Again: "):
+            raise ValueError("the two secrets differ")
+    if 0 < len(secret) < LEAST:
+        raise ValueError(f"the secret has {len(secret)} characters, the least is {LEAST}: others would guess it")
     return secret

@@ -16,15 +16,18 @@ LEFT_OUT = frozenset(
 )
 
 
-def in_words(record: Mapping[str, Any]) -> str:
+def in_words(record: Mapping[str, Any], *, is_short: bool = False) -> str:
     """One line about a record: its time, number, event and fields. ``bussrv journal tail`` writes the same line; this
     function also knows events of later versions.
+
+    :param is_short: whether only the time of day is said.
     """
-    return " ".join(_words(record))
+    return " ".join(_words(record, is_short=is_short))
 
 
-def _words(record: Mapping[str, Any]) -> Iterator[str]:
-    yield word(record.get("time", "-"))
+def _words(record: Mapping[str, Any], *, is_short: bool) -> Iterator[str]:
+    moment = word(record.get("time", "-"))
+    yield moment[11:19] if is_short and len(moment) > 19 else moment
     yield word(record.get("seq", "-"))
     yield word(record.get("event", "-"))
     if record.get("outcome", "ok") != "ok":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bussrv.cli.asking import admin, as_json
+from bussrv.cli.asking import admin, age, as_json
 from bussrv.cli.command import Command
 from bussrv.cli.connection import Connection, connects
 from bussrv.cli.statuses import NO
@@ -70,6 +70,8 @@ def _facts(found: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
             yield name, [each.get("service") for each in value]
         elif name == "subscriptions":
             yield name, [each.get("service") or "(objects)" for each in value]
+        elif name == "opened":
+            yield name, f"{value} ({age(value)} ago)"
         elif value not in (None, [], ""):
             yield name.replace("_", " "), value
 

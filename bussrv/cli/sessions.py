@@ -33,12 +33,12 @@ def command(connection: Connection, query: dict[str, Any], most: int | None, as_
         "ROUTING ID": field("routing_id"),
         "USER": who,
         "PEER": field("peer"),
-        "OPENED": moment("opened"),
+        "AGE": moment("opened"),
         "HOME": field("home"),
         "SERVICES": field("services"),
         "SUBSCRIPTIONS": field("subscriptions"),
     }
     found = list(admin(connection).items("/sessions", most, **{**query, "sort": query["sort"] or "opened"}))
-    less = ("USER", "PEER", "OPENED", "ROUTING ID", "HOME", "SUBSCRIPTIONS", "SERVICES")
+    less = ("USER", "PEER", "AGE", "ROUTING ID", "HOME", "SUBSCRIPTIONS", "SERVICES")
     show_list(found, columns, as_json=as_json, right=("SERVICES", "SUBSCRIPTIONS"), less=less)
     return 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from bussrv.cli.asking import admin, as_json, field, moment, show_list
+from bussrv.cli.asking import admin, as_json, field, moment, show_list, who
 from bussrv.cli.command import Command
 from bussrv.cli.connection import Connection, connects
 from bussrv.cli.statuses import NO
@@ -22,9 +22,12 @@ network that receive everything are not subscribed to a service, and are not sho
 COLUMNS = {
     "SESSION": field("session"),
     "FORMAT": field("protocol"),
+    "NAME": field("name"),
+    "USER": who,
+    "PEER": field("peer"),
     "ROUTING ID": field("routing_id"),
     "HOME": field("home"),
-    "SINCE": moment("since"),
+    "AGE": moment("since"),
 }
 
 
@@ -68,7 +71,7 @@ def _show(what: str, sessions: Sequence[Mapping[str, Any]], count: int | None, f
     count = len(sessions) if count is None else count
     output.line(f"{count} {what}{'' if count == 1 else 's'}")
     if sessions:
-        show_list(sessions, {**COLUMNS, **further}, as_json=False, less=("SINCE", "HOME", "WANTS"))
+        show_list(sessions, {**COLUMNS, **further}, as_json=False, less=("ROUTING ID", "AGE", "HOME", "NAME", "WANTS"))
 
 
 def _interest(each: Mapping[str, Any]) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from bussrv.cli.asking import age
 from bussrv.client.objects import ObjectsClient
 from bussrv.client.spp import SppClient
 from bussrv.testing.server import PATIENCE
@@ -168,3 +170,37 @@ def test_a_drain_says_what_ends_and_waits(tmp_path: Path) -> None:
         ["draining: sessions that end within 0.5 s: 1; then the server stops", "the server has stopped"],
     )
     assert "the server was stopped (server-stopped)" in str(ended.value.__cause__)
+
+
+def test_a_wrong_field_and_a_wrong_command_are_answered_with_the_right_ones(place: Place) -> None:
+    assert (
+        "sort: there is no field 'nonsense'; there are service, providers, subscribers"
+        in run("services", "--sort", "nonsense")[2]
+    )
+    assert run("sesions")[2] == "bussrv: there is no command 'sesions'; did you mean 'sessions'? (see bussrv --help)\n"
+    assert run("journal", "verfy")[2] == (
+        "bussrv journal: there is no command 'verfy'; did you mean 'verify'? (see bussrv journal --help)\n"
+    )
+    assert "did you mean" not in run("quux")[2]
+
+
+@pytest.mark.parametrize(
+    ("passed", "shown"), [(-5, "0s"), (59, "59s"), (60, "1m"), (1_619, "26m"), (7_199, "1h"), (200_000, "2d")]
+)
+def test_ages(passed: int, shown: str) -> None:
+    assert age("2026-11-21T14:02:03.500000Z", 1_795_269_723.5 + passed) == shown
+    assert age(None) is None
+
+
+def test_people_get_ages_and_words_and_programs_get_values(place: Place, lamp: ObjectsClient) -> None:
+    shown = run("session", session_of(lamp))[1]
+    assert "persistent     no\n" in shown
+    assert re.search(r"opened +2\d{3}-\S+Z \(\d+[sm] ago\)", shown)
+    assert re.search(r" \d+[sm] ", run("sessions")[1])
+    (found,) = records("session", session_of(lamp))
+    assert found["persistent"] is False
+    assert str(found["opened"]).endswith("Z")
+    provider = run("who", "hall/lamp 1")[1].splitlines()[1:3]
+    assert provider[0].split()[:5] == ["SESSION", "FORMAT", "NAME", "USER", "PEER"]
+    assert "a lamp" in provider[1]
+    assert "127.0.0.1:" in provider[1]

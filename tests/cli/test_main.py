@@ -98,7 +98,7 @@ def test_every_command_has_examples_and_exit_statuses(path: tuple[str, ...], com
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("sup", "tv"), "bussrv: no such command 'sup'"),
+        (("sup", "tv"), "bussrv: there is no command 'sup'"),
         (("sub",), "bussrv sub: missing argument 'SERVICE...' (see bussrv sub --help)"),
         (("sub", "tv", "--nothing"), "bussrv sub: no such option"),
         (("sub", "tv", "--format", "wap"), "is not one of 'objects', 'business', 'inbus', 'spp'"),

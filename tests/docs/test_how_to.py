@@ -101,7 +101,7 @@ def test_the_sentence_of_a_start_that_is_refused(tmp_path: Path) -> None:
 def test_the_file_of_users(tmp_path: Path) -> None:
     first, _, tokens, certificates, _ = blocks("docs/how-to/users.md", "console")
     for command, _ in (*commands(first), commands(tokens)[0]):
-        run(command, tmp_path, "secret\n")
+        run(command, tmp_path, "a long secret\n")
     assert {each.user for each in read_tokens(tmp_path / "tokens").values()} == {"camera"}
     assert (tmp_path / "users").stat().st_mode & 0o777 == 0o600
     assert read_users(tmp_path / "users").keys() == {"ann"}

@@ -196,7 +196,7 @@ def test_wrong_command_lines(shell: Shell, journal: Path) -> None:
     )
     assert "'-1' is not a number of records" in shell.wrong("tail", journal, "-n", "-1")
     assert "'now' is neither the number of a record nor a time" in shell.wrong("state", journal, "--at", "now")
-    assert "no such command 'tale'" in shell.wrong("tale")
+    assert "there is no command 'tale'; did you mean 'tail'?" in shell.wrong("tale")
 
 
 def on_a_terminal(journal: Path, **environment: str) -> str:

@@ -128,19 +128,19 @@ def test_the_command_adds_replaces_and_deletes(monkeypatch: pytest.MonkeyPatch, 
         monkeypatch.setattr("sys.stdin", io.StringIO(f"{secret}\nmore\n"))
         assert passwd(path, user, "--stdin") == 0
 
-    put("ann", "s3crët ")
+    put("ann", "s3crët  ")
     assert path.stat().st_mode & 0o777 == 0o600
     path.write_text(f"# who may come in\n\n{path.read_text()}")
     path.chmod(0o640)
-    put("bob", "b")
+    put("bob", "bob's own")
     before = path.read_text().splitlines()
-    put("ann", "another")
+    put("ann", "another one")
     assert path.stat().st_mode & 0o777 == 0o600
     after = path.read_text().splitlines()
     assert [one == other for one, other in zip(before, after, strict=True)] == [True, True, False, True]
     users = read_users(path)
-    assert users["ann"].matches(b"another")
-    assert users["bob"].matches(b"b")
+    assert users["ann"].matches(b"another one")
+    assert users["bob"].matches(b"bob's own")
     assert passwd(path, "ann", "--delete") == 0
     assert path.read_text().splitlines() == [*before[:2], before[3]]
     assert passwd(path, "ann", "--delete") == 1
@@ -151,7 +151,7 @@ def test_the_command_adds_replaces_and_deletes(monkeypatch: pytest.MonkeyPatch, 
 def test_the_command_follows_a_symbolic_link(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     (tmp_path / "users").symlink_to("etc/users")
-    answers(monkeypatch, "same", "same")
+    answers(monkeypatch, "the same", "the same")
     assert passwd(tmp_path / "users", "ann") == 0
     assert (tmp_path / "users").is_symlink()
     assert read_users(tmp_path / "etc" / "users").keys() == {"ann"}
@@ -161,19 +161,24 @@ def test_the_command_asks_twice_at_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "users"
-    answers(monkeypatch, "same", "same")
+    answers(monkeypatch, "the same", "the same")
     assert passwd(path, "ann") == 0
     assert path.read_text().startswith("ann:scrypt$32768$8$3$")
     answers(monkeypatch, "one", "other")
     assert passwd(path, "ann") == 1
-    assert capsys.readouterr() == ("", "bussrv passwd: the two secrets differ\n")
+    said = capsys.readouterr()
+    assert said.out.endswith("With a policy, a user without a rule may do nothing.\n")
+    assert said.err == "bussrv passwd: the two secrets differ\n"
     monkeypatch.setattr("sys.stdin", io.StringIO("x\n"))
     assert passwd(path, "ann") == 1
     assert "use --stdin" in capsys.readouterr().err
-    assert read_users(path)["ann"].matches(b"same")
+    assert read_users(path)["ann"].matches(b"the same")
 
 
-@pytest.mark.parametrize(("name", "secret"), [("", "x\n"), ("#", "x\n"), ("ann", "\n"), ("ann", ""), ("ann", "a\0\n")])
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [("", "x\n"), ("#", "x\n"), ("ann", "\n"), ("ann", ""), ("ann", "a\0 long secret\n"), ("ann", "7 chars\n")],
+)
 def test_the_command_refuses_what_will_not_do(
     name: str, secret: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -190,7 +195,7 @@ def test_a_file_that_cannot_be_written(
     name: str, fault: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "users").touch(0o600)
-    monkeypatch.setattr("sys.stdin", io.StringIO("x\n"))
+    monkeypatch.setattr("sys.stdin", io.StringIO("a long secret\n"))
     assert passwd(tmp_path / name, "ann", "--stdin") == 1
     assert f"cannot write the users in {tmp_path / name}: {fault}" in capsys.readouterr().err
 
