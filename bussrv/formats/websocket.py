@@ -127,6 +127,8 @@ class WebSocketProtocol(ObjectsProtocol):
     def malformed(self, error: RemoteProtocolError) -> None:
         """Tell the client what was malformed."""
         if self._objects.is_open:
+            if self._objects.has_close:
+                self.link.closed_by_client()
             super().malformed(error)
         else:
             self.transport.write(refusal(HTTPStatus.UPGRADE_REQUIRED, f"{error.reason}: {error}"))

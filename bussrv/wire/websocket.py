@@ -18,6 +18,7 @@ that the length which a frame states costs no memory.
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from operator import length_hint
@@ -51,6 +52,12 @@ SUBPROTOCOL = "objects"
 _END_OF_REQUEST = b"\r\n\r\n"
 _FINAL = 0x80
 _TWO_BYTES, _EIGHT_BYTES = 126, 127
+
+KEY = 16
+"""The bytes of a client's key."""
+
+CODES_OF_CLIENTS = (range(1000, 1004), range(1007, 1015), range(3000, 5000))
+"""The codes that a close frame may have: those of RFC 6455, section 7.4, and those that were registered since."""
 
 CLOSE_CODES = {
     "client-closed": CloseReason.NORMAL_CLOSURE,
@@ -100,7 +107,10 @@ _UNFINISHED = _Unfinished()
 
 
 class WebSocketReader(ObjectReader):
-    """Reads objects from the messages of one connection, and control frames; see :meth:`take_control`."""
+    """Reads objects from the messages of one connection, and control frames; see :meth:`take_control`.
+
+    :ivar has_close: whether the client sent a close frame, sound or not.
+    """
 
     def __init__(
         self, max_metadata: int = MAX_METADATA, max_payload: int = MAX_PAYLOAD, max_nesting: int = MAX_NESTING
@@ -114,7 +124,7 @@ class WebSocketReader(ObjectReader):
         self._control: Control | None = None
         self._whole: BusObject | BadObject | None = None
         self._bad: BadObject | None = None
-        self._has_more = self._is_asked = self._is_closed = self._has_closed = False
+        self._has_more = self._is_asked = self._is_closed = self._has_closed = self.has_close = False
 
     @property
     def is_clear(self) -> bool:
@@ -232,7 +242,16 @@ class WebSocketReader(ObjectReader):
         while frame is None and len(self._raw):
             frames.receive_bytes(self._raw.take(min(PIECE, len(self._raw))))
             frame = frames.process_buffer()
+        self._check_length(frames)
         return frame
+
+    def _check_length(self, frames: FrameDecoder) -> None:
+        """Refuse a frame that no message has room for as soon as its header is there."""
+        most = self._max_metadata + len(NUL) + self._max_payload
+        if frames.header is not None and frames.header.payload_len > most and not self._has_closed:
+            self._is_closed = True
+            length = frames.header.payload_len
+            raise RemoteProtocolError("payload-too-large", f"a frame has {length} bytes, the most is {most} bytes")
 
     def _read_request(self) -> Upgrade | None:
         length = self._raw.find(_END_OF_REQUEST, MAX_REQUEST)
@@ -241,16 +260,21 @@ class WebSocketReader(ObjectReader):
                 raise RemoteProtocolError("bad-upgrade", f"the request has more than {MAX_REQUEST} bytes")
             return None
         self._handshake = handshake = H11Handshake(ConnectionType.SERVER)
+        head = self._raw.take(length + len(_END_OF_REQUEST))
         try:
-            handshake.receive_data(self._raw.take(length + len(_END_OF_REQUEST)))
+            handshake.receive_data(head)
             request = next(handshake.events(), None)
         except wsproto.utilities.RemoteProtocolError as error:
+            if getattr(error.event_hint, "status_code", None) == HTTPStatus.UPGRADE_REQUIRED:
+                message = "this server speaks version 13 of WebSocket, and the request is for another"
+                raise RemoteProtocolError("bad-upgrade", message) from error
             raise RemoteProtocolError("bad-upgrade", f"that is no request for a WebSocket: {error}") from error
         except ValueError as error:
             # wsproto cannot decode the bytes of a header.
             raise RemoteProtocolError("bad-upgrade", "that is no request for a WebSocket: bad header") from error
         if not isinstance(request, ws.Request):
             raise RemoteProtocolError("bad-upgrade", "that is no request for a WebSocket")
+        _check_request(head, [value for name, value in request.extra_headers if name == b"sec-websocket-key"])
         self._is_asked = True
         self._subprotocols = request.subprotocols
         origins = tuple(value.decode("latin-1") for name, value in request.extra_headers if name == b"origin")
@@ -262,7 +286,8 @@ class WebSocketReader(ObjectReader):
         if frame.opcode is Opcode.PING:
             return Pinged(_bytes(frame))
         if frame.opcode is Opcode.CLOSE:
-            self._is_closed = True
+            self._is_closed = self.has_close = True
+            _check_close(_bytes(frame))
             return ClosedByClient()
         return _UNFINISHED  # a pong
 
@@ -304,6 +329,38 @@ class WebSocketReader(ObjectReader):
         self._has_closed = True
         code = CLOSE_CODES.get(reason, CloseReason.POLICY_VIOLATION)
         return _frame(Opcode.CLOSE, code.to_bytes(2, "big") + reason.encode())
+
+
+def _check_request(head: bytes, keys: Sequence[bytes]) -> None:
+    """Check what wsproto does not look at.
+
+    :raises RemoteProtocolError: ``bad-upgrade``.
+    """
+    if not head.partition(b"\r\n")[0].endswith(b" HTTP/1.1"):
+        raise RemoteProtocolError("bad-upgrade", "a WebSocket is asked for in HTTP/1.1")
+    try:
+        sizes = [len(b64decode(key, validate=True)) for key in keys]
+    except ValueError:
+        sizes = []
+    if sizes != [KEY]:
+        raise RemoteProtocolError("bad-upgrade", f"Sec-WebSocket-Key is not one key of {KEY} bytes in base64")
+
+
+def _check_close(payload: bytes) -> None:
+    """Check the payload of a close frame: nothing, or a code and a text.
+
+    :raises RemoteProtocolError: ``bad-frame`` or ``bad-utf8``.
+    """
+    if not payload:
+        return
+    code = int.from_bytes(payload[:2], "big")
+    if len(payload) < 2 or not any(code in codes for codes in CODES_OF_CLIENTS):
+        what = f"the code {code}" if len(payload) > 1 else "half a code"
+        raise RemoteProtocolError("bad-frame", f"a close frame has {what}, which no close frame may have")
+    try:
+        payload[2:].decode()
+    except UnicodeDecodeError:
+        raise RemoteProtocolError("bad-utf8", "the text of a close frame is not UTF-8") from None
 
 
 def _bytes(frame: Frame) -> bytes:

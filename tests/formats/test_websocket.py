@@ -149,6 +149,9 @@ def test_servers_do_not_link_over_a_websocket() -> None:
         (frame(b'{"size":99999999}\0'), 1009, "payload-too-large"),
         (b"\x82\x01x", 1002, "bad-frame"),
         (frame(b"\xff", 1), 1007, "bad-utf8"),
+        (b"\x82\xff" + (1 << 40).to_bytes(8, "big") + b"mask", 1009, "payload-too-large"),
+        (frame((1005).to_bytes(2, "big"), 8), 1002, "bad-frame"),
+        (frame(b"\x03\xe8\xff", 8), 1007, "bad-utf8"),
     ],
 )
 def test_who_sends_what_is_malformed_is_told_and_closed_with_a_code(data: bytes, code: int, reason: str) -> None:
@@ -159,6 +162,7 @@ def test_who_sends_what_is_malformed_is_told_and_closed_with_a_code(data: bytes,
     error = page.only_reply()
     assert (error["event"], error["reason"]) == ("error", reason)
     assert page.connection.close_frame() == (code, reason)
+    assert calls_left(network) == 0
     assert not page.connection.is_open
     assert other.names() == ["routing/disconnect"]
     (closed,) = network.events(ev.SessionClosed)

@@ -146,14 +146,65 @@ def test_a_message_that_is_no_object_ends_the_connection_after_those_before(data
         assert read(reader, frame(b"{}\0")) == [reason], "the error lasts"
 
 
-def test_a_length_is_not_believed() -> None:
-    """A frame may say that it is as long as it likes: nothing is set aside for it."""
-    reader = opened()
-    reader.feed(b"\x82\xff" + (1 << 62).to_bytes(8, "big") + b"\0\0\0\0" + b'{"type":"a/b","size":9000000}\0')
-    for _ in range(100):
-        assert reader.next_event() is None
-        reader.feed(bytes(1000))
-    assert len(reader) < 101_000
+@each_row("length", [2002, 70_000, 1 << 40, 1 << 62])
+def test_a_frame_that_no_message_has_room_for_is_refused_when_its_header_is_read(length: int) -> None:
+    header = b"\xff" + length.to_bytes(8, "big") if length >> 16 else b"\xfe" + length.to_bytes(2, "big")
+    for cuts in ([b"\x82" + header + b"mask"], in_bytes(b"\x02" + header + b"mask")):
+        reader = opened(max_metadata=1000, max_payload=1000)
+        *before, last = [read(reader, chunk) for chunk in cuts]
+        assert (before, last) == ([[]] * len(before), ["payload-too-large"])
+        assert len(reader) == 0
+
+
+@each_row("code", [0, 1, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65535])
+def test_a_close_frame_with_a_code_that_none_may_have_is_malformed(code: int) -> None:
+    for text in (b"", b"bye"):
+        assert read(opened(), frame(code.to_bytes(2, "big") + text, CLOSE)) == ["bad-frame"]
+
+
+@each_row("code", [1000, 1001, 1003, 1007, 1011, 1014, 3000, 4999])
+def test_a_close_frame_with_any_other_is_one(code: int) -> None:
+    for text in (b"", "schön".encode(), b"x" * 123):
+        assert read(opened(), frame(code.to_bytes(2, "big") + text, CLOSE)) == [ClosedByClient()]
+
+
+def test_half_a_code_and_a_text_that_is_not_utf8_are_malformed() -> None:
+    assert read(opened(), frame(b"\x03", CLOSE)) == ["bad-frame"]
+    assert read(opened(), frame(b"\x03\xe8\xc3", CLOSE)) == ["bad-utf8"]
+    assert read(opened(), frame(b"", CLOSE)) == [ClosedByClient()]
+
+
+def fault(request: bytes) -> str:
+    reader = WebSocketReader()
+    reader.feed(request)
+    with pytest.raises(RemoteProtocolError) as refused:
+        reader.next_event()
+    assert refused.value.reason == "bad-upgrade"
+    return refused.value.message
+
+
+KEY, VERSION = b"dGhlIHNhbXBsZSBub25jZQ==", b"Sec-WebSocket-Version: 13\r\n"
+NO_KEY = "Sec-WebSocket-Key is not one key of 16 bytes in base64"
+
+
+@each_row(
+    ("old", "new", "sentence"),
+    [
+        (b"HTTP/1.1", b"HTTP/1.0", "a WebSocket is asked for in HTTP/1.1"),
+        (
+            VERSION,
+            VERSION.replace(b"13", b"8"),
+            "this server speaks version 13 of WebSocket, and the request is for another",
+        ),
+        (VERSION, b"", "that is no request for a WebSocket: Missing header, 'Sec-WebSocket-Version'"),
+        (KEY, b"dGhlIHNhbXBsZSBub25j", NO_KEY),
+        (KEY, b"not base64", NO_KEY),
+        (KEY, b"", NO_KEY),
+        (KEY, KEY + b"\r\nSec-WebSocket-Key: " + KEY, NO_KEY),
+    ],
+)
+def test_a_request_that_is_not_quite_one_is_refused_with_its_fault(old: bytes, new: bytes, sentence: str) -> None:
+    assert fault(REQUEST.replace(old, new)) == sentence
 
 
 def test_payloads_of_strangers_are_not_gathered() -> None:
@@ -179,7 +230,7 @@ def test_others_are_served_while_empty_fragments_come() -> None:
 
 
 def test_what_comes_after_a_close_frame_is_not_read() -> None:
-    for said in (b"", b"\x03\xe8bye", b"x", b"\x03\xed\xff"):
+    for said in (b"", b"\x03\xe8bye", b"\x0b\xb8"):
         found = read(opened(), frame(b"{}\0") + frame(said, CLOSE) + frame(b"x\0"))
         assert [type(each) for each in found] == [BusObject, ClosedByClient]
 
