@@ -94,7 +94,7 @@ def ask_service(server: RunningServer, service: ObjectsClient, clients: ExitStac
 
     say(f"A client asks {TV!r} which channel is on:")
     client = clients.enter_context(ObjectsClient(port=server.port("objects")))
-    client.subscribe(receive_mode="no_echo")
+    client.subscribe_for_requests()
     answering = threading.Thread(target=answer)
     answering.start()
     reply = client.request(TV, b"which channel?", type="text/plain")
