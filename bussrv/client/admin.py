@@ -21,6 +21,9 @@ __all__ = ["AdminClient", "AdminError", "ServerSentEvent"]
 
 API = "/api/v1"
 PAGE = 1000
+MAX_PAGE = 64 << 20
+"""The most bytes of a page."""
+
 MAX_PAGES = 10_000
 """The most pages of a collection: the server may have forgotten that it ends."""
 
@@ -101,7 +104,9 @@ class AdminClient:
         cursor, left, pages = None, most, 0
         while left is None or left > 0:
             limit = PAGE if left is None else min(left, PAGE)
-            items, cursor = _page(path, self.get(path, limit=limit, after=cursor, **query), limit)
+            items, cursor = _page(
+                path, self.call("GET", path, {"limit": limit, "after": cursor, **query}, most=MAX_PAGE), limit
+            )
             yield from items
             left = None if left is None else left - len(items)
             if cursor is None:
@@ -111,18 +116,26 @@ class AdminClient:
                 raise RemoteProtocolError("too-large", f"{path} does not end after {MAX_PAGES} pages")
 
     def call(
-        self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Any = None, *, also: int = 200
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        *,
+        also: int = 200,
+        most: int = MAX_ANSWER,
     ) -> Any:
         """Any request. Raises as :meth:`get` does.
 
         :param body: is sent as JSON, unless the method is ``GET``.
         :param also: a status that is no problem, besides those of success.
+        :param most: the most bytes of the answer.
         :returns: the JSON of the answer; ``None``: it has none.
         """
         deadline = time.monotonic() + self._timeout
         while True:
             with self._asked(method, path, query, body, {}) as answer:
-                data, status = _read(answer), answer.status
+                data, status = _read(answer, most), answer.status
                 wait = _wait_before_next(answer)
             if status == _TOO_MANY and time.monotonic() + wait < deadline:
                 time.sleep(wait)
@@ -237,10 +250,10 @@ def _plainly(where: str) -> Iterator[None]:
         raise RemoteProtocolError("bad-answer", f"{where} does not speak HTTP: is it the admin interface?") from error
 
 
-def _read(answer: http.client.HTTPResponse) -> bytes:
-    data = answer.read(MAX_ANSWER + 1)
-    if len(data) > MAX_ANSWER:
-        raise RemoteProtocolError("too-large", f"the answer has more than {MAX_ANSWER} bytes")
+def _read(answer: http.client.HTTPResponse, most: int = MAX_ANSWER) -> bytes:
+    data = answer.read(most + 1)
+    if len(data) > most:
+        raise RemoteProtocolError("too-large", f"the answer has more than {most} bytes")
     if answer.length:
         raise ConnectionError("the answer is not complete")
     return data

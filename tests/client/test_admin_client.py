@@ -114,6 +114,9 @@ def test_a_collection_without_an_end_is_left(serve: Serve, monkeypatch: pytest.M
     }.items():
         with pytest.raises(RemoteProtocolError, match=said):
             list(client(serve(answer(body))).items("/sessions", 2))
+    monkeypatch.setattr(admin, "MAX_PAGE", 20)
+    with pytest.raises(RemoteProtocolError, match="more than 20 bytes"):
+        list(client(serve(endless)).items("/sessions"))
 
 
 def test_a_line_of_a_stream_without_an_end_is_left(serve: Serve) -> None:
