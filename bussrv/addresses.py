@@ -6,6 +6,7 @@ Addresses are ``127.0.0.1:7890``, ``[::1]:7890`` and ``unix:/path``. Limits that
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
@@ -16,6 +17,10 @@ UNIX: Final = "unix"
 
 IPV6_PREFIX = 64
 """The bits of an IPv6 address that one client cannot choose: it is given a whole network of that size."""
+
+_AUTHORITY = re.compile(
+    r"(?:\[(?P<address>[0-9a-f:.]+(?:%[0-9a-z._~-]+)?)\]|(?P<name>[0-9a-z._-]+))(?::[0-9]{0,5})?", re.IGNORECASE
+)
 
 _KEPT = 10_000
 _HOST_BITS = (1 << (128 - IPV6_PREFIX)) - 1
@@ -77,6 +82,22 @@ def host_of(address: str) -> str:
     if address.count(":") > 1 and not address.startswith("["):
         return address
     return address.rpartition(":")[0] or address
+
+
+def authority_host(text: str) -> str | None:
+    """The name or address of a host that may have a port, such as the header ``Host`` has it; RFC 3986, 3.2.2.
+
+    The whole text has to be one, so that ``[::1].evil.example`` and ``localhost:80:evil`` are none.
+
+    :returns: in lower case, without brackets and a last dot; ``None``: it is malformed.
+    """
+    found = _AUTHORITY.fullmatch(text)
+    if found is None:
+        return None
+    address, name = found["address"], found["name"]
+    if address is None:
+        return str(name).lower().removesuffix(".")
+    return str(address).lower() if ":" in address and parse_host(address) is not None else None
 
 
 def parse_host(address: str) -> IPv4Address | IPv6Address | None:

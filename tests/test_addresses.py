@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 from twisted.internet.address import IPv4Address, UNIXAddress
 from twisted.internet.address import IPv6Address as TwistedIPv6
 
-from bussrv.addresses import _key_of, address_key, format_address, is_exempt, is_local, parse_host, peer_text
+from bussrv.addresses import (
+    _key_of,
+    address_key,
+    authority_host,
+    format_address,
+    is_exempt,
+    is_local,
+    parse_host,
+    peer_text,
+)
 from tests.tables import each_row
 
 PORTS = st.integers(0, 0xFFFF)
@@ -81,3 +90,24 @@ def test_connections_of_one_host_are_remembered_together() -> None:
     before = _key_of.cache_info().currsize
     assert {address_key(f"192.0.2.77:{port}") for port in range(100)} == {"192.0.2.77"}
     assert _key_of.cache_info().currsize == before
+
+
+def test_a_host_is_matched_whole() -> None:
+    for text, host in {
+        "Hall.example:443": "hall.example",
+        "hall.example.": "hall.example",
+        "[::1]:7280": "::1",
+        "[FE80::1%eth0]": "fe80::1%eth0",
+        "10.0.0.1": "10.0.0.1",
+        "[::1].evil.example": None,
+        "[::1": None,
+        "[10.0.0.1]": None,
+        "[a:b]": None,
+        "::1": None,
+        "localhost:80:evil": None,
+        "localhost:http": None,
+        "localhost\n": None,
+        "a@localhost": None,
+        "": None,
+    }.items():
+        assert authority_host(text) == host, text

@@ -8,38 +8,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from ipaddress import IPv4Address, IPv6Address, ip_address
 
-from bussrv.addresses import parse_host
+from bussrv.addresses import authority_host, parse_host
 from bussrv.admin.problems import Problem
 
 LOCAL_NAME = "localhost"
 
 OWN_SITES = frozenset({"same-origin", "none"})
 """Values of ``Sec-Fetch-Site``: the page of the interface itself, and what a person typed or chose."""
-
-_HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+(?:%[0-9a-z._~-]+)?)\]|(?P<name>[0-9a-z._-]+))(?::[0-9]{0,5})?")
-"""RFC 9110, ``Host``: the whole of it, in lower case. Names with other characters are of no server here."""
-
-
-def host_name(host: str) -> str | None:
-    """The name or address in a ``Host`` header, in lower case and without its port; ``None``: it is malformed."""
-    found = _HOST.fullmatch(host.strip(" \t").lower())
-    if found is None:
-        return None
-    address, name = found["address"], found["name"]
-    if address is not None:
-        return address if isinstance(_parsed(address), IPv6Address) else None
-    return name.removesuffix(".")
-
-
-def _parsed(name: str) -> IPv4Address | IPv6Address | None:
-    try:
-        return ip_address(name)
-    except ValueError:
-        return None
 
 
 def check_host(host: str | None, local: str, names: Iterable[str], *, may_lack: bool) -> None:
@@ -55,11 +32,11 @@ def check_host(host: str | None, local: str, names: Iterable[str], *, may_lack: 
         if may_lack:
             return
         raise Problem("bad-host", "there is no Host header")
-    name = host_name(host)
+    name = authority_host(host.strip(" \t"))
     if name is None:
         raise Problem("bad-host", f"{host[:255]!r} is not a host with or without a port")
     # An address is safe: DNS rebinding needs a name, which a name server of the attacker resolves.
-    if _parsed(name) is not None or name == LOCAL_NAME or name in names or not parse_host(local):
+    if parse_host(name) is not None or name == LOCAL_NAME or name in names or not parse_host(local):
         return
     raise Problem("bad-host", f"this server is not {name[:255]!r}: name it with --admin-host, or use its address")
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from urllib.parse import urlsplit
 
-from bussrv.addresses import parse_host
+from bussrv.addresses import authority_host, parse_host
 from bussrv.patterns import Wildcards
 
 LOCALHOST = "localhost"
+WEB = ("http", "https")
 
 _compiled = lru_cache(maxsize=4)(Wildcards)
 
@@ -37,11 +37,9 @@ def is_allowed(origins: Sequence[str], host: str, allowed: tuple[str, ...]) -> b
 
 
 def _is_same_host(origin: str, host: str) -> bool:
-    try:
-        page, asked = urlsplit(origin).hostname, urlsplit(f"//{host}").hostname
-    except ValueError:
-        return False
-    if page is None or asked is None:
+    scheme, _, authority = origin.partition("://")
+    page, asked = authority_host(authority), authority_host(host)
+    if scheme not in WEB or page is None or asked is None:
         return False
     if _is_loopback(page) and _is_loopback(asked):
         return True
