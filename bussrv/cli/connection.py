@@ -37,12 +37,13 @@ class Address:
     """The address of a server.
 
     :ivar host: the host; of a UNIX socket, its path.
+    :ivar tls: whether its scheme says TLS, or none; ``None``: it has no scheme, so options and files for TLS decide.
     :ivar is_unix: whether it is a UNIX socket.
     """
 
     host: str
     port: int
-    tls: bool = False
+    tls: bool | None = None
     is_unix: bool = False
 
     def __str__(self) -> str:
@@ -98,7 +99,7 @@ def parse(text: str, kind: str) -> Address:
     scheme, host, port = found.groups()
     if (scheme or "").endswith("//") and kind != "admin":
         raise ValueError(f"{text!r} is an address of the admin interface, and not one of {kind}")
-    return Address(host.strip("[]"), int(port or PORTS[kind]), scheme in _SECURE)
+    return Address(host.strip("[]"), int(port or PORTS[kind]), None if scheme is None else scheme in _SECURE)
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,18 @@ class Connection:
 
         files = {} if profile is None else profile.files
         given = (self.ca or files.get("ca"), self.certificate or files.get("certificate"), self.key or files.get("key"))
-        return Tls(*given) if self.tls or address.tls or any(given) else None
+        if address.tls is False:
+            asked = "--tls" if self.tls else "--ca, --certificate or --key" if any(self._tls_files) else ""
+            if asked:
+                raise ConfigError(f"{address} is an address without TLS, and {asked} needs TLS: write tls: or https://")
+            return None
+        wanted = self.tls or address.tls or (any(given) and not address.is_unix)
+        return Tls(*given) if wanted else None
+
+    @property
+    def _tls_files(self) -> tuple[Path | None, ...]:
+        """The files for TLS that the command line names."""
+        return self.ca, self.certificate, self.key
 
 
 def _of_profile(profile: Profile, kind: str) -> Address:

@@ -20,7 +20,8 @@ from bussrv.cli.command import Command
 DESCRIPTION = """
 Make a directory with the files of a server that other machines may reach. It gets a configuration with TLS and logins,
 users with random secrets, and a policy. It also gets an authority with a certificate of this server, a key for the
-journal, and a unit of systemd. Existing files are never overwritten. The secrets are printed once, and stored nowhere.
+journal, a unit of systemd, and a profile for each user. Existing files are never overwritten. The secrets are printed
+once, and stored nowhere.
 """
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -124,6 +125,7 @@ def _report(directory: Path, names: Sequence[str], issued: dict[str, str], is_ro
         f"  {texts.SERVER_KEY:14} its private key",
         f"  {texts.JOURNAL_KEY:14} the private key that seals of the journal are signed with: keep a copy elsewhere",
         f"  {texts.UNIT:14} the unit of systemd",
+        f"  {texts.PROFILES:14} a profile of the bussrv command for each user, without the secret",
         "",
         "The users and their secrets, which are stored nowhere else:",
         *(f"  {user:{wide}} {secret}" for user, secret in issued.items()),

@@ -56,7 +56,7 @@ def make(directory: Path, wanted: Wanted, now: datetime) -> dict[str, str]:
     except ValueError as error:
         raise ConfigError(str(error)) from error
     names = [*(name for name, _, _ in files), texts.JOURNAL_KEY, public_path(Path(texts.JOURNAL_KEY)).name]
-    there = [name for name in (*names, texts.JOURNAL) if os.path.lexists(directory / name)]
+    there = [name for name in (*names, texts.PROFILES, texts.JOURNAL) if os.path.lexists(directory / name)]
     if there:
         raise ConfigError(
             f"{directory} has {', '.join(there)} already, which would be overwritten: choose a new directory"
@@ -66,6 +66,8 @@ def make(directory: Path, wanted: Wanted, now: datetime) -> dict[str, str]:
         if not directory.exists():
             directory.mkdir(0o755)
             made.append(directory)
+        (directory / texts.PROFILES).mkdir(0o755)
+        made.append(directory / texts.PROFILES)
         for name, text, mode in files:
             _write(directory / name, text, mode, made)
         generate(directory / texts.JOURNAL_KEY)
@@ -94,8 +96,13 @@ def _files(directory: Path, wanted: Wanted, issued: dict[str, str], now: datetim
         (texts.USERS, users.encode(), PRIVATE),
         (texts.POLICY, texts.policy(directory, wanted.users).encode(), PUBLIC),
         (texts.UNIT, unit.encode(), PUBLIC),
+        *(_profile(wanted.names[0], user) for user in issued),
         (texts.CONFIGURATION, texts.configuration(directory, wanted.interface).encode(), PUBLIC),
     ]
+
+
+def _profile(host: str, user: str) -> tuple[str, bytes, int]:
+    return f"{texts.PROFILES}/{texts.profile_name(user)}", texts.profile(host, user).encode(), PRIVATE
 
 
 def _write(path: Path, text: bytes, mode: int, made: list[Path]) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 from string import Template
+from urllib.parse import quote
 
 from bussrv.server.option_texts import toml_value
 
@@ -19,6 +20,8 @@ SERVER_KEY = "server.key"
 JOURNAL = "journal"
 JOURNAL_KEY = "journal.key"
 UNIT = "bussrv.service"
+PROFILES = "profiles"
+"""The directory of the profiles: a file for each user, without the secret."""
 
 OPERATOR = "operator"
 """The user who may see and steer the server."""
@@ -148,6 +151,31 @@ def policy(directory: Path, users: Iterable[str]) -> str:
     users = list(users)
     names = ", ".join(map(toml_value, users))
     return _POLICY.substitute(here=directory / POLICY, user=users[0], users=names, operator=OPERATOR)
+
+
+def profile_name(user: str) -> str:
+    """The name of the file of a user's profile: users may have any character in their names."""
+    return f"{quote(user, safe='')}.toml"
+
+
+def profile(host: str, user: str) -> str:
+    """The profile of a user, for the ``bussrv`` command on the machine of that user.
+
+    :param host: the name of the server.
+    """
+    host = f"[{host}]" if ":" in host else host
+    admin = ['admin = "http://127.0.0.1:7280"  # on the machine of the server'] if user == OPERATOR else []
+    lines = [
+        f"# The profile of one user of the bussrv command: ~/.config/bussrv/profiles.toml, with {AUTHORITY} beside it.",
+        "# Write the secret in place of the dots, and keep the file to yourself: chmod 600.",
+        f"[{toml_value(user)}]",
+        *(f"{name} = {toml_value(f'tls:{host}:{port}')}" for name, port in PORTS.items()),
+        *admin,
+        f"ca = {toml_value(AUTHORITY)}",
+        f"user = {toml_value(user)}",
+        'secret = "…"',
+    ]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def unit(directory: Path, programs: Path, user: str) -> str:

@@ -64,7 +64,7 @@ def connection(**given: Any) -> Connection:
         ("tls:hall.example", "business", Address("hall.example", 7891, True)),
         ("[::1]:7", "inbus", Address("::1", 7)),
         ("https://hall.example/", "admin", Address("hall.example", 7280, True)),
-        ("http://127.0.0.1:80", "admin", Address("127.0.0.1", 80)),
+        ("http://127.0.0.1:80", "admin", Address("127.0.0.1", 80, False)),
         ("unix:/run/bussrv/admin", "admin", Address("/run/bussrv/admin", 0, is_unix=True)),
     ],
 )
@@ -108,6 +108,17 @@ def test_who_is_asked_and_told_what(
     found = connection(**given).place(kind)
     assert str(found.address) == address
     assert (found.credentials.secret or found.credentials.token) == told
+
+
+def test_the_scheme_of_an_address_decides_about_tls(home: Path) -> None:
+    """Not a file for TLS that the profile has for its other addresses."""
+    write(home, '[mixed]\nadmin = "http://127.0.0.1:7280"\nobjects = "hall:7890"\nspp = "tcp:hall"\nca = "ca.pem"\n')
+    mixed = {kind: connection(profile="mixed").place(kind).tls for kind in ("admin", "objects", "spp")}
+    assert mixed["admin"] is mixed["spp"] is None
+    assert mixed["objects"] is not None
+    for given in ({"tls": True}, {"ca": Path("ca.pem")}):
+        with pytest.raises(ConfigError, match=r"127\.0\.0\.1:7280 is an address without TLS, and --\S+"):
+            connection(profile="mixed", **given).place("admin")
 
 
 def test_relative_files_of_a_profile_are_beside_it(home: Path) -> None:

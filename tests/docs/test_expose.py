@@ -24,7 +24,7 @@ from tests.forked import ForkedServer
 pytestmark = pytest.mark.processes
 
 PAGE = "docs/how-to/expose.md"
-((INIT, MADE),), ((CHECK, CHECKED), (START, _)), RENEW = map(commands, blocks(PAGE, "console"))
+((INIT, MADE),), ((CHECK, CHECKED), (START, _)), ((SUB, _), (PUB, _)), RENEW = map(commands, blocks(PAGE, "console"))
 
 
 class Started:
@@ -61,6 +61,34 @@ def made(tmp_path: Path) -> tuple[Path, str]:
     file = tmp_path / "hall" / "bussrv.toml"
     file.write_text(re.sub(r"ssl:\d+", "ssl:0", file.read_text()) + "admin = 0\n")
     return tmp_path, said
+
+
+def test_a_profile_of_a_second_machine(made: tuple[Path, str], tmp_path: Path) -> None:
+    place, said = made
+    (secret,) = re.findall(r"^  ann +(\w+)$", said, re.MULTILINE)
+    server = Started(place)
+    try:
+        home = tmp_path / "second" / "bussrv"
+        home.mkdir(parents=True)
+        shutil.copy(place / "hall" / "ca.pem", home)
+        profile = (place / "hall" / "profiles" / "ann.toml").read_text()
+        for name, value in (("7890", server.ports["objects"]), ("hall.example", "localhost"), ("…", secret)):
+            profile = profile.replace(name, value, 1)
+        (home / "profiles.toml").write_text(profile)
+        (home / "profiles.toml").chmod(0o600)
+        environment = {**ENVIRONMENT, "XDG_CONFIG_HOME": str(home.parent)}
+        watching = subprocess.Popen(
+            ["sh", "-c", f"exec {SUB} --count 1 --format objects"], env=environment, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(100):
+            ran = subprocess.run(["sh", "-c", PUB], env=environment, capture_output=True, text=True, check=False)
+            assert ran.returncode == 0, ran.stderr
+            if watching.poll() is not None:
+                break
+        heard = watching.communicate(timeout=PATIENCE)[0]
+    finally:
+        server.stop()
+    assert "open" in heard
 
 
 def test_two_users_talk_within_a_minute(made: tuple[Path, str]) -> None:

@@ -129,7 +129,7 @@ def test_a_file_of_something_else_stays_as_it_is(
     put_user(users, "ann", b"s3cret")
     add_token(tokens, "ann", None)
     before = users.read_text(), tokens.read_text()
-    monkeypatch.setattr("sys.stdin", io.StringIO("s3cret\n"))
+    monkeypatch.setattr("sys.stdin", io.StringIO("a long s3cret\n"))
     assert main(["token", str(users), "bob"]) == main(["passwd", "--stdin", str(tokens), "bob"]) == 1
     assert (users.read_text(), tokens.read_text()) == before
     one, other = capsys.readouterr().err.splitlines()

@@ -15,6 +15,7 @@ from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store
 
 from bussrv.cli import init as command
+from bussrv.cli import profiles
 from bussrv.cli.main import main
 from bussrv.formats.endpoint_parts import take_apart
 from bussrv.formats.tls import TlsPort
@@ -28,7 +29,8 @@ from bussrv.starter.directory import Wanted, make
 from tests.tables import each_row
 
 NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
-PRIVATE = {"ca.key", "server.key", "users", "journal.key"}
+PROFILES = {"ann.toml", "ben.toml", "operator.toml"}
+PRIVATE = {"ca.key", "server.key", "users", "journal.key", *PROFILES}
 PUBLIC = {"ca.pem", "server.pem", "policy.toml", "bussrv.toml", "bussrv.service", "journal.key.pub"}
 
 
@@ -57,12 +59,13 @@ def test_every_file_has_the_mode_that_it_needs_whatever_the_mask(tmp_path: Path)
         issued = make(tmp_path / "hall", wanted(), NOW)
     finally:
         os.umask(before)
-    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "hall").iterdir()}
+    files = [path for path in (tmp_path / "hall").rglob("*") if path.is_file()]
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in files}
     assert modes == {**dict.fromkeys(PRIVATE, 0o600), **dict.fromkeys(PUBLIC, 0o644)}
     assert stat.S_IMODE((tmp_path / "hall").stat().st_mode) == 0o755
     assert issued.keys() == {"ann", "ben", "operator"}
     assert len(set(issued.values())) == 3
-    for path in (tmp_path / "hall").iterdir():
+    for path in files:
         assert not any(secret in path.read_text() for secret in issued.values()), path
 
 
@@ -100,6 +103,22 @@ def test_the_configuration_names_its_files_wherever_they_are(fresh: Callable[[],
     assert (built.journal.directory, built.journal.key) == (here / texts.JOURNAL, here / texts.JOURNAL_KEY)
 
 
+@each_row("user", ["ann", "a/b", "..", 'q"uote', "kühl", "a=b c"])
+def test_a_profile_is_that_of_its_user(fresh: Callable[[], Path], user: str) -> None:
+    here, home = fresh(), fresh()
+    make(here, wanted(names=["::1"], users=[user]), NOW)
+    (home / "bussrv").mkdir()
+    (home / "bussrv" / "profiles.toml").write_bytes((here / "profiles" / texts.profile_name(user)).read_bytes())
+    (home / "bussrv" / "profiles.toml").chmod(0o600)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_CONFIG_HOME", str(home))
+        found = profiles.read(user)
+    assert found is not None
+    assert found.addresses == {"objects": "tls:[::1]:7890", "spp": "tls:[::1]:3002"}
+    assert found.credentials["user"] == user
+    assert found.files == {"ca": home / "bussrv" / "ca.pem"}
+
+
 def test_a_unit_takes_every_path_as_it_is() -> None:
     text = texts.unit(Path('/srv/a b/100% "$x"'), Path("/home/ann/venv/bin"), "ann")
     (line,) = re.findall(r"ExecStart=.*", text)
@@ -110,7 +129,7 @@ def test_a_unit_takes_every_path_as_it_is() -> None:
     assert "\nProtectHome=yes\n" in texts.unit(Path("/etc/bussrv"), Path("/opt/bussrv/bin"), "bussrv")
 
 
-@each_row("name", sorted({*PRIVATE, *PUBLIC, "journal"}))
+@each_row("name", sorted({*PRIVATE, *PUBLIC, "journal", "profiles"} - PROFILES))
 def test_nothing_is_written_over(fresh: Callable[[], Path], name: str, capsys: pytest.CaptureFixture[str]) -> None:
     tmp_path = fresh()
     (tmp_path / name).symlink_to(tmp_path / "nowhere")
@@ -121,11 +140,11 @@ def test_nothing_is_written_over(fresh: Callable[[], Path], name: str, capsys: p
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-@each_row("failing", range(9))
+@each_row("failing", range(12))
 def test_after_a_fault_nothing_is_left(fresh: Callable[[], Path], failing: int) -> None:
     """At the file of that number; the last one is the key of the journal."""
     tmp_path = fresh()
-    calls = iter(range(9))
+    calls = iter(range(12))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(module.os, "fsync", lambda _: _fail_at(calls, failing))
         patched.setattr(module, "generate", lambda path: _fail_at(calls, failing))
