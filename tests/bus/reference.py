@@ -153,6 +153,7 @@ class Ask:
     awaited: str | None = None
     forsaken: bool = False
     answered: bool = False
+    older: "Ask | None" = None
 
     @property
     def is_local(self):
@@ -386,7 +387,7 @@ class ReferenceBus:
         known = [each for each in self.open_asks() if each.is_local]
         same = [each for each in known if identity(each.shown) == identity(ask.sent["id"])]
         if len(same) == 1 and self.is_repeated(same[0], ask):
-            self.requests.remove(same[0])
+            ask.older = same[0]
             return ask.sent["id"]
         if not ask.several:
             known = [each for each in known if each.several or each.chosen == ask.chosen]
@@ -416,6 +417,8 @@ class ReferenceBus:
         return member.id == ask.chosen
 
     def remember(self, ask):
+        """It takes the place of the one that it repeats."""
+        self.requests = [older for older in self.requests if older is not ask.older]
         for older in self.requests:
             is_same = identity(older.sent["id"]) == identity(ask.sent["id"]) and older.first == ask.first
             if is_same and older.links & ask.links:
