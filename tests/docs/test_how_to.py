@@ -15,13 +15,15 @@ import pytest
 from twisted.scripts.twistd import ServerOptions
 
 from bussrv.cli.audit import command as audit
+from bussrv.journal import manifest
 from bussrv.journal.recovery import Damaged, recover
 from bussrv.journal.segment import segment_name
+from bussrv.journal.versions import READ_VERSIONS, SCHEMA_VERSION
 from bussrv.policy.tokens import read_tokens
 from bussrv.policy.users import read_users
 from bussrv.server.exposure import check_endpoints
 from tests.docs.commands import prepare, says
-from tests.docs.pages import PAGES, ROOT, blocks
+from tests.docs.pages import PAGES, ROOT, blocks, rows
 from tests.forked import ForkedServer
 
 HOW_TO = [str(path.relative_to(ROOT)) for path in PAGES if path.parent.name == "how-to"]
@@ -110,6 +112,23 @@ def test_the_file_of_users(tmp_path: Path) -> None:
         run(command, tmp_path)
     check = "openssl verify -CAfile hall/ca.pem camera.pem && openssl x509 -noout -subject -in camera.pem"
     assert re.fullmatch(r"camera.pem: OK\nsubject=CN ?= ?camera\n", run(check, tmp_path))
+
+
+@pytest.mark.processes
+def test_the_steps_of_an_upgrade(tmp_path: Path) -> None:
+    check, journal = blocks("docs/how-to/upgrade.md", "console")
+    (tmp_path / "bussrv.toml").write_text("max-links = 5\n")
+    run("bussrv journal synth bussrv-journal --events 50", tmp_path)
+    for block in (check, journal):
+        for command, said in commands(block):
+            assert says(run(command, tmp_path).strip(), said.strip()), command
+    assert (tmp_path / "bussrv-journal.before" / "manifest").exists()
+
+
+def test_the_versions_of_the_journal_are_those_of_the_code() -> None:
+    _, first, *others = rows("docs/how-to/upgrade.md")
+    assert (first[1], first[2]) == (str(SCHEMA_VERSION), " and ".join(map(str, READ_VERSIONS)))
+    assert [row[1] for row in others] == [str(manifest.VERSION)]
 
 
 @pytest.mark.processes
