@@ -9,7 +9,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from typing import Any
 
+from twisted.internet.endpoints import serverFromString
+
+from bussrv.errors import ConfigError
+from bussrv.formats.endpoint_parts import take_apart
+
+_DOMAINS = ("INET", "INET6", "UNIX")
 _MOST_SAID = 200
 _QUOTED = r"'([^']*)'"
 
@@ -54,3 +61,26 @@ def explain(error: BaseException | None) -> str:
             text = sentence(found)
             break
     return "".join(each if each.isprintable() else "?" for each in text) or type(error).__name__
+
+
+def passed_socket(description: str, reactor: Any) -> Any:
+    """The endpoint of a socket that systemd passes to this process.
+
+    :raises ConfigError: the description names no socket, or systemd passed no such one.
+    :raises Exception: something else is wrong with it.
+    """
+    parts = take_apart(description)
+    domain = parts.named.get("domain") or (parts.values[1] if len(parts.values) > 1 else "")
+    named = [f"{key}={parts.named[key]}" for key in ("name", "index") if parts.named.get(key)]
+    if len(named) != 1 or domain not in _DOMAINS or len(parts.values) > 2:
+        raise ConfigError(
+            "it has the form systemd:domain=INET:name=NAME, with INET, INET6 or UNIX, and with the name in "
+            "FileDescriptorName= of the socket's unit"
+        )
+    try:
+        return serverFromString(reactor, description)
+    except LookupError:
+        raise ConfigError(
+            f"systemd has passed no socket with {named[0]} to this process: a unit bussrv.socket must have it, "
+            "and start the server"
+        ) from None

@@ -20,7 +20,7 @@ from bussrv.bus.interfaces import IBus
 from bussrv.errors import ConfigError
 from bussrv.formats.accepting import watch_accepting
 from bussrv.formats.draining import MOST_SECONDS_TO_READ, REASON, Drain
-from bussrv.formats.endpoint_faults import explain
+from bussrv.formats.endpoint_faults import explain, passed_socket
 from bussrv.formats.endpoint_parts import take_apart
 from bussrv.formats.prompt import be_prompt, bound_send_buffer
 from bussrv.formats.proxied import PREFIX, ProxiedFactory
@@ -94,6 +94,8 @@ class StreamPort(Service):
             self._endpoint: Any = port.endpoint(reactor)
         elif kind == "tls":
             raise ValueError("the endpoint of a port with TLS begins with ssl:")
+        elif kind == "systemd":
+            self._endpoint = passed_socket(inner, reactor)
         else:
             self._endpoint = serverFromString(reactor, inner)
         if description.startswith(PREFIX):

@@ -13,6 +13,7 @@ from bussrv.clock import SystemClock
 from bussrv.errors import ConfigError
 from bussrv.formats.dialing import make_dialer
 from bussrv.formats.listening import DatagramListener, StreamPort
+from bussrv.formats.proxied import PREFIX
 from bussrv.interfaces import IHostedService, IWireFormat
 from bussrv.journal.memory import MemoryJournal
 from bussrv.registry.registry import Registry
@@ -109,8 +110,10 @@ def _made(
             with collecting(faults):
                 listener = listener_of(each, checked, bus, reactor)
                 made.append(each.name)
-                # A plugin may have a port of its own kind, which may do more than to listen.
-                if isinstance(listener, (StreamPort, DatagramListener)):
+                # A plugin may have a port of its own kind, which may do more than to listen. A socket that was passed
+                # to this process is listening already, and can be taken once only.
+                passed = checked.endpoints[each.name].removeprefix(PREFIX).startswith("systemd:")
+                if isinstance(listener, (StreamPort, DatagramListener)) and not passed:
                     would_start(listener, checked.place(each.name), faults)
         except Exception as error:
             faults.append(f"--{each.name}: not served: {type(error).__name__}: {error}")
