@@ -55,12 +55,19 @@ LISTS: tuple[tuple[str, str, Mapping[str, str]], ...] = (
 
 RIGHT = ("BYTES",)
 
+SORTED = "slow"
+"""The collection that a person may sort otherwise."""
+
+SORTS = ("waiting_bytes", "session", "protocol", "routing_id", "peer")
+"""The fields that it may be sorted by."""
+
 
 class Screen:
     """The screen: figures, curves and lists.
 
     :param server: the answer of ``/api/v1/server``.
     :ivar lists: the rows of each collection of :data:`LISTS`, by its name.
+    :ivar sort: the field of :data:`SORTS` that the first collection is sorted by; with ``-`` before it downwards.
     :ivar note: a sentence, such as that the connection is lost.
     """
 
@@ -69,7 +76,25 @@ class Screen:
         self._look: Look | None = None
         self._curves: dict[str, deque[float]] = {name: deque(maxlen=KEPT) for name in ("objects_in", "objects_out")}
         self.lists: dict[str, Sequence[Mapping[str, Any]]] = {}
+        self.sort = "-waiting_bytes"
         self.note = ""
+
+    def press(self, key: str) -> None:
+        """A person pressed a key: ``s`` sorts by the next column, ``r`` turns the order around."""
+        field = self.sort.removeprefix("-")
+        if key == "s":
+            self.sort = SORTS[(SORTS.index(field) + 1) % len(SORTS)]
+        elif key == "r":
+            self.sort = field if self.sort.startswith("-") else f"-{field}"
+
+    def _rows(self, name: str) -> Sequence[Mapping[str, Any]]:
+        """The rows of a collection, sorted as they are to be now: the server sorts those that it sends next."""
+        rows = self.lists[name]
+        if name != SORTED:
+            return rows
+        field = self.sort.removeprefix("-")
+        missing = 0 if field == "waiting_bytes" else ""
+        return sorted(rows, key=lambda each: each.get(field) or missing, reverse=self.sort.startswith("-"))
 
     def show(self, look: Look) -> None:
         """Take new figures."""
@@ -90,14 +115,18 @@ class Screen:
         shown = [each for each in LISTS if self.lists.get(each[1])]
         for index, (title, name, columns) in enumerate(shown):
             rows = max(FEW, left // (len(shown) - index) - 3)
-            found = self.lists[name][:rows]
+            found = self._rows(name)[:rows]
             left -= len(found) + 3
-            yield Group(Text(""), Text(title, style="bold"), _table(found, columns))
+            heading = Text(title, style="bold")
+            if name == SORTED:
+                heading.append(f"  by {columns[self.sort.removeprefix('-')]}", style="dim")
+            yield Group(Text(""), heading, _table(found, columns))
 
     def _title(self, width: int) -> RenderableType:
         server = self._server
         title = Text(f"bussrv {cell(server.get('version'))}  {cell(server.get('server'))}", style="bold", no_wrap=True)
         title.append(f"  since {cell(str(server.get('started', ''))[:19])}Z", style="dim")
+        title.append("  q s r", style="dim")
         if self.note:
             title.append(f"  {cell(self.note)}", style="bold red")
         elif self._look is not None and self._look.figures.get("degraded"):

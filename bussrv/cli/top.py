@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import json
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
+from bussrv.audit.arguments import Converted
 from bussrv.cli.asking import admin
 from bussrv.cli.command import Command
 from bussrv.cli.connection import Connection, connects
 from bussrv.cli.parameters import whole
 
 if TYPE_CHECKING:
+    from rich.live import Live
+
     from bussrv.cli.figures import Look
     from bussrv.cli.screen import Screen
     from bussrv.client.admin import AdminClient
 
 DESCRIPTION = """
 Watch a server: sessions, throughput, times of delivery and of the journal, the sessions with most bytes waiting, and
-the latest closed sessions and denials. The screen changes every second, until Ctrl-C. Without a terminal, there is one
-line of figures a second.
+the latest closed sessions and denials. The screen changes every second. Keys: q quits, s sorts the sessions by the next
+column, r turns their order around. Without a terminal, there is one line of figures a second.
 """
 
 LISTED_EVERY = 2
@@ -31,23 +36,38 @@ LISTED_EVERY = 2
 ROWS = 20
 
 
+def _field(text: str) -> str:
+    from bussrv.cli.screen import SORTS
+
+    if text.removeprefix("-") not in SORTS:
+        raise ValueError(f"there is no field {text!r}; there are {', '.join(SORTS)}")
+    return text
+
+
 @click.command(
     cls=Command,
     name="top",
     help=DESCRIPTION,
-    examples=("bussrv top", "bussrv top --json --count 2"),
+    examples=("bussrv top", "bussrv top --sort peer", "bussrv top --json --count 2"),
     statuses={0: "figures were shown --count times"},
+)
+@click.option(
+    "--sort",
+    metavar="FIELD",
+    type=Converted("FIELD", _field),
+    default="-waiting_bytes",
+    help="Sort the sessions by a field; with - before it downwards.  [default: -waiting_bytes]",
 )
 @click.option("-n", "--count", metavar="N", type=whole(1), help="Show figures so many times, then end.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @connects
-def command(connection: Connection, count: int | None, as_json: bool) -> int:
+def command(connection: Connection, sort: str, count: int | None, as_json: bool) -> int:
     """Watch a server."""
     from bussrv.cli import output
 
     client = admin(connection)
     if output.is_terminal() and not as_json:
-        _live(client, count)
+        _live(client, count, sort)
         return 0
     for found in _looks(client, count):
         if as_json:
@@ -70,27 +90,49 @@ def _looks(client: AdminClient, count: int | None) -> Iterator[Look]:
             return
 
 
-def _live(client: AdminClient, count: int | None) -> None:
+def _live(client: AdminClient, count: int | None, sort: str) -> None:
     from rich.live import Live
 
     from bussrv.cli import output
+    from bussrv.cli.keys import pressed
     from bussrv.cli.screen import Screen
 
     screen = Screen(client.get("/server"))
+    screen.sort = sort
+    quits, main = threading.Event(), threading.get_ident()
     with Live(screen, console=output.console(), screen=True, auto_refresh=False) as live:
-        live.refresh()
-        for index, found in enumerate(_looks(client, count)):
-            screen.show(found)
-            if index % LISTED_EVERY == 0:
-                _list(client, screen)
+
+        def take(key: str) -> None:
+            if key == "q":
+                quits.set()
+                # Not interrupt_main(), which would wait for what the main thread waits for.
+                signal.pthread_kill(main, signal.SIGINT)
+            screen.press(key)
             live.refresh()
+
+        try:
+            with pressed(take):
+                _show(client, count, screen, live)
+        except KeyboardInterrupt:
+            if not quits.is_set():
+                raise
+
+
+def _show(client: AdminClient, count: int | None, screen: Screen, live: Live) -> None:
+    live.refresh()
+    for index, found in enumerate(_looks(client, count)):
+        screen.show(found)
+        if index % LISTED_EVERY == 0:
+            _list(client, screen)
+        live.refresh()
 
 
 def _list(client: AdminClient, screen: Screen) -> None:
-    from bussrv.cli.screen import LISTS
+    from bussrv.cli.screen import LISTS, SORTED
     from bussrv.client.admin import AdminError
 
     for _, name, _ in LISTS:
         with suppress(AdminError, ConnectionError, TimeoutError):
             # A list that this user may not see stays empty. If the server is gone, the stream of figures says so.
-            screen.lists[name] = list(client.items(f"/{name}", ROWS))
+            sort = screen.sort if name == SORTED else None
+            screen.lists[name] = list(client.items(f"/{name}", ROWS, sort=sort))

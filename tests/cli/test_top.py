@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
+import pty
+import subprocess
+import sys
+import termios
+import threading
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +18,8 @@ from rich.console import Console
 
 from bussrv.cli.figures import amount, duration, look
 from bussrv.cli.screen import Screen, curve
+from bussrv.testing.server import PATIENCE
+from tests.forked import ForkedServer
 
 HOSTILE = "\x1b]0;x\x07[red]\u202e\nnext"
 
@@ -91,3 +101,59 @@ def test_amounts_and_curves() -> None:
     assert [amount(each, "B") for each in (0, 999, 1500, 2.5e6, 3e9)] == ["0 B", "999 B", "1.5 kB", "2.5 MB", "3 GB"]
     assert curve([0, 1, 2, 4, 8], 4) == "▁▂▄█"
     assert curve([], 10) == curve([0.0], 10) == ""
+
+
+def test_the_slow_sessions_are_sorted_by_keys() -> None:
+    screen = Screen({})
+    screen.show(look(figures(0), None))
+    screen.lists = {
+        "slow": [
+            {"session": "b", "protocol": "spp", "peer": "10.0.0.1:1", "waiting_bytes": 5},
+            {"session": "a", "protocol": "objects", "peer": "10.0.0.2:1", "waiting_bytes": 9},
+            {"session": "c", "protocol": "objects", "peer": None, "waiting_bytes": 7},
+        ]
+    }
+
+    def shown() -> str:
+        console = Console(file=io.StringIO(), width=80, height=40)
+        lines = console.render_lines(screen, console.options.update(height=40))
+        text = ["".join(each.text for each in line).strip() for line in lines]
+        return "".join(line[0] for line in [each for each in text if each][-3:])
+
+    orders = {"-waiting_bytes": shown()}
+    for key in ("r", "s", "r", "s", "s", "s", "s"):
+        screen.press(key)
+        orders[screen.sort] = shown()
+    assert orders == {
+        "-waiting_bytes": "acb",
+        "waiting_bytes": "bca",
+        "session": "abc",
+        "-session": "cba",
+        "protocol": "acb",
+        "routing_id": "bac",
+        "peer": "cba",
+    }
+
+
+@pytest.mark.processes
+def test_keys_at_a_terminal() -> None:
+    """A real terminal: q ends it with status 0, and the terminal is as it was before."""
+    with ForkedServer("off") as server:
+        ours, theirs = pty.openpty()
+        before = termios.tcgetattr(theirs)
+        command = [Path(sys.executable).with_name("bussrv"), "top", "--server", f"127.0.0.1:{server.port('admin')}"]
+        environment = {**os.environ, "TERM": "xterm"}
+        process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+        said = b""
+        while b"objects/s" not in said:
+            said += os.read(ours, 1 << 16)
+        os.write(ours, b"srxq")
+        threading.Thread(target=_drain, args=(ours,), daemon=True).start()
+        assert process.wait(PATIENCE) == 0
+        assert termios.tcgetattr(theirs) == before
+
+
+def _drain(terminal: int) -> None:
+    with suppress(OSError):
+        while os.read(terminal, 1 << 16):
+            pass
