@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any, Final
 
 UNIX: Final = "unix"
@@ -17,6 +17,9 @@ UNIX: Final = "unix"
 
 IPV6_PREFIX = 64
 """The bits of an IPv6 address that one client cannot choose: it is given a whole network of that size."""
+
+WIDER_PREFIXES = {4: 24, 6: 48}
+"""The bits of the network of a customer who was given many addresses, by the version of IP."""
 
 _AUTHORITY = re.compile(
     r"(?:\[(?P<address>[0-9a-f:.]+(?:%[0-9a-z._~-]+)?)\]|(?P<name>[0-9a-z._-]+))(?::[0-9]{0,5})?", re.IGNORECASE
@@ -126,6 +129,17 @@ def _key_of(host: str) -> str:
     if isinstance(parsed, IPv6Address) and not parsed.is_loopback:
         return f"{IPv6Address(int(parsed) & ~_HOST_BITS)}/{IPV6_PREFIX}"
     return host if parsed is None else str(parsed)
+
+
+def network_key(address: str) -> str:
+    """The network of a client that is wider than its :func:`address_key`: a /24 of IPv4, a /48 of IPv6.
+
+    Anything else is its own.
+    """
+    host = parse_host(address)
+    if host is None:
+        return address_key(address)
+    return str(ip_network((host, WIDER_PREFIXES[host.version]), strict=False))
 
 
 def is_local(address: str) -> bool:

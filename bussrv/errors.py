@@ -7,6 +7,11 @@ has the names of counters that are no reasons.
 
 from __future__ import annotations
 
+from typing import Final
+
+TOO_MANY_LOGINS: Final = "too-many-logins"
+"""The reason that tells a client to try again with the same credentials: they were not checked."""
+
 REASONS: dict[str, str] = {
     # Malformed input: the connection is closed.
     "bad-utf8": "the metadata, or a name in it, is not UTF-8",
@@ -75,6 +80,7 @@ REASONS: dict[str, str] = {
     "journal-unavailable": "the journal cannot be written at the moment",
     "not-authenticated": "the client has not proved who it is, and this server does not serve it before that",
     "bad-credentials": "there is no such user, or the secret or the token is wrong",
+    TOO_MANY_LOGINS: "too many logins wait for their secrets to be checked, so this one was not; try again",
     "token-expired": "the token was right, but has expired; the client is told bad-credentials",
     "actor-fixed": "the session has proved to be another user already",
     "bad-certificate": "the client has no TLS certificate, or one that is not accepted",

@@ -6,6 +6,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, succeed
 from zope.interface import implementer
 
+from bussrv.errors import TOO_MANY_LOGINS
 from bussrv.policy.checkers import Users
 from bussrv.policy.credentials import Credentials, Denial, Password, Proof
 from bussrv.policy.identity import Identity
@@ -40,6 +41,9 @@ class Held:
         assert isinstance(credentials, Password)
         user = credentials.user
         self.answers[number].callback(Proof(user, "password", None) if right else Denial("password", claimed=user))
+
+    def refuse_unchecked(self, number: int) -> None:
+        self.answers[number].callback(Denial("password", TOO_MANY_LOGINS, "ann"))
 
     def of_certificate(self, certificate: Mapping[str, Any]) -> Proof | Denial | None:
         return None

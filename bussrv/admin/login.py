@@ -20,6 +20,7 @@ from bussrv.addresses import address_key, is_in
 from bussrv.admin.problems import Problem
 from bussrv.admin.routes import Permission
 from bussrv.bus.interfaces import IBus
+from bussrv.errors import TOO_MANY_LOGINS
 from bussrv.policy.credentials import Credentials, Denial, Password, Proof, Token
 from bussrv.policy.tokens import MAX_TOKEN
 from bussrv.policy.users import MAX_SECRET
@@ -76,7 +77,7 @@ class Login:
 
         :param authorization: the header ``Authorization``; ``None``: there is none.
         :param certificate: the verified certificate of the TLS client; ``None``: there is none.
-        :raises Problem: ``bad-credentials``.
+        :raises Problem: ``bad-credentials`` or ``too-many-logins``.
         """
         if authorization is None:
             outcome = self._bus.identity.of_certificate(certificate) if certificate else None
@@ -92,6 +93,8 @@ class Login:
         if isinstance(checked, Proof):
             return self._with_permissions(checked, peer)
         self._failed(checked, peer)
+        if checked.reason == TOO_MANY_LOGINS:
+            raise Problem(TOO_MANY_LOGINS, headers={"Retry-After": "1"})
         raise Problem("bad-credentials", headers=ASKS)
 
     def _is_own(self, credentials: Token) -> bool:
@@ -109,7 +112,7 @@ class Login:
 
     def _failed(self, denial: Denial, peer: str) -> None:
         claimed = None if denial.claimed is None else excerpt(denial.claimed)
-        self._bus.counters["bad-credentials"] += 1
+        self._bus.counters["bad-credentials" if denial.reason != TOO_MANY_LOGINS else TOO_MANY_LOGINS] += 1
         self._bus.registry.note_from_stranger(
             ev.AuthFailed(protocol=PROTOCOL, peer=peer, claimed=claimed, reason=denial.reason, method=denial.method)
         )

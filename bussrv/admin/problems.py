@@ -48,6 +48,7 @@ PROBLEMS: dict[str, Sort] = {
     "too-many-requests": Sort(
         429, "there were more requests from one user or address in a second than the limit allows"
     ),
+    "too-many-logins": Sort(429, "too many logins of the user wait at the same address, so this one was not checked"),
     "head-too-large": Sort(431, "the head of the request is larger than the limit"),
     "internal-error": Sort(500, "the server failed to answer; its log says more"),
     "bad-cursor": Sort(409, "`after` is not the `next` of a page that was sorted like this one"),

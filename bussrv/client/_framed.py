@@ -13,7 +13,7 @@ from bussrv.client._one_thread import by_one_thread
 from bussrv.client._payload import as_payload
 from bussrv.client._stream import StreamClient
 from bussrv.client.tls import Tls
-from bussrv.errors import BussrvError, RemoteProtocolError
+from bussrv.errors import TOO_MANY_LOGINS, BussrvError, RemoteProtocolError
 from bussrv.values import OCTET_STREAM
 from bussrv.wire.objects import MAX_METADATA, MAX_PAYLOAD, BadObject, ObjectReader, encode
 
@@ -199,13 +199,26 @@ class FramedClient(StreamClient[Object]):
         """Subscribe. The reply comes with every receive mode, and nothing else with ``none``."""
         was_deaf, self._is_deaf = self._is_deaf, False
         try:
-            reply = self._ask(fields).metadata
+            reply = self._ask_to_join(fields).metadata
         except BaseException:
             self._is_deaf = was_deaf
             raise
         self._is_deaf = mode == "none"
         self.routing_id = reply.get("routing-id")
         return reply
+
+    @by_one_thread
+    def _ask_to_join(self, fields: dict[str, Any]) -> Object:
+        """Ask, and again if too many logins wait: the server prefers a secret that it was given before."""
+        deadline = self._deadline(OWN, f"no answer to {fields['event']}")
+        while True:
+            identifier = new_id()
+            self.send({**fields, "id": identifier})
+            try:
+                return self._answer(identifier, deadline)
+            except BusError as error:
+                if error.reason != TOO_MANY_LOGINS:
+                    raise
 
     def _check_receives(self, what: str) -> None:
         if self._is_deaf:

@@ -62,14 +62,16 @@ class SppClient(StreamClient[spp.Event]):
         """
         if token is not None and (user or secret):
             raise TypeError("authenticate takes a user with a secret, or a token")
-        self._send(spp.authenticate(user, secret if token is None else token))
         deadline = self._deadline(timeout, "no answer to the authentication")
-        answer = self._wait_for(
-            lambda event: isinstance(event, spp.Other) and event.msgtype == spp.AUTH_RESULT, deadline
-        )
-        assert isinstance(answer, spp.Other)
-        code = spp.auth_code(answer.data)
-        if code:
+        code = spp.AUTH_UNCHECKED
+        while code == spp.AUTH_UNCHECKED:
+            self._send(spp.authenticate(user, secret if token is None else token))
+            answer = self._wait_for(
+                lambda event: isinstance(event, spp.Other) and event.msgtype == spp.AUTH_RESULT, deadline
+            )
+            assert isinstance(answer, spp.Other)
+            code = spp.auth_code(answer.data)
+        if code != spp.AUTH_ACCEPTED:
             whose = "by a token" if token is not None else f"of {user}"
             raise PermissionError(f"the server refused the authentication {whose}, with code {code}")
 

@@ -13,7 +13,7 @@ from twisted.internet.defer import CancelledError, Deferred
 
 from bussrv import events as ev
 from bussrv.bus.interfaces import IBus
-from bussrv.errors import Refused
+from bussrv.errors import TOO_MANY_LOGINS, Refused
 from bussrv.policy.credentials import Credentials, Denial, Proof
 from bussrv.policy.permissions import NOTHING
 from bussrv.registry.session import Session
@@ -84,7 +84,8 @@ class Identification:
     async def log_in(self, credentials: Credentials) -> None:
         """Check what the client said. To be awaited by ``busy_with``.
 
-        :raises Refused: ``bad-credentials``, ``actor-fixed``, or ``session-closed`` if the client is gone.
+        :raises Refused: ``bad-credentials``, ``too-many-logins``, ``actor-fixed``, or ``session-closed`` if the client
+            is gone.
         """
         self._checking = self._bus.identity.log_in(credentials, self._session().peer)
         try:
@@ -96,7 +97,7 @@ class Identification:
         if isinstance(outcome, Proof):
             await self.prove(outcome)
         elif outcome is not None:
-            raise self._failed(outcome, _unknown())
+            raise self._denied(outcome)
         else:
             raise _gone()
 
@@ -125,6 +126,13 @@ class Identification:
         """The client has shown credentials where others may read them. :returns: for it, to be raised."""
         message = "credentials are taken only over TLS, or from this machine; make new ones, others may have read them"
         return self._failed(Denial("token", "not-encrypted"), Refused("not-encrypted", message))
+
+    def _denied(self, denial: Denial) -> Refused:
+        if denial.reason != TOO_MANY_LOGINS:
+            return self._failed(denial, _unknown())
+        # That is no failure of the client.
+        self._note(denial)
+        return Refused(TOO_MANY_LOGINS, "too many other logins of this user wait at this address: try again")
 
     def _failed(self, denial: Denial, refusal: Refused) -> Refused:
         self._failures += 1

@@ -19,7 +19,7 @@ from zope.interface import implementer
 from bussrv import events as ev
 from bussrv.bus.interfaces import IBus, IEncoding
 from bussrv.bus.outgoing import Bundle
-from bussrv.errors import OverLimit, Refused
+from bussrv.errors import TOO_MANY_LOGINS, OverLimit, Refused
 from bussrv.formats.backlog import Backlog
 from bussrv.formats.listening import StreamListener
 from bussrv.formats.spp_coalescing import NewestStates
@@ -36,9 +36,6 @@ from bussrv.wire import spp as wire
 
 STRANGERS_PACKET = 4 << 10
 """The most bytes of a packet of a client that may do nothing before it proves who it is."""
-
-ACCEPTED = 0
-REFUSED = 1
 
 
 class SppProtocol(StreamProtocol):
@@ -152,7 +149,7 @@ class SppProtocol(StreamProtocol):
         except Refused as refusal:
             self._not_logged_in(refusal)
         else:
-            self.link.send(Bundle([wire.auth_result(ACCEPTED)]))
+            self.link.send(Bundle([wire.auth_result(wire.AUTH_ACCEPTED)]))
         finally:
             self._is_logging_in = False
         self.permissions_changed()
@@ -163,7 +160,8 @@ class SppProtocol(StreamProtocol):
         if not self.bus.registry.state.subscriptions.get(self.session_id):
             self._be_silent()
         self.bus.counters[refusal.reason] += 1
-        self.link.send(Bundle([wire.auth_result(REFUSED)]))
+        code = wire.AUTH_UNCHECKED if refusal.reason == TOO_MANY_LOGINS else wire.AUTH_REFUSED
+        self.link.send(Bundle([wire.auth_result(code)]))
         if self.identification.has_failed_too_often:
             self.end("authentication-failed")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 Method = Literal["password", "token", "certificate", "network"]
 """How a client proves who it is."""
@@ -58,10 +59,15 @@ class Proof(Struct, frozen=True):
 class Denial(Struct, frozen=True):
     """A client has not proved who it is.
 
-    :ivar reason: for the journal. The client is told ``bad-credentials``, whatever it is.
+    :ivar reason: for the journal. The client is told ``bad-credentials``, whatever it is, except
+        :data:`bussrv.errors.TOO_MANY_LOGINS`: then nothing was checked, and the client may try again.
     :ivar claimed: the user that was tried, if one is known.
     """
 
     method: Method
     reason: str = "bad-credentials"
     claimed: str | None = None
+
+    def of(self, user: str) -> Denial:
+        """The same for a login of a user."""
+        return replace(self, claimed=user)

@@ -63,9 +63,9 @@ class Identity:
         """Check the credentials of a client; see :class:`IIdentity`."""
         if isinstance(credentials, Token):
             return succeed(self._check_token(credentials))
-        denial = Denial("password", claimed=credentials.user)
-        checked: Deferred[Any] = self._logins.log_in(credentials, peer)
-        return checked.addCallback(lambda proof: denial if proof is None else proof)
+        user = credentials.user
+        checked = self._logins.log_in(credentials, peer)
+        return checked.addCallback(lambda outcome: outcome if isinstance(outcome, Proof) else outcome.of(user))
 
     def of_certificate(self, certificate: Mapping[str, Any]) -> Proof | Denial | None:
         """The user that the certificate of a client names; see :class:`IIdentity`."""

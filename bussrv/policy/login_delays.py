@@ -37,7 +37,8 @@ class Delays(Struct, frozen=True):
 OF_ADDRESS = Delays(free=10, first=0.05, most=0.25)
 """Many users may share an address."""
 
-OF_USER_AT_ADDRESS = Delays(free=3, first=0.1, most=1.0)
+OF_USER_AT_ADDRESS = Delays(free=3, first=0.1, most=0.25)
+"""No longer: while others guess at the same address, the right secret waits for one of the checks that are left."""
 
 
 class Failures:
@@ -51,6 +52,10 @@ class Failures:
         """When the next login of ``key`` may be checked."""
         failures, last = self._failed.get(key, (0, 0.0))
         return last + self._delays.after(failures) if failures else 0.0
+
+    def has_failed(self, key: Hashable, now: float) -> bool:
+        """Whether a login of ``key`` failed so lately that it is not forgotten."""
+        return key in self._failed and now - self._failed[key][1] < self._delays.forgotten
 
     def failed(self, key: Hashable, now: float) -> None:
         """A login of ``key`` failed."""

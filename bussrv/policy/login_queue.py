@@ -1,169 +1,240 @@
 """Logins that wait for their secret to be checked, which is slow by design. Pure.
 
-Whoever has many connections must not keep out others. So addresses take turns, and in an address the users that are
-tried. Logins with the same user and secret are one *check*, wherever they come from. Checks are taken in three ways,
-each in its turn, so that no flood of others can hold one back for long:
+Whoever has many connections, or many addresses, must not keep out others. Logins with the same user and secret are one
+*check*, wherever they come from. A *pair* is a user at an address. Checks are taken in four ways, each in its turn, so
+that no flood can hold one back for long:
 
-1. the check that most logins wait for: guesses differ, the right secret does not;
-2. the latest check of the address and user whose turn it is;
-3. the oldest one.
+1. of a pair that succeeded before;
+2. the check that was asked for most often: guesses differ, the right secret does not;
+3. of an address without failures, the newest of them first: whoever guesses has failures soon;
+4. of the network whose turn it is; in it the address, and there the user, whose turn it is.
+
+Of the checks that wait for one pair all but one are guesses, and when they came does not tell which one. So every other
+time the one that was asked for most often is taken, otherwise any of them by chance. Secrets that were wrong before
+come last.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
 from itertools import cycle
+from random import Random
 from typing import Generic, TypeVar
 
+from bussrv.policy.login_history import WRONG, LoginHistory, Origin
 from bussrv.tally import Tally
 
+MOST_OF_PAIR = 16
+"""How many different secrets may wait for one pair. Beyond it one of them is refused unchecked."""
+
 Login = TypeVar("Login")
-Address = TypeVar("Address", bound=Hashable)
 
 
-class Check(Generic[Login, Address]):
-    """A user and a secret, and the logins that wait for it: each with its address."""
+class Check(Generic[Login]):
+    """A user and a secret, and the logins that wait for it: each with its origin.
+
+    :ivar asked: how often it was asked for; see :meth:`bussrv.policy.login_history.LoginHistory.ask`.
+    """
 
     def __init__(self, key: bytes, user: str, secret: bytes) -> None:
         self.key = key
         self.user = user
         self.secret = secret
-        self.logins: dict[Login, Address] = {}
+        self.asked = 0
+        self.logins: dict[Login, Origin] = {}
 
-    def addresses(self) -> set[Address]:
+    def origins(self) -> set[Origin]:
         """Origins of logins."""
         return set(self.logins.values())
 
+    def at(self, origin: Origin) -> list[Login]:
+        """The logins from an origin."""
+        return [login for login, place in self.logins.items() if place == origin]
 
-class LoginQueue(Generic[Login, Address]):
+
+class LoginQueue(Generic[Login]):
     """The checks that wait.
 
     :param most: how many logins may wait.
-    :param due: says of an address when its next check may begin, in seconds.
-    :param user_due: the same of a user at an address.
+    :param history: the logins before.
+    :param random: chooses.
     """
 
-    def __init__(self, most: int, due: Callable[[Address], float], user_due: Callable[[Address, str], float]) -> None:
+    def __init__(self, most: int, history: LoginHistory, random: Random) -> None:
         self._most = most
-        self._address_due = due
-        self._user_due = user_due
-        self._checks: dict[bytes, Check[Login, Address]] = {}
-        self._crowds: dict[bytes, Check[Login, Address]] = {}
-        self._turns: OrderedDict[Address, OrderedDict[str, OrderedDict[bytes, Check[Login, Address]]]] = OrderedDict()
-        self._logins: dict[Address, OrderedDict[Login, Check[Login, Address]]] = {}
-        self._tally: Tally[Address] = Tally()
+        self._history = history
+        self._random = random
+        self._checks: dict[bytes, Check[Login]] = {}
+        self._repeated: dict[bytes, Check[Login]] = {}
+        self._networks: OrderedDict[str, OrderedDict[Origin, OrderedDict[str, dict[bytes, Check[Login]]]]] = (
+            OrderedDict()
+        )
+        self._successful: OrderedDict[tuple[Origin, str], None] = OrderedDict()
+        self._blameless: OrderedDict[Origin, None] = OrderedDict()
+        self._logins: dict[Origin, OrderedDict[Login, Check[Login]]] = {}
+        self._tally: Tally[Origin] = Tally()
         self._size = 0
-        self._ways = cycle((self._crowded, self._latest, self._oldest))
+        self._ways = cycle((self._of_successful, self._most_asked, self._of_blameless, self._in_turn))
 
     def __len__(self) -> int:
         """How many logins wait."""
         return self._size
 
-    def put(self, login: Login, address: Address, key: bytes, user: str, secret: bytes) -> Login | None:
+    def put(self, login: Login, origin: Origin, key: bytes, user: str, secret: bytes, now: float) -> list[Login]:
         """Let a login wait.
 
         :param key: the same for the same user and secret.
-        :returns: the login that has to go: the latest of the address with most, which may be this one.
+        :returns: the logins that have to go, which may include this one. If too many secrets wait for the pair: those
+            with one that was wrong before, or else with one of those that were asked for least. If too many logins
+            wait in all: the latest of the address with most.
         """
         check = self._checks.setdefault(key, Check(key, user, secret))
-        check.logins[login] = address
-        self._logins.setdefault(address, OrderedDict())[login] = check
+        check.asked = self._history.ask(key)
+        check.logins[login] = origin
+        if check.asked > 1:
+            self._repeated[key] = check
+        self._logins.setdefault(origin, OrderedDict())[login] = check
         self._size += 1
-        self._tally.add(address)
-        users = self._turns.setdefault(address, OrderedDict())
-        users.setdefault(user, OrderedDict())[key] = check
-        if len(check.logins) > 1:
-            self._crowds[key] = check
-        if self._size <= self._most:
-            return None
-        fullest = self._tally.fullest()
-        if self._tally.count(address) == self._tally.count(fullest):
-            fullest = address
-        displaced = next(reversed(self._logins[fullest]))
-        self.leave(displaced, fullest)
+        self._tally.add(origin)
+        of_pair = self._take_turn(check, origin, now)
+        place, displaced = origin, list[Login]()
+        if len(of_pair) > MOST_OF_PAIR:
+            displaced = self._least_asked(of_pair).at(origin)
+        elif self._size > self._most:
+            place = self._fullest(origin)
+            displaced = [next(reversed(self._logins[place]))]
+        for each in displaced:
+            self.leave(each, place)
         return displaced
 
-    def leave(self, login: Login, address: Address) -> None:
+    def leave(self, login: Login, origin: Origin) -> None:
         """A login waits no longer."""
-        logins = self._logins.get(address)
-        check = None if logins is None else logins.get(login)
+        waiting = self._logins.get(origin)
+        check = None if waiting is None else waiting.get(login)
         if check is None:
             return
-        self._forget_login(login, address)
+        self._forget_login(login, origin)
         del check.logins[login]
         if not check.logins:
-            del self._checks[check.key]
-        if len(check.logins) < 2:
-            self._crowds.pop(check.key, None)
-        if address not in check.logins.values():
-            self._forget_turn(check, address)
+            self._forget_check(check)
+        if origin not in check.logins.values():
+            self._forget_turn(check, origin)
 
-    def take(self, now: float) -> Check[Login, Address] | None:
+    def take(self, now: float) -> Check[Login] | None:
         """The next check, taken out; ``None`` if none may begin ``now``."""
-        for _ in range(3):
+        for _ in range(4):
             check = next(self._ways)(now)
             if check is not None:
-                self._remove(check)
+                self._forget_check(check)
+                for origin in check.origins():
+                    self._forget_turn(check, origin)
+                for login, origin in check.logins.items():
+                    self._forget_login(login, origin)
                 return check
         return None
 
     def next_due(self) -> float | None:
         """When the next check may begin; ``None`` if none waits."""
-        return min((self._next_due_of(address) for address in self._turns), default=None)
-
-    def _next_due_of(self, address: Address) -> float:
-        users_due = min(self._user_due(address, user) for user in self._turns[address])
-        return max(self._address_due(address), users_due)
-
-    def due(self, address: Address, user: str) -> float:
-        """When the next check of a user at an address may begin."""
-        return max(self._address_due(address), self._user_due(address, user))
-
-    def _crowded(self, now: float) -> Check[Login, Address] | None:
-        ready = (
-            check
-            for check in self._crowds.values()
-            if any(self.due(address, check.user) <= now for address in check.addresses())
+        pairs = (
+            (origin, user) for origins in self._networks.values() for origin, users in origins.items() for user in users
         )
-        return max(ready, key=lambda check: len(check.logins), default=None)
+        return min((self._history.due(*pair) for pair in pairs), default=None)
 
-    def _latest(self, now: float) -> Check[Login, Address] | None:
-        return self._in_turn(now, last=True)
+    # The four ways.
 
-    def _oldest(self, now: float) -> Check[Login, Address] | None:
-        return self._in_turn(now, last=False)
-
-    def _in_turn(self, now: float, *, last: bool) -> Check[Login, Address] | None:
-        for address, users in self._turns.items():
-            if self._address_due(address) > now:
-                continue
-            for user, checks in users.items():
-                if self._user_due(address, user) <= now:
-                    self._turns.move_to_end(address)
-                    users.move_to_end(user)
-                    return next(reversed(checks.values()) if last else iter(checks.values()))
+    def _of_successful(self, now: float) -> Check[Login] | None:
+        for origin, user in self._successful:
+            if self._history.due(origin, user) <= now:
+                self._successful.move_to_end((origin, user))
+                return self._one_of(self._networks[origin.network][origin][user])
         return None
 
-    def _remove(self, check: Check[Login, Address]) -> None:
-        del self._checks[check.key]
-        self._crowds.pop(check.key, None)
-        for address in check.addresses():
-            self._forget_turn(check, address)
-        for login, address in check.logins.items():
-            self._forget_login(login, address)
+    def _most_asked(self, now: float) -> Check[Login] | None:
+        ready = (
+            check
+            for check in self._repeated.values()
+            if any(self._history.due(origin, check.user) <= now for origin in check.origins())
+        )
+        return max(ready, key=lambda check: check.asked, default=None)
 
-    def _forget_login(self, login: Login, address: Address) -> None:
-        self._size -= 1
-        self._tally.remove(address)
-        del self._logins[address][login]
-        if not self._logins[address]:
-            del self._logins[address]
+    def _of_blameless(self, now: float) -> Check[Login] | None:
+        while self._blameless:
+            origin = next(reversed(self._blameless))
+            if self._history.is_blameless(origin, now):
+                return self._of_origin(origin, now)
+            del self._blameless[origin]
+        return None
 
-    def _forget_turn(self, check: Check[Login, Address], address: Address) -> None:
-        users = self._turns[address]
+    def _in_turn(self, now: float) -> Check[Login] | None:
+        for network, origins in self._networks.items():
+            for origin in origins:
+                check = self._of_origin(origin, now)
+                if check is not None:
+                    self._networks.move_to_end(network)
+                    origins.move_to_end(origin)
+                    return check
+        return None
+
+    def _of_origin(self, origin: Origin, now: float) -> Check[Login] | None:
+        if self._history.origin_due(origin) > now:
+            return None
+        users = self._networks[origin.network][origin]
+        for user, checks in users.items():
+            if self._history.due(origin, user) <= now:
+                users.move_to_end(user)
+                return self._one_of(checks)
+        return None
+
+    def _one_of(self, of_pair: dict[bytes, Check[Login]]) -> Check[Login]:
+        checks = [check for check in of_pair.values() if check.asked != WRONG] or list(of_pair.values())
+        if self._random.getrandbits(1):
+            most = max(check.asked for check in checks)
+            checks = [check for check in checks if check.asked == most]
+        return self._random.choice(checks)
+
+    # Dropping, if too many wait.
+
+    def _least_asked(self, checks: dict[bytes, Check[Login]]) -> Check[Login]:
+        least = min(check.asked for check in checks.values())
+        return self._random.choice([check for check in checks.values() if check.asked == least])
+
+    def _fullest(self, origin: Origin) -> Origin:
+        fullest = self._tally.fullest()
+        return origin if self._tally.count(origin) == self._tally.count(fullest) else fullest
+
+    # Notes of what waits.
+
+    def _take_turn(self, check: Check[Login], origin: Origin, now: float) -> dict[bytes, Check[Login]]:
+        """A check waits for a pair, too. :returns: all that wait for it."""
+        users = self._networks.setdefault(origin.network, OrderedDict()).setdefault(origin, OrderedDict())
+        of_pair = users.setdefault(check.user, {})
+        of_pair[check.key] = check
+        if self._history.has_succeeded(origin, check.user):
+            self._successful.setdefault((origin, check.user))
+        if self._history.is_blameless(origin, now):
+            self._blameless.setdefault(origin)
+        return of_pair
+
+    def _forget_turn(self, check: Check[Login], origin: Origin) -> None:
+        origins = self._networks[origin.network]
+        users = origins[origin]
         del users[check.user][check.key]
         if not users[check.user]:
             del users[check.user]
+            self._successful.pop((origin, check.user), None)
         if not users:
-            del self._turns[address]
+            del origins[origin]
+            self._blameless.pop(origin, None)
+        if not origins:
+            del self._networks[origin.network]
+
+    def _forget_check(self, check: Check[Login]) -> None:
+        del self._checks[check.key]
+        self._repeated.pop(check.key, None)
+
+    def _forget_login(self, login: Login, origin: Origin) -> None:
+        self._size -= 1
+        self._tally.remove(origin)
+        del self._logins[origin][login]
+        if not self._logins[origin]:
+            del self._logins[origin]

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from ipaddress import IPv4Network, IPv6Network
-from typing import Any, NamedTuple, TypeVar
+from random import SystemRandom
+from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.threads import deferToThreadPool
@@ -15,9 +16,10 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 
-from bussrv.addresses import address_key, is_exempt
-from bussrv.policy.credentials import Password, Proof
-from bussrv.policy.login_delays import OF_ADDRESS, OF_USER_AT_ADDRESS, Failures
+from bussrv.addresses import address_key, is_exempt, network_key
+from bussrv.errors import TOO_MANY_LOGINS
+from bussrv.policy.credentials import Denial, Password, Proof
+from bussrv.policy.login_history import LoginHistory, Origin
 from bussrv.policy.login_queue import Check, LoginQueue
 from bussrv.policy.users import MAX_SECRET, MAX_USER
 from bussrv.policy.verified_secrets import VerifiedSecrets
@@ -28,28 +30,21 @@ MAX_CHECKING = 2
 """How many secrets are checked at a time: strangers decide how many there are, and each takes memory and a thread."""
 
 MAX_WAITING = 10_000
-"""How many logins may wait for that. Beyond it the latest of the address with most is refused."""
+"""How many logins may wait for that. Beyond it the latest of the address with most is refused unchecked."""
+
+PAUSE = 0.5
+"""Seconds until a client is told that its login is not checked: it may try again at once then."""
 
 NICENESS = 10
 """The priority of the threads that check secrets, where the reactor has 0."""
 
 log = Logger()
 
-_Login = Deferred["Proof | None"]
+_WRONG = Denial("password")
+_UNCHECKED = Denial("password", TOO_MANY_LOGINS)
 
-
-class _Address(NamedTuple):
-    """The origin of a login.
-
-    :ivar key: the part of the address that limits count by.
-    :ivar is_exempt: whether it has no limits for one address.
-    """
-
-    key: str
-    is_exempt: bool
-
-
-_Check = Check[_Login, _Address]
+_Login = Deferred["Proof | Denial"]
+_Check = Check[_Login]
 
 
 class Logins:
@@ -70,52 +65,46 @@ class Logins:
         self._holds = holds
         self._reactor = reactor
         self._verified = VerifiedSecrets(os.urandom(32))
-        self._of_address = Failures(OF_ADDRESS)
-        self._of_user = Failures(OF_USER_AT_ADDRESS)
-        self._queue: LoginQueue[_Login, _Address] = LoginQueue(MAX_WAITING, self._address_due, self._user_due)
+        self._history = LoginHistory()
+        self._queue: LoginQueue[_Login] = LoginQueue(MAX_WAITING, self._history, SystemRandom())
         self._checking: dict[bytes, _Check] = {}
         self._call: Any = None
 
     def forget(self) -> None:
-        """The users are other ones now: no secret that was right before is remembered."""
+        """The users are other ones now: no secret that was right or wrong before is remembered."""
         self._verified.clear()
+        self._history.forget_secrets()
 
-    def log_in(self, password: Password, peer: str) -> Deferred[Proof | None]:
+    def log_in(self, password: Password, peer: str) -> Deferred[Proof | Denial]:
         """Check what a client at the address ``peer`` said.
 
-        :returns: never fails; ``None``: it is wrong. To be cancelled when the client is gone.
+        :returns: never fails. A denial does not name the user. To be cancelled when the client is gone.
         """
         user, secret = password.user, password.secret
         if len(secret) > MAX_SECRET or len(user.encode("utf-8", "surrogatepass")) > MAX_USER:
-            return succeed(None)
+            return succeed(_WRONG)
         key = self._verified.key(user, secret)
-        address = _Address(address_key(peer), is_exempt(peer, self.trusted))
-        known = self._verified.get(key, self._reactor.seconds())
+        origin = Origin(address_key(peer), network_key(peer), is_exempt(peer, self.trusted))
+        now = self._reactor.seconds()
+        known = self._verified.get(key, now)
         if known is not None:
             return succeed(known)
-        login: _Login = Deferred(partial(self._cancel, address))
+        login: _Login = Deferred(partial(self._cancel, origin))
         if key in self._checking:
-            self._checking[key].logins[login] = address
+            self._checking[key].logins[login] = origin
             return login
-        displaced = self._queue.put(login, address, key, user, secret)
-        if displaced is not None:
-            displaced.callback(None)
+        for displaced in self._queue.put(login, origin, key, user, secret, now):
+            self._reactor.callLater(PAUSE, _refuse, displaced)
         # All that waits is delayed, if a call waits: only what came just now may be ready.
-        if self._call is None or self._queue.due(address, user) < self._call.getTime():
+        if self._call is None or self._history.due(origin, user) < self._call.getTime():
             self._begin()
         return login
 
-    def _cancel(self, address: _Address, login: _Login) -> None:
+    def _cancel(self, origin: Origin, login: _Login) -> None:
         """The client is gone: a check that nobody else waits for is not made."""
-        self._queue.leave(login, address)
+        self._queue.leave(login, origin)
         if not self._queue:
             self._stop_waiting()
-
-    def _address_due(self, address: _Address) -> float:
-        return 0.0 if address.is_exempt else self._of_address.due(address)
-
-    def _user_due(self, address: _Address, user: str) -> float:
-        return self._of_user.due((address, user))
 
     def _begin(self) -> None:
         """Begin as many checks as may be under way."""
@@ -152,20 +141,23 @@ class Logins:
         accepted = proof if proof is not None and self._holds(proof) else None
         if accepted is not None and accepted.may_be_remembered:
             self._verified.add(check.key, accepted, now)
-        for address in check.addresses():
-            if accepted is not None:
-                self._of_user.forget((address, check.user))
-            else:
-                self._of_user.failed((address, check.user), now)
-                self._of_address.failed(address, now)
+        if accepted is not None:
+            self._history.succeeded(check.origins(), check.user)
+        else:
+            self._history.failed(check.origins(), check.user, check.key, now)
         for login in tuple(check.logins):
             if not login.called:
-                login.callback(accepted)
+                login.callback(accepted or _WRONG)
         self._begin()
 
 
+def _refuse(login: _Login) -> None:
+    if not login.called:
+        login.callback(_UNCHECKED)
+
+
 def _failed(check: _Check, failure: Failure) -> None:
-    peers = sorted(each.key for each in check.addresses())
+    peers = sorted(each.key for each in check.origins())
     log.failure("checking a secret of {peers} failed", failure, event="auth.check-failed", peers=peers)
 
 

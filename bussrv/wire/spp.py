@@ -49,6 +49,9 @@ FIRST_OTHER = 32
 AUTHENTICATE = 32
 AUTH_RESULT = 33
 
+AUTH_ACCEPTED, AUTH_REFUSED, AUTH_UNCHECKED = range(3)
+"""Codes of an answer. ``AUTH_UNCHECKED``: too many logins wait, so the client may try again."""
+
 _HEADER = Layout(">II")
 _INTEGER = Layout(">I")
 _MAX_INTEGER = 0xFFFFFFFF
@@ -211,7 +214,7 @@ def credentials(data: bytes) -> tuple[str, str]:
 
 
 def auth_code(data: bytes) -> int:
-    """The code in the data of a packet of type 33; 0 says accepted.
+    """The code in the data of a packet of type 33, such as :data:`AUTH_ACCEPTED`.
 
     :raises RemoteProtocolError: ``packet-too-short``.
     """
@@ -260,7 +263,10 @@ def authenticate(user: str, secret: str) -> bytes:
 
 
 def auth_result(code: int) -> bytes:
-    """``<-`` The packet that answers it; 0 says accepted. :raises ValueError: ``code`` is no INTEGER."""
+    """``<-`` The packet that answers it, with a code such as :data:`AUTH_ACCEPTED`.
+
+    :raises ValueError: ``code`` is no INTEGER.
+    """
     if not 0 <= code <= _MAX_INTEGER:
         raise ValueError(f"a code is an unsigned integer of 32 bits, not {code}")
     return _packet(AUTH_RESULT, _INTEGER.pack(code))

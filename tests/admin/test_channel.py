@@ -144,6 +144,9 @@ def test_a_login_that_is_checked_for_long_keeps_nobody_out() -> None:
     assert held.answers[0].called
     held.answer(1, right=False)
     assert Answer(waiting[1].said()).code == "bad-credentials"
+    held.refuse_unchecked(2)
+    unchecked = Answer(waiting[2].said())
+    assert (unchecked.code, unchecked.status, unchecked.headers["Retry-After"]) == ("too-many-logins", 429, "1")
 
 
 def test_what_everybody_may_see_needs_no_login() -> None:

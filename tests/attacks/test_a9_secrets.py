@@ -5,6 +5,7 @@ import selectors
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from tests.size import further, sized
 GUESSING = sized(300)
 RIGHT = sized(1000)
 USERS = ("ann", "bob", "eve", "joe")
-ACCEPTED, REFUSED = (spp.auth_result(code) for code in (0, 1))
+ACCEPTED, UNCHECKED = map(spp.auth_result, (spp.AUTH_ACCEPTED, spp.AUTH_UNCHECKED))
 
 BAR = 30.0
 """Seconds in which all have to be in, with scrypt as ``bussrv passwd`` sets it up."""
@@ -98,3 +99,77 @@ def test_guesses_do_not_keep_right_secrets_out(tmp_path: Path, source: str) -> N
     ):
         log_in_all(server, source)
         assert log_in_all(server, source) < BAR / 3
+
+
+class Flood:
+    """Addresses that guess the secret of ann. A context manager; it comes back whenever it is refused or closed.
+
+    :param sources: the addresses.
+    :param waiting: how many guesses of each wait at a time, on connections of their own.
+    """
+
+    def __init__(self, server: RunningServer, sources: list[str], waiting: int) -> None:
+        self._place = server.addresses["spp"]
+        self._numbers = itertools.count()
+        self._selector = selectors.DefaultSelector()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        for source in sources * waiting:
+            self._guess(source)
+
+    def __enter__(self) -> "Flood":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        for key in tuple(self._selector.get_map().values()):
+            key.fileobj.close()  # type: ignore[union-attr]
+
+    def _guess(self, source: str) -> None:
+        connection = socket.create_connection(self._place, source_address=(source, 0))
+        connection.sendall(spp.authenticate("ann", f"guess{next(self._numbers)}"))
+        self._selector.register(connection, selectors.EVENT_READ, source)
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            for key, _ in self._selector.select(0.1):
+                self._selector.unregister(key.fileobj)
+                key.fileobj.close()  # type: ignore[union-attr]
+                self._guess(key.data)
+
+
+def log_in_once(server: RunningServer, source: str) -> float:
+    """Log in, and try again if the server says so. :returns: after how many seconds ann is in."""
+    began = time.monotonic()
+    with socket.create_connection(server.addresses["spp"], BAR, source_address=(source, 0)) as connection:
+        answer = UNCHECKED
+        while answer == UNCHECKED:
+            connection.sendall(spp.authenticate("ann", "secret of ann"))
+            answer = connection.recv(len(UNCHECKED), socket.MSG_WAITALL)
+    assert answer == ACCEPTED
+    return time.monotonic() - began
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RunningServer]:
+    """A server that knows ann."""
+    users = tmp_path / "users"
+    users.write_text(user_line("ann", b"secret of ann") + "\n")
+    with ForkedServer(tmp_path / "journal", ["--auth", f"users:{users}"]) as server:
+        yield server
+
+
+@pytest.mark.usefixtures("many_descriptors")
+@pytest.mark.parametrize("source", further(["127.0.0.2", "127.0.1.2"]))
+def test_guesses_from_many_addresses_do_not_keep_a_user_out(server: RunningServer, source: str) -> None:
+    sources = [f"127.0.{number // 200 + 1}.{number % 200 + 1}" for number in range(sized(600))]
+    with Flood(server, sources, 3):
+        assert log_in_once(server, source) < 10
+
+
+@pytest.mark.usefixtures("many_descriptors")
+def test_guesses_do_not_keep_a_user_out_at_the_same_address(server: RunningServer) -> None:
+    with Flood(server, ["127.0.0.2"], sized(300)):
+        assert log_in_once(server, "127.0.0.2") < 5

@@ -68,6 +68,22 @@ def test_subscribing(serve):
         assert client.receive().metadata["routing-id"] == "no"
 
 
+def test_subscribing_again_if_too_many_logins_wait(serve):
+    def script(peer):
+        for reason in ("too-many-logins", "too-many-logins", "bad-credentials"):
+            asked, _ = peer.object()
+            assert (asked["event"], asked["secret"]) == ("routing/subscribe", "s3cret")
+            peer.tell({"event": "error", "in-reply-to": asked["id"], "reason": reason, "message": "no"})
+        peer.until_closed()
+
+    with (
+        ObjectsClient(port=serve(script)) as client,
+        pytest.raises(BusError) as refused,
+    ):
+        client.subscribe(user="ann", secret="s3cret")
+    assert refused.value.reason == "bad-credentials"
+
+
 def test_sending_and_receiving(join):
     def script(peer):
         for _ in range(3):

@@ -49,6 +49,18 @@ def test_authenticating(serve, code):
         assert [client.next_event(), client.next_event()] == [spp.Offer("clock"), spp.Other(40, b"")]
 
 
+def test_authenticating_again_if_too_many_logins_wait(serve):
+    def script(peer):
+        for code in (2, 2, 0):
+            assert peer.exactly(len(credentials)) == credentials
+            peer.send(spp.auth_result(code))
+        peer.until_closed()
+
+    credentials = spp.authenticate("ann", "s3cret")
+    with SppClient(port=serve(script)) as client:
+        client.authenticate("ann", "s3cret")
+
+
 def test_authenticating_with_a_token(serve):
     def script(peer):
         assert peer.exactly(len(credentials)) == credentials

@@ -49,6 +49,20 @@ def test_only_who_logs_in_becomes_a_member(name: str, event: str) -> None:
     assert (succeeded.actor, succeeded.method, succeeded.session) == ("ann", "password", session.id)
 
 
+@each_row(("name", "event"), JOINS)
+def test_a_login_too_many_is_no_failure(name: str, event: str) -> None:
+    network = asking()
+    held = Held()
+    ask(network, held)
+    member = client(network, name)
+    for number in range(4):
+        member.send({"event": event, **ANN})
+        held.refuse_unchecked(number)
+    member.send({"event": event, **ANN})
+    held.answer(4, right=True)
+    assert reasons(member) == ["too-many-logins"] * 4 + [f"{event}/reply"]
+
+
 @each_row(
     "wrong",
     [

@@ -54,6 +54,21 @@ def test_whoever_is_not_known_is_refused_and_may_try_again(user: str, secret: st
     assert watcher.received() == [REFUSED, REFUSED, ACCEPTED]
 
 
+def test_a_login_too_many_is_no_failure() -> None:
+    network = asking()
+    held = Held()
+    ask(network, held)
+    watcher = network.watcher()
+    for number in range(4):
+        log_in(watcher)
+        held.refuse_unchecked(number)
+    log_in(watcher)
+    held.answer(4, right=True)
+    assert watcher.received() == [Other(33, code.to_bytes(4, "big")) for code in (2, 2, 2, 2, 0)]
+    assert network.bus.counters["too-many-logins"] == 4
+    assert {failed.reason for failed in network.events(ev.AuthFailed)} == {"too-many-logins"}
+
+
 def test_after_three_failures_the_connection_is_closed() -> None:
     network = asking()
     watcher, other = network.watcher(), network.watcher()
