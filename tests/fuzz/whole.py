@@ -515,7 +515,7 @@ class Whole:
         tokens = Tokens({digest(TOKEN): TokenUse("cy")})
         self._identity.use([Users(users), *([tokens] if "cy" in users else ())], (), {"inbus": DEVICES})
         served = [] if asked or not asks else list(self._checkers._connections())
-        self._clock.callLater(0, self._checkers._judge, served)
+        self._clock.callLater(0, self._checkers._judge, served, Deferred())
         bus.policy_changed()
 
     def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:

@@ -173,6 +173,8 @@ UNTHROTTLED = {
     "policy/checkers.py": "two secrets are checked at a time",
     "formats/inbus_intake.py: inbus: the system grants {granted} bytes of receive buffer, not {wanted}: raise "
     "net.core.rmem_max, or lower --inbus-receive-buffer": "when the server starts",
+    "services/hosting.py: the journal gives the service {name!r} to {whom!r} at {peer} ({protocol}, "
+    "session {session}): that client loses it, because the server itself provides it now": "when the server starts",
     "services/hosting.py: the service {name} cannot be offered": "when the server starts",
     "services/hosting.py: the service {name} is not offered: {why}": "when the server starts",
     "services/hosting.py: --services: {name} is not provided: {kind}: {error}": "when the server starts",
