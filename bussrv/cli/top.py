@@ -48,7 +48,7 @@ def _field(text: str) -> str:
     cls=Command,
     name="top",
     help=DESCRIPTION,
-    examples=("bussrv top", "bussrv top --sort peer", "bussrv top --json --count 2"),
+    examples=("bussrv top", "bussrv top --sort peer --count 2", "bussrv top --json --count 2"),
     statuses={0: "figures were shown --count times"},
 )
 @click.option(
