@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections import deque
 from collections.abc import Iterator
@@ -142,6 +143,11 @@ def test_changes_take_the_token_and_a_confirmation(dashboard: Page, server: Runn
         panel.get_by_text("Gone: closed-by-operator").wait_for()
         with pytest.raises(ConnectionError):
             deque(iter(guest.receive, None), 0)
+    go(dashboard, "Server")
+    dashboard.get_by_role("button", name="Drain…").click()
+    question = dashboard.get_by_role("dialog", name="Drain this server?")
+    assert re.search(r"Ends \d+ sessions? within 5 s, one after the other", question.inner_text())
+    question.get_by_role("button", name="Cancel").click()
     assert dashboard.evaluate("JSON.stringify([localStorage.length, document.cookie])") == '[0,""]'
     dashboard.get_by_role("button", name="Sign out").click()
     dashboard.get_by_text("not signed in").wait_for()
