@@ -1,6 +1,6 @@
 """Files of lines that say who clients are: users, and tokens. Read with a check of who may write them, and rewritten.
 
-Empty lines, and those that begin with ``#``, are skipped.
+Empty lines, and those that begin with ``#``, are skipped. A file whose last line has no end is refused.
 """
 
 from __future__ import annotations
@@ -114,6 +114,9 @@ def _read(path: Path, what: str) -> list[str]:
         raise ConfigError(f"cannot read the {what} in {path}: {error.strerror}") from error
     if len(data) > MOST:
         raise ConfigError(f"the {what} in {path} are more than {MOST} bytes")
+    if data and not data.endswith(b"\n"):
+        # Its last line may be a part of one: of a token without its expiry, for example.
+        raise ConfigError(f"the {what} in {path} end in the middle of a line: the file was cut off, or is half written")
     try:
         return data.decode().splitlines()
     except UnicodeDecodeError as error:

@@ -84,6 +84,22 @@ def test_a_line_that_makes_no_sense_has_its_number(line: str, tmp_path: Path) ->
         read_tokens(path)
 
 
+def test_a_file_that_was_cut_off_anywhere_but_at_the_end_of_a_line_is_refused(tmp_path: Path) -> None:
+    """Without its expiry, a line would prove for ever what its token proved for a while."""
+    path = tmp_path / "tokens"
+    whole = "".join(f"{token_line('ann', token, 1)}\n" for token in "ab").encode()
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        if whole[:size].endswith(b"\n") or not size:
+            assert len(read_tokens(path)) == bool(size)
+            continue
+        with pytest.raises(ConfigError, match="end in the middle of a line: the file was cut off"):
+            read_tokens(path)
+        with pytest.raises(ConfigError, match="end in the middle of a line"):
+            add_token(path, "ben", None)
+        assert path.read_bytes() == whole[:size]
+
+
 def test_a_token_stands_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
     path.write_text(f"ann:sha256${HASH}\nbob:sha256${HASH}\n")

@@ -91,9 +91,10 @@ def test_a_file(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (None, "cannot read the users in .*: No such file"),
-        (b"\xff", "are not UTF-8"),
+        (b"\xff\n", "are not UTF-8"),
         (f"{LINE}\n{LINE}\n".encode(), "line 2: the user has a line already"),
-        (LINE.partition(":")[2].encode(), "line 1: the name of a user"),
+        (LINE.partition(":")[2].encode() + b"\n", "line 1: the name of a user"),
+        (LINE.encode(), "the users in .* end in the middle of a line"),
         (b"ann\n", "line 1: not of the form"),
     ],
 )

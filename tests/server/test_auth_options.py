@@ -15,7 +15,7 @@ from tests.forked import ForkedServer
 from tests.server.configs import configured
 from tests.tables import each_row
 
-ANN = "ann:" + str(SecretHash(b"salt", bytes(32), 1 << 14, 8, 1).made_of(b"s3cret"))
+ANN = "ann:" + str(SecretHash(b"salt", bytes(32), 1 << 14, 8, 1).made_of(b"s3cret")) + "\n"
 
 
 def test_without_them_nobody_is_asked_and_slow_clients_are_disconnected() -> None:

@@ -210,7 +210,7 @@ async def test_a_fault_leaves_everything_as_it_was(tmp_path: Path, text: str | N
 
 
 def user(name: str, secret: bytes) -> str:
-    return f"{name}:{SecretHash(b'salt', bytes(32), 2, 8, 1).made_of(secret)}"
+    return f"{name}:{SecretHash(b'salt', bytes(32), 2, 8, 1).made_of(secret)}\n"
 
 
 @pytest_twisted.ensureDeferred
