@@ -159,15 +159,13 @@ typedef struct {
     int max_nesting;
     int seen;               /* the names of the attributes, as bits */
     int is_sender_null;
-    int is_compact;         /* no blanks outside of values */
-    int is_ambiguous;       /* something elsewhere that may be taken for the name of an attribute */
     Span event, type, natures, sender;
     Span id;                /* with its quotes */
     Span digits;            /* of size */
     Span route;             /* that objects of a linked server have, as JSON; of no bytes: a member sent them */
     Py_ssize_t size;        /* of the payload */
-    Py_ssize_t number;      /* of keys, all of them */
-    Span keys[MOST_KEYS + 1]; /* the first ones, and one more place for the latest of all others */
+    int number;             /* of keys that are no attributes */
+    Span keys[MOST_KEYS];
 } Head;
 
 static int
@@ -317,14 +315,6 @@ scan_character(Cursor *cursor)
     return TAKEN;
 }
 
-/* The escapes of a string. Python looks for names of attributes in the whole text of metadata: between any two quotes,
- * also if the first one is escaped, and as escapes of letters, which begin with 006 or 007. */
-typedef struct {
-    int any;
-    int may_hide_letters;
-    const unsigned char *after_quote; /* the place after the last escaped quote */
-} Escapes;
-
 static inline int
 is_escape(int byte)
 {
@@ -338,7 +328,7 @@ is_escape(int byte)
 
 /* What follows a backslash. Surrogates are left to Python, also those of a sound pair. */
 HOT Verdict
-scan_escape(Cursor *cursor, Escapes *escapes)
+scan_escape(Cursor *cursor)
 {
     int byte = peek(cursor), value = 0, digits;
     if (byte == END) {
@@ -349,10 +339,6 @@ scan_escape(Cursor *cursor, Escapes *escapes)
             return LOOK;
         }
         cursor->at++;
-        if (byte == '"') {
-            escapes->after_quote = cursor->at;
-        }
-        escapes->may_hide_letters |= byte == '\\' && peek(cursor) == 'u';
         return TAKEN;
     }
     cursor->at++;
@@ -369,7 +355,6 @@ scan_escape(Cursor *cursor, Escapes *escapes)
         }
         cursor->at++;
     }
-    escapes->may_hide_letters |= value >= 0x60 && value <= 0x7F;
     return value >= 0xD800 && value <= 0xDFFF ? LOOK : TAKEN;
 }
 
@@ -393,21 +378,17 @@ end_string(Cursor *cursor, Span *text)
     return take(cursor, '"');
 }
 
-/* The rest of a string that was begun. */
+/* The rest of a string that was begun. has_escapes becomes 1 if there are any. */
 HOT Verdict
-scan_rest(Cursor *cursor, Span *text, Escapes *escapes)
+scan_rest(Cursor *cursor, Span *text, int *has_escapes)
 {
-    escapes->any = escapes->may_hide_letters = 0;
     do {
         int byte = peek(cursor);
         Verdict verdict;
         if (byte == '\\') {
-            if (!escapes->any) {
-                escapes->any = 1;
-                escapes->after_quote = text->begin;
-            }
+            *has_escapes = 1;
             cursor->at++;
-            verdict = scan_escape(cursor, escapes);
+            verdict = scan_escape(cursor);
         }
         else if (byte >= 0x80) {
             verdict = scan_character(cursor);
@@ -425,48 +406,25 @@ scan_rest(Cursor *cursor, Span *text, Escapes *escapes)
 
 /* A string whose value does not matter here. */
 HOT Verdict
-scan_any_string(Cursor *cursor, Head *head)
+scan_any_string(Cursor *cursor)
 {
     Span text;
+    int has_escapes = 0;
     Verdict verdict = begin_string(cursor, &text);
-    if (verdict != TAKEN) {
-        return verdict;
-    }
-    if (!end_string(cursor, &text)) {
-        Escapes escapes;
-        verdict = scan_rest(cursor, &text, &escapes);
-        if (verdict != TAKEN) {
-            return verdict;
-        }
-        if (escapes.any) {
-            head->is_ambiguous |= escapes.may_hide_letters;
-            text.size -= escapes.after_quote - text.begin;
-            text.begin = escapes.after_quote;
-        }
-    }
-    head->is_ambiguous |= attribute(&text) != 0;
-    return TAKEN;
+    return verdict != TAKEN || end_string(cursor, &text) ? verdict : scan_rest(cursor, &text, &has_escapes);
 }
 
 /* A string whose value matters: without escapes, it is the text itself. */
 HOT Verdict
 scan_plain(Cursor *cursor, Span *text)
 {
-    Escapes escapes;
+    int has_escapes = 0;
     Verdict verdict = begin_string(cursor, text);
     if (verdict != TAKEN || end_string(cursor, text)) {
         return verdict;
     }
-    verdict = scan_rest(cursor, text, &escapes);
-    return verdict == TAKEN && escapes.any ? LOOK : verdict;
-}
-
-HOT Verdict
-scan_text(Cursor *cursor, Head *head, Span *text)
-{
-    Verdict verdict = scan_plain(cursor, text);
-    head->is_ambiguous |= verdict == TAKEN && attribute(text);
-    return verdict;
+    verdict = scan_rest(cursor, text, &has_escapes);
+    return verdict == TAKEN && has_escapes ? LOOK : verdict;
 }
 
 HOT Verdict
@@ -560,7 +518,7 @@ scan_natures(Cursor *cursor, Head *head)
     skip_blanks(cursor);
     if (!take(cursor, ']')) {
         for (;;) {
-            Verdict verdict = scan_text(cursor, head, &text);
+            Verdict verdict = scan_plain(cursor, &text);
             if (verdict != TAKEN) {
                 return verdict;
             }
@@ -582,11 +540,11 @@ scan_natures(Cursor *cursor, Head *head)
 }
 
 HOT Verdict
-scan_scalar(Cursor *cursor, Head *head)
+scan_scalar(Cursor *cursor)
 {
     switch (peek(cursor)) {
     case '"':
-        return scan_any_string(cursor, head);
+        return scan_any_string(cursor);
     case 't':
         return scan_literal(cursor, "true");
     case 'f':
@@ -600,9 +558,9 @@ scan_scalar(Cursor *cursor, Head *head)
 
 /* The name of a member of a nested object, up to its value. */
 HOT Verdict
-scan_name(Cursor *cursor, Head *head)
+scan_name(Cursor *cursor)
 {
-    Verdict verdict = scan_any_string(cursor, head);
+    Verdict verdict = scan_any_string(cursor);
     if (verdict != TAKEN) {
         return verdict;
     }
@@ -617,7 +575,7 @@ scan_name(Cursor *cursor, Head *head)
 /* Any value. The cursor is inside of metadata, which is level 1. The lowest bit of objects tells whether the present
  * level is an object or an array, the next one the same of the level around it, and so on. */
 HOT Verdict
-scan_value(Cursor *cursor, Head *head)
+scan_value(Cursor *cursor, int max_nesting)
 {
     uint64_t objects = 0;
     int level = 1;
@@ -625,7 +583,7 @@ scan_value(Cursor *cursor, Head *head)
         Verdict verdict;
         int opening = peek(cursor), is_open = 0;
         if (opening == '{' || opening == '[') {
-            if (level >= head->max_nesting) {
+            if (level >= max_nesting) {
                 return LOOK;
             }
             cursor->at++;
@@ -639,7 +597,7 @@ scan_value(Cursor *cursor, Head *head)
             }
         }
         else {
-            verdict = scan_scalar(cursor, head);
+            verdict = scan_scalar(cursor);
             if (verdict != TAKEN) {
                 return verdict;
             }
@@ -663,7 +621,7 @@ scan_value(Cursor *cursor, Head *head)
             return TAKEN;
         }
         if (objects & 1) {
-            verdict = scan_name(cursor, head);
+            verdict = scan_name(cursor);
             if (verdict != TAKEN) {
                 return verdict;
             }
@@ -679,9 +637,9 @@ scan_attribute(Cursor *cursor, Head *head, int name)
     Verdict verdict;
     switch (name) {
     case EVENT:
-        return scan_text(cursor, head, &head->event);
+        return scan_plain(cursor, &head->event);
     case TYPE:
-        return scan_text(cursor, head, &head->type);
+        return scan_plain(cursor, &head->type);
     case NATURES:
         aside = *cursor;
         verdict = scan_natures(&aside, head);
@@ -691,7 +649,7 @@ scan_attribute(Cursor *cursor, Head *head, int name)
         return scan_size(cursor, head);
     case ID:
         head->id.begin = cursor->at;
-        verdict = peek(cursor) == '"' ? scan_any_string(cursor, head) : scan_integer(cursor);
+        verdict = peek(cursor) == '"' ? scan_any_string(cursor) : scan_integer(cursor);
         head->id.size = cursor->at - head->id.begin;
         return verdict;
     case ROUTE:
@@ -702,102 +660,79 @@ scan_attribute(Cursor *cursor, Head *head, int name)
         return TAKEN;
     case SENDER:
         if (peek(cursor) != 'n') {
-            return scan_text(cursor, head, &head->sender);
+            return scan_plain(cursor, &head->sender);
         }
         head->is_sender_null = 1;
         return scan_literal(cursor, "null");
     case 0:
-        return scan_value(cursor, head);
+        return scan_value(cursor, head->max_nesting);
     default:
         return LOOK;
     }
+}
+
+/* Note a key that is no attribute. Returns whether it certainly was not there before; if it was, or if there are too many
+ * keys, Python writes the metadata anew: two readers might go by different ones of two equal keys. */
+HOT int
+is_new_key(Head *head, const Span *key)
+{
+    int place;
+    if (head->number == MOST_KEYS) {
+        return 0;
+    }
+    for (place = 0; place < head->number; place++) {
+        const Span *before = &head->keys[place];
+        if (key->size == before->size && !memcmp(key->begin, before->begin, (size_t)key->size)) {
+            return 0;
+        }
+    }
+    head->keys[head->number++] = *key;
+    return 1;
 }
 
 /* One key of metadata with its value. */
 HOT Verdict
 scan_member(Cursor *cursor, Head *head)
 {
-    Span *key = &head->keys[head->number < MOST_KEYS ? head->number : MOST_KEYS];
-    Verdict verdict = scan_plain(cursor, key);
+    Span key;
+    Verdict verdict = scan_plain(cursor, &key);
     int name;
     if (verdict != TAKEN) {
         return verdict;
     }
-    name = attribute(key);
-    if (name & head->seen) {
+    name = attribute(&key);
+    if (name & head->seen || (!name && !is_new_key(head, &key))) {
         return LOOK;
     }
     head->seen |= name;
-    head->number++;
-    head->is_compact &= !skip_blanks(cursor);
+    skip_blanks(cursor);
     if (!take(cursor, ':')) {
         return lacking(cursor);
     }
-    head->is_compact &= !skip_blanks(cursor);
+    skip_blanks(cursor);
     return scan_attribute(cursor, head, name);
 }
 
-static int
-repeats_a_key(const Head *head)
-{
-    Py_ssize_t one, other;
-    for (one = 0; one < head->number; one++) {
-        for (other = 0; other < one; other++) {
-            const Span *key = &head->keys[one], *before = &head->keys[other];
-            if (key->size == before->size && !memcmp(key->begin, before->begin, (size_t)key->size)) {
-                return 1;
-            }
-        }
-    }
-    return 0;
-}
-
-/* Whether Python keeps metadata as it is, although an attribute might be in it twice: if all of its keys differ, and
- * either there are no blanks that writing it anew would leave out, or no colons but those after its keys. */
-static int
-is_kept(const Head *head, Cursor metadata)
-{
-    Py_ssize_t colons = 0;
-    if (head->number > MOST_KEYS || repeats_a_key(head)) {
-        return 0;
-    }
-    if (head->is_compact) {
-        return 1;
-    }
-    for (; peek(&metadata) != END; metadata.at++) {
-        colons += peek(&metadata) == ':';
-    }
-    return colons == head->number;
-}
-
-/* Metadata: an object without a recipient; without a route, too, if a member sent it. */
+/* Metadata: an object without a recipient; without a route, too, if a member sent it. No key is in it twice. */
 HOT Verdict
 scan_metadata(Cursor *cursor, Head *head)
 {
-    Cursor metadata = *cursor;
-    head->is_compact = !skip_blanks(cursor);
+    skip_blanks(cursor);
     if (!take(cursor, '{')) {
         return lacking(cursor);
     }
     do {
         Verdict verdict;
-        head->is_compact &= !skip_blanks(cursor);
+        skip_blanks(cursor);
         verdict = scan_member(cursor, head);
         if (verdict != TAKEN) {
             return verdict;
         }
-        if (skip_blanks(cursor)) {
-            head->is_compact = 0;
-            if (peek(cursor) == '}') {
-                return LOOK;
-            }
+        if (skip_blanks(cursor) && peek(cursor) == '}') {
+            return LOOK;
         }
     } while (take(cursor, ','));
-    if (!take(cursor, '}')) {
-        return lacking(cursor);
-    }
-    metadata.end = cursor->at;
-    return !head->is_ambiguous || is_kept(head, metadata) ? TAKEN : LOOK;
+    return take(cursor, '}') ? TAKEN : lacking(cursor);
 }
 
 /* An object that is taken. Its metadata begins at begin, its payload ends at end. */
@@ -831,8 +766,8 @@ scan_object(Cursor *cursor, const Limits *limits, Head *head, Object *object)
 {
     Verdict verdict;
     head->max_nesting = limits->max_nesting;
-    head->seen = head->is_sender_null = head->is_ambiguous = 0;
-    head->size = head->number = 0;
+    head->seen = head->is_sender_null = head->number = 0;
+    head->size = 0;
     head->event.begin = head->type.begin = head->natures.begin = head->sender.begin = cursor->at;
     head->event.size = head->type.size = head->natures.size = head->sender.size = 0;
     head->id = head->digits = head->event;
@@ -857,7 +792,7 @@ typedef struct {
     int seen, has_payload;
 } Example;
 
-/* Make an example of an object in which nothing is ambiguous. */
+/* Make an example of an object. */
 HOT void
 make_example(const Head *head, const Object *object, Example *example)
 {
@@ -875,7 +810,7 @@ HOT int
 take_alike(Cursor *cursor, const Example *example, const Limits *limits, Head *head, Object *object)
 {
     Span same = {example->metadata.begin, 0};
-    head->size = head->is_ambiguous = 0;
+    head->size = 0;
     head->seen = example->seen;
     object->begin = cursor->at;
     for (int place = 0; place < 2; place++) {
@@ -894,7 +829,7 @@ take_alike(Cursor *cursor, const Example *example, const Limits *limits, Head *h
         same.begin = gap->begin + gap->size;
     }
     same.size = example->metadata.begin + example->metadata.size - same.begin;
-    if (head->is_ambiguous || (head->size > 0) != example->has_payload || !begins_with(cursor, &same)) {
+    if ((head->size > 0) != example->has_payload || !begins_with(cursor, &same)) {
         return 0;
     }
     cursor->at += same.size;
@@ -1228,7 +1163,7 @@ take_planned(Plans *self, Cursor *cursor, const Limits *limits, const Way *way, 
         return PLAN;
     }
     likely = (int)(*plan - self->plans);
-    if (!examples->pause && likely < MOST_EXAMPLES && !head->is_ambiguous) {
+    if (!examples->pause && likely < MOST_EXAMPLES) {
         examples->known |= UINT64_C(1) << likely;
         make_example(head, object, &examples->of[likely]);
     }

@@ -24,7 +24,7 @@ from bussrv.bus.spliced import LOOK, MORE, Spliced
 from bussrv.bus.splicing import Prepared, Splicing, Table
 from bussrv.errors import Refused, RemoteProtocolError
 from bussrv.policy.permissions import Permissions
-from bussrv.wire.forwarded import names_no_attribute, route_ending
+from bussrv.wire.forwarded import route_ending
 from bussrv.wire.head import Fault, read_head
 from bussrv.wire.objects import NUL, ObjectReader
 
@@ -124,7 +124,7 @@ class LinkSplicing:
             facts = self._relay.facts(session_id, Raw(route))
         except Refused:
             return None
-        if facts.refusal is not None or facts.is_from_neighbour or not names_no_attribute(route):
+        if facts.refusal is not None or facts.is_from_neighbour:
             return None
         source = facts.source
         origin = source.origin

@@ -25,7 +25,7 @@ from bussrv.compiled import SPEEDUPS
 from bussrv.errors import Refused, RemoteProtocolError
 from bussrv.policy.permissions import EVERYTHING
 from bussrv.wire import spp
-from bussrv.wire.forwarded import names_no_attribute, route_ending, with_route
+from bussrv.wire.forwarded import route_ending, with_route
 from bussrv.wire.head import Fault, read_head
 from bussrv.wire.objects import NUL, BusObject, ObjectReader, encode
 from tests.equality import plain
@@ -490,7 +490,7 @@ def _way_of(stream: bytes, begin: int, routes: RouteCache, seen: CompiledSeen) -
         facts = routes.of(route)
     except (RemoteProtocolError, Refused, Fault):
         return LOOK
-    if facts.refusal is not None or facts.is_from_neighbour or not names_no_attribute(bytes(route)):
+    if facts.refusal is not None or facts.is_from_neighbour:
         return LOOK
     return seen, facts.ending, route_ending(facts.source.route) + NUL, facts.origin_key, facts.longest
 
