@@ -4,6 +4,9 @@ When the disk fails, changes that were asked for are not written; facts (a sessi
 when the disk works again, between a ``journal.degraded`` and a ``journal.restored`` record. When the disk gets full,
 changes are not written either, but facts still are. Numbers have no gap, because a record gets its number only when it
 is written.
+
+Another program that changes the segment counts as a failure of the disk: nothing is said to be durable unless it is in
+the file at the path. The next segment says what was lost, and begins with the registry, so nothing else is missing.
 """
 
 from __future__ import annotations
@@ -21,12 +24,14 @@ from bussrv.histogram import Histogram
 from bussrv.journal import record
 from bussrv.journal.condition import Head
 from bussrv.journal.files import FILES, Files
+from bussrv.journal.foreign import Change
 from bussrv.journal.header import Damage, Header, Previous
 from bussrv.journal.interfaces import Waiter
+from bussrv.journal.lock import Locked
 from bussrv.journal.reading import Fold
 from bussrv.journal.record import Record, Stamped
 from bussrv.journal.recovery import Recovered
-from bussrv.journal.segment import Extent, SegmentFile, is_there
+from bussrv.journal.segment import Extent, SegmentFile, ended_change
 from bussrv.journal.space import Space
 
 SyncMode = Literal["always", "interval", "off"]
@@ -90,7 +95,8 @@ class BatchWriter:
         written, at most a second before it is on the disk; ``off``: when it is written.
     :param before_batch: called before anything is written, and when nothing is to be; what it raises counts as a
         failure of the disk.
-    :param before_segment: the same before a segment is begun.
+    :param keep_lock: called once a second, and before a segment is begun. If it raises ``Locked``, another server has
+        the directory, and nothing is written to it any more.
     :param last_seal: gives the hash of the last line of the manifest.
     :param space: says when the disk gets full.
     :ivar closed: segments that ended and that nobody has taken care of yet.
@@ -110,7 +116,7 @@ class BatchWriter:
         clock: Clock,
         rotation: Rotation = Rotation(),  # noqa: B008 - frozen
         before_batch: Callable[[], None] = lambda: None,
-        before_segment: Callable[[], None] = lambda: None,
+        keep_lock: Callable[[], None] = lambda: None,
         last_seal: Callable[[], str | None] = lambda: None,
         files: Files = FILES,
         space: Space | None = None,
@@ -131,7 +137,9 @@ class BatchWriter:
         self._clock = clock
         self._rotation = rotation
         self._before_batch = before_batch
-        self._before_segment = before_segment
+        self._keep_lock = keep_lock
+        self._lock_due = 0
+        self._loser: Locked | None = None
         self._last_seal = last_seal
         self._files = files
         self._space = Space(directory, 0, clock, files) if space is None else space
@@ -159,6 +167,11 @@ class BatchWriter:
     def is_failing(self) -> bool:
         """Whether the last attempt to write failed."""
         return self._is_failing
+
+    @property
+    def is_locked_out(self) -> bool:
+        """Whether another server has the directory: nothing in it is the business of this one any more."""
+        return self._loser is not None
 
     def patience(self) -> float:
         """How many seconds may pass before :meth:`commit` has to be called, even without new entries."""
@@ -231,12 +244,29 @@ class BatchWriter:
         self._is_failing = False
 
     def sync(self) -> None:
-        """See that what was written is on the disk, whatever the mode.
+        """See that what was written is on the disk, whatever the mode, and that it is what was written.
 
-        :raises OSError: if the disk fails.
+        :raises OSError: if the disk fails, or another program changed the segment.
         """
         if self._segment is not None and self._sync != "always":
             self._sync_now(self._segment)
+        if self._segment is not None:
+            self._segment.check()
+
+    def begin_anew(self, damage: Damage) -> None:
+        """Another program changed an earlier segment, or the manifest. The next segment begins a new chain.
+
+        :raises OSError: if the disk fails. The segment has ended all the same.
+        """
+        self._degrade(damage.reason)
+        segment = self._segment
+        try:
+            if segment is not None and segment.good.records:
+                self._end_segment(segment)
+            elif segment is not None:
+                self._abandon(segment)
+        finally:
+            self._salvaged = self._salvaged or damage
 
     def rotate(self) -> None:
         """End the segment that is being written, if it has records; the next record begins a new one.
@@ -271,7 +301,10 @@ class BatchWriter:
 
     def _write(self, batch: Sequence[Entry]) -> list[Record]:
         self._before_batch()
+        self._hold(at_once=False)
         if not batch:
+            if self._segment is not None:
+                self._segment.check()
             return []
         if self._space.is_exhausted:
             raise NoRoom(self._space.shortage() or "")
@@ -285,7 +318,25 @@ class BatchWriter:
             self._sync_now(self._segment)
         elif self._sync == "interval" and self._sync_due is None:
             self._sync_due = self._clock.mono() + int(SYNC_INTERVAL * 1_000_000)
+        self._segment.check()
         return records
+
+    def _hold(self, *, at_once: bool) -> None:
+        """See that the lock is still held. A server that lost it writes nothing more, even if the other has stopped."""
+        if self._loser is not None:
+            raise self._loser
+        if at_once or self._clock.mono() >= self._lock_due:
+            try:
+                self._keep_lock()
+            except Locked as error:
+                self._loser = error
+                log.critical(
+                    "journal: {error}; this one writes nothing more until it is started again",
+                    event="journal.locked-out",
+                    error=error,
+                )
+                raise
+            self._lock_due = self._clock.mono() + int(PULSE * 1_000_000)
 
     def _number(self, batch: Sequence[Entry]) -> tuple[bytes, list[Record], str]:
         stamped: list[Stamped] = []
@@ -313,7 +364,7 @@ class BatchWriter:
         self._sync_due = None
 
     def _begin_segment(self) -> SegmentFile:
-        self._before_segment()
+        self._hold(at_once=True)
         self._mend()
         states = self._fold.states()
         header = Header(
@@ -334,6 +385,7 @@ class BatchWriter:
         return segment
 
     def _end_segment(self, segment: SegmentFile) -> None:
+        segment.check()
         self._leave(segment)
         self._note_closed(segment)
         try:
@@ -375,13 +427,21 @@ class BatchWriter:
             )
 
     def _mend(self) -> None:
-        """Cut off all that follows the good part of a segment that was given up; before that it is not closed."""
+        """Cut off all that follows the good part of a segment that was given up; before that it is not closed.
+
+        A segment that another program changed is left as it is, for those who look into it.
+        """
         segment = self._unmended
         if segment is not None:
-            segment.cut_back()
-            self._unmended = None
-            if not segment.is_removed():
+            found = segment.change()
+            if found is None:
+                segment.cut_back()
                 self._note_closed(segment)
+            elif segment.good.records:
+                self._salvaged = self._salvaged or segment.damage(found)
+            else:
+                segment.set_aside()
+            self._unmended = None
             segment.close()
 
     def _note_closed(self, segment: SegmentFile) -> None:
@@ -389,8 +449,14 @@ class BatchWriter:
             self.closed.append(segment.good.extent())
 
     def _loss(self) -> Damage | None:
-        """Nothing can follow from the last segment if somebody removed it."""
-        if self._previous is None or is_there(self._directory, self._previous.segment):
+        """Nothing can follow from the last segment if another program changed it after it ended."""
+        if self._previous is None:
             return None
         number = self._previous.segment
-        return Damage(segment=number, line=1, seq=number, reason="it was removed while the server was running")
+        found = ended_change(self._directory, number, self._previous.bytes, self._files)
+        return None if found is None else ended_damage(number, found)
+
+
+def ended_damage(number: int, found: Change) -> Damage:
+    """The damage of a segment that another program changed after it ended."""
+    return Damage(segment=number, line=1, seq=number, reason=f"{found.what} while the server was running")

@@ -46,9 +46,13 @@ class Files:
         """Cut a file off after ``size`` bytes."""
         os.ftruncate(descriptor, size)
 
-    def is_removed(self, descriptor: int) -> bool:
-        """Whether the file has no name any more: what is written to it is gone when it is closed."""
-        return os.fstat(descriptor).st_nlink == 0
+    def status(self, descriptor: int) -> os.stat_result:
+        """The status of an open file."""
+        return os.fstat(descriptor)
+
+    def look(self, path: str) -> os.stat_result:
+        """The status of the file at a path."""
+        return os.stat(path)  # noqa: PTH116 - a path would cost more than the call
 
     def close(self, descriptor: int) -> None:
         """Give a descriptor back."""

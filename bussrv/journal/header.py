@@ -18,6 +18,9 @@ from bussrv.errors import JournalError
 from bussrv.journal.record import format_time, parse_time, version_of
 from bussrv.journal.versions import SCHEMA_VERSION
 
+MANIFEST = 0
+"""The ``segment`` of a damage that is in the manifest."""
+
 
 class Previous(Struct, frozen=True):
     """The segment before: the ``seq`` it begins with, its size in bytes and the SHA-256 of these."""

@@ -1,13 +1,20 @@
-"""One journal directory, one server."""
+"""One journal directory, one server.
+
+Two locks of ``flock(2)``: on a file that stays, and on the directory itself. If somebody removes the file, the server
+still holds the directory. Where a directory cannot be locked, such as on a file system of another machine, the
+file alone counts.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from bussrv.errors import JournalError
 from bussrv.journal.files import FILES, PRIVATE, Files
+from bussrv.journal.foreign import identity
 from bussrv.journal.regular import open_regular
 
 LOCK = "lock"
@@ -30,30 +37,60 @@ class JournalLock:
         :raises JournalError: if the directory cannot be written.
         """
         self._directory = directory
+        self._files = files
         try:
             missing = [each for each in (directory, *directory.parents) if not each.exists()]
             directory.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
             for each in missing:
                 files.sync_directory(each.parent)
-            self._descriptor = _take(directory)
+            self._whole = _take_directory(directory)
+            try:
+                self._descriptor = _take(directory)
+            except BaseException:
+                os.close(self._whole)
+                raise
         except OSError as error:
             raise JournalError(f"cannot write the journal directory {directory}: {error.strerror}") from error
 
     def renew(self) -> None:
-        """Take the lock again if somebody removed the directory and made it anew, since the old one holds nobody off.
+        """Take the lock again if another program removed it, or the directory: the old one holds nobody off.
 
         :raises OSError: if that cannot be done.
         :raises Locked: if another process was faster.
         """
-        if os.fstat(self._descriptor).st_nlink:
-            return
-        descriptor = _take(self._directory)
-        os.close(self._descriptor)
-        self._descriptor = descriptor
+        if not self._is_at(self._whole, self._directory):
+            self._whole = _instead_of(self._whole, _take_directory(self._directory))
+        if not self._is_at(self._descriptor, self._directory / LOCK):
+            self._descriptor = _instead_of(self._descriptor, _take(self._directory))
 
     def release(self) -> None:
         """Let another server have the directory."""
         os.close(self._descriptor)
+        os.close(self._whole)
+
+    def _is_at(self, descriptor: int, path: Path) -> bool:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            found = self._files.look(str(path))
+            return identity(descriptor, self._files) == (found.st_dev, found.st_ino)
+        return False
+
+
+def _instead_of(before: int, descriptor: int) -> int:
+    os.close(before)
+    return descriptor
+
+
+def _take_directory(directory: Path) -> int:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise _locked(directory) from error
+    except OSError:
+        # The file says whether locks work at all.
+        pass
+    return descriptor
 
 
 def _take(directory: Path) -> int:
@@ -63,6 +100,10 @@ def _take(directory: Path) -> int:
     except OSError as error:
         os.close(descriptor)
         if isinstance(error, BlockingIOError):
-            raise Locked(f"another server is using the journal directory {directory}") from error
+            raise _locked(directory) from error
         raise JournalError(f"cannot lock the journal directory {directory}: {error.strerror}") from error
     return descriptor
+
+
+def _locked(directory: Path) -> Locked:
+    return Locked(f"another server is using the journal directory {directory}")

@@ -10,6 +10,7 @@ from bussrv.errors import JournalError
 from bussrv.journal.chain import line_hash
 from bussrv.journal.evidence.manifest import EntryJudge
 from bussrv.journal.files import FILES, Files
+from bussrv.journal.foreign import Change, Changed, Identity, change, identity
 from bussrv.journal.keys import PrivateKey, PublicKey
 from bussrv.journal.manifest import Body, KeyEntry, Manifest, Pruned, Seal, encode
 from bussrv.journal.regular import read_whole
@@ -54,7 +55,9 @@ class ManifestFile:
         self._files = files
         self._in_force = manifest.in_force
         self._number = manifest.next_number
-        self._size = manifest.size
+        # Bytes that the file has at least, and at most: a write that failed may have left a part of a line.
+        self._size, self._most = manifest.size, manifest.size + manifest.torn
+        self._known = self._find()
         self._is_named = manifest.size > 0
         self._has_rest = manifest.torn > 0
         self._check_key(self._key, self._in_force)
@@ -63,12 +66,19 @@ class ManifestFile:
         """Add entries, with one write and one sync.
 
         :returns: their hashes.
-        :raises OSError: if the disk fails, or if the file is not as long as it was left. Nothing was added; the same
-            entries may be added again later.
+        :raises OSError: if the disk fails. Nothing was added; the same entries may be added again later.
+        :raises Changed: another program changed the file.
         :raises JournalError: if the key in force is not the one that was given.
         """
         self._check_key(self._key, self._in_force)
         return self._append(bodies, self._key)
+
+    def change(self) -> Change | None:
+        """The change that another program made to the file, if there is one.
+
+        :raises OSError: if the disk fails.
+        """
+        return change(str(self._path), self._known, self._size, self._most, self._files)
 
     def introduce(self, new: PublicKey, signer: PrivateKey, *, time: int, server: str) -> str:
         """Say that what follows is signed with ``new``; it is added by this object only if ``signer`` is ``new``.
@@ -103,11 +113,12 @@ class ManifestFile:
         return hashes[1:]
 
     def _write(self, data: bytes) -> None:
-        self._check_size()
+        self._check()
         descriptor = self._files.open(self._path)
         try:
+            self._known = self._known or identity(descriptor, self._files)
             self._cut(descriptor)
-            self._has_rest = True
+            self._has_rest, self._most = True, self._size + len(data)
             self._files.write(descriptor, data)
             self._files.sync(descriptor)
             if not self._is_named:
@@ -120,19 +131,27 @@ class ManifestFile:
             with suppress(OSError):
                 self._files.close(descriptor)
         self._is_named, self._has_rest = True, False
-        self._size += len(data)
+        self._size = self._most
+        self._check()
 
-    def _check_size(self) -> None:
-        size = self._path.stat().st_size if self._path.exists() else 0
-        if size < self._size or (size > self._size and not self._has_rest):
-            raise OSError(f"{self._path} has {size} bytes, not the {self._size} that it was left with")
+    def _find(self) -> Identity | None:
+        try:
+            found = self._files.look(str(self._path))
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _check(self) -> None:
+        found = self.change()
+        if found is not None:
+            raise Changed(self._path, found)
 
     def _cut(self, descriptor: int) -> None:
         """Synced: what is cut off must not come back after a crash, when something else was told of meanwhile."""
         if self._has_rest:
             self._files.truncate(descriptor, self._size)
             self._files.sync(descriptor)
-            self._has_rest = False
+            self._has_rest, self._most = False, self._size
 
 
 def _key_words(key: PublicKey | None) -> str:

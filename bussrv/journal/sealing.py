@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 from bussrv.clock import Clock
 from bussrv.journal.chain import START
 from bussrv.journal.files import FILES, Files
+from bussrv.journal.foreign import set_aside
 from bussrv.journal.keys import PrivateKey
 from bussrv.journal.manifest import MANIFEST_NAME, Manifest, Pruned, Seal, last_seq
 from bussrv.journal.manifest_file import ManifestFile
@@ -61,12 +62,18 @@ class Sealer:
         """The hash of the last line of the manifest, if there is one."""
         return None if self._file.last_hash == START else self._file.last_hash
 
-    def begin_anew_if_removed(self) -> bool:
-        """Begin another manifest if somebody removed it. :returns: whether that was so."""
-        if self.last_hash is None or self._path.exists():
-            return False
+    def begin_anew_if_changed(self) -> str | None:
+        """Begin another manifest if another program changed it, or removed it. The changed one is kept aside.
+
+        :returns: what happened, as a sentence without its end; ``None``: nothing.
+        :raises OSError: if the disk fails; it may be called again then.
+        """
+        found = self._file.change()
+        if found is None:
+            return None
+        kept = set_aside(self._path, self._files)
         self._file = self._open(Manifest())
-        return True
+        return found.what if kept is None else f"{found.what} (it is kept as {kept.name})"
 
     def seal(self, extents: Sequence[Extent], *, closed: bool) -> list[tuple[Seal, str]]:
         """Seal segments up to their present ends.

@@ -33,7 +33,8 @@ from msgspec.structs import replace
 from bussrv.errors import JournalError
 from bussrv.journal.chain import line_hash
 from bussrv.journal.files import FILES, Files
-from bussrv.journal.header import Header, Part, Previous, decode_header, encode_header, encode_part
+from bussrv.journal.foreign import Change, Changed, change, identity, set_aside, sized
+from bussrv.journal.header import Damage, Header, Part, Previous, decode_header, encode_header, encode_part
 from bussrv.journal.record import Record
 from bussrv.journal.regular import read_compressed, read_regular
 
@@ -101,6 +102,19 @@ def is_there(directory: Path, number: int) -> bool:
     return plain.exists() or compressed_path(plain).exists()
 
 
+def ended_change(directory: Path, number: int, size: int, files: Files = FILES) -> Change | None:
+    """The change that another program made to a segment that has ended; ``None``: it is there, with so many bytes.
+
+    :raises OSError: if the disk fails.
+    """
+    path = directory / segment_name(number)
+    try:
+        return sized(files.look(str(path)), size, size)
+    except (FileNotFoundError, NotADirectoryError):
+        # A compressed segment was read back.
+        return None if is_there(directory, number) else Change("it was removed or moved away")
+
+
 def open_segment(path: Path) -> BinaryIO:
     """A segment, to be read from its beginning as it was before it was compressed, which it may be by now.
 
@@ -160,6 +174,16 @@ def _is_without_records(path: Path) -> bool:
             return sum(1 for _ in file) == parts
     except JournalError:
         return False
+
+
+def _count_lines(path: Path, size: int) -> int:
+    """How many whole lines the first ``size`` bytes of a file are; as far as it can be read."""
+    lines = 0
+    with suppress(OSError), read_regular(path) as file:
+        while size > 0 and (block := file.read(min(_BLOCK, size))):
+            lines += block.count(b"\n")
+            size -= len(block)
+    return lines
 
 
 class Counts(Struct, frozen=True, kw_only=True):
@@ -250,6 +274,7 @@ class SegmentFile:
         self._files = files
         self.good = Measure(header.segment)
         self._pending: tuple[bytes, str, list[Record]] | None = None
+        self._text_path = str(self.path)
         if self.path.exists() and not _is_without_records(self.path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.path))
         new = self.path.with_name(self.path.name + NEW_SUFFIX)
@@ -258,12 +283,15 @@ class SegmentFile:
             files.rename(new, self.path)
             files.sync_directory(directory)
             self._descriptor = files.reopen(self.path)
+            self._identity = identity(self._descriptor, files)
         except OSError:
             # Left there, they are in nobody's way: without records, it is replaced or removed at the next start.
             with suppress(OSError):
                 files.remove(new)
                 files.remove(self.path)
             raise
+        # Bytes that it has at least, and at most: a write that failed may have left a part.
+        self._least = self._most = self.good.bytes
 
     def _beginning(self, header: Header, states: Iterable[bytes]) -> Iterable[bytes]:
         line = encode_header(header)
@@ -280,16 +308,34 @@ class SegmentFile:
         """Append lines; on an error the file may end in a part of them.
 
         :param last_hash: the hash of the last of them.
-        :raises OSError: if the disk fails, or somebody removed the file.
+        :raises Changed: another program changed the file; nothing is written to it.
+        :raises OSError: if the disk fails.
         """
+        self.check()
+        self._most += len(data)
         self._files.write(self._descriptor, data)
-        if self.is_removed():
-            raise FileNotFoundError(f"somebody removed {self.path}")
+        self._least = self._most
         self._pending = (data, last_hash, records)
 
-    def is_removed(self) -> bool:
-        """Whether somebody removed it, so that what is written to it is lost."""
-        return self._files.is_removed(self._descriptor)
+    def change(self) -> Change | None:
+        """The change that another program made to it, if there is one."""
+        return change(self._text_path, self._identity, self._least, self._most, self._files)
+
+    def check(self) -> None:
+        """See that it is the file that this one writes to, and holds what was written.
+
+        :raises Changed: another program changed it.
+        :raises OSError: if the disk fails.
+        """
+        found = self.change()
+        if found is not None:
+            raise Changed(self.path, found)
+
+    def damage(self, found: Change) -> Damage:
+        """The place from which on it is in doubt, for the header of the next segment."""
+        lines = _count_lines(self.path, min(found.left, self.good.bytes))
+        first = self.header.segment + max(0, lines - 1 - self.header.parts)
+        return Damage(self.header.segment, lines + 1, f"{found.what} while the server was running", first)
 
     def sync(self) -> None:
         """Return when everything written is on the disk."""
@@ -306,15 +352,20 @@ class SegmentFile:
         self._files.close(self._descriptor)
 
     def cut_back(self) -> None:
-        """Cut off what was not marked good; a segment without records is removed.
+        """Cut off what was not marked good; a segment without records is removed. Only if :meth:`change` finds nothing.
 
         :raises OSError: if the disk fails; it may be called again then.
         """
-        # Another server may have begun a segment of that name since somebody removed this one.
-        if self.is_removed():
-            return
         if self.good.records:
+            self._least = self.good.bytes
             self._files.truncate(self._descriptor, self.good.bytes)
             self._files.sync(self._descriptor)
         else:
             self._files.remove(self.path)
+
+    def set_aside(self) -> None:
+        """Another program changed it before it had a record. Make room for the next one of that name.
+
+        :raises OSError: if the disk fails; it may be called again then.
+        """
+        set_aside(self.path, self._files)

@@ -73,6 +73,11 @@ class Space:
         )
 
     @property
+    def is_low(self) -> bool:
+        """Whether no changes are to be written, as far as was found at the last look."""
+        return self._is_low
+
+    @property
     def is_exhausted(self) -> bool:
         """Whether nothing at all is to be written, not even facts."""
         return self._is_low and self.free is not None and self.free < self._min_free // 2

@@ -23,12 +23,13 @@ from twisted.logger import Logger
 from bussrv.clock import Clock
 from bussrv.errors import JournalError
 from bussrv.journal import closed
-from bussrv.journal.batch import PULSE, BatchWriter
+from bussrv.journal.batch import PULSE, BatchWriter, ended_damage
 from bussrv.journal.files import FILES, Files
+from bussrv.journal.header import MANIFEST, Damage
 from bussrv.journal.manifest import Manifest, Seal
 from bussrv.journal.retention import Later, Retention
 from bussrv.journal.sealing import MARKER, Sealer, in_words
-from bussrv.journal.segment import Extent, first_seq, is_compressed, is_there, list_segments, segment_name
+from bussrv.journal.segment import Extent, ended_change, first_seq, is_compressed, list_segments, segment_name
 
 log = Logger()
 
@@ -118,7 +119,7 @@ class Upkeep:
         :param at_end: whether the server stops: nothing more will be written. Slow work is left to the next boot.
         """
         with self._working:
-            if not self._is_stopped and (at_end or self._is_work_due(writer)):
+            if not self._is_stopped and not writer.is_locked_out and (at_end or self._is_work_due(writer)):
                 self._do_due_work(writer, at_end)
 
     def stop(self) -> None:
@@ -173,20 +174,46 @@ class Upkeep:
         return is_asked
 
     def _seal(self, writer: BatchWriter, at_end: bool) -> None:
-        if self._sealer.begin_anew_if_removed():
+        changed = self._sealer.begin_anew_if_changed()
+        if changed is not None:
             log.critical(
-                "journal: somebody removed the manifest of {directory}; a new one is begun",
+                "journal: another program changed the manifest of {directory}: {changed}; a new one is begun",
                 event="journal.manifest-removed",
                 directory=self._directory,
+                changed=changed,
             )
-            # No segment is sealed in the new manifest. A segment that was removed with the old one cannot be sealed.
-            self._ended = [each for each in self._ended if is_there(self._directory, each.segment)]
+            # No segment is sealed in the new manifest.
             self._closed = {}
             self._sealed = None
+            reason = f"{changed} while the server was running"
+            self._begin_anew(writer, Damage(segment=MANIFEST, line=1, reason=reason))
+        self._pass_over_changed(writer)
         if self._ended:
             self._seal_closed(at_end)
         if writer.segment is not None and (self._is_unsealed(writer) or self._clock.mono() >= self._seal_due):
             self._seal_growing(writer)
+
+    def _pass_over_changed(self, writer: BatchWriter) -> None:
+        """No segment is sealed that is not what was written: another program may have changed it since it ended."""
+        looked = [(each, ended_change(self._directory, each.segment, each.bytes, self._files)) for each in self._ended]
+        self._ended = [each for each, found in looked if found is None]
+        for each, found in looked:
+            if found is not None:
+                log.critical(
+                    "journal: another program changed segment {number} of {directory}: {changed}; it is not sealed",
+                    event="journal.segment-changed",
+                    number=each.segment,
+                    directory=self._directory,
+                    changed=found.what,
+                )
+                self._begin_anew(writer, ended_damage(each.segment, found))
+
+    def _begin_anew(self, writer: BatchWriter, damage: Damage) -> None:
+        try:
+            writer.begin_anew(damage)
+        finally:
+            self._ended += writer.closed
+            writer.closed.clear()
 
     def _seal_closed(self, at_end: bool) -> None:
         for extent in self._ended:

@@ -198,6 +198,9 @@ class FileJournal:
             self._commit([entry for entry in entries if entry is not None])
             if self._upkeep is not None:
                 self._upkeep.do_due_work(self._writer)
+        if self._writer.degraded:
+            # If another program changed the segment just now, the next start needs a segment that says so.
+            self._commit([])
         try:
             self._writer.close()
         except OSError as error:

@@ -190,7 +190,7 @@ class JournalPlace:
             clock=self._clock,
             rotation=self._config.rotation,
             before_batch=self._keep_pseudonyms,
-            before_segment=self._lock.renew,
+            keep_lock=self._lock.renew,
             last_seal=lambda: sealer.last_hash,
             space=space,
         )
@@ -213,7 +213,7 @@ class JournalPlace:
         trouble = None if unavailable is None else unavailable.message
         return JournalCondition(
             is_on=True,
-            trouble=trouble or (space.sentence if writer.degraded else None),
+            trouble=trouble or (space.sentence if space.is_low else writer.trouble),
             waiting=journal.waiting,
             oldest_wait=0.0 if since is None else max(0.0, (self._clock.mono() - since) / 1_000_000),
             written=space.written,

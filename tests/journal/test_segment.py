@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from bussrv.errors import JournalError
 from bussrv.journal.chain import START, line_hash
 from bussrv.journal.digests import digests_of
+from bussrv.journal.foreign import Changed
 from bussrv.journal.header import Header, Previous, decode_header, decode_part, encode_header
 from bussrv.journal.record import Record, encode
 from bussrv.journal.segment import (
@@ -210,24 +211,10 @@ def test_a_segment_without_a_good_record_is_removed(tmp_path):
     assert contents(tmp_path) == {}
 
 
-@pytest.mark.parametrize("is_good", [False, True])
-def test_what_somebody_removed_need_not_be_cut_back(tmp_path, is_good):
-    file = SegmentFile(tmp_path, HEADER, [])
-    write(file, 0)
-    if is_good:
-        file.mark_good()
-    file.path.unlink()
-    # Somebody else's, by the same name.
-    file.path.write_bytes(b"x" * 1000)
-    file.cut_back()
-    file.close()
-    assert contents(tmp_path) == {segment_name(5): b"x" * 1000}
-
-
 def test_what_is_written_to_a_file_that_is_gone_is_an_error(tmp_path):
     file = grown(tmp_path)
     file.path.unlink()
-    with pytest.raises(FileNotFoundError, match=f"somebody removed {file.path}"):
+    with pytest.raises(Changed, match=f"another program changed {file.path}: it was removed"):
         write(file, 2)
     file.close()
 

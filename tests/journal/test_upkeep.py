@@ -13,6 +13,7 @@ from bussrv.journal.batch import Rotation
 from bussrv.journal.keys import generate, read_private
 from bussrv.journal.manifest import MANIFEST_NAME, KeyEntry
 from bussrv.journal.manifest_file import read_manifest
+from bussrv.journal.recovery import recover
 from bussrv.journal.sealing import MARKER
 from bussrv.journal.segment import list_segments
 from bussrv.journal.upkeep import UpkeepPolicy
@@ -253,8 +254,12 @@ def test_a_segment_that_is_gone_before_it_is_sealed_is_missed(directory):
     kept.write("a")
     kept.writer.rotate()
     list_segments(directory)[0].unlink()
-    kept.idle(1)
-    assert seals(directory) == [(1, 1, False), (1, 1, True)]
+    with complaints() as said:
+        kept.idle(1)
+    assert [each["event"] for each in said] == ["journal.segment-changed"]
+    assert seals(directory) == [(1, 1, False)]
+    kept.end()
+    assert recover(directory, None).stopped is False
     assert [fault.message for fault in verify(directory).faults] != []
 
 
@@ -334,9 +339,10 @@ def test_a_manifest_that_is_removed_is_begun_anew_and_vouches_for_what_is_there(
         kept.idle(100)
     assert [each["log_level"] for each in said] == [LogLevel.critical]
     assert len(entries(directory, KeyEntry)) == 1
-    assert seals(directory) == [(2, 2, True), (3, 3, False), (3, 3, True)]
+    # Later records begin a new chain.
+    assert seals(directory) == [(2, 2, True), (3, 3, True), (4, 5, False)]
     # The first one is not sealed any more, and so it stays.
-    assert (pruned(directory), segments(directory)) == ([], [1, 2, 3])
+    assert (pruned(directory), segments(directory)) == ([], [1, 2, 3, 4])
 
 
 def test_a_directory_that_is_removed_is_not_vouched_for(directory):
@@ -346,13 +352,14 @@ def test_a_directory_that_is_removed_is_not_vouched_for(directory):
     rmtree(directory)
     with complaints() as said:
         kept.idle(1)
-        kept.idle(1)
-    # The manifest is missing, and then it cannot be written.
+        with pytest.raises(FileNotFoundError):
+            kept.idle(1)
+    # The manifest is missing, and so is the segment.
     assert len(said) <= 2
     directory.mkdir()
     kept.write("b")
     kept.end()
-    assert seals(directory) == [(2, 2, True)]
+    assert seals(directory) == [(2, 4, True)]
 
 
 # Who may do what with it, and what it is kept with.

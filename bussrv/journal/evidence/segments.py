@@ -11,7 +11,7 @@ from bussrv.journal.digests import Digests
 from bussrv.journal.evidence.findings import Finding
 from bussrv.journal.evidence.numbers import out_of_order
 from bussrv.journal.evidence.registries import Registries
-from bussrv.journal.header import Header, Previous
+from bussrv.journal.header import MANIFEST, Header, Previous
 from bussrv.journal.manifest import Manifest, Seal, last_seq
 from bussrv.journal.record import format_time
 from bussrv.journal.segment import Counts
@@ -98,7 +98,8 @@ class SegmentJudge:
         previous, before = header.previous, self._number
         if header.salvaged is not None:
             damage = header.salvaged
-            where = f"segment {damage.segment}, line {damage.line}"
+            place = "the manifest" if damage.segment == MANIFEST else f"segment {damage.segment}"
+            where = f"{place}, line {damage.line}"
             what = f"a new chain begins here, after damage in {where}: {damage.reason}"
             yield _of_header(header, what, damage.seq, damage.seq)
         elif previous is not None:
