@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
@@ -13,6 +15,9 @@ from bussrv.cli.command import Entry, LazyGroup
 from bussrv.cli.failure import Failure
 from bussrv.cli.statuses import BROKEN_PIPE, FAILED, INTERRUPTED
 from bussrv.version import VERSION
+
+UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
+"""Errors of an output that takes nothing."""
 
 COMPLETE = "_BUSSRV_COMPLETE"
 """The variable by which a shell asks for completions."""
@@ -75,6 +80,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         from click.shell_completion import shell_complete
 
         return shell_complete(BUSSRV, {}, "bussrv", COMPLETE, os.environ[COMPLETE])
+    if sys.stdout is None:
+        # The command does nothing that nobody would see.
+        if sys.stderr is not None:
+            print("bussrv: standard output is closed", file=sys.stderr)
+        return FAILED
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Do not fail if a terminal cannot show a character.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -83,9 +93,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader has ended, as with `| head`. Without this, the interpreter would complain at its exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader has ended, as with `| head`.
+        _drop_output()
         return BROKEN_PIPE
+    except OSError as error:
+        _drop_output()
+        with suppress(OSError):
+            what = "the output cannot be written: " if error.errno in UNWRITABLE else ""
+            print(f"bussrv: {what}{error.strerror or error}", file=sys.stderr)
+        return FAILED
+
+
+def _drop_output() -> None:
+    """Write nothing that waits for standard output: the interpreter would complain at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(arguments: list[str]) -> int:

@@ -39,23 +39,33 @@ _DURATION = re.compile(r"([1-9][0-9]{0,5})([mhdw])")
 def command(file: Path, name: str, expires: str | None, delete: bool, as_json: bool) -> int:
     """Make a token, or delete those of a user."""
     exclude(expires=expires, delete=delete)
-    from bussrv.policy.tokens import add_token, delete_tokens
+    from bussrv.policy.tokens import add_token, delete_tokens, take_back_token
     from bussrv.policy.users import check_user
 
     try:
         user = check_user(name)
         if not delete:
             token = add_token(file, user, _expiry(expires))
-            if as_json:
-                output.json_line({"user": user, "token": token})
-            else:
-                print(token)
+            try:
+                _show(user, token, as_json=as_json)
+            except OSError:
+                # Nobody saw it, and somebody may find it where the output went.
+                take_back_token(file, token)
+                raise
         elif not delete_tokens(file, user):
             raise ValueError(f"{file} has no token of {user}")
     except (ValueError, ConfigError) as error:
         print(f"bussrv token: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _show(user: str, token: str, *, as_json: bool) -> None:
+    if as_json:
+        output.json_line({"user": user, "token": token})
+    else:
+        print(token)
+    sys.stdout.flush()
 
 
 def _expiry(text: str | None) -> int | None:

@@ -112,6 +112,15 @@ def add_token(path: Path, user: str, expires: int | None) -> str:
     return token
 
 
+def take_back_token(path: Path, token: str) -> None:
+    """Delete a token from a file.
+
+    :raises ConfigError: the file cannot be used.
+    """
+    hashed = digest(token).hex()
+    _FILE.rewrite(path, lambda lines: [line for line in lines if f"{_SCHEME}{hashed}" not in line])
+
+
 def delete_tokens(path: Path, user: str) -> int:
     """Delete all tokens of a user from a file. :returns: how many there were.
 

@@ -133,3 +133,17 @@ def test_shells_can_complete(shell: str) -> None:
         check=True,
     )
     assert "journal" in found.stdout
+
+
+@pytest.mark.processes
+def test_output_that_cannot_be_written_is_one_sentence_and_takes_back_what_nobody_saw(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    assert main(["token", str(file), "ben"]) == 0
+    before = file.read_text()
+    closed, full = "standard output is closed", "the output cannot be written: No space left on device"
+    for arguments in (f"token {file} ann", f"token --json {file} ann", "journal --help", "--version"):
+        for redirected, sentence in ((">&-", closed), (">/dev/full", full)):
+            command = f"{Path(sys.executable).with_name('bussrv')} {arguments} {redirected}"
+            done = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
+            assert (done.returncode, done.stderr) == (2, f"bussrv: {sentence}\n"), command
+            assert file.read_text() == before
