@@ -46,7 +46,7 @@ def run_verify(
         write(msgspec.json.encode(report) + b"\n")
     else:
         for line in _in_words(directory, report):
-            write(f"{line}\n".encode())
+            write(f"{line}\n".encode(errors="surrogateescape"))
     return FAULTY if report.faults else 0
 
 

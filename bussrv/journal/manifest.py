@@ -28,6 +28,9 @@ MANIFEST_NAME = "manifest"
 _MOMENTS = ("time", "first_time", "last_time")
 
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Moment = int
+"""UTC microseconds since 1970. A clock that is set wrong may be before that."""
+
 Number = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 Hash = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 
@@ -40,7 +43,7 @@ class Seal(Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="seal"
     :ivar records: how many records these are; a seal of none is a fault.
     """
 
-    time: Count
+    time: Moment
     server: str
     segment: Number
     closed: bool
@@ -49,14 +52,14 @@ class Seal(Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="seal"
     records: Count
     first_seq: Number | None = None
     last_seq: Number | None = None
-    first_time: Count | None = None
-    last_time: Count | None = None
+    first_time: Moment | None = None
+    last_time: Moment | None = None
 
 
 class KeyEntry(Struct, frozen=True, tag_field="kind", tag="key"):
     """Entries after this one are signed with the key ``public``."""
 
-    time: Count
+    time: Moment
     server: str
     public: Hash
 
@@ -67,7 +70,7 @@ class Pruned(Struct, frozen=True, tag_field="kind", tag="pruned"):
     :ivar last_seq: of its last record.
     """
 
-    time: Count
+    time: Moment
     server: str
     segment: Number
     last_seq: Count

@@ -19,6 +19,7 @@ import pytest
 
 from bussrv.cli.main import main
 from bussrv.inspection import proof
+from bussrv.inspection.proof import run_verify
 from bussrv.journal import verify as module
 from bussrv.journal.batch import BatchWriter, Rotation
 from bussrv.journal.files import FILES
@@ -36,7 +37,7 @@ from bussrv.registry.fold import RegistryFold
 from tests.audit.commands import BUSSRV, ROOT
 from tests.inspection.journals import House
 from tests.inspection.shell import Shell
-from tests.journal.support import FakeClock, FakeReactor, note
+from tests.journal.support import FakeClock, FakeReactor, fact, note, writer
 from tests.tampering import Copy, changed
 
 
@@ -492,3 +493,13 @@ def test_a_key_cannot_hand_over(
 def test_help(capsys: pytest.CaptureFixture[str], command: str, said: str) -> None:
     assert main(["journal", command, "--help"]) == 0
     assert said in capsys.readouterr().out
+
+
+def test_a_directory_whose_name_is_not_utf_8(tmp_path, capfdbinary):
+    directory = Path(os.fsdecode(os.fsencode(tmp_path) + b"/j\xff"))
+    directory.mkdir()
+    batches = writer(directory)
+    batches.commit([fact("a")])
+    batches.close()
+    assert run_verify(directory, None, (), sealed=False, as_json=False) == 0
+    assert b"/j\xff: 1 segment" in capfdbinary.readouterr().out

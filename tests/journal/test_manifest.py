@@ -142,7 +142,7 @@ def changed(line, **members):
     [
         {"v": 1}, {"v": True}, {"v": "2"}, {"v": ...}, {"kind": "sael"}, {"kind": None}, {"kind": ...}, {"prev": "x"},
         {"prev": START + "\n"}, {"prev": "A" * 64}, {"entry": 0}, {"entry": 1.5}, {"entry": 2**64}, {"time": 5},
-        {"time": "2027-01-15"}, {"time": "1969-01-15T08:00:00.000000Z"}, {"segment": "1"}, {"closed": 1},
+        {"time": "2027-01-15"}, {"time": "1969-13-15T08:00:00.000000Z"}, {"segment": "1"}, {"closed": 1},
         {"bytes": -1}, {"digest": None}, {"first_time": None}, {"last_seq": True}, {"server": ...}, {"records": ...},
         {"key": KEY.public.fingerprint}, {"key": 5}, {"signature": "a" * 128},
         {"key": KEY.public.fingerprint, "signature": "A" * 128}, {"signature": "a" * 128, "key": "a" * 32},

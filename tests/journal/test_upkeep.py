@@ -19,7 +19,7 @@ from bussrv.journal.segment import list_segments
 from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.journal.verify import verify
 from tests.journal.kept import Kept, entries, names, pruned, seals, segments
-from tests.journal.support import Disk, actors, fact, replay
+from tests.journal.support import Disk, FakeClock, actors, fact, replay
 
 
 @pytest.fixture
@@ -433,3 +433,12 @@ def test_without_the_key_or_with_another_one_a_journal_is_not_opened(directory, 
             Kept(directory, key=key)
     assert (directory / MANIFEST_NAME).read_bytes() == before
     assert replay(directory) is not None
+
+
+def test_a_clock_before_1970_writes_what_the_next_start_reads(directory):
+    kept = Kept(directory, clock=FakeClock(utc=-1_000_001))
+    kept.write("a")
+    kept.end()
+    assert seals(directory) == [(1, 1, False), (1, 1, True)]
+    assert verify(directory).faults == []
+    assert recover(directory, None).next_seq == 2
