@@ -45,11 +45,11 @@ def _instant(text: str) -> int:
     return parse_instant(text)
 
 
-def _severity(text: str) -> str:
-    from bussrv.audit.kinds import SEVERITIES
+def _bar(text: str) -> str:
+    from bussrv.audit.kinds import INCIDENT, SEVERITIES
 
-    if text not in SEVERITIES:
-        raise ValueError(f"{text!r} is no severity; there are {', '.join(SEVERITIES)}")
+    if text not in (*SEVERITIES, INCIDENT):
+        raise ValueError(f"{text!r} is none of {', '.join(SEVERITIES)} and {INCIDENT}")
     return text
 
 
@@ -81,11 +81,13 @@ PARAMETERS: tuple[click.Parameter, ...] = (
     ),
     click.Option(
         ["--fail-on"],
-        type=Converted("SEVERITY", _severity),
-        default="warning",
+        type=Converted("WHAT", _bar),
+        multiple=True,
+        default=("warning",),
         show_default=True,
-        metavar="SEVERITY",
-        help="Exit with 1 if there are findings that severe: error, warning or notice.",
+        metavar="WHAT",
+        help="Exit with 1 if there are findings that severe (error, warning or notice), or, with incident, if something"
+        " happened that somebody should look at. Repeat it for both: each counts by itself.",
     ),
     click.Option(["--public-key"], type=FILE, metavar="FILE", help="The key that the seals must be traceable to."),
     click.Option(
@@ -121,9 +123,10 @@ def _options(given: Mapping[str, Any]) -> Iterator[str]:
         value = given[each.name or ""]
         if not isinstance(each, click.Option) or value in (None, False, each.default):
             continue
-        yield each.opts[0]
-        if not each.is_flag:
-            yield _time(value) if each.type is INSTANT else str(value)
+        for one in value if each.multiple else (value,):
+            yield each.opts[0]
+            if not each.is_flag:
+                yield _time(one) if each.type is INSTANT else str(one)
 
 
 def _time(micros: int) -> str:

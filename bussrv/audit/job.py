@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from bussrv.audit.arguments import DEFAULT_MASTER, EMBEDDED, SPARK, command_line
-from bussrv.audit.kinds import SEVERITIES
+from bussrv.audit.kinds import INCIDENT, SEVERITIES
 from bussrv.audit.output import PUBLISHED, check_output, publish, writing
 from bussrv.audit.spark.failure import INSTALL, as_failure
 from bussrv.errors import BussrvError
@@ -80,14 +80,24 @@ class Verdict:
     text: str
 
     @property
-    def is_clean(self) -> bool:
-        """Whether there are neither errors nor warnings."""
+    def is_intact(self) -> bool:
+        """Whether the journals are what their servers wrote: there are neither errors nor warnings."""
         return not self.fails("warning")
 
-    def fails(self, severity: str) -> bool:
-        """Whether there are findings of this severity or a worse one."""
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing happened that somebody should look at."""
+        return not self.fails(INCIDENT)
+
+    def fails(self, *bars: str) -> bool:
+        """Whether there are findings of one of these severities or a worse one; or incidents, if that is a bar."""
+        return any(map(self._fails, bars))
+
+    def _fails(self, bar: str) -> bool:
+        if bar == INCIDENT:
+            return bool(self.summary["incident_kinds"])
         counts = self.summary["severities"]
-        return any(counts[each] for each in SEVERITIES[: SEVERITIES.index(severity) + 1])
+        return any(counts[each] for each in SEVERITIES[: SEVERITIES.index(bar) + 1])
 
 
 def audit(
@@ -218,7 +228,7 @@ class Asked:
     """The command line. Times are UTC microseconds.
 
     :ivar out: the directory for the result.
-    :ivar fail_on: the mildest severity that makes the exit status 1.
+    :ivar fail_on: the mildest severities that make the exit status 1, and ``incident``.
     :ivar public_key: the file of the key that the seals must be traceable to.
     :ivar master: where Spark runs; ``None``: here.
     :ivar remote: a Spark Connect server.
@@ -229,7 +239,7 @@ class Asked:
 
     journals: Sequence[str]
     out: Path
-    fail_on: str
+    fail_on: Sequence[str]
     since: int | None
     until: int | None
     checkpoint: Path | None
@@ -256,7 +266,7 @@ def run(asked: Asked) -> int:
     except OSError as error:
         return _not_judged(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     _say(sys.stdout, json.dumps(verdict.summary) if asked.as_json else f"{verdict.text}\n{verdict.path}")
-    return FINDINGS if verdict.fails(asked.fail_on) else CLEAN
+    return FINDINGS if verdict.fails(*asked.fail_on) else CLEAN
 
 
 def _not_judged(why: str) -> int:

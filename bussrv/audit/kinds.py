@@ -8,12 +8,15 @@ from bussrv.errors import REASONS
 from bussrv.journal.evidence import findings as evidence
 
 SEVERITIES = ("error", "warning", "notice")
-"""From worst to harmless. Notices alone leave a journal clean."""
+"""From worst to harmless. Notices alone leave a journal intact."""
+
+INCIDENT = "incident"
+"""Something that somebody should look at, and no finding about a journal: an attack, a crash, an outage."""
 
 HEADINGS: dict[str, tuple[str, str]] = {
     "error": ("Errors", "Something is damaged, missing or contradictory. Do not rely on the affected records."),
     "warning": ("Warnings", "Something is wrong, but the journals can still be relied on."),
-    "notice": ("Notices", "Worth knowing, and harmless. Notices alone leave the verdict clean."),
+    "notice": ("Notices", "Worth knowing, and harmless. With notices alone a journal is intact."),
 }
 """The heading of the findings of each severity, and what they have in common."""
 

@@ -95,8 +95,8 @@ command = Command(
     callback=_audit,
     examples=("bussrv audit bussrv-journal",),
     statuses={
-        0: "clean; with --sql: done",
-        1: "findings",
+        0: "nothing that --fail-on names; with --sql: done",
+        1: "findings, or incidents, as --fail-on names them",
         2: "the journals could not be judged, or the query not answered",
     },
 )

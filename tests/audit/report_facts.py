@@ -9,7 +9,7 @@ from random import Random
 from bussrv.audit.report import activity, journals, trouble
 from bussrv.audit.report.charts import DAY, HOUR, MINUTE, SECOND, axis_between
 from bussrv.audit.report.facts import Facts
-from bussrv.audit.report.incidents import Incident
+from bussrv.audit.report.incidents import Happened, Incident
 from bussrv.audit.report.questions import Listing
 
 BEGIN = 1_794_981_600 * SECOND
@@ -60,7 +60,7 @@ def terrible() -> Facts:
         kinds=(*kinds, journals.Kind("error", NASTY[0], 1)),
         findings=tuple(found),
         incidents=Listing(tuple(_incident(random, each, NASTY) for each in ("damage", "session") * 30), 10**6),
-        happenings=tuple(_incident(random, each, NASTY) for each in HAPPENINGS),
+        happenings=_happened(random, NASTY),
         last_seals=tuple(_seal(name) for name in NASTY),
         command="bussrv audit " + " ".join(map(shlex.quote, NASTY)),
     )
@@ -81,6 +81,12 @@ _KINDS = (
 
 
 HAPPENINGS = ("guessing", "address", "crash", "identity", "outage")
+
+
+def _happened(random: Random, names: tuple[str, ...]) -> Happened:
+    """One of each kind, and three more that are not told."""
+    told = tuple(_incident(random, each, names) for each in HAPPENINGS)
+    return Happened(told, {**dict.fromkeys(HAPPENINGS, 1), "crash": 4})
 
 
 def _incident(random: Random, what: str, names: tuple[str, ...]) -> Incident:
@@ -310,7 +316,7 @@ def _facts(  # noqa: C901 - as many things as there are tables
             "incidents": Listing(
                 tuple(_incident(random, each, ("hall", "garage")) for each in ("damage", "session") * 3), 6
             ),
-            "happenings": tuple(_incident(random, each, ("tv-3", "anna")) for each in HAPPENINGS),
+            "happenings": _happened(random, ("tv-3", "anna")),
             "last_seals": (_seal("hall"), _seal("garage")),
             "command": "bussrv audit /srv/hall /srv/garage --public-key hall.key.pub",
             "remote_sessions": 12,

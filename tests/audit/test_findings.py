@@ -52,7 +52,7 @@ def test_the_summary_counts_them_and_lists_the_worst(collection: Collection) -> 
     summary, findings = collection.verdict.summary, collection.findings
     kinds = [each["kind"] for each in findings]
     assert summary["verdict"] == "findings"
-    assert not collection.verdict.is_clean
+    assert not collection.verdict.is_intact
     assert summary["kinds"] == {kind: kinds.count(kind) for kind in KINDS if kind in kinds}
     assert summary["severities"] == {each: sum(KINDS[kind] == each for kind in kinds) for each in SEVERITIES}
     by_severity = sorted(findings, key=lambda each: SEVERITIES.index(each["severity"]))

@@ -174,15 +174,15 @@ def test_findings_that_belong_together_are_one_incident(asked: dict[str, Any]) -
 
 def test_what_one_address_was_refused_is_one_incident(asked: dict[str, Any]) -> None:
     for server, (_, expected) in REFUSED.items():
-        mine = [each for each in asked["happened"] if each.server == server]
+        mine = [each for each in asked["happened"].rows if each.server == server]
         assert (server, [(each.what, each.number, each.address, each.claimed) for each in mine]) == (server, expected)
         assert {(each.journal, each.segment) for each in mine} <= {(f"/j/{server}", 1)}
-    (storm,) = (each for each in asked["happened"] if each.server == "with a storm")
+    (storm,) = (each for each in asked["happened"].rows if each.server == "with a storm")
     assert (storm.others, storm.first_seq, storm.kinds) == (8, 3, ("limit.reached",))
 
 
 def test_crashes_contested_ids_and_outages_are_incidents(asked: dict[str, Any]) -> None:
-    crash, identity, outage = (each for each in asked["happened"] if each.server == "happened")
+    crash, identity, outage = (each for each in asked["happened"].rows if each.server == "happened")
     assert (crash.what, crash.number, crash.seconds, crash.first_seq, crash.segment) == ("crash", 2, 100.0, 100, 1)
     assert (identity.what, identity.subject, identity.number, identity.others) == ("identity", "tv", 2, 3)
     # The segment in which that time is.

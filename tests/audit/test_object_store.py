@@ -193,4 +193,4 @@ def test_the_page(store: Store, tmp_path: Path) -> None:
         check=False,
     )
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout.count("CLEAN: nothing was found\n") == 2
+    assert ran.stdout.count("JOURNAL INTACT: nothing was found\n") == 2

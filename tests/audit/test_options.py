@@ -9,6 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -118,22 +119,32 @@ def run(*arguments: str | Path) -> int:
     return job.main([*map(str, arguments)])
 
 
-@pytest.mark.parametrize(
-    ("worst", "option", "status"),
-    [
-        *[(None, option, 0) for option in (None, "error", "warning", "notice")],
-        *[("notice", option, status) for option, status in ((None, 0), ("error", 0), ("warning", 0), ("notice", 1))],
-        *[("warning", option, status) for option, status in ((None, 1), ("error", 0), ("warning", 1), ("notice", 1))],
-        *[("error", option, status) for option, status in ((None, 1), ("error", 1), ("warning", 1), ("notice", 1))],
-    ],
-)
-def test_fail_on(
-    worst: str | None, option: str | None, status: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+BARS = ("error", "warning", "notice", "incident")
+FAILS = {
+    # What there is: which of the bars, each alone, make the exit status 1.
+    (None, False): (),
+    ("notice", False): ("notice",),
+    ("warning", False): ("warning", "notice"),
+    ("error", False): ("error", "warning", "notice"),
+    (None, True): ("incident",),
+    ("notice", True): ("notice", "incident"),
+    ("error", True): BARS,
+}
+
+
+@pytest.mark.parametrize(("worst", "happened"), FAILS)
+def test_fail_on(worst: str | None, happened: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     severities = {each: int(each == worst) for each in job.SEVERITIES}
-    verdict = Verdict({"verdict": "clean", "severities": severities}, tmp_path / "summary.json", "said")
+    found = {"severities": severities, "incident_kinds": {"crash": 1} if happened else {}}
+    verdict = Verdict(found, tmp_path / "summary.json", "said")
     monkeypatch.setattr(job, "_audit_alone", lambda _: verdict)
-    assert run("journal", *([] if option is None else ["--fail-on", option])) == status
+    fails = FAILS[worst, happened]
+    for count in range(1, 3):
+        for bars in combinations(BARS, count):
+            options = [word for each in bars for word in ("--fail-on", each)]
+            assert (bars, run("journal", *options)) == (bars, int(not {*fails}.isdisjoint(bars)))
+    assert run("journal") == run("journal", "--fail-on", "warning")
+    assert (verdict.is_intact, verdict.is_quiet) == ("warning" not in fails, not happened)
 
 
 def test_a_severity_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:

@@ -127,12 +127,14 @@ def test_headings_go_down_one_by_one_and_tables_have_captions_and_heads(page: Pa
 
 
 def test_the_verdict_comes_first() -> None:
-    for make, word in zip(MAKERS, ("Nothing to judge", "Clean", "Findings", "Findings"), strict=True):
+    for make, word in zip(
+        MAKERS, ("Nothing to judge", "Journal intact", "Findings, 8 incidents", "Findings, 8 incidents"), strict=True
+    ):
         found = page_of(make)
         assert word in found.text[:200]
     notices = Facts(records=1, kinds=(journals.Kind("notice", "torn-tail", 5),))
     text_ = Page(render(notices)).text
-    assert text_.startswith("Clean")
+    assert text_.startswith("Journal intact")
     assert "5 notices" in text_
     one = Page(render(Facts(records=1, kinds=(journals.Kind("warning", "time-backwards", 1),)))).text
     assert "1 finding needs a look" in one

@@ -54,13 +54,29 @@ def test_nothing_but_tables_report_and_summary_is_left(audited: Audited) -> None
 def test_the_summary_tells_totals(audited: Audited) -> None:
     summary = dict(audited.summary)
     (torn,) = summary.pop("findings")
+    (crash,) = summary.pop("incidents")
     assert summary.pop("audited").endswith("Z")
     assert torn["kind"] == "torn-tail"
+    assert crash == {
+        "kind": "crash",
+        "time": "2027-01-15T08:00:26.250000Z",
+        "until": "2027-01-15T08:00:26.250000Z",
+        "server": "barn",
+        "address": None,
+        "user": None,
+        "proved": False,
+        "subject": None,
+        "number": 1,
+        "message": "The server crashed: 1 crash; down for 1.2 s at most",
+        "command": f"bussrv journal tail {audited.root / 'barn'} --around 21",
+    }
     assert summary == {
-        "format": 2,
+        "format": 3,
         "version": VERSION,
         "command": "bussrv audit hall barn --engine embedded",
-        "verdict": "clean",
+        "verdict": "incidents",
+        "integrity": "intact",
+        "security": "incidents",
         "severities": {"error": 0, "warning": 0, "notice": 1},
         "kinds": {"torn-tail": 1},
         "seals": {"sealed": 0, "vouched": 0, "keys": [], "trusted": None},
@@ -109,6 +125,7 @@ def test_the_summary_tells_totals(audited: Audited) -> None:
             "session.opened": 5,
             "subscription.added": 1,
         },
+        "incident_kinds": {"crash": 1},
     }
 
 
@@ -146,8 +163,11 @@ def test_the_text_fits_on_a_screen_and_says_it_all(audited: Audited) -> None:
         "  objects           3        3        0",
         "  spp               1        1        0",
         "",
-        "CLEAN: 1 notice",
+        "JOURNAL INTACT: 1 notice",
         f"  notice  torn-tail: the journal ends in 1 bytes of an unfinished record ({place}, line 20)",
+        "1 INCIDENT needs a look",
+        f"  {day_one}26.250000Z  The server crashed: 1 crash; down for 1.2 s at most, at server barn",
+        f"    bussrv journal tail {audited.root / 'barn'} --around 21",
         str(audited.out / "summary.json"),
     ]
 
@@ -195,7 +215,7 @@ def test_an_audit_that_cannot_be_made_leaves_the_earlier_one(spark: SparkSession
 
 
 SUMMARY: dict[str, Any] = {
-    "verdict": "clean",
+    "integrity": "intact",
     "severities": {"error": 0, "warning": 0, "notice": 0},
     "segments": 1,
     "records": 1,
@@ -203,6 +223,8 @@ SUMMARY: dict[str, Any] = {
     "sessions": {},
     "services": {"known": 0, "provided": 0},
     "findings": [],
+    "incident_kinds": {},
+    "incidents": [],
 }
 
 
@@ -211,7 +233,8 @@ def test_nothing_was_found_in_words() -> None:
         "1 record in 1 segment",
         "0 services, 0 provided at the end",
         "",
-        "CLEAN: nothing was found",
+        "JOURNAL INTACT: nothing was found",
+        "NO INCIDENTS",
     ]
 
 
@@ -227,9 +250,33 @@ def test_much_was_found_in_words() -> None:
         "crashes": 0,
     }
     severities = {"error": 100, "warning": 1, "notice": 0}
-    much = {"verdict": "findings", "findings": [finding] * 100, "servers": [server] * 12, "severities": severities}
+    told = {"time": "t", "message": "An address failed", "subject": None, "address": "192.0.2.1", "user": "a\x1bn"}
+    incident = {
+        **told,
+        "kind": "address",
+        "server": "s",
+        "proved": False,
+        "command": "bussrv journal tail j --around 3",
+    }
+    crash = {**told, "kind": "crash", "server": "s", "address": None, "user": None, "command": None}
+    much = {
+        "integrity": "findings",
+        "findings": [finding] * 100,
+        "servers": [server] * 12,
+        "severities": severities,
+        "incident_kinds": {"address": 11, "crash": 1},
+        "incidents": [*[incident] * 8, {**crash, "message": "It crashed"}],
+    }
     text = summary.in_words({**SUMMARY, **much}).splitlines()
-    assert len(text) == 26
+    assert len(text) == 33
     assert text[11] == "  and 2 more servers"
     assert text[14:16] == ["FINDINGS: 100 errors, 1 warning", "  error   seq-gap: \ufffd[31mred\ufffdline"]
-    assert text[-1] == "  and 91 more, in summary.json and the table of findings"
+    # Many incidents of one kind hide no other kind.
+    assert text[-8:] == [
+        "  and 91 more, in summary.json and the table of findings",
+        "12 INCIDENTS need a look",
+        *["  t  An address failed, from 192.0.2.1, claiming to be a\ufffdn, at server s", f"    {incident['command']}"]
+        * 2,
+        "  t  It crashed, at server s",
+        "  and 9 more, in report.html and summary.json",
+    ]

@@ -35,7 +35,7 @@ def verdict(spark: SparkSession, out: Path) -> Verdict:
 
 
 def test_they_are_clean(verdict: Verdict) -> None:
-    assert verdict.is_clean, verdict.text
+    assert verdict.is_intact, verdict.text
 
 
 def test_what_was_proved_and_what_was_claimed_is_told_apart(

@@ -16,7 +16,7 @@ from msgspec import Struct
 from bussrv.audit.arguments import DEFAULT_OUT
 from bussrv.audit.report import activity, incidents, journals, trouble
 from bussrv.audit.report.charts import Axis
-from bussrv.audit.report.incidents import Incident
+from bussrv.audit.report.incidents import Happened, Incident
 from bussrv.audit.report.questions import Listing, Tables
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ AT_ONCE = 2
 
 _QUESTIONS: dict[str, Callable[[Tables], Any]] = {
     "incidents": incidents.incidents,
-    "happenings": incidents.happenings,
     "boots": journals.boots,
     "kinds": journals.kinds,
     "findings": journals.findings,
@@ -96,7 +95,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     kinds: tuple[journals.Kind, ...] = ()
     findings: tuple[journals.Finding, ...] = ()
     incidents: Listing[Incident] = Listing()
-    happenings: tuple[Incident, ...] = ()
+    happenings: Happened = Happened()
 
     records: int = 0
     boot_count: int = 0
@@ -137,7 +136,13 @@ class Facts(Struct, frozen=True, kw_only=True):
     events: Listing[trouble.Recorded] = Listing()
 
 
-def facts(tables: Tables, summary: Mapping[str, Any], period: Period, made: Evidence | None = None) -> Facts:
+def facts(
+    tables: Tables,
+    summary: Mapping[str, Any],
+    period: Period,
+    made: Evidence | None = None,
+    happened: Happened | None = None,
+) -> Facts:
     """The facts of a report.
 
     :param tables: all tables of the audit.
@@ -145,6 +150,7 @@ def facts(tables: Tables, summary: Mapping[str, Any], period: Period, made: Evid
         ``audited`` (a time in UTC) are read. Each may be missing.
     :param period: the time that the audit is about.
     :param made: has the directory of the audit and the file of the key, for commands.
+    :param happened: the incidents that are about no finding, if they are known.
     """
     made = made or Evidence()
     scope = journals.scope(tables, period)
@@ -164,6 +170,7 @@ def facts(tables: Tables, summary: Mapping[str, Any], period: Period, made: Evid
         command=summary.get("command"),
         out=made.out,
         last_seals=journals.last_seals(summary),
+        happenings=incidents.happenings(tables) if happened is None else happened,
         **_answers(tables, scope),
     )
 

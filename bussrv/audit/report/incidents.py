@@ -18,7 +18,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from bussrv.audit.kinds import SEVERITIES
-from bussrv.audit.report.questions import MOST, Listing, Tables, first, listing, most_of, rows
+from bussrv.audit.report.questions import MOST, Listing, Tables, first, listing, most_of, only_row, rows
 from bussrv.audit.sql.activity import STORM
 
 NEAR = 10
@@ -72,6 +72,22 @@ class Incident(Struct, frozen=True, kw_only=True):
     address: str | None = None
     actor: str | None = None
     claimed: str | None = None
+
+
+class Happened(Struct, frozen=True):
+    """Incidents that are about no finding.
+
+    :ivar rows: the first of each kind, the worst first.
+    :ivar numbers: how many there are of each kind that there is.
+    """
+
+    rows: tuple[Incident, ...] = ()
+    numbers: dict[str, int] = {}
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return sum(self.numbers.values())
 
 
 _RANK = " ".join(f"WHEN '{each}' THEN {rank}" for rank, each in enumerate(SEVERITIES))
@@ -170,6 +186,9 @@ _IDENTITIES = """
         first_moment AS begin, last_moment AS until
     FROM @identities"""
 
+_DOWN = f"SELECT * FROM @services WHERE outages > 0 AND longest_outage_seconds >= {LONG}"
+"""Services with an outage that stands out."""
+
 _OUTAGES = f"""
     SELECT 'outage' AS what, server, service AS subject, number, seconds, lasts, begin, until
     FROM (
@@ -179,7 +198,7 @@ _OUTAGES = f"""
                 lead(u.begin) OVER (PARTITION BY u.server, u.service ORDER BY u.begin) AS back, back IS NULL AS lasts,
                 coalesce(back, s.last_moment) AS until
             FROM (
-                SELECT * FROM @services WHERE outages > 0 AND longest_outage_seconds >= {LONG}
+                SELECT * FROM ({_DOWN}) AS down
                 ORDER BY {most_of("longest_outage_seconds")}, server, service LIMIT {MOST_EVENTS}
             ) AS d
             JOIN @uptimes AS u ON u.server = d.server AND u.service = d.service
@@ -188,20 +207,32 @@ _OUTAGES = f"""
     ) AS ranked
     WHERE place = 1"""
 
-_WORST = f"severity_rank, number DESC, {first('server', 'first_seq', 'session')}"
+_ORDER = f"severity_rank, number DESC, {first('server', 'first_seq', 'session')}"
 
 
 def incidents(tables: Tables) -> Listing[Incident]:
     """The incidents that findings are about, the worst first."""
-    worst = f"SELECT * FROM ({_FINDINGS}) AS found ORDER BY {_WORST} LIMIT {MOST + 1}"
+    worst = f"SELECT * FROM ({_FINDINGS}) AS found ORDER BY {_ORDER} LIMIT {MOST + 1}"
     with_clients = f"""
         SELECT i.*, s.address, s.actor, s.claimed FROM ({located(worst)}) AS i
         LEFT JOIN @sessions AS s ON i.server = s.server AND i.session = s.session"""
-    return listing(tables, with_clients, Incident, _WORST, all_of=_FINDINGS)
+    return listing(tables, with_clients, Incident, _ORDER, all_of=_FINDINGS)
 
 
-def happenings(tables: Tables) -> tuple[Incident, ...]:
+_ALL = {
+    "guessing": _GUESSED, "address": _ADDRESSES, "crash": _CRASHES, "identity": _IDENTITIES, "outage": _DOWN,
+}  # fmt: skip
+"""A query with a row for each incident of a kind."""
+
+
+def happenings(tables: Tables) -> Happened:
     """Attacks, crashes, contested ids and outages, each the worst first."""
+    counted = ", ".join(f"(SELECT count(*) FROM ({query}) AS found) AS {what}" for what, query in _ALL.items())
+    numbers = only_row(tables, f"SELECT {counted}")
+    return Happened(_worst(tables), {what: numbers[what] for what in _ALL if numbers[what]})
+
+
+def _worst(tables: Tables) -> tuple[Incident, ...]:
     by_number = most_of("number")
     worst = [
         f"""

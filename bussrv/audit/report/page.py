@@ -40,8 +40,9 @@ def render(facts: Facts) -> str:
         .get_template("page.html")
         .render(
             facts=facts,
-            verdict=standing.verdict(facts),
-            title=standing.verdict_in_words(facts),
+            integrity=standing.integrity(facts),
+            gravity=standing.gravity(facts),
+            title=standing.headline(facts),
             counts=standing.counts(facts),
             standing=standing.first_screen(facts),
             incidents_left_out=standing.left_out(facts),

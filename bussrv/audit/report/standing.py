@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, pairwise
+from operator import attrgetter
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -11,7 +13,7 @@ from bussrv.audit.kinds import DAMAGE, KINDS, SEVERITIES, meaning
 from bussrv.audit.report import commands, text
 from bussrv.audit.report.activity import BANDS, Named
 from bussrv.audit.report.facts import Facts
-from bussrv.audit.report.incidents import Incident
+from bussrv.audit.report.incidents import Happened, Incident
 from bussrv.audit.report.journals import Finding
 
 MOST_FOUND = 2
@@ -37,6 +39,8 @@ _NEXT = {
 }
 _LOGIN = "auth.failed"
 
+T = TypeVar("T")
+
 
 class Standing(Struct, frozen=True):
     """An incident in words.
@@ -59,14 +63,23 @@ def first_screen(facts: Facts) -> list[Standing]:
 
 
 def left_out(facts: Facts) -> int:
-    """How many incidents about findings are not on the first screen."""
-    return max(0, facts.incidents.total - MOST_FOUND)
+    """How many incidents are not on the first screen."""
+    return facts.incidents.total + facts.happenings.total - len([*_chosen(facts)])
 
 
 def _chosen(facts: Facts) -> Iterator[Incident]:
     yield from facts.incidents.rows[:MOST_FOUND]
-    for what, most in MOST_OF_EACH.items():
-        yield from islice((each for each in facts.happenings if each.what == what), most)
+    yield from standing_out(facts.happenings.rows, attrgetter("what"))
+
+
+def standing_out(happened: Sequence[T], what: Callable[[T], str]) -> Iterator[T]:
+    """The first incidents of each kind, at most :data:`MOST_OF_EACH`, so that no kind hides another.
+
+    :param happened: incidents that are about no finding, the worst of each kind first.
+    :param what: tells the kind of one.
+    """
+    for kind, most in MOST_OF_EACH.items():
+        yield from islice((each for each in happened if what(each) == kind), most)
 
 
 def standing(incident: Incident, key: str | None = None) -> Standing:
@@ -191,16 +204,38 @@ def counts(facts: Facts) -> dict[str, int]:
     return {each: sum(kind.number for kind in facts.kinds if kind.severity == each) for each in SEVERITIES}
 
 
-def verdict(facts: Facts) -> str:
-    """``error``, ``warning``, ``clean`` or ``unjudged``."""
+def integrity(facts: Facts) -> str:
+    """The verdict on the journals: ``error``, ``warning``, ``clean`` or ``unjudged``."""
     found = counts(facts)
     worst = next((each for each in ("error", "warning") if found[each]), None)
     return worst or ("clean" if facts.records else "unjudged")
 
 
-def verdict_in_words(facts: Facts) -> str:
-    """The verdict in a word or two."""
-    return {"clean": "Clean", "unjudged": "Nothing to judge"}.get(verdict(facts), "Findings")
+def gravity(facts: Facts) -> str:
+    """The worse of both verdicts: incidents make a clean one a warning."""
+    found = integrity(facts)
+    return "warning" if found == "clean" and facts.happenings.total else found
+
+
+_NAMES = {
+    "guessing": ("user whose secret was guessed at", "users whose secrets were guessed at"),
+    "address": ("address that was refused or reconnected", "addresses that were refused or reconnected"),
+    "crash": ("server that crashed", "servers that crashed"),
+    "identity": ("contested routing id", "contested routing ids"),
+    "outage": ("service that was down", "services that were down"),
+}
+
+
+def of_kinds(happened: Happened) -> str:
+    """How many incidents there are of each kind."""
+    return ", ".join(text.many(number, *_NAMES[what]) for what, number in happened.numbers.items())
+
+
+def headline(facts: Facts) -> str:
+    """Both verdicts in a few words."""
+    found = {"clean": "Journal intact", "unjudged": "Nothing to judge"}.get(integrity(facts), "Findings")
+    number = facts.happenings.total
+    return f"{found}, {text.many(number, 'incident')}" if number else found
 
 
 def severities(facts: Facts) -> list[SeverityGroup]:

@@ -14,8 +14,10 @@ from bussrv.audit.kinds import KINDS, SEVERITIES
 from bussrv.audit.output import CSV, REPORT, SUMMARY
 from bussrv.audit.report import page
 from bussrv.audit.report.facts import Evidence, facts
+from bussrv.audit.report.incidents import Happened, Incident, happenings
 from bussrv.audit.report.journals import LastSeal
 from bussrv.audit.report.questions import Tables, all_rows, count_if, only_row
+from bussrv.audit.report.standing import standing, standing_out
 from bussrv.journal.manifest import Manifest, Seal
 from bussrv.journal.record import format_time
 from bussrv.version import VERSION
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from bussrv.audit.reading.snapshot import Journal
     from bussrv.journal.keys import PublicKey
 
-FORMAT = 2
+FORMAT = 3
 """The version of the format of ``summary.json``."""
 
 MOST_LISTED = 100
@@ -99,8 +101,9 @@ def finish(tables: Tables, place: Path, period: Period, made: Evidence, *, csv: 
     :returns: the content of ``summary.json``.
     :raises OSError: if it cannot be written.
     """
-    totals = summarize(tables, made)
-    page.write(place / REPORT, facts(tables, totals, period, made))
+    happened = happenings(tables)
+    totals = summarize(tables, made, happened)
+    page.write(place / REPORT, facts(tables, totals, period, made, happened))
     if csv:
         from bussrv.audit.query import write_csv
 
@@ -108,10 +111,11 @@ def finish(tables: Tables, place: Path, period: Period, made: Evidence, *, csv: 
     return totals
 
 
-def summarize(tables: Tables, made: Evidence) -> dict[str, Any]:
+def summarize(tables: Tables, made: Evidence, happened: Happened) -> dict[str, Any]:
     """The content of ``summary.json``, which the documentation describes.
 
     :param made: how the audit was made.
+    :param happened: the incidents that are about no finding.
     """
     kinds = _number_by(tables, "@findings", "kind", "count(*)")
     servers = [_with_times(row) for row in sorted(all_rows(tables, "SELECT * FROM @servers"), key=itemgetter("server"))]
@@ -119,12 +123,15 @@ def summarize(tables: Tables, made: Evidence) -> dict[str, Any]:
     sessions = sorted(all_rows(tables, _SESSIONS), key=itemgetter("protocol"))
     listed = all_rows(tables, f"SELECT * FROM @findings ORDER BY {_ORDER} LIMIT {MOST_LISTED}")
     severities = {each: sum(kinds.get(kind, 0) for kind in KINDS if KINDS[kind] == each) for each in SEVERITIES}
+    is_intact = not (severities["error"] or severities["warning"])
     return {
         "format": FORMAT,
         "version": VERSION,
         "audited": format_time(time.time_ns() // 1000),
         "command": made.command,
-        "verdict": "findings" if severities["error"] or severities["warning"] else "clean",
+        "verdict": "findings" if not is_intact else "incidents" if happened.total else "clean",
+        "integrity": "intact" if is_intact else "findings",
+        "security": "incidents" if happened.total else "quiet",
         "severities": severities,
         "kinds": {kind: kinds[kind] for kind in KINDS if kind in kinds},
         "seals": _seals(segments, made),
@@ -137,6 +144,25 @@ def summarize(tables: Tables, made: Evidence) -> dict[str, Any]:
         "services": only_row(tables, f"SELECT count(*) AS known, {count_if('provided')} AS provided FROM @services"),
         "events": _number_by(tables, "@events", "event", "CAST(sum(records) AS BIGINT)"),
         "findings": [{**each, "moment": each["moment"] and format_time(each["moment"])} for each in listed],
+        "incident_kinds": happened.numbers,
+        "incidents": [_incident(each, made.public_key) for each in happened.rows],
+    }
+
+
+def _incident(incident: Incident, key: str | None) -> dict[str, Any]:
+    told = standing(incident, key)
+    return {
+        "kind": incident.what,
+        "time": incident.begin and format_time(incident.begin),
+        "until": incident.end and format_time(incident.end),
+        "server": incident.server,
+        "address": incident.address,
+        "user": incident.actor or incident.claimed,
+        "proved": incident.actor is not None,
+        "subject": incident.subject,
+        "number": incident.number,
+        "message": f"{told.title}: {told.what}".replace("\N{NO-BREAK SPACE}", " "),
+        "command": next(iter(told.commands), None),
     }
 
 
@@ -184,7 +210,8 @@ def _activity_lines(summary: Mapping[str, Any]) -> Iterator[str]:
 
 def _verdict_lines(summary: Mapping[str, Any]) -> Iterator[str]:
     counts = [_many(number, severity) for severity, number in summary["severities"].items() if number]
-    yield f"{summary['verdict'].upper()}: {', '.join(counts) or 'nothing was found'}"
+    integrity = "JOURNAL INTACT" if summary["integrity"] == "intact" else "FINDINGS"
+    yield f"{integrity}: {', '.join(counts) or 'nothing was found'}"
     for finding in summary["findings"][:MOST_SHOWN]:
         line = "" if finding["line"] is None else f", line {finding['line']}"
         place = f" ({finding['file']}{line})" if finding["file"] else ""
@@ -192,10 +219,33 @@ def _verdict_lines(summary: Mapping[str, Any]) -> Iterator[str]:
     more = sum(summary["severities"].values()) - MOST_SHOWN
     if more > 0:
         yield f"  and {more} more, in {SUMMARY} and the table of findings"
+    yield from _incident_lines(summary)
 
 
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _incident_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    number, shown = sum(summary["incident_kinds"].values()), [*standing_out(summary["incidents"], itemgetter("kind"))]
+    yield f"{_many(number, 'INCIDENT', 'S')} {'needs' if number == 1 else 'need'} a look" if number else "NO INCIDENTS"
+    for each in shown:
+        yield f"  {each['time'] or 'at no known time'}  {each['message']}{''.join(_about(each))}"
+        if each["command"]:
+            yield f"    {each['command']}"
+    if number > len(shown):
+        yield f"  and {number - len(shown)} more, in {REPORT} and {SUMMARY}"
+
+
+def _about(incident: Mapping[str, Any]) -> Iterator[str]:
+    if incident["subject"] is not None:
+        yield f", {incident['subject']}"
+    if incident["address"] is not None:
+        yield f", from {incident['address']}"
+    if incident["user"] is not None:
+        yield f", {'as' if incident['proved'] else 'claiming to be'} {incident['user']}"
+    if incident["server"] is not None:
+        yield f", at server {incident['server']}"
+
+
+def _many(number: int, what: str, ending: str = "s") -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}{ending}"
 
 
 def _printable(text: str) -> str:
