@@ -15,6 +15,7 @@ from bussrv.formats.certificates import check_private
 from bussrv.formats.endpoint_parts import split_parts, unescaped
 from bussrv.journal.regular import read_regular
 from bussrv.policy.tokens import MAX_TOKEN
+from bussrv.policy.trusted import check_ended
 
 PART = "tokenFile="
 """The part of the description of a link that names the file."""
@@ -54,12 +55,14 @@ def read_token(path: Path) -> str:
     """
     try:
         with read_regular(path) as file:
-            data, status = file.read(MAX_TOKEN + 1), os.fstat(file.fileno())
+            data, status = file.read(MAX_TOKEN + 2), os.fstat(file.fileno())
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     check_private(path, status.st_mode, "token")
+    if len(data) <= MAX_TOKEN + 1:
+        check_ended(path, data)
     text = data.decode("ascii", "replace").strip()
-    if len(data) > MAX_TOKEN or not text.isascii() or not text.isprintable() or len(text.split()) != 1:
+    if len(text) > MAX_TOKEN or not text.isascii() or not text.isprintable() or len(text.split()) != 1:
         raise ConfigError(f"{path}: holds no token: it has one line, as bussrv token prints it")
     return text
 

@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 
 from bussrv.errors import ConfigError
 from bussrv.journal.regular import read_regular
+from bussrv.policy.trusted import check_ended
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -114,9 +115,7 @@ def _read(path: Path, what: str) -> list[str]:
         raise ConfigError(f"cannot read the {what} in {path}: {error.strerror}") from error
     if len(data) > MOST:
         raise ConfigError(f"the {what} in {path} are more than {MOST} bytes")
-    if data and not data.endswith(b"\n"):
-        # Its last line may be a part of one: of a token without its expiry, for example.
-        raise ConfigError(f"the {what} in {path} end in the middle of a line: the file was cut off, or is half written")
+    check_ended(path, data)
     try:
         return data.decode().splitlines()
     except UnicodeDecodeError as error:

@@ -15,7 +15,7 @@ def read_trusted(path: Path, most: int) -> str:
     """The text of a file that only the user of the server, or root, may have written.
 
     :param most: the most bytes that it may have.
-    :raises ConfigError: it cannot be read, is too large or no UTF-8, or others may write it.
+    :raises ConfigError: it cannot be read, is too large, cut or no UTF-8, or others may write it.
     """
     try:
         with read_regular(path) as file:
@@ -25,10 +25,20 @@ def read_trusted(path: Path, most: int) -> str:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     if len(content) > most:
         raise ConfigError(f"{path}: has more than {most} bytes, the most there can be")
+    check_ended(path, content)
     try:
         return content.decode()
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: is not UTF-8: {error}") from error
+
+
+def check_ended(path: Path, content: bytes) -> None:
+    """Check that the last line of a file has its end. A line that was cut off may say something else.
+
+    :raises ConfigError: it has none.
+    """
+    if content and not content.endswith(b"\n"):
+        raise ConfigError(f"{path} ends in the middle of a line: the file was cut off, or is half written")
 
 
 def _check(path: Path, status: os.stat_result) -> None:

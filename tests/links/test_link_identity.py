@@ -244,7 +244,7 @@ def test_a_token_is_read_again(fabric: Fabric, tmp_path: Path) -> None:
     token = stored(tmp_path, NOBODYS)
     fabric.link("attic", "hall", token=token)
     assert not linked(fabric)
-    (tmp_path / "token").write_text(ATTICS)
+    (tmp_path / "token").write_text(f"{ATTICS}\n")
     token.prepare()()
     assert linked(fabric)
 
@@ -260,6 +260,7 @@ def test_a_token_is_read_again(fabric: Fabric, tmp_path: Path) -> None:
         ("tcp:127.0.0.1:1:tokenFile=DIR/empty", "DIR/empty: holds no token"),
         ("tcp:127.0.0.1:1:tokenFile=DIR/lines", "DIR/lines: holds no token"),
         ("tcp:127.0.0.1:1:tokenFile=DIR/long", "DIR/long: holds no token"),
+        ("tcp:127.0.0.1:1:tokenFile=DIR/cut", "DIR/cut ends in the middle of a line: the file was cut off"),
         ("tcp:127.0.0.1:1:tokenFile=DIR", "Is a directory"),
         ("tcp:127.0.0.1:1:tokenFile=DIR/good:tokenFile=DIR/good", "'tokenFile' is set twice"),
         ("tcp:10.0.0.9:1:tokenFile=DIR/good", "the token would be sent in the clear: link over TLS"),
@@ -275,11 +276,12 @@ def test_files_of_tokens(tmp_path_factory: pytest.TempPathFactory, description: 
     directory = tmp_path_factory.mktemp("tokens")
     network = Network()
     for name, text in {
-        "good": ATTICS,
-        "with:colon": ATTICS,
-        "open": ATTICS,
+        "good": f"{ATTICS}\n",
+        "with:colon": f"{ATTICS}\n",
+        "open": f"{ATTICS}\n",
+        "cut": ATTICS,
         "empty": "\n",
-        "lines": f"{ATTICS}\n{HALLS}",
+        "lines": f"{ATTICS}\n{HALLS}\n",
         "long": "x" * 2000,
     }.items():
         (directory / name).touch(0o600)

@@ -35,7 +35,7 @@ def faults(path: Path) -> list[str]:
 
 def faults_of(text: str, tmp_path: Path) -> list[str]:
     path = tmp_path / "policy.toml"
-    path.write_text(text)
+    path.write_text(f"{text}\n")
     path.chmod(0o600)
     return faults(path)
 
@@ -145,10 +145,13 @@ def test_a_file_of_another_user_is_not_trusted(tmp_path: Path, monkeypatch: pyte
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    missing, pipe, text = (tmp_path / each for each in ("missing", "pipe", "text"))
+    missing, pipe, text, cut = (tmp_path / each for each in ("missing", "pipe", "text", "cut"))
     os.mkfifo(pipe, 0o600)
-    text.write_bytes(b"\xff")
-    text.chmod(0o600)
+    text.write_bytes(b"\xff\n")
+    cut.write_bytes(b"[[rule]]\nusers = []")
+    for each in (text, cut):
+        each.chmod(0o600)
     assert faults(missing) == ["--policy: FILE: cannot be read: No such file or directory"]
     assert faults(pipe) == ["--policy: FILE: cannot be read: it is not a regular file"]
     assert faults(text)[0].startswith("--policy: FILE: is not UTF-8: ")
+    assert faults(cut) == ["--policy: FILE ends in the middle of a line: the file was cut off, or is half written"]

@@ -93,9 +93,9 @@ def test_a_file_that_was_cut_off_anywhere_but_at_the_end_of_a_line_is_refused(tm
         if whole[:size].endswith(b"\n") or not size:
             assert len(read_tokens(path)) == bool(size)
             continue
-        with pytest.raises(ConfigError, match="end in the middle of a line: the file was cut off"):
+        with pytest.raises(ConfigError, match="ends in the middle of a line: the file was cut off"):
             read_tokens(path)
-        with pytest.raises(ConfigError, match="end in the middle of a line"):
+        with pytest.raises(ConfigError, match="ends in the middle of a line"):
             add_token(path, "ben", None)
         assert path.read_bytes() == whole[:size]
 
