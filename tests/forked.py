@@ -153,7 +153,7 @@ def refused_start(directory: Path, *options: str) -> str:
         log.seek(0)
         assert "Traceback" not in log.read()
     assert said.startswith("bussrv: ")
-    assert said.count("\n") == 1
+    assert said.count("\n") == 1, said
     return said
 
 

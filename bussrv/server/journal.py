@@ -107,6 +107,7 @@ class JournalPlace:
         self._config = config
         self._clock = clock
         self._reactor = reactor
+        self._option = place
         self._journal: FileJournal | None = None
         self._upkeep: Upkeep | None = None
         self._growth: Growth | None = None
@@ -158,7 +159,8 @@ class JournalPlace:
         directory, pseudonyms = self._config.directory, self._pseudonyms
         manifest = read_manifest(directory / MANIFEST_NAME)
         try:
-            sealer = Sealer(directory, server, manifest=manifest, key=self._key, clock=self._clock)
+            with _naming(self._option("journal-key")):
+                sealer = Sealer(directory, server, manifest=manifest, key=self._key, clock=self._clock)
         except OSError as error:
             raise JournalError(f"cannot write {directory / MANIFEST_NAME}: {error.strerror or error}") from error
         upkeep = Upkeep(
