@@ -11,6 +11,7 @@ import fcntl
 import os
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 
 from bussrv.errors import JournalError
 from bussrv.journal.files import FILES, PRIVATE, Files
@@ -28,7 +29,11 @@ class Locked(JournalError):
 
 
 class JournalLock:
-    """Keeps a second server off a journal directory for as long as this process lives or until it is released."""
+    """Keeps a second server off a journal directory for as long as this process lives or until it is released.
+
+    The thread of the journal may renew it while the reactor's thread releases it. The number of a closed descriptor may
+    belong to something else a moment later, so neither happens during the other, and a released lock is not renewed.
+    """
 
     def __init__(self, directory: Path, files: Files = FILES) -> None:
         """Take the lock, making the directory if it is missing.
@@ -38,6 +43,8 @@ class JournalLock:
         """
         self._directory = directory
         self._files = files
+        self._turn = Lock()
+        self._is_held = True
         try:
             missing = [each for each in (directory, *directory.parents) if not each.exists()]
             directory.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
@@ -58,15 +65,20 @@ class JournalLock:
         :raises OSError: if that cannot be done.
         :raises Locked: if another process was faster.
         """
-        if not self._is_at(self._whole, self._directory):
-            self._whole = _instead_of(self._whole, _take_directory(self._directory))
-        if not self._is_at(self._descriptor, self._directory / LOCK):
-            self._descriptor = _instead_of(self._descriptor, _take(self._directory))
+        with self._turn:
+            if not self._is_held:
+                return
+            if not self._is_at(self._whole, self._directory):
+                self._whole = _instead_of(self._whole, _take_directory(self._directory))
+            if not self._is_at(self._descriptor, self._directory / LOCK):
+                self._descriptor = _instead_of(self._descriptor, _take(self._directory))
 
     def release(self) -> None:
         """Let another server have the directory."""
-        os.close(self._descriptor)
-        os.close(self._whole)
+        with self._turn:
+            self._is_held = False
+            os.close(self._descriptor)
+            os.close(self._whole)
 
     def _is_at(self, descriptor: int, path: Path) -> bool:
         with suppress(FileNotFoundError, NotADirectoryError):

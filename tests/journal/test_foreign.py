@@ -108,6 +108,18 @@ def test_a_second_server_finds_the_first_one_without_the_lock_file(tmp_path):
     JournalLock(tmp_path).release()
 
 
+def test_a_released_lock_is_not_renewed(tmp_path):
+    """The numbers of its descriptors belong to other files by then."""
+    lock = JournalLock(tmp_path / "journal")
+    lock.release()
+    with (tmp_path / "one").open("wb") as one, (tmp_path / "two").open("wb") as two:
+        lock.renew()
+        assert [one.write(b"1"), two.write(b"2")] == [1, 1]
+        one.flush()
+        two.flush()
+    JournalLock(tmp_path / "journal").release()
+
+
 def test_who_lost_the_directory_to_another_server_writes_nothing_more(tmp_path, monkeypatch):
     for module in (batch_module, upkeep_module):
         monkeypatch.setattr(module, "PULSE", 0.01)
