@@ -36,8 +36,6 @@ def explained() -> Iterator[None]:
     """
     try:
         yield
-    except BrokenPipeError:
-        raise
     except TimeoutError as error:
         raise Failure(str(error), LATE) from error
     except ConnectionError as error:

@@ -66,15 +66,19 @@ def command(place: str, names: tuple[str, ...], users: tuple[str, ...], interfac
         programs=_programs(),
         system_user=_system_user(is_root),
     )
+
+    def show(issued: dict[str, str]) -> None:
+        if as_json:
+            output.json_line({"directory": str(directory), "names": wanted.names, "secrets": issued})
+        else:
+            print("\n".join([*_report(directory, wanted.names, issued, is_root), *_hidden(directory, wanted.programs)]))
+        output.flush()
+
     try:
-        issued = make(directory, wanted, datetime.now(timezone.utc))
+        make(directory, wanted, datetime.now(timezone.utc), show)
     except ConfigError as error:
         print(f"bussrv init: {error}", file=sys.stderr)
         return 1
-    if as_json:
-        output.json_line({"directory": str(directory), "names": wanted.names, "secrets": issued})
-        return 0
-    print("\n".join([*_report(directory, wanted.names, issued, is_root), *_hidden(directory, wanted.programs)]))
     return 0
 
 

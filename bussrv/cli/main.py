@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import errno
-import io
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 
 import click
 
 from bussrv.cli.command import Entry, LazyGroup
 from bussrv.cli.failure import Failure
 from bussrv.cli.statuses import BROKEN_PIPE, FAILED, INTERRUPTED
+from bussrv.cli.streams import OutputError, prepare
 from bussrv.version import VERSION
-
-UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
-"""Errors of an output that takes nothing."""
 
 COMPLETE = "_BUSSRV_COMPLETE"
 """The variable by which a shell asks for completions."""
@@ -76,43 +71,34 @@ click.version_option(VERSION, prog_name="bussrv", message="%(prog)s %(version)s"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line ``argv``, by default that of this process, and return the exit status."""
-    if COMPLETE in os.environ:
-        from click.shell_completion import shell_complete
-
-        return shell_complete(BUSSRV, {}, "bussrv", COMPLETE, os.environ[COMPLETE])
-    if sys.stdout is None:
+    if not prepare():
         # The command does nothing that nobody would see.
-        if sys.stderr is not None:
-            print("bussrv: standard output is closed", file=sys.stderr)
+        print("bussrv: standard output is closed", file=sys.stderr)
         return FAILED
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # Do not fail if a terminal cannot show a character.
-        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return _run(sys.argv[1:] if argv is None else list(argv))
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader has ended, as with `| head`.
-        _drop_output()
-        return BROKEN_PIPE
-    except OSError as error:
-        _drop_output()
-        with suppress(OSError):
-            what = "the output cannot be written: " if error.errno in UNWRITABLE else ""
-            print(f"bussrv: {what}{error.strerror or error}", file=sys.stderr)
+    except OutputError as error:
+        error.drop_rest()
+        if error.reader_ended:
+            return BROKEN_PIPE
+        try:
+            print(f"bussrv: {error}", file=sys.stderr)
+        except OutputError as also:
+            also.drop_rest()
         return FAILED
 
 
-def _drop_output() -> None:
-    """Write nothing that waits for standard output: the interpreter would complain at its exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def _run(arguments: list[str]) -> int:
+    status: int
     try:
+        if COMPLETE in os.environ:
+            from click.shell_completion import shell_complete
+
+            return shell_complete(BUSSRV, {}, "bussrv", COMPLETE, os.environ[COMPLETE])
         with BUSSRV.make_context("bussrv", arguments) as context:
-            status: int = BUSSRV.invoke(context)
+            status = BUSSRV.invoke(context)
     except click.exceptions.Exit as ended:
         status = ended.exit_code
     except click.UsageError as error:

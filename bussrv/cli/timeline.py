@@ -54,8 +54,6 @@ def command(**given: Any) -> int:
         status = _show(asked)
         sys.stdout.flush()
         return status
-    except BrokenPipeError:
-        raise
     except BussrvError as error:
         said = str(error)
     except OSError as error:

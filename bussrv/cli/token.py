@@ -12,6 +12,7 @@ import click
 from bussrv.cli import output
 from bussrv.cli.command import Command
 from bussrv.cli.parameters import exclude
+from bussrv.cli.streams import OutputError
 from bussrv.errors import ConfigError
 
 DESCRIPTION = """
@@ -45,12 +46,13 @@ def command(file: Path, name: str, expires: str | None, delete: bool, as_json: b
     try:
         user = check_user(name)
         if not delete:
+            was_there = file.exists()
             token = add_token(file, user, _expiry(expires))
             try:
                 _show(user, token, as_json=as_json)
-            except OSError:
+            except OutputError:
                 # Nobody saw it, and somebody may find it where the output went.
-                take_back_token(file, token)
+                take_back_token(file, token, keep_file=was_there)
                 raise
         elif not delete_tokens(file, user):
             raise ValueError(f"{file} has no token of {user}")

@@ -71,15 +71,16 @@ class LineFile(Generic[Key, Value]):
         """Whether a line is one of a user."""
         return _says_something(line) and line.rpartition(self._ends_user)[0] == user
 
-    def rewrite(self, path: Path, change: Callable[[list[str]], list[str]]) -> None:
+    def rewrite(self, path: Path, change: Callable[[list[str]], list[str] | None]) -> None:
         """Change the lines of a file, or make it. A file of something else stays as it is.
 
+        :param change: makes the new lines of those that are there; ``None``: the file is removed.
         :raises ConfigError: it cannot be read or written, or a line of it makes no sense.
         """
 
-        def checked(lines: list[str]) -> list[str]:
+        def checked(lines: list[str]) -> list[str] | None:
             changed = change(lines)
-            for number, line in enumerate(changed, 1):
+            for number, line in enumerate(changed or (), 1):
                 if _says_something(line):
                     self._read_line(path, number, line)
             return changed
@@ -130,8 +131,8 @@ def _check_owner(path: Path, status: os.stat_result, what: str) -> None:
         raise ConfigError(f"the {what} in {path} may be changed by others: chmod go-w {path}")
 
 
-def _rewrite(path: Path, what: str, change: Callable[[list[str]], list[str]]) -> None:
-    """Change the lines of a file, or make it. A reader sees all of the old ones or all of the new ones.
+def _rewrite(path: Path, what: str, change: Callable[[list[str]], list[str] | None]) -> None:
+    """Change the lines of a file, make it, or remove it. A reader sees all of the old ones or all of the new ones.
 
     Only the owner may read and write the file after that. Its owner stays the same.
 
@@ -143,7 +144,11 @@ def _rewrite(path: Path, what: str, change: Callable[[list[str]], list[str]]) ->
             lines, owner = ([], None)
             if path.exists():
                 lines, owner = _read(path, what), path.stat()
-            _replace(path, "".join(f"{line}\n" for line in change(lines)), owner)
+            changed = change(lines)
+            if changed is None:
+                path.unlink()
+            else:
+                _replace(path, "".join(f"{line}\n" for line in changed), owner)
     except OSError as error:
         raise ConfigError(f"cannot write the {what} in {path}: {error.strerror}") from error
 

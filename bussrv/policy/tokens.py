@@ -112,13 +112,19 @@ def add_token(path: Path, user: str, expires: int | None) -> str:
     return token
 
 
-def take_back_token(path: Path, token: str) -> None:
+def take_back_token(path: Path, token: str, *, keep_file: bool) -> None:
     """Delete a token from a file.
 
+    :param keep_file: leave the file there if it has no other line.
     :raises ConfigError: the file cannot be used.
     """
     hashed = digest(token).hex()
-    _FILE.rewrite(path, lambda lines: [line for line in lines if f"{_SCHEME}{hashed}" not in line])
+
+    def without(lines: list[str]) -> list[str] | None:
+        left = [line for line in lines if f"{_SCHEME}{hashed}" not in line]
+        return left if left or keep_file else None
+
+    _FILE.rewrite(path, without)
 
 
 def delete_tokens(path: Path, user: str) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from ipaddress import ip_address
 from pathlib import Path
@@ -41,10 +42,13 @@ class Wanted(Struct, frozen=True, kw_only=True):
     system_user: str
 
 
-def make(directory: Path, wanted: Wanted, now: datetime) -> dict[str, str]:
+def make(
+    directory: Path, wanted: Wanted, now: datetime, show: Callable[[dict[str, str]], object] = lambda _: None
+) -> dict[str, str]:
     """Make the files of a server, and its directory if there is none.
 
     :param directory: an absolute path.
+    :param show: shows the secret of each user. If it raises, there is none of the files, because nobody could log in.
     :returns: the secret of each user. The secrets are stored nowhere.
     :raises ConfigError: a file cannot be made; then there is none of them.
     """
@@ -71,8 +75,12 @@ def make(directory: Path, wanted: Wanted, now: datetime) -> dict[str, str]:
         for name, text, mode in files:
             _write(directory / name, text, mode, made)
         generate(directory / texts.JOURNAL_KEY)
-    except (OSError, JournalError) as error:
+        made += (directory / texts.JOURNAL_KEY, public_path(directory / texts.JOURNAL_KEY))
+        show(issued)
+    except BaseException as error:
         _remove(made)
+        if not isinstance(error, (OSError, JournalError)):
+            raise
         why = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"cannot make the files in {directory}: {why}") from error
     return issued
@@ -119,6 +127,8 @@ def _write(path: Path, text: bytes, mode: int, made: list[Path]) -> None:
 def _remove(made: Iterable[Path]) -> None:
     for path in reversed(list(made)):
         if path.is_dir():
-            path.rmdir()
+            # Files that another program put there meanwhile stay.
+            with suppress(OSError):
+                path.rmdir()
         else:
             path.unlink(missing_ok=True)

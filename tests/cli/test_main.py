@@ -13,6 +13,7 @@ import pytest
 
 from bussrv.cli.command import Command
 from bussrv.cli.main import BUSSRV, SECTIONS, main
+from tests.tables import check_each
 
 ROOT = Path(__file__).parents[2]
 
@@ -135,15 +136,59 @@ def test_shells_can_complete(shell: str) -> None:
     assert "journal" in found.stdout
 
 
+def ended(arguments: str, place: Path) -> tuple[int, str]:
+    """The status of a command line of a shell in a directory, and what it says on standard error."""
+    command = f"exec {Path(sys.executable).with_name('bussrv')} {arguments}"
+    done = subprocess.run(["sh", "-c", command], cwd=place, capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+def contents(place: Path) -> dict[str, bytes | None]:
+    return {str(path): path.read_bytes() if path.is_file() else None for path in place.rglob("*")}
+
+
+FULL = "bussrv: the output cannot be written: No space left on device\n"
+CLOSED = "bussrv: standard output is closed\n"
+PRINTING = {
+    "the version": "--version",
+    "a help": "journal --help",
+    "completion": "completion bash",
+    "a new token": "token new-tokens ann",
+    "another token": "token tokens ann",
+    "a token as JSON": "token --json tokens ann",
+    "a new server": "init new",
+    "a new server in a directory that is there": "init there",
+    "a new server as JSON": "init --json there",
+    "a check": "check server.toml",
+    "records": "journal tail journal",
+    "the registry": "journal state journal",
+    "proof": "journal verify journal",
+    "proof as JSON": "journal verify --json journal",
+    "a timeline": "timeline camera/hall journal",
+    "an audit": "audit --engine embedded --out {out} journal",
+}
+"""Command lines that print, and leave in their directory what was there."""
+
+
 @pytest.mark.processes
 def test_output_that_cannot_be_written_is_one_sentence_and_takes_back_what_nobody_saw(tmp_path: Path) -> None:
-    file = tmp_path / "tokens"
-    assert main(["token", str(file), "ben"]) == 0
-    before = file.read_text()
-    closed, full = "standard output is closed", "the output cannot be written: No space left on device"
-    for arguments in (f"token {file} ann", f"token --json {file} ann", "journal --help", "--version"):
-        for redirected, sentence in ((">&-", closed), (">/dev/full", full)):
-            command = f"{Path(sys.executable).with_name('bussrv')} {arguments} {redirected}"
-            done = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
-            assert (done.returncode, done.stderr) == (2, f"bussrv: {sentence}\n"), command
-            assert file.read_text() == before
+    place = tmp_path / "place"
+    (place / "there").mkdir(parents=True)
+    (place / "there" / "mine").touch()
+    (place / "server.toml").write_text("")
+    assert main(["journal", "synth", str(place / "journal"), "--events", "200"]) == 0
+    assert main(["token", str(place / "tokens"), "ben"]) == 0
+    before = contents(place)
+
+    def check(row: tuple[str, str, str]) -> None:
+        arguments, redirected, said = row
+        out = tmp_path / f"out{len(list(tmp_path.iterdir()))}"
+        assert ended(f"{arguments.format(out=out)} {redirected}", place) == (2, said)
+        assert contents(place) == before
+
+    rows = [
+        (f"{name} {redirected}", (arguments, redirected, said))
+        for name, arguments in PRINTING.items()
+        for redirected, said in ((">&-", CLOSED), (">/dev/full", FULL))
+    ]
+    check_each([*rows, ("both", (PRINTING["a new token"], ">/dev/full 2>&1", ""))], check)
