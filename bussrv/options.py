@@ -18,7 +18,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from bussrv.addresses import UNIX
 from bussrv.errors import BadValue
-from bussrv.values import shown
+from bussrv.values import absolute, shown
 
 Network = IPv4Network | IPv6Network
 T = TypeVar("T")
@@ -179,7 +179,10 @@ class File(Kind[Path]):
     takes = "a file"
 
     def check(self, value: object) -> Path:
-        """The absolute path. Nothing is looked up there."""
+        """The absolute path. Nothing is looked up there.
+
+        :raises BadValue: it is no path, or starts from a working directory that is gone.
+        """
         text = Text().check(value)
         try:
             is_path = b"\0" not in os.fsencode(text)
@@ -187,7 +190,10 @@ class File(Kind[Path]):
             is_path = False
         if not is_path:
             raise BadValue(f"{shown(text)} is no path")
-        return Path(text).absolute()
+        try:
+            return absolute(text)
+        except ValueError as error:
+            raise BadValue(str(error)) from error
 
     def plain(self, setting: Any) -> Any:
         """The path as text."""

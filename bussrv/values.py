@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, Literal
 from unicodedata import category, normalize
 
@@ -194,3 +195,14 @@ def read_as(name: str) -> str:
         return name.lower()
     folded = normalize("NFKC", normalize("NFKC", name).casefold()).translate(_SLASHES)
     return "".join(each for each in _IGNORED.sub("", folded) if category(each) != "Cf")
+
+
+def absolute(path: str) -> Path:
+    """The absolute path of a file. A relative one starts from the working directory. Nothing is looked up there.
+
+    :raises ValueError: the working directory is gone.
+    """
+    try:
+        return Path(path).absolute()
+    except FileNotFoundError as error:
+        raise ValueError(f"{shown(path)} starts from the working directory, which is gone") from error

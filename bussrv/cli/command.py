@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 import click
+
+from bussrv.cli.failure import Failure
+
+PATHS = frozenset({"FILE", "DIR", "JOURNAL"})
+"""The metavariables of parameters that take paths. A journal may be a URL as well."""
 
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -30,6 +35,28 @@ class Command(click.Command):
         super().__init__(*arguments, **named)
         self.examples = tuple(examples)
         self.statuses = dict(statuses or {})
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command.
+
+        :raises Failure: a path starts from a working directory that is gone.
+        """
+        from bussrv.values import absolute
+
+        try:
+            for path in self._paths(ctx):
+                absolute(path)
+        except ValueError as error:
+            raise Failure(f"{error}: change to another directory") from error
+        return super().invoke(ctx)
+
+    def _paths(self, ctx: click.Context) -> Iterator[str]:
+        """The paths that the command line names, and those that are defaults."""
+        for each in self.params:
+            value = ctx.params.get(each.name or "")
+            if value is not None and (each.metavar or "").removesuffix("...") in PATHS:
+                texts = map(str, value if isinstance(value, (list, tuple)) else [value])
+                yield from (text for text in texts if text != "-" and "://" not in text)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options. Those that name the server or the user have a heading of their own."""

@@ -16,6 +16,7 @@ from bussrv.formats.endpoint_parts import split_parts, unescaped
 from bussrv.journal.regular import read_regular
 from bussrv.policy.tokens import MAX_TOKEN
 from bussrv.policy.trusted import check_ended
+from bussrv.values import absolute
 
 PART = "tokenFile="
 """The part of the description of a link that names the file."""
@@ -80,7 +81,7 @@ def take_token(description: str) -> tuple[str, TokenFile | None]:
     if len(named) > 1:
         raise ValueError(f"{PART[:-1]!r} is set twice")
     rest = ":".join(each for each in parts if not each.startswith(PART))
-    return rest, TokenFile(Path(unescaped(named[0])).absolute())
+    return rest, TokenFile(absolute(unescaped(named[0])))
 
 
 def is_private(transport: Any, peer: str) -> bool:

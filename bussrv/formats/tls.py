@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from twisted.internet.endpoints import TCP4ServerEndpoint
@@ -25,6 +24,7 @@ from bussrv.formats.handshakes import Handshakes
 from bussrv.formats.stream import StreamProtocol
 from bussrv.formats.tls_connection import TlsConnection, record_buffer
 from bussrv.formats.tls_context import Certificates, TlsFiles
+from bussrv.values import absolute
 
 MAX_PORT = 0xFFFF
 MAX_BACKLOG = (1 << 31) - 1
@@ -56,9 +56,7 @@ class TlsPort:
             raise ValueError(f"clientCert= is required or optional, not {given['clientCert']!r}")
         self.backlog = number(given["backlog"], "backlog=", MAX_BACKLOG)
         self.interface = given.get("interface", "")
-        key, certificate, chain, authorities = (
-            Path(given[name]).absolute() if name in given else None for name in _FILES
-        )
+        key, certificate, chain, authorities = (absolute(given[name]) if name in given else None for name in _FILES)
         is_required = _IS_REQUIRED[given.get("clientCert", "required")]
         self.files = TlsFiles(
             key=key, certificate=certificate, chain=chain, authorities=authorities, is_required=is_required

@@ -10,7 +10,6 @@ and connect a session before the other server has proved who it is.
 from __future__ import annotations
 
 import ssl
-from pathlib import Path
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -26,6 +25,7 @@ from bussrv.formats.stream_factory import StreamFactory
 from bussrv.formats.tls import MAX_PORT
 from bussrv.formats.tls_connection import TlsConnection, record_buffer
 from bussrv.formats.tls_context import Certificates, TlsFiles
+from bussrv.values import absolute
 
 MAX_TIMEOUT = 3600
 
@@ -130,7 +130,7 @@ class TlsLink:
         host, port = given["host"], number(given["port"], "the port", MAX_PORT)
         timeout = number(given.get("timeout", "30"), "timeout=", MAX_TIMEOUT)
         bind = (given["bindAddress"], 0) if "bindAddress" in given else None
-        key, certificate, roots = (Path(given[name]).absolute() if name in given else None for name in _FILES)
+        key, certificate, roots = (absolute(given[name]) if name in given else None for name in _FILES)
         files = TlsFiles(key=key or certificate, certificate=certificate, authorities=roots, is_port=False)
         self.reactor = reactor
         self.server_name = given.get("serverName", host)

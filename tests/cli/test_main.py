@@ -192,3 +192,33 @@ def test_output_that_cannot_be_written_is_one_sentence_and_takes_back_what_nobod
         for redirected, said in ((">&-", CLOSED), (">/dev/full", FULL))
     ]
     check_each([*rows, ("both", (PRINTING["a new token"], ">/dev/full 2>&1", ""))], check)
+
+
+RELATIVE = {
+    "init": "bussrv init new",
+    "token": "bussrv token tokens ann",
+    "passwd": "bussrv passwd tokens ann --stdin",
+    "check": "bussrv check server.toml",
+    "policy": "bussrv policy test --policy policy.toml --user ann publish tv",
+    "journal": "bussrv journal verify here",
+    "audit": "bussrv audit --engine embedded here",
+    "audit of a URL, with a directory for its tables": "bussrv audit --out here s3://bucket/hall",
+    "timeline": "bussrv timeline tv here",
+    "pub": "bussrv pub tv --file here",
+    "a server": "twistd -n bussrv",
+    "TLS of a server": "twistd -n --pidfile= bussrv --journal off --objects ssl:0:privateKey=here:certKey=here",
+}
+
+
+@pytest.mark.processes
+def test_a_path_in_a_working_directory_that_is_gone_is_one_sentence(tmp_path: Path) -> None:
+    def check(command_line: str) -> None:
+        place = tmp_path / "place"
+        place.mkdir()
+        command = f"rmdir {place}; exec {Path(sys.executable).parent}/{command_line}"
+        done = subprocess.run(["sh", "-c", command], cwd=place, capture_output=True, text=True, check=False)
+        status = 1 if command_line.startswith("twistd") else 2
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (status, "", 1)
+        assert "starts from the working directory, which is gone" in done.stderr
+
+    check_each(RELATIVE.items(), check)
