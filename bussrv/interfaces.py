@@ -116,3 +116,10 @@ class IFilteredService(IServiceObject):
 
         :param permissions: :data:`bussrv.policy.permissions.EVERYTHING` for sessions that may know everything.
         """
+
+
+class IPreparedService(IFilteredService):
+    """The provider of a filtered service with a state so large that it is made in slices."""
+
+    def ready_for(permissions: Permissions) -> Deferred[None] | None:
+        """Make the next call of ``snapshot_for`` take little time. :returns: fires when it does; ``None``: it does."""

@@ -326,6 +326,10 @@ class Bus:
         hosted = self._hosted.get(service)
         return self._last_values.get(service) if hosted is None else self._hosted.snapshot(hosted, permissions)
 
+    def ready(self, service: object, permissions: Permissions) -> Deferred[None] | None:
+        """Fires when :meth:`last` takes little time; see :class:`IBus`."""
+        return self._hosted.ready(service, permissions)
+
     # Services of the server itself.
 
     def host(self, service: str, hosted: Hosted) -> None:
@@ -355,7 +359,8 @@ class Bus:
 
     def has_subscribers(self, service: str) -> bool:
         """Whether somebody is subscribed to a service."""
-        return any(group.links for group in self._receivers.subscribed_to(service))
+        has_some = any(group.links for group in self._receivers.subscribed_to(service))
+        return has_some or self._hosted.is_awaited(service)
 
     def update(self, service: str, payloads: Callable[[Permissions], Iterable[bytes]]) -> None:
         """Give an update to those who are subscribed to a service of the server itself."""

@@ -7,7 +7,11 @@ permissions. A session with ``admin = "read"`` is shown everything.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
 from typing import Any
+
+from twisted.internet.defer import Deferred
 
 from bussrv.bus.delivery import Fanout, Group
 from bussrv.bus.hosted import Hosted
@@ -40,6 +44,7 @@ class HostedSubscribers:
         self._receivers = receivers
         self._fanout = fanout
         self._services: dict[str, Hosted] = {}
+        self._awaiting: set[tuple[str, str]] = set()
 
     def declare(self, service: str, hosted: Hosted) -> None:
         """The server provides a service."""
@@ -60,6 +65,15 @@ class HostedSubscribers:
         :raises Refused: ``internal-error``: the service failed.
         """
         return hosted.snapshot(seen_with(permissions))
+
+    def ready(self, service: object, permissions: Permissions) -> Deferred[None] | None:
+        """See :meth:`bussrv.bus.interfaces.IHosting.ready`."""
+        hosted = self.get(service)
+        return None if hosted is None else hosted.ready(seen_with(permissions))
+
+    def is_awaited(self, service: str) -> bool:
+        """Whether a subscriber with other permissions waits for the state."""
+        return any(awaited == service for _, awaited in self._awaiting)
 
     def update(self, service: str, payloads: Callable[[Permissions], Iterable[bytes]]) -> None:
         """Give an update to the subscribers of a service.
@@ -98,13 +112,28 @@ class HostedSubscribers:
             if subscription is None or self._group(session_id, service, shown) is not None:
                 continue
             self._receivers.unsubscribe(session_id, service)
-            self._receivers.subscribe(session_id, service, subscription.options, shown)
-            group = self._group(session_id, service, shown)
-            if group is not None:
-                try:
-                    state = hosted.snapshot(shown)
-                except Refused:
-                    continue  # It is shown the next update.
+            ready = hosted.ready(shown)
+            if ready is None:
+                self._show_anew(session_id, service)
+            else:
+                self._awaiting.add((session_id, service))
+                ready.addCallback(partial(self._is_ready, session_id, service))
+
+    def _is_ready(self, session_id: str, service: str, _: object) -> None:
+        self._show_anew(session_id, service)
+
+    def _show_anew(self, session_id: str, service: str) -> None:
+        """Give a subscriber with other permissions the present state, and updates from now on."""
+        self._awaiting.discard((session_id, service))
+        hosted, shown = self._services[service], self.shown(session_id, service)
+        subscription = self._registry.state.subscription(session_id, service)
+        if subscription is None or self._group(session_id, service, shown) is not None:
+            return
+        self._receivers.subscribe(session_id, service, subscription.options, shown)
+        group = self._group(session_id, service, shown)
+        if group is not None:
+            with suppress(Refused):  # It is shown the next update.
+                state = hosted.snapshot(shown)
                 delivery = Delivery(b"", state, Publication(service, hosted.content_type, state))
                 self._fanout.add_for_one(group, session_id, delivery)
                 self._wake()

@@ -193,6 +193,12 @@ class IHosting(Interface):
         :returns: steps, because the others have to be sorted out. All of them except the last are ``None``.
         """
 
+    def ready(service: object, permissions: Permissions) -> Deferred[None] | None:
+        """Make the next call of ``last`` take little time, for a hosted service with much to show.
+
+        :returns: fires when it does; ``None``: it does.
+        """
+
     def hosted_type(service: object) -> str | None:
         """The content type of a service of the server itself; ``None`` for every other name."""
 

@@ -297,13 +297,18 @@ class FramedProtocol(CommandInput):
         hosted_type = self.bus.hosted_type(name) if obj.head.to is None else None
         # Without the permission, the request is judged as any other.
         if hosted_type is not None and self.permissions().may("request", name):
-            self.busy_with(self.answer_long(self._snapshot(obj, name, hosted_type)))
+            self.busy_with(self._answer_snapshot(obj, name, hosted_type))
         elif self.pass_on(obj) == 0:
             self.refuse_request(obj, name)
 
     def refuse_request(self, obj: BusObject, name: Any) -> None:
         """Nobody takes a request for a service of that name, as far as the client may know."""
         self.refuse(obj.head.id, "no-such-service", f"nobody provides the service {quoted(name)}")
+
+    async def _answer_snapshot(self, obj: BusObject, name: str, content_type: str) -> None:
+        await self.until_ready(name)
+        if not self.has_ended:
+            await self.answer_long(self._snapshot(obj, name, content_type))
 
     def _snapshot(self, obj: BusObject, name: str, content_type: str) -> Iterator[bytes]:
         about = {"name": name, "to": self.session().routing_id, "type": content_type}

@@ -177,7 +177,7 @@ class SppProtocol(StreamProtocol):
             return
         self.factory.silent.leave(self)
         if state.subscription(self.session_id, service) is not None:
-            self.busy_with(self.send_in_slices(self._snapshot(service)))
+            self.busy_with(self._answer_snapshot(service))
         else:
             self.busy_with(self._subscribe_anew(service))
 
@@ -185,8 +185,16 @@ class SppProtocol(StreamProtocol):
         self.bus.counters[reason] += 1
         self.bus.registry.refuse_subscription(self.session_id, service, reason)
 
+    async def _answer_snapshot(self, service: str) -> None:
+        await self.until_ready(service)
+        if not self.has_ended:
+            await self.send_in_slices(self._snapshot(service))
+
     async def _subscribe_anew(self, service: str) -> None:
         registry = self.bus.registry
+        await self.until_ready(service)
+        if self.has_ended:
+            return
         try:
             await registry.subscribe(self.session_id, service)
         except Refused as refusal:

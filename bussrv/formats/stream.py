@@ -289,6 +289,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         :raises Refused: ``not-authenticated``, ``not-allowed``, or as :meth:`IRegistry.subscribe` does.
         """
         self._check_may("watch", service)
+        await self.until_ready(service)
         await self.bus.registry.subscribe(self.session_id, service, options)
         if self.bus.registry.state.subscription(self.session_id, service) is None:
             raise _withdrawn("watch", service)
@@ -322,6 +323,13 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         """
         session = self.bus.registry.state.sessions.get(self.session_id)
         return self.bus.last(service, self.bus.access.of(session))
+
+    async def until_ready(self, service: str) -> None:
+        """Wait until the present state of a service can be made in little time. The session may end meanwhile."""
+        session = self.bus.registry.state.sessions.get(self.session_id)
+        ready = self.bus.ready(service, self.bus.access.of(session))
+        if ready is not None:
+            await ready
 
     def _check_may(self, action: Action, service: object) -> None:
         self.identification.check_may_join()

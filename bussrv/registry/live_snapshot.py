@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,12 @@ from bussrv.registry.state import RegistryState
 SESSION_CHANGES = frozenset({ev.SessionOpened, ev.SessionIdentified, ev.AuthSucceeded})
 SERVICE_CHANGES = frozenset({ev.ServiceRegistered, ev.ServiceUnregistered})
 SUBSCRIPTION_CHANGES = frozenset({ev.SubscriptionAdded, ev.SubscriptionRenewed, ev.SubscriptionRemoved})
+
+STEP = 100
+"""How many entries are encoded in one step."""
+
+FEW = 1000
+"""So many entries are encoded at once, when the snapshot is asked for."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -71,6 +77,16 @@ class LiveSnapshot:
             for name in self._state.provided_by(session_id):
                 self._services.touch(name)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether :meth:`encode` takes little time."""
+        return self._sessions.missing + self._services.missing + self._subscriptions.missing <= FEW
+
+    def refresh(self) -> Iterator[None]:
+        """Encode the entries that changed, some in each step."""
+        for part in (self._sessions, self._services, self._subscriptions):
+            yield from part.refresh()
+
     def encode(self, seq: int) -> bytes:
         """The JSON of the registry, without a newline; the same bytes until ``seq`` is another.
 
@@ -117,6 +133,21 @@ class _Pieces:
     def touch(self, key: str) -> None:
         """Note that the entry of ``key`` is going to be changed, added or removed."""
         self.texts.pop(key, None)
+
+    @property
+    def missing(self) -> int:
+        """How many entries are not encoded."""
+        return len(self._entries) - len(self.texts)
+
+    def refresh(self) -> Iterator[None]:
+        """Encode the entries that are missing now, some in each step."""
+        texts, entries = self.texts, self._entries
+        missing = tuple(entries.keys() - texts.keys()) if self.missing else ()
+        for begin in range(0, len(missing), STEP):
+            for key in missing[begin : begin + STEP]:
+                if key in entries:
+                    texts[key] = self._encode(key, entries[key])
+            yield
 
     def joined(self) -> bytes:
         """Every entry, encoded, with commas between them."""

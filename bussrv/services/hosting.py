@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from msgspec.structs import replace
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -18,7 +20,7 @@ from bussrv.bus.hosted import Hosted
 from bussrv.bus.interfaces import IBus, IEncoding, ISessionLink
 from bussrv.bus.outgoing import Bundle
 from bussrv.errors import Refused
-from bussrv.interfaces import IFilteredService, IHostedService, IServiceHost, IServiceObject
+from bussrv.interfaces import IFilteredService, IHostedService, IPreparedService, IServiceHost, IServiceObject
 from bussrv.journal.interfaces import IJournal
 from bussrv.journal.record import Stamped
 from bussrv.policy.access import OWN_PROTOCOL
@@ -208,4 +210,9 @@ class HostedServices:
                 raise Refused("internal-error", message) from None
             return state
 
-        return Hosted(plugin.content_type, snapshot, is_filtered=is_filtered)
+        def ready(permissions: Permissions) -> Deferred[None] | None:
+            prepared: Deferred[None] | None = filtered.ready_for(permissions)
+            return prepared
+
+        hosted = Hosted(plugin.content_type, snapshot, is_filtered=is_filtered)
+        return replace(hosted, ready=ready) if IPreparedService.providedBy(service) else hosted

@@ -10,25 +10,22 @@ both would tell of records that are hidden.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from bussrv.interfaces import IFilteredService, IServiceHost
+from bussrv.interfaces import IPreparedService, IServiceHost
 from bussrv.journal import record
 from bussrv.journal.record import Record
 from bussrv.policy.permissions import EVERYTHING, Permissions
-from bussrv.registry import snapshot
 from bussrv.registry.live_snapshot import LiveSnapshot
-from bussrv.services.registry_view import Change, change, shown_events, shown_snapshot
-
-MOST_KEPT = 16
-"""For how many different permissions the snapshot is kept until the next record."""
+from bussrv.services.live_views import LiveViews
+from bussrv.services.registry_view import Change, change, shown_events
 
 
-@implementer(IFilteredService)
+@implementer(IPreparedService)
 class RegistryService:
     """The fold of the records that its subscribers were told of.
 
@@ -41,7 +38,7 @@ class RegistryService:
         self._registry = LiveSnapshot(self._state)
         self._seq = 0
         self._shown_seqs: WeakKeyDictionary[Permissions, int] = WeakKeyDictionary()
-        self._snapshots: OrderedDict[Permissions, bytes] = OrderedDict()
+        self._views = LiveViews(self._registry, self._state, host.bus.slices, host.reactor)
         self._has_subscribers = False
         host.journal.follow(self._written)
 
@@ -53,13 +50,11 @@ class RegistryService:
         """The part of the registry that sessions with these permissions may know of."""
         if permissions is EVERYTHING:
             return self.snapshot()
-        made = self._snapshots.get(permissions)
-        if made is None:
-            seq = self._shown_seqs.setdefault(permissions, 0)
-            made = self._snapshots[permissions] = snapshot.encode(shown_snapshot(seq, self._state, permissions))
-            if len(self._snapshots) > MOST_KEPT:
-                self._snapshots.popitem(last=False)
-        return made
+        return self._views.get(permissions).encode(self._shown_seqs.setdefault(permissions, 0))
+
+    def ready_for(self, permissions: Permissions) -> Deferred[None] | None:
+        """See :meth:`bussrv.interfaces.IPreparedService.ready_for`."""
+        return self._views.ready(permissions)
 
     def first_subscriber_came(self) -> None:
         """Publish every record from now on."""
@@ -70,14 +65,15 @@ class RegistryService:
         self._has_subscribers = False
 
     def _written(self, records: list[Record]) -> None:
-        self._snapshots.clear()
         if not self._has_subscribers:
+            self._views.touch(each.event for each in records)
             self._registry.apply_all(records)
             self._seq = records[-1].seq if records else self._seq
             return
         for each in records:
             self._seq = each.seq
             done = change(self._state, each.event, each.time)
+            self._views.touch([each.event])
             self._registry.apply(each.event, each.time)
             self._publish(each, done._replace(after=self._state.sessions.get(each.event.session or "")))
 

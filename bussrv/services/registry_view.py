@@ -83,7 +83,7 @@ def _holdings(done: Change, session: Session, permissions: Permissions) -> Itera
         if permissions.sees_service(name):
             yield time, ev.ServiceRegistered(service=name, **about)
     for each in done.subscriptions:
-        if _is_visible(each, permissions):
+        if is_visible(each, permissions):
             added = ev.SubscriptionAdded(service=each.service, interest=each.interest, options=each.options, **about)
             yield each.added, added
             if each.renewed != each.added:
@@ -101,15 +101,17 @@ def _ended(done: Change, session: Session, permissions: Permissions) -> Iterator
 
 def _filtered(event: ev.Event, permissions: Permissions) -> ev.Event:
     if isinstance(event, ev.SessionIdentified):
-        return replace(event, routing_ids=_visible_ids(event.routing_ids, permissions))
+        return replace(event, routing_ids=visible_ids(event.routing_ids, permissions))
     return event
 
 
-def _visible_ids(routing_ids: tuple[str, ...], permissions: Permissions) -> tuple[str, ...]:
+def visible_ids(routing_ids: tuple[str, ...], permissions: Permissions) -> tuple[str, ...]:
+    """Those of the further routing ids of a session that are shown."""
     return tuple(each for each in routing_ids if permissions.sees_session(each))
 
 
-def _is_visible(subscription: Subscription, permissions: Permissions) -> bool:
+def is_visible(subscription: Subscription, permissions: Permissions) -> bool:
+    """Whether a subscription of a session that is shown is shown, too."""
     return subscription.service is None or permissions.sees_service(subscription.service)
 
 
@@ -128,7 +130,7 @@ def shown_snapshot(seq: int, state: RegistryState, permissions: Permissions) -> 
     held = (each for session in visible for each in state.subscriptions.get(session, {}).values())
     return Snapshot(
         seq,
-        [replace(each, routing_ids=_visible_ids(each.routing_ids, permissions)) for each in sessions],
+        [replace(each, routing_ids=visible_ids(each.routing_ids, permissions)) for each in sessions],
         services,
-        [each for each in held if _is_visible(each, permissions)],
+        [each for each in held if is_visible(each, permissions)],
     )

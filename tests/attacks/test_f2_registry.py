@@ -1,0 +1,120 @@
+"""A client that may watch ``bus/registry`` asks for it again and again, and changes something each time.
+
+Nobody waits for that, however large the registry is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bussrv.wire.objects import BusObject, ObjectReader, encode
+from tests.attacks.bystanders import Bystanders
+from tests.forked import ForkedServer
+
+SERVICES = int(os.environ.get("BUSSRV_TEST_SERVICES", "30000"))
+SESSIONS = int(os.environ.get("BUSSRV_TEST_SESSIONS", "1500"))
+PROVIDED = 5000
+PIPELINED = 200
+SECONDS = 3.0
+PAUSE = 0.05
+MOST_LOOKS = 3
+PATIENCE = 60.0
+VIEWER = "127.0.0.9"
+POLICY = """\
+[[rule]]
+networks = ["127.0.0.9"]
+watch = ["bus/registry", "service-*"]
+request = "bus/registry"
+address = "*"
+
+[[rule]]
+networks = ["127.0.0.1/32", "127.0.1.0/24"]
+watch = "*"
+provide = "*"
+publish = "*"
+send = "*"
+observe = "*"
+address = "*"
+request = "*"
+"""
+
+
+class Client:
+    """A member that is answered before it goes on."""
+
+    def __init__(self, port: int, host: str, routing_id: str) -> None:
+        self._connection = socket.create_connection(("127.0.0.1", port), PATIENCE, (host, 0))
+        self._reader = ObjectReader()
+        self.send(
+            event="routing/subscribe", receive_mode="no_echo", types="none", id="join", **{"routing-id": routing_id}
+        )
+        self.receive()
+
+    def send(self, **fields: object) -> None:
+        self._connection.sendall(encode(dict(fields)))
+
+    def receive(self) -> BusObject:
+        while True:
+            event = self._reader.next_event()
+            if isinstance(event, BusObject):
+                return event
+            data = self._connection.recv(1 << 20)
+            assert data, "the server closed the connection"
+            self._reader.feed(data)
+
+    def provide(self, names: list[str]) -> None:
+        for begin in range(0, len(names), PIPELINED):
+            some = names[begin : begin + PIPELINED]
+            self._connection.sendall(b"".join(encode({"event": "services/register", "name": name}) for name in some))
+            for _ in some:
+                self.receive()
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@contextlib.contextmanager
+def crowd(server: ForkedServer) -> Iterator[None]:
+    """Members, some of them with services, from several addresses."""
+    with contextlib.ExitStack() as stack:
+        for number in range(SESSIONS):
+            client = Client(server.port("objects"), f"127.0.1.{1 + number // 1000}", f"member-{number}")
+            stack.callback(client.close)
+            if number * PROVIDED < SERVICES:
+                client.provide([f"service-{number}-{each}" for each in range(PROVIDED)])
+        yield
+
+
+@pytest.mark.usefixtures("many_descriptors")
+def test_nobody_waits_for_those_who_ask_for_the_registry_again_and_again(tmp_path: Path) -> None:
+    (tmp_path / "policy.toml").write_text(POLICY)
+    options = ["--policy", str(tmp_path / "policy.toml"), "--announce", "off", "--max-services-total", "200000"]
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(ForkedServer(tmp_path / "journal", options))
+        stack.enter_context(crowd(server))
+        bystanders = stack.enter_context(Bystanders(server, host="127.0.0.1"))
+        idle = bystanders.watch(0.5)
+        answers = 0
+
+        def attack() -> None:
+            nonlocal answers
+            viewer = Client(server.port("objects"), VIEWER, f"viewer-{answers}")
+            until = time.monotonic() + SECONDS
+            while time.monotonic() < until:
+                answers += 1
+                viewer.send(event="routing/subscribe", receive_mode="no_echo", types=[f"x/{answers}"])
+                viewer.send(event="services/request", id="state", name="bus/registry")
+                while viewer.receive().fields().get("event") != "services/reply":
+                    pass
+                time.sleep(PAUSE)
+            viewer.close()
+
+        bystanders.expect_no_wait(attack, idle, MOST_LOOKS)
+    assert answers > 5
