@@ -24,7 +24,7 @@ from zope.interface import implementer
 
 from bussrv.addresses import address_key, peer_text
 from bussrv.bus.interfaces import IBus, IEncoding
-from bussrv.bus.leaving import after_services
+from bussrv.bus.leaving import MOST_ENDED, after_services
 from bussrv.bus.outgoing import Bundle
 from bussrv.bus.reactor_turns import NEVER
 from bussrv.errors import NotAllowed, OverLimit, Refused, RemoteProtocolError
@@ -64,7 +64,8 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
     :cvar LAST_WORDS: a client that read too slowly has so many seconds to read why it is cut.
     :ivar dialed: whether this server connected to the other side; otherwise the other side connected.
     :ivar is_admitted: whether the bus has admitted the client already.
-    :ivar is_link: whether the other side is a linked server. ``has_ended``: whether the session has ended.
+    :ivar is_link: whether the other side is a linked server.
+    :ivar has_ended: whether the session has ended, or does so a slice at a time.
     :ivar identification: who the client has proved to be.
     """
 
@@ -88,6 +89,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         self._address = ""
         self._is_taking_events = self._is_paused = self._input_ended = self.has_ended = False
         self._abort_call: Any = None
+        self._is_closing = self._is_gone = False
         self._gone: Deferred[None] = Deferred()
 
     def make_reader(self) -> Reader:
@@ -217,7 +219,9 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
 
     def _end_services(self, reason: str, then: Callable[[], object]) -> None:
         """End the services of the session for ``reason``, some in each slice, then call ``then``."""
-        session_id = "" if self.has_ended else self.session_id
+        self._end_services_of("" if self.has_ended else self.session_id, reason, then)
+
+    def _end_services_of(self, session_id: str, reason: str, then: Callable[[], object]) -> None:
         ending = after_services(self.bus.registry, session_id, reason, self.reactor.seconds, then)
         self.bus.slices.do(ending, self._address)
 
@@ -445,12 +449,23 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         self.has_ended = True
         self._unread.clear()
         self.identification.cancel()
-        self.bus.close(self.session_id, reason, self.traffic)
+        if len(self.bus.registry.state.provided_by(self.session_id)) <= MOST_ENDED:
+            self._close_on_bus(reason)
+        else:
+            self._is_closing = True
+            self.bus.send(self.session_id, [])  # what was collected for the client, while it may be sent
+            self._end_services_of(self.session_id, reason, partial(self._close_on_bus, reason))
         try:
             self.closed(reason)
         except Exception:
             # The session is closed already; the connection still has to be.
             self.serving_failed(Failure())
+
+    def _close_on_bus(self, reason: str) -> None:
+        self._is_closing = False
+        self.bus.close(self.session_id, reason, self.traffic)
+        if self._is_gone:
+            self._all_is_gone()
 
     def closed(self, reason: str) -> None:
         """Called when the session is closed."""
@@ -473,12 +488,18 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         self._end_services(why, partial(self._connection_is_gone, why))
 
     def _connection_is_gone(self, why: str) -> None:
-        self.factory.protocols.discard(self)
         if not self.has_ended:
             self._close_session(why)
         if self._abort_call is not None:
             self._abort_call.cancel()
             self._abort_call = None
+        self._is_gone = True
+        if not self._is_closing:
+            self._all_is_gone()
+
+    def _all_is_gone(self) -> None:
+        """The connection and the session are gone."""
+        self.factory.protocols.discard(self)
         self._gone.callback(None)
         if not self.is_busy:
             self._let_go()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from msgspec.structs import replace
@@ -35,6 +36,9 @@ from bussrv.registry.strangers import Strangers
 from bussrv.registry.write_ahead import WriteAhead
 from bussrv.settings import Settings
 from bussrv.values import Interest, Traffic, excerpt
+
+MOST_TOGETHER = 200
+"""The most services that are unregistered in one change: others wait while it is applied, and observers are told."""
 
 
 @implementer(IRegistry)
@@ -310,14 +314,18 @@ class Registry:
 
     @within_budget(lambda *_, **__: True)
     def unregister_services(self, session_id: str) -> Deferred[None]:
-        """Unregister all services of a session."""
-        try:
-            planned = self._planned
-            about = rules.open_session(planned, session_id).about()
-        except Refused as refusal:
-            return fail(refusal)
-        names = sorted(planned.provided_by(session_id))
-        return self._change(session_id, [ev.ServiceUnregistered(service=name, **about) for name in names])
+        """Unregister all services of a session.
+
+        Many are unregistered in several changes, one after the other: one that the disk refuses ends that.
+        """
+        return Deferred.fromCoroutine(self._unregister_services(session_id))
+
+    async def _unregister_services(self, session_id: str) -> None:
+        names: list[str] | None = None
+        while names is None or len(names) == MOST_TOGETHER:
+            about = rules.open_session(self._planned, session_id).about()
+            names = sorted(islice(self._planned.provided_by(session_id), MOST_TOGETHER))
+            await self._change(session_id, [ev.ServiceUnregistered(service=name, **about) for name in names])
 
     @within_budget(lambda registry, *about, **__: rules.renews_lease(registry.state, *about[:2]))
     def subscribe(self, session_id: str, service: str, options: dict[str, Any] | None = None) -> Deferred[None]:

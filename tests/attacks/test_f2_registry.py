@@ -96,6 +96,8 @@ def crowd(server: ForkedServer) -> Iterator[None]:
 def test_nobody_waits_for_those_who_ask_for_the_registry_again_and_again(tmp_path: Path) -> None:
     (tmp_path / "policy.toml").write_text(POLICY)
     options = ["--policy", str(tmp_path / "policy.toml"), "--announce", "off", "--max-services-total", "200000"]
+    for limit in ("session-rate", "session-burst", "total-rate", "total-burst"):
+        options += [f"--journal-{limit}", "1000000000"]
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(ForkedServer(tmp_path / "journal", options))
         stack.enter_context(crowd(server))
