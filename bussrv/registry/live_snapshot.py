@@ -93,14 +93,18 @@ class LiveSnapshot:
         :param seq: the number of the last record that was applied.
         """
         if seq != self._seq:
-            self._shown = b'{"seq":%d,"sessions":[%b],"services":{%b},"subscriptions":[%b]}' % (
-                seq,
-                self._sessions.joined(),
-                self._services.joined(),
-                self._subscriptions.joined(),
-            )
+            parts = (self._sessions, self._services, self._subscriptions)
+            self._shown = json_of(seq, *(part.joined() for part in parts))
             self._seq = seq
         return self._shown
+
+
+def json_of(seq: int, sessions: bytes, services: bytes, subscriptions: bytes) -> bytes:
+    """The JSON of a snapshot.
+
+    :param sessions: its parts, each without brackets.
+    """
+    return b'{"seq":%d,"sessions":[%b],"services":{%b},"subscriptions":[%b]}' % (seq, sessions, services, subscriptions)
 
 
 def _session(_: str, session: Session) -> bytes:

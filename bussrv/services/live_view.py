@@ -16,7 +16,14 @@ from msgspec.structs import replace
 
 from bussrv import events as ev
 from bussrv.policy.permissions import Permissions
-from bussrv.registry.live_snapshot import FEW, SERVICE_CHANGES, SESSION_CHANGES, STEP, SUBSCRIPTION_CHANGES
+from bussrv.registry.live_snapshot import (
+    FEW,
+    SERVICE_CHANGES,
+    SESSION_CHANGES,
+    STEP,
+    SUBSCRIPTION_CHANGES,
+    json_of,
+)
 from bussrv.registry.session import Session, Subscription
 from bussrv.registry.state import RegistryState
 from bussrv.services.registry_view import is_visible, visible_ids
@@ -97,12 +104,7 @@ class LiveView:
         for part in self._parts:
             part.refresh(len(part.changed))
         if seq != self._seq or any(part.is_stale for part in self._parts):
-            self._shown = b'{"seq":%d,"sessions":[%b],"services":{%b},"subscriptions":[%b]}' % (
-                seq,
-                self._sessions.joined(),
-                self._services.joined(),
-                self._subscriptions.joined(),
-            )
+            self._shown = json_of(seq, *(part.joined() for part in self._parts))
             self._seq = seq
         return self._shown
 
