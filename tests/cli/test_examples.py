@@ -120,6 +120,8 @@ def in_process(words: list[str], *, ends: bool) -> tuple[int, str, str]:
     complained = io.StringIO()
     with os.fdopen(writing, "w", encoding="utf-8") as stream, pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"another secret of ann\n")))
+        # It is the output of the process, whose end is no fault.
+        patch.setattr(sys, "__stdout__", stream)
         with redirect_stdout(stream), redirect_stderr(complained):
             status = main(words)
     reader.join(10)
