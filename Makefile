@@ -52,7 +52,7 @@ help: ## say what there is (what `make` alone does)
 run: $(RUN) ## start the server, the ports of all wire formats on loopback, journal in ./bussrv-journal
 	@exec $(BIN)/twistd -n --pidfile= bussrv $(ARGS)
 
-demo: java $(AUDIT) ## show the server at work: clients of every wire format, then the audit (needs Java 17+)
+demo: $(AUDIT) ## show the server at work: clients of every wire format, then the audit
 	@exec $(BIN)/python -m bussrv.demo $(ARGS)
 
 check: $(DEV) ## run the tests that need neither Spark nor processes, in under a minute

@@ -1,6 +1,6 @@
 """The tour, ``make demo``: a server on free ports, a client of every wire format, and the audit of what happened.
 
-Everything is real: ``twistd`` in a process of its own, sockets, the journal on disk, Spark.
+Everything is real: ``twistd`` in a process of its own, sockets, the journal on disk, the audit.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main() -> int:
     say(f"Ctrl-C: the server closed its journal and stopped with exit status {status}. The journal holds:")
     for name, count in sorted(count_events(journal).items()):
         tell(str(count), name)
-    say("The audit of the journal, with Spark:")
+    say("The audit of the journal:")
     verdict = bussrv_command(["audit", str(journal), "--out", str(directory / "audit")])
     report = directory / "audit" / REPORT
     if report.is_file():

@@ -21,6 +21,9 @@ DEFAULT_MASTER = "local[*]"
 SPARK, EMBEDDED = ENGINES = ("spark", "embedded")
 """The engines that compute the tables: Spark, which needs Java and may run on several machines, or DuckDB here."""
 
+AUTO = "auto"
+"""Spark if it can run here, and otherwise the embedded engine; see :mod:`bussrv.audit.engine`."""
+
 
 class Converted(Base):
     """A value that a function makes of the text. It raises :exc:`ValueError` with one sentence if it cannot."""
@@ -92,11 +95,12 @@ PARAMETERS: tuple[click.Parameter, ...] = (
     click.Option(["--public-key"], type=FILE, metavar="FILE", help="The key that the seals must be traceable to."),
     click.Option(
         ["--engine"],
-        type=click.Choice(ENGINES),
-        default=SPARK,
+        type=click.Choice((AUTO, *ENGINES)),
+        default=AUTO,
         show_default=True,
         help="What reads the journals. The embedded engine runs here, without Java, and reads directories of this "
-        "machine and s3:// URLs.",
+        "machine and s3:// URLs. auto takes Spark if PySpark and Java 17 are installed, and the embedded engine "
+        "otherwise, and says which on the standard error.",
     ),
     click.Option(["--master"], metavar="URL", help=f"Where Spark runs.  [default: {DEFAULT_MASTER}]"),
     click.Option(

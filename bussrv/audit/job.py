@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from bussrv.audit.arguments import DEFAULT_MASTER, EMBEDDED, SPARK, command_line
+from bussrv.audit.arguments import AUTO, DEFAULT_MASTER, EMBEDDED, command_line
 from bussrv.audit.kinds import INCIDENT, SEVERITIES
 from bussrv.audit.output import PUBLISHED, check_output, publish, writing
 from bussrv.audit.spark.failure import INSTALL, as_failure
@@ -234,7 +234,7 @@ class Asked:
     :ivar remote: a Spark Connect server.
     :ivar as_json: whether the outcome is printed as JSON.
     :ivar csv: whether the tables are written as CSV, too.
-    :ivar engine: what computes the tables, one of :data:`bussrv.audit.arguments.ENGINES`.
+    :ivar engine: what computes the tables, one of :data:`bussrv.audit.arguments.ENGINES`, or ``AUTO``.
     """
 
     journals: Sequence[str]
@@ -247,7 +247,7 @@ class Asked:
     master: str | None
     remote: str | None
     as_json: bool = False
-    engine: str = SPARK
+    engine: str = AUTO
     csv: bool = False
 
 
@@ -300,7 +300,7 @@ def _audit_alone(asked: Asked) -> Verdict:
         command=command_line(vars(asked)),
         csv=asked.csv,
     )
-    if asked.engine == EMBEDDED:
+    if _engine(asked) == EMBEDDED:
         return _embedded(asked, request, out)
     try:
         from bussrv.audit.spark.session import remote_session, spark_session
@@ -315,6 +315,17 @@ def _audit_alone(asked: Asked) -> Verdict:
     opened = spark_session(master, quick_start=quick_start) if asked.remote is None else remote_session(asked.remote)
     with opened as spark, as_failure(AuditFailed):
         return _examine(spark, request, out, _progress(spark))
+
+
+def _engine(asked: Asked) -> str:
+    """The engine. If nobody named it, the standard error says which one it is, and why."""
+    if asked.engine != AUTO:
+        return asked.engine
+    from bussrv.audit.engine import choose
+
+    engine, why = choose(asked.journals, asked.master, asked.remote)
+    _say(sys.stderr, f"bussrv audit: --engine {engine}, since {why}")
+    return engine
 
 
 def prepare() -> None:

@@ -20,8 +20,8 @@ from bussrv.cli.parameters import exclude
 DESCRIPTION = """
 Check journals for records that are damaged, missing, repeated or contradictory, and report sessions, services and
 events. JOURNAL is a journal directory, or its URL. The last line of the output is the path of summary.json. Needs
-PySpark (pip install 'bussrv[audit]', in a checkout: pip install -e '.[audit]') and Java 17 or newer. With --sql nothing
-is audited: a query of the tables of the audit in --out is answered.
+more packages: pip install 'bussrv[audit]', in a checkout: pip install -e '.[audit]'. Spark needs Java 17 or newer, too.
+With --sql nothing is audited: a query of the tables of the audit in --out is answered.
 """
 
 SQL = click.Option(

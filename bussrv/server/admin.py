@@ -133,6 +133,13 @@ class AdminInterface:
             with noting(config.place(ADMIN), faults):
                 self.port = AdminPort(view, Login(view.bus, lambda: self._token), config.admin)
 
+    @property
+    def dashboard(self) -> str | None:
+        """The URL of the page, once the port is open. ``None``: it is off, or no browser reaches it here."""
+        kind, _, address = ("", "", "") if self.port is None else self.port.address.partition(" ")
+        scheme = {"tcp": "http", "tcp6": "http", "ssl": "https"}.get(kind)
+        return None if scheme is None else f"{scheme}://{address}/"
+
     def prepare(self, config: Config) -> Use:
         """Read the admin token file, which is made if it is not there. Nothing changes yet.
 

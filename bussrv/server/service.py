@@ -257,6 +257,8 @@ class BusService(Service):
         ports = {**self.listeners, **({} if self._admin.port is None else {ADMIN: self._admin.port})}
         for name, listener in ports.items():
             log.info("{protocol:>9} on {address}", event="server.listening", protocol=name, address=listener.address)
+        if self._admin.dashboard is not None:
+            log.info("dashboard at {url}", event="server.dashboard", url=self._admin.dashboard)
         journal = self._config.journal
         if journal is None:
             log.info("  journal is off", event="server.journal")

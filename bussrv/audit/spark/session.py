@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -19,9 +17,8 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from bussrv.audit.spark.failure import in_one_line, is_sparks
+from bussrv.audit.spark.java import why_no_java
 from bussrv.errors import BussrvError
-
-OLDEST_JAVA = 17
 
 HEAP = "2g"
 """The memory of Spark on this machine. Larger data goes to disk."""
@@ -177,13 +174,6 @@ def _start(master: str, scratch: Path, quick_start: bool) -> SparkContext:
 
 def _check_java() -> None:
     """:raises SparkUnavailable: unless there is a Java that Spark runs on."""
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which("java", path=str(Path(home, "bin")) if home else None)
-    if java is None:
-        where = f"in JAVA_HOME, {home}" if home else "on the path"
-        raise SparkUnavailable(f"Spark needs Java {OLDEST_JAVA} or newer, and there is none {where}: install a JRE")
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(\d+)', said)
-    if version is None or int(version[1]) < OLDEST_JAVA:
-        found = version[1] if version else "something else"
-        raise SparkUnavailable(f"Spark needs Java {OLDEST_JAVA} or newer, and {java} is {found}: install a newer JRE")
+    why = why_no_java()
+    if why is not None:
+        raise SparkUnavailable(f"{why}: install a newer JRE")
