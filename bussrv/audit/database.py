@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from bussrv.audit.output import MOMENTS, PUBLISHED
+from bussrv.audit.aliases import Aliases, literal
+from bussrv.audit.output import MOMENTS, PARTITIONED, PUBLISHED, UNKNOWN
 from bussrv.audit.sql.activity import NAMES
 
 MEMORY = "2GB"
@@ -21,7 +21,8 @@ BESIDE_WORKERS = "1250MB"
 
 _IN_SQL = {name: in_sql for in_sql, name in NAMES.items()}
 
-_PATTERN_CHARACTER = re.compile(r"[\[*?]")
+_PARTITION = "/".join(f"{name}=([^/]*)" for name in PARTITIONED)
+"""The directories of a file's partition. They are the last of its path: those before may have such names, too."""
 
 _MACROS = (
     "CREATE MACRO names_of(x) AS coalesce(list_sort(list(DISTINCT x) FILTER (WHERE x IS NOT NULL)), []::VARCHAR[])",
@@ -36,9 +37,10 @@ class Database:
     """
 
     def __init__(self, directory: Path, memory: str = MEMORY) -> None:
+        self._aliases = Aliases()
         self._connection = duckdb.connect(
             config={
-                "temp_directory": str(directory),
+                "temp_directory": str(self._aliases.of(directory)),
                 "memory_limit": memory,
                 # To keep rows in order, DuckDB would have many of them in memory.
                 "preserve_insertion_order": "false",
@@ -48,20 +50,27 @@ class Database:
         for macro in _MACROS:
             self._connection.execute(macro)
 
-    def add_files(self, name: str, pattern: str) -> None:
-        """A table in Parquet files.
+    def add_files(self, name: str, files: Iterable[Path]) -> None:
+        """A table in Parquet files."""
+        self._connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {self.files_at(files)}")
 
-        :param pattern: of their paths.
-        """
-        self._connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {files_at(pattern)}")
+    def files_at(self, files: Iterable[Path]) -> str:
+        """Parquet files, for a query to ask."""
+        return f"read_parquet([{self._listed(files)}], hive_partitioning = false)"
+
+    def _listed(self, files: Iterable[Path]) -> str:
+        return ", ".join(_quoted(literal(str(self._aliases.of(each.parent) / each.name))) for each in files)
 
     def add_published(self, name: str, place: Path) -> None:
         """A table that an audit wrote to a directory."""
-        has_partitions = any(place.glob("date=*"))
-        options = "true, hive_types = {'date': DATE, 'protocol': VARCHAR}" if has_partitions else "false"
-        files = f"read_parquet({_quoted(literal(str(place)) + '/**/*.parquet')}, hive_partitioning = {options})"
-        described = self._connection.sql(f"SELECT * FROM {files}")
+        aliased = self._aliases.of(place)
+        paths = sorted(aliased.rglob("*.parquet"))
+        described = self._connection.sql(f"SELECT * FROM {self.files_at(paths)}")
         columns = [_in_sql(*each) for each in zip(described.columns, map(str, described.types), strict=True)]
+        files = f"read_parquet([{self._listed(paths)}], hive_partitioning = false, filename = true)"
+        if any(aliased.glob(f"{PARTITIONED[0]}=*")):
+            date, protocol = (f"regexp_extract(filename, '/{_PARTITION}/[^/]*$', {number})" for number in (1, 2))
+            columns += [f"CAST({date} AS DATE) AS date", f"url_decode({protocol}) AS protocol"]
         self._connection.execute(f"CREATE VIEW {name} AS SELECT {', '.join(columns)} FROM {files}")
 
     def make(self, name: str, query: str) -> None:
@@ -87,9 +96,10 @@ class Database:
         :param place: a file, or the directory of the partitions.
         :param partitioned: columns that get a directory for each of their values.
         """
-        columns = ", ".join(map(_published, self.columns(name)))
+        columns = ", ".join(_published(each, each in partitioned) for each in self.columns(name))
         options = f", PARTITION_BY ({', '.join(partitioned)})" if partitioned else ""
-        query = f"COPY (SELECT {columns} FROM {name}) TO {_quoted(str(place))} (FORMAT parquet{options})"
+        aliased = self._aliases.of(place.parent) / place.name
+        query = f"COPY (SELECT {columns} FROM {name}) TO {_quoted(str(aliased))} (FORMAT parquet{options})"
         with closing(self._connection.cursor()) as cursor:
             cursor.execute(query)
 
@@ -101,6 +111,7 @@ class Database:
     def close(self) -> None:
         """Forget everything."""
         self._connection.close()
+        self._aliases.close()
 
 
 @contextmanager
@@ -117,19 +128,6 @@ def published(tables: Path, scratch: Path, memory: str = MEMORY) -> Iterator[Dat
         yield database
 
 
-def files_at(*patterns: str) -> str:
-    """Parquet files, for a query to ask.
-
-    :param patterns: of their paths.
-    """
-    return f"read_parquet([{', '.join(map(_quoted, patterns))}])"
-
-
-def literal(path: str) -> str:
-    """A path for DuckDB to read, escaped: it reads patterns."""
-    return _PATTERN_CHARACTER.sub(r"[\g<0>]", path)
-
-
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
@@ -141,12 +139,15 @@ def _in_sql(name: str, kind: str) -> str:
     return f"{column} AS {_IN_SQL.get(name, name)}"
 
 
-def _published(name: str) -> str:
+def _published(name: str, is_partition: bool) -> str:
     known_as, value = NAMES.get(name, name), name
     if known_as in MOMENTS:
         value = f"make_timestamptz({name})"
     elif known_as == "date":
         value = f"DATE '1970-01-01' + {name}"
+    elif is_partition:
+        # The directory of NULL has a name that not every reader takes for text, or for nothing.
+        value = f"coalesce({name}, '{UNKNOWN}')"
     return f'{value} AS "{known_as}"'
 
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from bussrv.audit.aliases import Aliases
 from bussrv.audit.output import PARTITIONED, PUBLISHED, SUMMARY, TABLES
 from bussrv.errors import BussrvError
 
@@ -69,8 +70,8 @@ def _opened(tables: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """The tables, in a database that can reach nothing else."""
     with TemporaryDirectory(prefix="bussrv-audit-") as scratch:
         config: dict[str, Any] = {**_LOCKED, "temp_directory": scratch}
-        with closing(duckdb.connect(config=config)) as database:
-            for path in (tables / name for name in PUBLISHED):
+        with closing(Aliases()) as aliases, closing(duckdb.connect(config=config)) as database:
+            for path in (aliases.of(tables) / name for name in PUBLISHED):
                 database.register(path.name, _table(path))
             database.execute("SET TimeZone = 'UTC'")
             database.execute("SET lock_configuration = true")
@@ -86,14 +87,18 @@ def _rows(answer: duckdb.DuckDBPyRelation) -> pa.RecordBatchReader:
 def _table(path: Path) -> Dataset:
     # This imports Pandas if it is installed, which takes a while.
     import pyarrow.dataset as ds
+    from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
     parquet = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
     partitions = ds.HivePartitioning(pa.schema(list(zip(PARTITIONED, (pa.date32(), pa.string()), strict=True))))
     parts = partitions if any(path.glob(f"{PARTITIONED[0]}=*")) else None
-    found = ds.dataset(path, format=parquet, partitioning=parts).schema
+    files = sorted(str(each.relative_to(path)) for each in path.rglob("*.parquet"))
+    # Partitions count from here, and a path is never taken for a URL.
+    here = SubTreeFileSystem(str(path), LocalFileSystem())
+    found = ds.dataset(files, format=parquet, filesystem=here, partitioning=parts).schema
     # The times that Spark writes name no zone.
     schema = pa.schema([each.with_type(_TIME) if pa.types.is_timestamp(each.type) else each for each in found])
-    return ds.dataset(path, schema, parquet, partitioning=parts)
+    return ds.dataset(files, schema, parquet, here, parts)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 from pyarrow.parquet import write_table
 
-from bussrv.audit.database import Database, literal
+from bussrv.audit.database import Database
 from bussrv.audit.fold import seams
 from bussrv.audit.fold.facts import write_tables
 from bussrv.audit.fold.lines import Line, decode_line
@@ -110,7 +110,7 @@ def add_table(database: Database, name: str, table: pa.Table, place: Path) -> No
     """
     path = place / f"{name}.parquet"
     write_table(table, path)
-    database.add_files(name, literal(str(path)))
+    database.add_files(name, [path])
 
 
 def rows(database: Database, name: str) -> Rows:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from bussrv import events as ev
@@ -20,8 +22,9 @@ from bussrv.audit.query import answered, write_csv
 from bussrv.audit.report.page import TEMPLATES
 from bussrv.cli.main import main
 from tests.audit.conftest import Whole, without_patience, without_report
-from tests.audit.journals import Writer, write_journal
+from tests.audit.journals import Writer, day, write_journal
 from tests.audit.test_docs import TEXT
+from tests.tables import check_each
 
 FORMULA = '=HYPERLINK("http://evil.example","2")'
 TEXTS = {
@@ -69,6 +72,52 @@ def ask(out: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[..., t
 
 
 Ask = Callable[..., tuple[int, str, str]]
+
+ODD_NAMES = (
+    "date=2026-01-01",
+    "date=x",
+    "protocol=spp",
+    "back\\slash",
+    "[a",
+    "a*?]",
+    "s3:x",
+    "it's",
+    "%2F",
+    *map(os.fsdecode, (b"\xff", b"\xff[")),
+)
+"""Names of directories that mean something to DuckDB or Arrow, or that they cannot take."""
+
+
+def test_a_directory_may_have_any_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Also if it is named relative to the working directory, and if a checkpoint keeps a part of the tables."""
+    monkeypatch.chdir(tmp_path)
+    write_journal(tmp_path / "hall", day().records)
+    events = b'{"n":%d}\n' % len(day().records)
+
+    def check(name: str) -> None:
+        out, kept = Path(name) / "out", tmp_path / "kept" / name
+        with without_patience():
+            audit(None, [tmp_path / "hall"], out, csv=True, checkpoint=kept)
+        assert {each.name for each in (out / "csv").iterdir()} == {f"{each}.csv" for each in PUBLISHED}
+        capfdbinary.readouterr()
+        query = "SELECT CAST(sum(records) AS BIGINT) AS n FROM events WHERE date > DATE '2026-02-01'"
+        assert main(["audit", "--sql", query, "--out", str(out), "--json"]) == 0
+        assert capfdbinary.readouterr().out == events
+        totals = json.loads((out / "summary.json").read_text())
+        assert totals["records"] == len(day().records)
+
+    check_each(((repr(name), name) for name in ODD_NAMES), check)
+
+
+def test_readers_find_a_word_in_every_partition(out: Path) -> None:
+    """Events of the server itself have no wire format. Arrow and Pandas cannot read a directory of NULL together with
+    others."""
+    assert (out / "tables/events/date=2027-01-15/protocol=unknown").is_dir()
+    assert not [*out.rglob("*__HIVE_DEFAULT_PARTITION__*")]
+    found = pq.read_table(out / "tables/events").to_pylist()
+    assert {each["protocol"] for each in found if each["event"] == "server.started"} == {"unknown"}
 
 
 def test_it_is_answered_as_a_table_as_json_and_as_csv(ask: Ask) -> None:

@@ -88,7 +88,9 @@ def write_here(place: Path, stripes: Iterable[Done], judgements: Mapping[str, pa
     here.mkdir()
     tables = as_tables({**no_rows(), "clocks": [*_borders(stripes)]})
     for name, table in {**tables, **judgements}.items():
-        pq.write_table(table, here / f"{name}.parquet")
+        # Arrow takes a path for a URL, and only in UTF-8.
+        with (here / f"{name}.parquet").open("wb") as file:
+            pq.write_table(table, file)
 
 
 class _Gathering:

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows it by
 
 from bussrv.audit.database import MEMORY
-from bussrv.audit.output import MOMENTS, PARTITIONED, PUBLISHED
+from bussrv.audit.output import MOMENTS, PARTITIONED, PUBLISHED, UNKNOWN
 from bussrv.audit.spark.store import literal, set_for, write_parquet
 from bussrv.audit.sql import tables
 from bussrv.audit.sql.activity import NAMES
@@ -158,20 +158,23 @@ class _Making:
         self._name(name, table)
 
     def _publish(self, name: str, table: DataFrame) -> None:
-        published = table.select(*[_published(column) for column in table.columns])
+        partitioned = PARTITIONED if "date" in table.columns else ()
+        published = table.select(*[_published(column, column in partitioned) for column in table.columns])
         place = self._place / name
-        write_parquet(published, place, PARTITIONED if "date" in published.columns else ())
+        write_parquet(published, place, partitioned)
         if not any(place.rglob("*.parquet")):
             write_parquet(published, place)
 
 
-def _published(name: str) -> Column:
+def _published(name: str, is_partition: bool) -> Column:
     """A column as readers know it: with its own name, and times and dates instead of numbers."""
     known_as, column = NAMES.get(name, name), F.col(name)
     if known_as in MOMENTS:
         column = F.timestamp_micros(column)
     elif known_as == "date":
         column = F.date_from_unix_date(column)
+    elif is_partition:
+        column = F.coalesce(column, F.lit(UNKNOWN))
     return column.alias(known_as)
 
 

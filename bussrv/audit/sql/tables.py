@@ -15,7 +15,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from bussrv.audit.database import MEMORY, Database, files_at, literal
+from bussrv.audit.database import MEMORY, Database
 from bussrv.audit.fold.facts import FACTS
 from bussrv.audit.output import PARTITIONED, PUBLISHED
 from bussrv.audit.sql import activity, findings, services
@@ -109,7 +109,7 @@ def make_tables(
 def _write_sessions(database: Database, query: str, files: Sequence[Path], place: Path) -> None:
     """Write the sessions of some files of facts."""
     if files:
-        some = files_at(*[literal(str(file)) for file in files])
+        some = database.files_at(files)
         database.write(f"({query.replace('@fact_sessions', some)})", place, PARTITIONED)
 
 
@@ -128,7 +128,7 @@ def define(database: Database, facts: Path, since: int | None, until: int | None
     :returns: the name of each table, as soon as it is known.
     """
     for name in FROM_FACTS:
-        database.add_files(name, f"{literal(str(facts))}/*/{name.removeprefix('fact_')}.parquet")
+        database.add_files(name, sorted(facts.glob(f"*/{name.removeprefix('fact_')}.parquet")))
         yield name
     for name in RECIPES:
         make = database.make if _NAMED[name] > 1 else database.define
