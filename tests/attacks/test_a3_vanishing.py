@@ -12,9 +12,10 @@ import pytest
 from bussrv.wire.objects import encode
 from tests.attacks.bystanders import Bystanders
 from tests.forked import ForkedServer
+from tests.size import sized
 
 MEMBERS = 500
-CHUNKS = 2500
+CHUNKS = sized(2500)
 IDLERS = 3000
 MOST_ATTACKS = 3
 PATIENCE = 60.0
