@@ -50,7 +50,7 @@ from bussrv.journal.memory import MemoryJournal
 from bussrv.journal.record import Record, Stamped, encode
 from bussrv.journal.recovery import Recovered
 from bussrv.journal.sealing import Sealer
-from bussrv.journal.upkeep import Policy, Upkeep
+from bussrv.journal.upkeep import Upkeep, UpkeepPolicy
 from bussrv.journal.writer import FileJournal
 from bussrv.registry.fold import RegistryFold
 from bussrv.server.collector import tune_collector
@@ -137,7 +137,7 @@ def make_journal(directory: Path, files: Files = FILES) -> FileJournal:
         sealer,
         manifest=manifest,
         unsealed=(),
-        policy=Policy(),
+        policy=UpkeepPolicy(),
         clock=clock,
         later=lambda action: action(),
         files=files,

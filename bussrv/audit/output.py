@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -104,6 +105,11 @@ _OURS = Ownership(
     not_ours="is neither empty nor an earlier audit: name another directory with --out",
     in_use="another audit is writing to",
 )
+
+
+def in_utf8(text: str) -> str:
+    r"""A text as files can hold it: bytes of a path that are not UTF-8 are shown as ``\xff``."""
+    return os.fsencode(text).decode("utf-8", "backslashreplace")
 
 
 def check_output(out: Path) -> None:

@@ -84,13 +84,18 @@ _decode_head = msgspec.json.Decoder(_Head).decode
 _decode_event = msgspec.json.Decoder(AnyEvent).decode
 
 
+_FIRST_SECOND = calendar.timegm((1000, 1, 1, 0, 0, 0))
+_LAST_SECOND = calendar.timegm((9999, 12, 31, 23, 59, 59))
+
+
 @lru_cache(maxsize=64)
 def _seconds_text(seconds: int) -> str:
-    return _time.strftime(_SECONDS_FORMAT, _time.gmtime(seconds))
+    # A year of another length could not be read.
+    return _time.strftime(_SECONDS_FORMAT, _time.gmtime(min(max(seconds, _FIRST_SECOND), _LAST_SECOND)))
 
 
 def format_time(micros: int) -> str:
-    """UTC microseconds since 1970 as ``2026-11-21T14:02:03.123456Z``."""
+    """UTC microseconds since 1970 as ``2026-11-21T14:02:03.123456Z``, always with a year from 1000 to 9999."""
     seconds, fraction = divmod(micros, 1_000_000)
     return f"{_seconds_text(seconds)}.{fraction:06d}Z"
 

@@ -6,6 +6,7 @@ So does Spark without DuckDB, as of large facts.
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections import Counter
@@ -211,3 +212,13 @@ def test_it_needs_no_java(tmp_path: Path) -> None:
     write_journal(tmp_path / "bussrv-journal", day().records)
     ended = run(tmp_path, BUSSRV, *command.split(), JAVA_HOME=str(tmp_path), PATH="")
     assert (ended.returncode, ended.stderr) == (job.CLEAN, "")
+
+
+def test_a_path_that_is_not_utf8_is_shown_with_escapes(tmp_path: Path) -> None:
+    journal, out = tmp_path / os.fsdecode(b"h\xff"), tmp_path / os.fsdecode(b"o\xff")
+    write_journal(journal, day().records)
+    segment = next(journal.glob("*.jsonl"))
+    segment.write_bytes(segment.read_bytes() + b"{}\n")
+    assert job.main([str(journal), "--engine", "embedded", "--out", str(out)]) == job.FINDINGS
+    for file in (out / "summary.json", out / "report.html"):
+        assert f"{tmp_path}/h\\xff/{segment.name}" in file.read_text().replace("\\\\", "\\")

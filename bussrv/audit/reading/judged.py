@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from bussrv.audit.fold.segments import Found
+from bussrv.audit.output import in_utf8
 from bussrv.audit.reading.snapshot import Journal, Segment, Snapshot
 from bussrv.journal.evidence import findings as of_journals
 from bussrv.journal.evidence import segments as evidence
@@ -77,9 +78,13 @@ def tables(snapshot: Snapshot, found: Mapping[str, Found]) -> dict[str, pa.Table
     """
     judging = _Judging(snapshot, found)
     return {
-        "findings": pa.Table.from_pylist([*judging.findings()], _FINDINGS),
-        "segments": pa.Table.from_pylist([*judging.segments()], _SEGMENTS),
+        "findings": pa.Table.from_pylist([*map(_in_utf8, judging.findings())], _FINDINGS),
+        "segments": pa.Table.from_pylist([*map(_in_utf8, judging.segments())], _SEGMENTS),
     }
+
+
+def _in_utf8(row: Row) -> Row:
+    return {name: in_utf8(value) if isinstance(value, str) else value for name, value in row.items()}
 
 
 def no_judgements() -> dict[str, pa.Table]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from bussrv.audit.kinds import KINDS, SEVERITIES
-from bussrv.audit.output import CSV, REPORT, SUMMARY
+from bussrv.audit.output import CSV, REPORT, SUMMARY, in_utf8
 from bussrv.audit.report import page
 from bussrv.audit.report.facts import Evidence, facts
 from bussrv.audit.report.incidents import Happened, Incident, happenings
@@ -61,15 +61,15 @@ def evidence(
     :param trusted: the key that the seals had to be signed with, or with its successors.
     :param public_key: the file that it was read from.
     """
-    manifests = [(each.location, each.late) for each in journals]
+    manifests = [(in_utf8(each.location), each.late) for each in journals]
     found = (_last_seal(*each) for each in manifests)
     return Evidence(
         tuple(each for each in found if each is not None),
         tuple(sorted({each.in_force.fingerprint for _, each in manifests if each.in_force is not None})),
         None if trusted is None else trusted.fingerprint,
-        None if public_key is None else str(public_key),
-        command,
-        str(out),
+        None if public_key is None else in_utf8(str(public_key)),
+        None if command is None else in_utf8(command),
+        in_utf8(str(out)),
     )
 
 
