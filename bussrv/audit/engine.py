@@ -12,14 +12,15 @@ from bussrv.audit.reading.sources import is_url
 from bussrv.audit.spark.java import why_no_java
 
 
-def choose(journals: Sequence[str], master: str | None, remote: str | None) -> tuple[str, str]:
-    """The engine, and why in a few words: Spark if it can run, or if something is asked for that only Spark can do.
+def choose(journals: Sequence[str], master: str | None, remote: str | None) -> tuple[str, str | None]:
+    """The engine: Spark if it can run, or if something is asked for that only Spark can do.
 
     :param journals: directories of this machine, or URLs.
     :param master, remote: where Spark is to run, if that was said.
+    :returns: the engine, and why it is that one; ``None``: the arguments say so.
     """
     if master is not None or remote is not None:
-        return SPARK, f"{'--master' if remote is None else '--remote'} is given"
+        return SPARK, None
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return SPARK, "spark-submit runs this"
     for each in journals:

@@ -259,12 +259,15 @@ def run(asked: Asked) -> int:
     """
     if not asked.journals:
         raise click.UsageError("Missing argument 'JOURNAL...'.")
+    engine, why = _engine(asked)
     try:
-        verdict = _audit_alone(asked)
+        verdict = _audit_alone(asked, engine)
     except BussrvError as error:
         return _not_judged(str(error))
     except OSError as error:
         return _not_judged(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    if why is not None:
+        _say(sys.stderr, f"bussrv audit: --engine {engine}, since {why}")
     _say(sys.stdout, json.dumps(verdict.summary) if asked.as_json else f"{verdict.text}\n{verdict.path}")
     return FINDINGS if verdict.fails(*asked.fail_on) else CLEAN
 
@@ -280,7 +283,7 @@ def _say(stream: TextIO, text: str) -> None:
     stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
 
 
-def _audit_alone(asked: Asked) -> Verdict:
+def _audit_alone(asked: Asked, engine: str) -> Verdict:
     if asked.master is not None and asked.remote is not None:
         raise AuditFailed("--remote is not allowed with --master")
     out = asked.out.resolve()
@@ -300,7 +303,7 @@ def _audit_alone(asked: Asked) -> Verdict:
         command=command_line(vars(asked)),
         csv=asked.csv,
     )
-    if _engine(asked) == EMBEDDED:
+    if engine == EMBEDDED:
         return _embedded(asked, request, out)
     try:
         from bussrv.audit.spark.session import remote_session, spark_session
@@ -317,15 +320,13 @@ def _audit_alone(asked: Asked) -> Verdict:
         return _examine(spark, request, out, _progress(spark))
 
 
-def _engine(asked: Asked) -> str:
-    """The engine. If nobody named it, the standard error says which one it is, and why."""
+def _engine(asked: Asked) -> tuple[str, str | None]:
+    """The engine, and why it is that one, if nothing in the arguments says so."""
     if asked.engine != AUTO:
-        return asked.engine
+        return asked.engine, None
     from bussrv.audit.engine import choose
 
-    engine, why = choose(asked.journals, asked.master, asked.remote)
-    _say(sys.stderr, f"bussrv audit: --engine {engine}, since {why}")
-    return engine
+    return choose(asked.journals, asked.master, asked.remote)
 
 
 def prepare() -> None:

@@ -65,7 +65,7 @@ def test_an_output_directory_that_cannot_be(tmp_path: Path) -> None:
 def test_without_pyspark(tmp_path: Path) -> None:
     write_journal(tmp_path / "journal", day().records)
     assert "pip install 'bussrv[audit]', in a checkout: pip install -e '.[audit]'" in refused(
-        run(tmp_path, WITHOUT_SPARK, "audit", "journal")
+        run(tmp_path, WITHOUT_SPARK, "audit", "journal", "--engine", "spark")
     )
     assert not (tmp_path / "bussrv-audit").exists()
 
@@ -80,7 +80,7 @@ def java_in(directory: Path, version: str) -> Path:
 
 def test_without_java(tmp_path: Path) -> None:
     write_journal(tmp_path / "journal", day().records)
-    said = refused(run(tmp_path, BUSSRV, "audit", "journal", PATH="", JAVA_HOME=""))
+    said = refused(run(tmp_path, BUSSRV, "audit", "journal", "--engine", "spark", PATH="", JAVA_HOME=""))
     assert "Spark needs Java 17 or newer, and there is none on the path" in said
 
 
@@ -88,14 +88,14 @@ def test_without_java(tmp_path: Path) -> None:
 def test_with_an_old_java(tmp_path: Path, version: str) -> None:
     write_journal(tmp_path / "journal", day().records)
     home = java_in(tmp_path / "jre", version)
-    said = refused(run(tmp_path, BUSSRV, "audit", "journal", JAVA_HOME=str(home)))
+    said = refused(run(tmp_path, BUSSRV, "audit", "journal", "--engine", "spark", JAVA_HOME=str(home)))
     assert f"{home}/bin/java is {version.partition('.')[0]}: install a newer JRE" in said
 
 
 def test_with_a_java_that_does_not_start(tmp_path: Path) -> None:
     write_journal(tmp_path / "journal", day().records)
     home = java_in(tmp_path / "jre", "17.0.1")
-    said = refused(run(tmp_path, BUSSRV, "audit", "journal", JAVA_HOME=str(home)))
+    said = refused(run(tmp_path, BUSSRV, "audit", "journal", "--engine", "spark", JAVA_HOME=str(home)))
     assert "Spark does not start" in said
 
 

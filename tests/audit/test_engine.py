@@ -45,8 +45,8 @@ def test_the_version_of_java(
         (["hall", "s3://b/hall"], {}, True, "no Java", EMBEDDED, "no Java"),
         (["hall"], {}, False, None, EMBEDDED, "PySpark is not installed"),
         (["hall", "hdfs://x/hall"], {}, True, "no Java", SPARK, "only Spark reads hdfs://x/hall"),
-        (["hall"], {"master": "spark://x"}, True, "no Java", SPARK, "--master is given"),
-        (["hall"], {"remote": "sc://x"}, False, "no Java", SPARK, "--remote is given"),
+        (["hall"], {"master": "spark://x"}, True, "no Java", SPARK, None),
+        (["hall"], {"remote": "sc://x"}, False, "no Java", SPARK, None),
     ],
 )
 def test_what_is_chosen(
@@ -56,7 +56,7 @@ def test_what_is_chosen(
     spark: bool,
     java: str | None,
     engine_: str,
-    why: str,
+    why: str | None,
 ) -> None:
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     monkeypatch.setattr(engine, "find_spec", lambda name: object() if spark else None)

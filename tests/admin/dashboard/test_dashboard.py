@@ -150,7 +150,7 @@ def test_changes_take_the_token_and_a_confirmation(dashboard: Page, server: Runn
     question.get_by_role("button", name="Cancel").click()
     assert dashboard.evaluate("JSON.stringify([localStorage.length, document.cookie])") == '[0,""]'
     dashboard.get_by_role("button", name="Sign out").click()
-    dashboard.get_by_text("not signed in").wait_for()
+    dashboard.get_by_role("banner").get_by_text("not signed in").wait_for()
     assert dashboard.evaluate("sessionStorage.length") == 0
 
 
