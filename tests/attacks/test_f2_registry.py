@@ -119,4 +119,4 @@ def test_nobody_waits_for_those_who_ask_for_the_registry_again_and_again(tmp_pat
             viewer.close()
 
         bystanders.expect_no_wait(attack, idle, MOST_LOOKS)
-    assert answers > 5
+    assert answers > 1
