@@ -29,6 +29,9 @@ VARIABLES = "BUSSRV_"
 
 MAX_NUMBER = (1 << 63) - 1
 MAX_SECONDS = 1e10
+MAX_SERVER_ID = 255
+"""The most bytes of the routing id of a server."""
+
 MAX_BUFFER = 1 << 30
 """The most bytes of a buffer that the system is asked for."""
 
@@ -284,6 +287,22 @@ class NetworkOrUnix(Kind["Network | Literal['unix']"]):
         return str(setting)
 
 
+class ServerId(Kind[str]):
+    """A routing id of a server."""
+
+    takes = f"text, at most {MAX_SERVER_ID} bytes"
+
+    def check(self, value: object) -> str:
+        """The text."""
+        text = Text().check(value)
+        if not text.isprintable():
+            raise BadValue(f"{shown(text)} has characters that cannot be printed")
+        size = len(text.encode())
+        if size > MAX_SERVER_ID:
+            raise BadValue(f"{shown(text)} has {size} bytes, the most is {MAX_SERVER_ID}")
+        return text
+
+
 class WebOrigin(Kind[str]):
     """The origin of web pages, as browsers write it, or a pattern of origins."""
 
@@ -311,6 +330,7 @@ FLAG = Flag()
 FILE = File()
 NETWORKS: Kind[tuple[Network, ...]] = ListOf(NetworkOrUnix(), "networks")
 ORIGINS: Kind[tuple[Network | Literal["unix"], ...]] = ListOf(NetworkOrUnix(unix=True), "networks, or `unix`")
+SERVER_IDS: Kind[tuple[str, ...]] = ListOf(ServerId(), "routing ids of servers")
 
 WEB_ORIGINS: Kind[tuple[str, ...]] = ListOf(WebOrigin(), "origins")
 

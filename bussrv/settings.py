@@ -12,6 +12,7 @@ from bussrv.options import (
     NETWORKS,
     ORIGINS,
     SECONDS_OR_NONE,
+    SERVER_IDS,
     WEB_ORIGINS,
     Choice,
     Group,
@@ -239,7 +240,15 @@ class Settings(AdminLimits):
     max_links: int = LINKS.count(
         64,
         "Links with other servers. A further server that wants to link is refused, `too-many-links`. Links that this "
-        "server dials are counted, but never refused.",
+        "server dials are counted, but never refused. The server remembers as many lost links.",
+    )
+    expect_link: tuple[str, ...] = LINKS.option(
+        SERVER_IDS,
+        (),
+        "The routing id of a server that is to be linked with this one, whichever of them dials. The health of this "
+        "server is degraded as long as it is not, even if it never was. May be repeated.",
+        unset="none",
+        example=("attic",),
     )
     max_link_delay: float = LINKS.time(
         30.0,

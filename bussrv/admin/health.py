@@ -15,6 +15,8 @@ from msgspec import Struct
 from bussrv.admin.figures import Figures
 from bussrv.admin.interfaces import AdministeredServer
 from bussrv.bus.admission import INBUS
+from bussrv.bus.lost_links import LostLink
+from bussrv.journal.record import format_time
 
 MOST_WAIT = 5.0
 """The longest time that a write of the journal may wait, in seconds."""
@@ -23,7 +25,7 @@ SOON = 14
 """A certificate that expires within so many days makes its check degraded."""
 
 MOST_NAMED = 3
-"""So many certificates that expire soon are named."""
+"""So many certificates that expire soon, or servers that are not linked, are named."""
 
 Status = Literal["ready", "degraded", "not-ready"]
 
@@ -115,10 +117,20 @@ def _certificates(server: AdministeredServer, figures: Figures) -> Check:
 
 
 def _links(server: AdministeredServer, figures: Figures) -> Check:
-    up = set(server.bus.links.neighbors())
-    dialed = list(server.dialed())
-    down = sum(each.server not in up for each in dialed)
-    return Check("degraded", f"{down} of {len(dialed)} servers to link with are not linked") if down else OK
+    missing = server.bus.links.missing()
+    known = {*server.bus.links.neighbors(), *(each.server_id for each in missing)}
+    said = [_missing(each) for each in missing]
+    said += [f"{each.server or each.address} is not linked" for each in server.dialed() if each.server not in known]
+    if not said:
+        return OK
+    more = f"; and {len(said) - MOST_NAMED} more" if len(said) > MOST_NAMED else ""
+    return Check("degraded", f"{'; '.join(said[:MOST_NAMED])}{more}: see `bussrv links`")
+
+
+def _missing(lost: LostLink) -> str:
+    if lost.reason is None:
+        return f"{lost.server_id} was never linked since the start, {format_time(lost.time)}"
+    return f"{lost.server_id} is not linked since {format_time(lost.time)}, {lost.reason}"
 
 
 def _connections(server: AdministeredServer, figures: Figures) -> Check:

@@ -11,6 +11,7 @@ from bussrv.admin.call import Call
 from bussrv.admin.collections import Page, page_of
 from bussrv.admin.interfaces import AdministeredServer
 from bussrv.bus.link_facts import LinkFacts
+from bussrv.bus.lost_links import LostLink
 from bussrv.journal.record import format_time
 from bussrv.registry.session import SERVER_ROLE
 
@@ -19,10 +20,14 @@ class LinkItem(Struct, frozen=True, kw_only=True):
     """A link to another server.
 
     :ivar routing_id: the routing id of the other server; ``None``: it is not known yet.
-    :ivar address: the address of the other server; of a link that is not up, the endpoint that is dialed.
-    :ivar state: ``down``: the link was lost, and is dialed again; ``dialing``: it has not been up yet.
+    :ivar address: the address of the other server, or the last one; of a link that was never up, the endpoint that is
+        dialed, or nothing.
+    :ivar state: ``down``: the link was lost, or was expected and never came up; ``dialing``: this server dials, and no
+        server has answered yet.
     :ivar dialed: whether this server dials.
     :ivar since: when it came up.
+    :ivar lost: when it was lost; of a server of ``--expect-link`` that was never linked, the start of this one.
+    :ivar reason: why it was lost; ``null``: it was never up.
     :ivar neighbors: the routing ids of the servers that the other one is linked with, except this one.
     :ivar sessions: how many sessions the other server advertises.
     """
@@ -35,6 +40,8 @@ class LinkItem(Struct, frozen=True, kw_only=True):
     since: str | None
     neighbors: list[str]
     sessions: int
+    lost: str | None = None
+    reason: str | None = None
 
 
 async def list_all(call: Call) -> Page:
@@ -47,18 +54,27 @@ def _items(server: AdministeredServer) -> Iterator[LinkItem]:
     for link in links:
         yield _up(server, link)
     linked = {link.server_id for link in links}
+    missing = {each.server_id: each for each in server.bus.links.missing()}
     for each in server.dialed():
         if each.server not in linked:
-            yield LinkItem(
-                routing_id=each.server,
-                address=each.address,
-                session=None,
-                state="dialing" if each.server is None else "down",
-                dialed=True,
-                since=None,
-                neighbors=[],
-                sessions=0,
-            )
+            yield _down(each.server, each.address, True, missing.pop(each.server or "", None))
+    for lost in missing.values():
+        yield _down(lost.server_id, lost.peer or "", lost.dialed, lost)
+
+
+def _down(server_id: str | None, address: str, dialed: bool, lost: LostLink | None) -> LinkItem:
+    return LinkItem(
+        routing_id=server_id,
+        address=address,
+        session=None,
+        state="dialing" if server_id is None else "down",
+        dialed=dialed,
+        since=None,
+        neighbors=[],
+        sessions=0,
+        lost=None if lost is None else format_time(lost.time),
+        reason=None if lost is None else lost.reason,
+    )
 
 
 def _up(server: AdministeredServer, link: LinkFacts) -> LinkItem:

@@ -135,10 +135,19 @@ ROUTES: tuple[Route, ...] = (
     Route(
         path="/api/v1/links",
         function=links.list_all,
-        summary="The servers that this one is linked with.",
+        summary="The servers that this one is linked with, or should be.",
         answers=Page,
         collection=links.LinkItem,
         key=("routing_id", "address"),
+    ),
+    Route(
+        method="DELETE",
+        path="/api/v1/links/{server...}",
+        function=writes.forget_link,
+        summary="Forget a lost link to the server of this routing id: it is not missed any more.",
+        permission="write",
+        status=204,
+        problems=("no-such-link", "link-wanted", "journal-unavailable"),
     ),
     Route(
         path="/api/v1/slow",

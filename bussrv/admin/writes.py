@@ -118,6 +118,24 @@ async def drop_subscription(call: Call) -> Answer:
     return DONE
 
 
+async def forget_link(call: Call) -> Answer:
+    """Forget a link that is lost: it is not missed any more.
+
+    :raises Problem: ``no-such-link`` or ``link-wanted``.
+    """
+    server, server_id = call.server, call.path["server"]
+    missing = {each.server_id for each in server.bus.links.missing()}
+    if server_id in server.bus.links.neighbors():
+        raise Problem("link-wanted", "the link is up; a session is closed by its id")
+    if server_id in server.bus.settings.expect_link or any(each.server == server_id for each in server.dialed()):
+        raise Problem("link-wanted", "--link or --expect-link asks for it: change the configuration, and reload")
+    if server_id not in missing:
+        raise Problem("no-such-link")
+    await journal(call, "forget-link", server_id)
+    server.bus.links.forget(server_id)
+    return DONE
+
+
 async def seal(call: Call) -> SealView:
     """Seal the journal, up to its present end.
 

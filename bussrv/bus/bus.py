@@ -30,6 +30,7 @@ from bussrv.bus.last_values import LastValues
 from bussrv.bus.limits import CopiedLimits
 from bussrv.bus.link_splicing import LinkSplicing
 from bussrv.bus.links import Links
+from bussrv.bus.lost_links import LostLinks
 from bussrv.bus.object_ids import ObjectIds
 from bussrv.bus.outgoing import Bundle, Delivery
 from bussrv.bus.publishing import Publisher
@@ -101,7 +102,8 @@ class Bus:
         self._judge = Judge(registry, self.access, self.counters)
         answerers = Answerers(self._receivers, lambda session_id: self.links.may_answer_now(session_id))
         own = (self._fanout, self._receivers.link, self.counters, self.access, self._judge.deny, self.slices, reactor)
-        self.links = Links(registry, settings, server_id, new_id, *own, answerers.may_answer)
+        lost = LostLinks(settings, clock.utc())
+        self.links = Links(registry, settings, server_id, new_id, *own, answerers.may_answer, lost)
         most, of_one, seconds = settings.max_requests, settings.max_requests_per_asker, settings.request_timeout
         self._requests = requests = OpenRequests(lambda: clock.mono() / 1_000_000, most, of_one, seconds, new_id)
         recipients = Recipients(registry, server_id, self._receivers, self._fanout, self.links, self.counters)

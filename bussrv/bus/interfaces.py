@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from bussrv.bus.hosted import Hosted
     from bussrv.bus.link_facts import LinkFacts
+    from bussrv.bus.lost_links import LostLink
     from bussrv.bus.outgoing import Bundle, Delivery
     from bussrv.bus.paths import Paths
     from bussrv.bus.spliced import Spliced
@@ -281,6 +282,15 @@ class ILinks(Interface):
 
     def all() -> Sequence[LinkFacts]:
         """The links that are up."""
+
+    def missing() -> Sequence[LostLink]:
+        """The links that were lost, and those that are expected and were never up."""
+
+    def forget(server_id: str) -> bool:
+        """A lost link is not missed any more. :returns: whether there was one."""
+
+    def release(server_id: str) -> None:
+        """Dial that server no more, so its link is not missed."""
 
     def neighbors() -> list[str]:
         """The routing ids of the servers that this one is linked with."""

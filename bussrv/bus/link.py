@@ -22,6 +22,7 @@ class Link(LinkFacts, eq=False):
         objects that it forwarded. One that does not is a route-only server: only ``route`` says which servers have an
         object.
     :ivar denied: the actions and targets that the other server was not allowed: what it may not tell of.
+    :ivar is_released: whether this server ends it for good: then it is not missed.
     :ivar advertised: the sessions as they were advertised to the other server, by routing id.
     """
 
@@ -31,6 +32,7 @@ class Link(LinkFacts, eq=False):
     advertised: dict[str, RemoteSession] = field(default_factory=dict)
     denied: set[tuple[Action, str]] = field(default_factory=set)
     is_full: bool = False
+    is_released: bool = False
 
     def takes(self, kind: Kind, route: Iterable[str]) -> bool:
         """Whether the other server wants an object that is for everybody."""

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
-from twisted.logger import Logger
+from twisted.logger import Logger, LogLevel
 from zope.interface import implementer
 
 from bussrv import events as ev
@@ -23,6 +23,7 @@ from bussrv.bus.jobs import Jobs
 from bussrv.bus.link import Link
 from bussrv.bus.link_admission import LinkAdmission
 from bussrv.bus.link_rights import Deny, LinkRights
+from bussrv.bus.lost_links import LostLink, LostLinks
 from bussrv.bus.marks import Flood, Given, directed, flood
 from bussrv.bus.outgoing import Delivery
 from bussrv.bus.paths import MAX_HOPS, Paths, RemoteSession
@@ -44,6 +45,9 @@ from bussrv.wire.objects import max_relayed
 LINKS_LOG_BURST = 20
 """How often links to servers of one address may come and go before the log leaves some of it out."""
 
+REPLACED = "replaced"
+"""The reason of the end of a link that another one to the same server replaces."""
+
 log = Logger()
 
 
@@ -57,6 +61,7 @@ class Links:
     :param slices: do long advertising and forgetting.
     :param reactor: retries if the journal could not be written.
     :param may_answer: whether a session of this server may answer requests for services that nobody registered.
+    :param lost: remembers the links that are lost.
     :ivar gone: tells askers of providers that are gone.
     :ivar paths: the sessions that other servers advertised.
     """
@@ -75,6 +80,7 @@ class Links:
         slices: Slices,
         reactor: Any,
         may_answer: Callable[[str], bool],
+        lost: LostLinks,
     ) -> None:
         self._registry = registry
         self._settings = settings
@@ -84,6 +90,8 @@ class Links:
         self._counters = counters
         self._access = access
         self._links: dict[str, Link] = {}
+        self._lost = lost
+        self._is_stopping = False
         self._servers: frozenset[str] = frozenset()
         self.all_tell_all = True
         self._max_metadata = max_relayed(settings.max_metadata)
@@ -120,7 +128,7 @@ class Links:
             older = self._to_server(server_id)
             way = self._reach(older.session_id) if older is not None else None
             if way is not None:
-                way.close("replaced")
+                way.close(REPLACED)
             try:
                 yield
             except Refused:
@@ -138,12 +146,13 @@ class Links:
         notify = NOTIFY[session.vocabulary == "rules"]
         link = Link(session_id, session.routing_id, session.peer, dialed, group, notify, tells_all)
         self._links[session_id] = link
+        self._lost.forget(link.server_id)
         self._links_changed()
         server = RemoteSession(
             routing_id=link.server_id, path=(link.server_id,), is_member=True, role=SERVER_ROLE, tells_all=tells_all
         )
         self.paths.hear(session_id, server)
-        self._note(link, "link.up", "up")
+        self._note(LogLevel.info, link, "link.up", "up")
         self._advertisements.begin(link)
         self._advertisements.advertise(link.server_id)
 
@@ -160,11 +169,12 @@ class Links:
                 self._rights.rights_changed(link, way)
             self._advertisements.begin(link)
 
-    def _note(self, link: Link, event: str, what: str) -> None:
+    def _note(self, level: Any, link: Link, event: str, what: str) -> None:
         """Log that a link came or went, unless the same server does so too often."""
         suppressed = self._complaints.admit(host_of(link.peer))
         if suppressed is not None:
-            log.info(
+            log.emit(
+                level,
                 "link to {server} at {peer} is {what}, session {session} ({suppressed} more not logged)",
                 event=event,
                 server=link.server_id,
@@ -174,14 +184,21 @@ class Links:
                 suppressed=suppressed,
             )
 
-    def down(self, session_id: str, reason: str) -> None:
-        """A link is lost, and every session that was reached over it alone."""
+    def down(self, session_id: str, reason: str, time: int) -> None:
+        """A link is lost, and every session that was reached over it alone.
+
+        :param time: UTC microseconds.
+        """
         link = self._links.pop(session_id, None)
         if link is None:
             return
         self._links_changed()
         self._fanout.flush_group(link.group)
-        self._note(link, "link.down", f"down: {reason}")
+        is_missed = not (self._is_stopping or link.is_released)
+        if is_missed:
+            self._lost.add(link, reason, time)
+        level = LogLevel.warn if is_missed and reason != REPLACED else LogLevel.info
+        self._note(level, link, "link.down", f"down: {reason}")
         # The server itself at once: its routing id is free now.
         self._forget(session_id, link.server_id)
         self._remote.unbar(link.server_id)
@@ -208,6 +225,21 @@ class Links:
     def _told(self, routing_id: str) -> None:
         if not self.all_tell_all and routing_id in self._servers:
             self._fanout.audience_changed()  # Which servers give objects to a route-only one depends on their links.
+
+    def missing(self) -> list[LostLink]:
+        """The links that were lost, and those that are expected and were never up."""
+        return list(self._lost.all(self._servers))
+
+    def forget(self, server_id: str) -> bool:
+        """A lost link is not missed any more. :returns: whether there was one."""
+        return self._lost.forget(server_id)
+
+    def release(self, server_id: str) -> None:
+        """Dial that server no more, so its link is not missed."""
+        self._lost.forget(server_id)
+        link = self._to_server(server_id)
+        if link is not None and link.dialed:
+            link.is_released = True
 
     def lost(self, server_id: str) -> Deferred[None]:
         """:returns: fires when there is no link to that server."""
@@ -311,7 +343,7 @@ class Links:
             return  # nobody to tell, and the session is known
         session = self._registry.state.sessions.get(event.session or "")
         if isinstance(event, ev.SessionClosed):
-            self.down(event.session or "", event.reason or "")
+            self.down(event.session or "", event.reason or "", stamped.time)
             self._give_up(self._own_ids.pop(event.session or "", None), event.session)
         elif session is not None and session.home is None and not session.is_link:
             former = self._own_ids.get(session.id)
@@ -407,7 +439,8 @@ class Links:
         return self.paths.services_of(route[0], route[1:])
 
     def stop(self) -> None:
-        """The server stops: no further remote session is entered in the registry."""
+        """The server stops: no further remote session is entered in the registry, and no link is missed."""
+        self._is_stopping = True
         self._remote.stop()
 
     async def finish(self) -> None:

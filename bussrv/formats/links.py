@@ -25,7 +25,7 @@ from twisted.logger import Logger
 from bussrv.addresses import host_of, is_in, peer_text
 from bussrv.bus.advertisement_fields import ADVERTISEMENTS
 from bussrv.bus.spliced import Spliced
-from bussrv.errors import Refused
+from bussrv.errors import REASONS, Refused
 from bussrv.formats.framed import FramedProtocol, Identify
 from bussrv.formats.link_tokens import is_private
 from bussrv.registry.throttle import Throttle
@@ -33,6 +33,9 @@ from bussrv.values import quoted
 from bussrv.wire.objects import BusObject, ObjectReader
 
 log = Logger()
+
+FAREWELL = "abboe/close/notify"
+"""The event with which a server says that it ends a link, and why."""
 
 NEVER_PASSED_ON = ("routing/subscribe", "routing/subscribe/reply", "routing/announcement/neighbors")
 """Events between two servers that no client may see."""
@@ -42,8 +45,11 @@ _REPLIES = (
     "services/unregister/reply",
     "routing/neighbors/reply",
     "pong",
-    "abboe/close/notify",
+    FAREWELL,
 )
+
+ENDED_BY_OTHER = ("client-closed", "connection-lost")
+"""The reasons of ends that the other server has caused, so that it need not be told."""
 
 SERVED = frozenset((*ADVERTISEMENTS, *NEVER_PASSED_ON))
 """Events between servers. They are never routed, also if a client sent them."""
@@ -67,10 +73,13 @@ class ServerLink:
     :param identify: reads the claims and the interest of the other server from its subscription.
     :param dialed: whether this server dialed the other one.
     :ivar server_id: the routing id of the other server; empty until it has subscribed.
+    :ivar farewell: why the other server ends the link; ``None``: it has not said so.
     """
 
     def __init__(self, protocol: FramedProtocol, identify: Identify, dialed: bool) -> None:
         self.server_id = ""
+        self.farewell: str | None = None
+        self._understands_farewell = False
         self._protocol = protocol
         self._bus = protocol.bus
         self._identify = identify
@@ -106,7 +115,7 @@ class ServerLink:
         if server_id is None:
             raise Refused("bad-subscription", "a server subscribes with its routing-id")
         self.server_id = server_id
-        tells_all = fields.get("directory") is True
+        tells_all = self._understands_farewell = fields.get("directory") is True
         peer = self._bus.registry.state.sessions[self._protocol.session_id].peer
         self._may_link(server_id, peer)
         async with self._bus.links.admitted(self._protocol.session_id, server_id, dialed=self._dialed):
@@ -153,6 +162,16 @@ class ServerLink:
             self._bus.counters[refusal.reason] += 1
             self._complain(refusal.reason, "link to {server} at {peer}, session {session}: {said}", refusal.message)
 
+    def say_farewell(self, reason: str) -> None:
+        """Tell the other server why this one ends the link. Others than bussrv might forward it to their clients."""
+        if self._understands_farewell and self.farewell is None and reason not in ENDED_BY_OTHER:
+            fields = {"event": FAREWELL, "reason": reason, "route": [self._bus.server_id]}
+            self._bus.tell(self._protocol.session_id, fields)
+
+    def _hear_farewell(self, obj: BusObject) -> None:
+        reason = obj.fields().get("reason")
+        self.farewell = reason if isinstance(reason, str) and reason in REASONS else "client-closed"
+
     def _complain(self, key: str, text: str, said: Any) -> None:
         """Log a complaint, unless the other server caused too many of the same ``key``."""
         suppressed = self._complaints.admit(key)
@@ -192,6 +211,8 @@ class ServerLink:
             self._complain(
                 "error", "link to {server} at {peer}, session {session}: it says: {said}", obj.fields().get("message")
             )
+        elif head.event == FAREWELL and len(route) == 1:
+            self._hear_farewell(obj)
         else:
             return is_addressed or head.event in _REPLIES
         return True

@@ -26,6 +26,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from twisted.internet.defer import Deferred
+
 from bussrv.bus.interest import mode_interest, rule_interest
 from bussrv.bus.interfaces import IBus
 from bussrv.bus.spliced import Spliced
@@ -56,6 +58,16 @@ class ObjectsProtocol(FramedProtocol):
             self._server.received(event)
         else:
             super().received(event)
+
+    def reason_of_end(self, reason: str) -> str:
+        """Servers say why they end a link; one that does not has died, or the network has."""
+        return reason if self._server is None else self._server.farewell or "connection-lost"
+
+    def end(self, reason: str, most: float | None = None) -> Deferred[None]:
+        """End the session; a linked server is told why."""
+        if self._server is not None and not self.has_ended:
+            self._server.say_farewell(reason)
+        return super().end(reason, most)
 
     def route_batch(self, batch: Iterator[BusObject]) -> BusObject | None:
         """Route objects; a linked server forwards those of others."""

@@ -215,7 +215,8 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
             self._is_paused = False
             self.transport.resumeProducing()
         if self._input_ended:
-            self._end_services("client-closed", partial(self.end, "client-closed"))
+            why = self.reason_of_end("client-closed")
+            self._end_services(why, partial(self.end, why))
 
     def _end_services(self, reason: str, then: Callable[[], object]) -> None:
         """End the services of the session for ``reason``, some in each slice, then call ``then``."""
@@ -470,6 +471,13 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
     def closed(self, reason: str) -> None:
         """Called when the session is closed."""
 
+    def reason_of_end(self, reason: str) -> str:
+        """The reason of the end of a session whose connection was not ended by this server.
+
+        :param reason: as the transport has it.
+        """
+        return reason
+
     def readConnectionLost(self) -> None:
         """The client sends no more, but may still read: finish its requests, then close."""
         self._input_ended = True
@@ -483,7 +491,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
         """The connection is gone."""
         if self.link is not None:
             self.link.stopProducing()
-        why = "client-closed" if reason.check(ConnectionDone) else "connection-lost"
+        why = self.reason_of_end("client-closed" if reason.check(ConnectionDone) else "connection-lost")
         # In slices: thousands of connections may be lost at once, for example if a machine goes down.
         self._end_services(why, partial(self._connection_is_gone, why))
 

@@ -101,6 +101,7 @@ class DialedLinks:
         return [each for dialer in left for each in dialer.reloadables]
 
     def _hang_up(self, dialer: LinkDialer) -> None:
+        self._bus.links.release(dialer.server_id)
         gone = dialer.stopService()
         self._hanging_up.add(gone)
         gone.addBoth(lambda _: self._hanging_up.discard(gone))

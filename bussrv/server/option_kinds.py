@@ -21,9 +21,6 @@ ALL = "all"
 FILE_CHECKERS = ("users", "tokens")
 """The checkers that take a file."""
 
-MAX_SERVER_ID = 255
-"""The most bytes of the routing id of a server."""
-
 MAX_PORT = 0xFFFF
 
 _MAX_DIGITS = 20
@@ -104,22 +101,6 @@ class ServiceNames(Kind["tuple[str, ...] | None"]):
     def plain(self, setting: Any) -> Any:
         """A list of names, ``all`` or ``off``."""
         return ALL if setting is None else list(setting) or OFF
-
-
-class ServerId(Kind[str]):
-    """A routing id of a server."""
-
-    takes = f"text, at most {MAX_SERVER_ID} bytes"
-
-    def check(self, value: object) -> str:
-        """The text."""
-        text = Text().check(value)
-        if not text.isprintable():
-            raise BadValue(f"{shown(text)} has characters that cannot be printed")
-        size = len(text.encode())
-        if size > MAX_SERVER_ID:
-            raise BadValue(f"{shown(text)} has {size} bytes, the most is {MAX_SERVER_ID}")
-        return text
 
 
 class CheckerDescription(Kind[str]):

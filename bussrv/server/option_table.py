@@ -31,6 +31,7 @@ from bussrv.options import (
     ListOf,
     Network,
     Option,
+    ServerId,
     Text,
     Whole,
     rows,
@@ -40,7 +41,6 @@ from bussrv.server.option_kinds import (
     CheckerDescription,
     Endpoint,
     JournalDirectory,
-    ServerId,
     ServiceNames,
     UserOfNetwork,
 )

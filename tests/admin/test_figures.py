@@ -73,6 +73,20 @@ def test_a_certificate_that_expires_is_named_with_its_file() -> None:
     assert check.message == f"{said}: replace the file, and reload"
 
 
+def expect(*names: str) -> Callable[[Server], None]:
+    return lambda server: object.__setattr__(server.bus.settings, "expect_link", names)
+
+
+def test_servers_that_are_not_linked_are_named() -> None:
+    server = Server()
+    expect("attic", "barn", "cellar", "hut")(server)
+    server.links.append(Dialed("tcp:attic:7890", "attic"))
+    server.links.append(Dialed("tcp:shed:7890", None))
+    message = readiness(server, Figures(server)).checks["links"].message
+    assert message.startswith("attic was never linked since the start, ")
+    assert message.endswith("; and 2 more: see `bussrv links`")
+
+
 def crowd(server: Server) -> None:
     server.bus.streams.most_connections = 0
 
@@ -118,6 +132,7 @@ def condition(**fields: Any) -> Callable[[Server], None]:
         (expires(13), "degraded", ["certificates"]),
         (expires(None), "ready", []),
         (lambda server: server.links.append(Dialed("tcp:hall:7890", "hall")), "degraded", ["links"]),
+        (expect("attic"), "degraded", ["links"]),
         (crowd, "degraded", ["connections"]),
         (refuse("max-sessions"), "degraded", ["limits"]),
         (refuse("outbound-full"), "degraded", ["limits"]),

@@ -338,6 +338,45 @@ def test_nothing_is_done_that_cannot_be_journaled() -> None:
     assert scene.calls == []
 
 
+def test_a_lost_link_is_listed_until_it_is_back_or_forgotten() -> None:
+    scene = Admin(expect_link=("attic",))
+    client = scene.client()
+
+    def listed() -> list[tuple[str, str, str | None]]:
+        items = client.ask("/api/v1/links", **BEARER).json["items"]
+        return [(each["routing_id"], each["state"], each["reason"]) for each in items]
+
+    def forget(server_id: str) -> str | int:
+        answer = client.ask(f"/api/v1/links/{server_id}", "DELETE", **BEARER)
+        return answer.code or answer.status
+
+    never_up = ("attic", "down", None)
+    assert listed() == [never_up]
+    server = scene.server("cellar/2")
+    assert forget("cellar/2") == "link-wanted"
+    server.connection.close()
+    assert listed() == [never_up, ("cellar/2", "down", "connection-lost")]
+    server = scene.server("cellar/2")
+    assert listed() == [never_up, ("cellar/2", "up", None)]
+    server.send({"event": "abboe/close/notify", "reason": "server-stopped"})
+    server.connection.close()
+    assert ("cellar/2", "down", "server-stopped") in listed()
+    assert [forget(each) for each in ("attic", "none", "cellar/2", "cellar/2")] == [
+        "link-wanted",
+        "no-such-link",
+        204,
+        "no-such-link",
+    ]
+    assert listed() == [never_up]
+    (action,) = scene.events(ev.AdminAction)
+    assert (action.action, action.target) == ("forget-link", "cellar/2")
+    server = scene.server("barn")
+    server.connection.close()
+    scene.journal.fail("the disk is full")
+    assert forget("barn") == "journal-unavailable"
+    assert ("barn", "down", "connection-lost") in listed()
+
+
 def test_a_lease_is_dropped_and_its_session_ends_with_the_last() -> None:
     scene = Admin()
     for key in ("tv", "radio"):

@@ -151,7 +151,7 @@ def test_links_and_far_sessions_are_journaled(network):
     assert (opened.routing_id, opened.protocol, opened.peer) == ("ann", "objects", "127.0.0.1:4711")
     assert [each.home for each in network.events(ev.SessionOpened)] == [None, "attic"]
     ends = [f"{ev.event_name(e)} {e.routing_id} {e.reason}" for e in network.events(ev.LinkDown, ev.SessionClosed)]
-    assert ends[:2] == ["link.down cellar client-closed", "session.closed cellar client-closed"]
+    assert ends[:2] == ["link.down cellar connection-lost", "session.closed cellar connection-lost"]
     assert ends[2:] == ["session.closed ann link-lost"]
     assert network.registry.state.sessions == {}
 

@@ -76,7 +76,7 @@ VALUES: dict[type[Kind[Any]], Callable[[Any], st.SearchStrategy[Any]]] = {
     option_kinds.Endpoint: lambda _: st.integers(0, 65535) | st.just("tcp:7890:interface=192.168.7.1"),
     option_kinds.JournalDirectory: lambda _: TEXT | st.just("off"),
     option_kinds.ServiceNames: lambda _: st.sampled_from(["all", "off", "bus/clock", "bus/statistics,bus/clock"]),
-    option_kinds.ServerId: lambda _: TEXT.filter(str.isprintable),
+    kinds.ServerId: lambda _: TEXT.filter(str.isprintable),
     loglevels.LogLevelsKind: lambda _: st.sampled_from(["debug", "info,journal=debug", "error,twisted=info,bus=warn"]),
 }
 

@@ -410,7 +410,7 @@ NUMBERED = tuple(
     for each in rows(Settings)
     # The number of sessions is lowered to what the system allows.
     if each.reloadable
-    and each.name not in ("max-sessions", "websocket-origin")
+    and each.name not in ("max-sessions", "websocket-origin", "expect-link")
     and isinstance(each.kind, (kinds.Whole, kinds.Seconds, kinds.ListOf))
 )
 
@@ -482,7 +482,7 @@ def test_every_option_that_a_reload_changes_is_shown_to() -> None:
     others = {each.name for each in table(FORMATS, SERVICES) if each.reloadable} - {each.name for each in NUMBERED}
     assert others == {
         *("strict", "link", "link-token", "link-user", "auth", "inbus-user", "policy", "log-level", "max-sessions"),
-        *("admin-host", "admin-token-file", "websocket-origin"),
+        *("admin-host", "admin-token-file", "websocket-origin", "expect-link"),
     }
 
 

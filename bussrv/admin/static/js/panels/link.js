@@ -46,6 +46,8 @@ function about(link) {
     ["Address", name(link.address)],
     ["Dialed", link.dialed ? "by this server" : "by the other one"],
     ["Since", link.since ? [time(timeOfDay(link.since), link.since), `, ${ago(link.since)}`] : null],
+    ["Lost", link.lost ? [time(timeOfDay(link.lost), link.lost), `, ${ago(link.lost)}`] : null],
+    ["Reason", link.state === "down" ? (link.reason ?? "it was never up") : null],
     ["Sessions", count(link.sessions)],
     ["Its neighbours", link.neighbors?.length ? link.neighbors.map((each) => [name(each, 60), h("br")]) : "none"],
   ]);
