@@ -151,6 +151,6 @@ def test_a_server_that_drains_is_not_ready() -> None:
         assert (answer.status, found["status"], found["degraded"]) == (503, "not-ready", ["drain"])
         with asked(server, "/healthz") as answer:
             assert answer.status == 200
+        # The drain ends with the last client. Another signal might come when the server no longer catches it.
         client.close()
-        server.process.terminate()
         assert server.wait() == 0
