@@ -137,6 +137,14 @@ def test_it_ends_no_session_that_it_may_not_tell_of(network: Network) -> None:
     assert denied(network)[-1] == ("tell", "y", "cellar")
 
 
+def test_other_servers_in_a_route_are_not_judged(network: Network) -> None:
+    """The threat model has this as open."""
+    cellar = network.server("cellar")
+    notify(cellar, "cellar-ann", route=["elsewhere", "cellar"])
+    assert homes(network) == {"cellar-ann": "elsewhere"}
+    assert denied(network) == []
+
+
 def test_it_forwards_for_senders_that_it_may_tell_of(network: Network) -> None:
     ann, cellar = network.member(), network.server("cellar")
     notify(cellar, "cellar-ann")
