@@ -26,20 +26,17 @@ BAR = 30.0
 """Seconds in which all have to be in, with scrypt as ``bussrv passwd`` sets it up."""
 
 
-class Guessers:
-    """Connections that guess, all the time; they come back when they are closed. A context manager."""
+class Clients:
+    """Connections of an attacker that are served in a thread. A context manager."""
 
-    def __init__(self, server: RunningServer, source: str) -> None:
+    def __init__(self, server: RunningServer) -> None:
         self._place = server.addresses["spp"]
-        self._source = source
         self._numbers = itertools.count()
         self._selector = selectors.DefaultSelector()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> "Guessers":
-        for _ in range(GUESSING):
-            self._connect()
+    def __enter__(self) -> "Clients":
         self._thread.start()
         return self
 
@@ -48,6 +45,24 @@ class Guessers:
         self._thread.join()
         for key in tuple(self._selector.get_map().values()):
             key.fileobj.close()  # type: ignore[union-attr]
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            for key, _ in self._selector.select(0.1):
+                self._serve(key)
+
+    def _serve(self, key: selectors.SelectorKey) -> None:
+        raise NotImplementedError
+
+
+class Guessers(Clients):
+    """Connections that guess, all the time; they come back when they are closed."""
+
+    def __init__(self, server: RunningServer, source: str) -> None:
+        super().__init__(server)
+        self._source = source
+        for _ in range(GUESSING):
+            self._connect()
 
     def _connect(self) -> None:
         connection = socket.create_connection(self._place, source_address=(self._source, 0))
@@ -58,19 +73,17 @@ class Guessers:
         number = next(self._numbers)
         connection.sendall(spp.authenticate(USERS[number % len(USERS)], f"guess{number}"))
 
-    def _run(self) -> None:
-        while not self._ended.is_set():
-            for key, _ in self._selector.select(0.1):
-                connection: socket.socket = key.fileobj  # type: ignore[assignment]
-                try:
-                    if connection.recv(1 << 16):
-                        self._guess(connection)
-                        continue
-                except OSError:
-                    pass
-                self._selector.unregister(connection)
-                connection.close()
-                self._connect()
+    def _serve(self, key: selectors.SelectorKey) -> None:
+        connection: socket.socket = key.fileobj  # type: ignore[assignment]
+        try:
+            if connection.recv(1 << 16):
+                self._guess(connection)
+                return
+        except OSError:
+            pass
+        self._selector.unregister(connection)
+        connection.close()
+        self._connect()
 
 
 def log_in_all(server: RunningServer, source: str) -> float:
@@ -108,43 +121,27 @@ def test_guesses_do_not_keep_right_secrets_out(tmp_path: Path, source: str) -> N
         assert log_in_all(server, source) < BAR / 3
 
 
-class Flood:
-    """Addresses that guess the secret of ann. A context manager; it comes back whenever it is refused or closed.
+class Flood(Clients):
+    """Addresses that guess the secret of ann; each comes back whenever it is refused or closed.
 
     :param sources: the addresses.
     :param waiting: how many guesses of each wait at a time, on connections of their own.
     """
 
     def __init__(self, server: RunningServer, sources: list[str], waiting: int) -> None:
-        self._place = server.addresses["spp"]
-        self._numbers = itertools.count()
-        self._selector = selectors.DefaultSelector()
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        super().__init__(server)
         for source in sources * waiting:
             self._guess(source)
-
-    def __enter__(self) -> "Flood":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-        for key in tuple(self._selector.get_map().values()):
-            key.fileobj.close()  # type: ignore[union-attr]
 
     def _guess(self, source: str) -> None:
         connection = socket.create_connection(self._place, source_address=(source, 0))
         connection.sendall(spp.authenticate("ann", f"guess{next(self._numbers)}"))
         self._selector.register(connection, selectors.EVENT_READ, source)
 
-    def _run(self) -> None:
-        while not self._ended.is_set():
-            for key, _ in self._selector.select(0.1):
-                self._selector.unregister(key.fileobj)
-                key.fileobj.close()  # type: ignore[union-attr]
-                self._guess(key.data)
+    def _serve(self, key: selectors.SelectorKey) -> None:
+        self._selector.unregister(key.fileobj)
+        key.fileobj.close()  # type: ignore[union-attr]
+        self._guess(key.data)
 
 
 def log_in_once(server: RunningServer, source: str) -> float:

@@ -12,25 +12,17 @@ from bussrv.journal.record import Record
 from bussrv.registry.live_snapshot import LiveSnapshot
 from bussrv.registry.snapshot import encode, snapshot
 from bussrv.registry.state import RegistryState
-from bussrv.values import ModeInterest
+from tests.registry.histories import SESSIONS
+from tests.registry.histories import histories as histories_of
 from tests.size import sized
 
-sessions = st.sampled_from("ab")
-services = st.sampled_from(["tv", 'quoted "name"'])
-histories = st.lists(
-    st.one_of(
-        st.builds(ev.SessionOpened, protocol=st.just("spp"), session=sessions, routing_id=sessions, peer=st.just("x")),
-        st.builds(ev.SessionIdentified, session=sessions, routing_id=sessions, name=st.sampled_from(["one", "two"])),
-        st.builds(ev.SessionClosed, session=sessions, duration=st.just(1)),
-        st.builds(ev.ServiceRegistered, session=sessions, service=services),
-        st.builds(ev.ServiceUnregistered, session=sessions, service=services),
-        st.builds(ev.SubscriptionAdded, session=sessions, service=services),
-        st.builds(ev.SubscriptionAdded, session=sessions, interest=st.just(ModeInterest())),
-        st.builds(ev.SubscriptionRemoved, session=sessions, service=services),
-        st.builds(ev.SubscriptionRenewed, session=sessions, service=services, options=st.just({"version": 2})),
-        st.none(),  # the moment is shown
+histories = histories_of(
+    services=st.sampled_from(["tv", 'quoted "name"']),
+    routing_ids=SESSIONS,
+    identified=st.builds(
+        ev.SessionIdentified, session=SESSIONS, routing_id=SESSIONS, name=st.sampled_from(["one", "two"])
     ),
-    max_size=60,
+    pauses=st.none(),  # the moment is shown
 )
 
 

@@ -23,7 +23,8 @@ from bussrv.services.live_view import LiveView
 from bussrv.services.live_views import KEPT_SECONDS, MADE_EVERY, MOST_KEPT, LiveViews
 from bussrv.services.registry_view import shown_snapshot
 from bussrv.slices import Slices
-from bussrv.values import ModeInterest
+from tests.registry.histories import SESSIONS
+from tests.registry.histories import histories as histories_of
 from tests.size import sized
 
 POLICY = """\
@@ -40,24 +41,14 @@ def permissions(user: str = "viewer") -> Permissions:
 
 
 VIEWER = permissions()
-sessions, services = st.sampled_from("ab"), st.sampled_from(["tv", "tv2", "secret"])
 routing_ids = st.sampled_from(["ann", "ann-2", "hid"])
-histories = st.lists(
-    st.one_of(
-        st.builds(
-            ev.SessionOpened, protocol=st.just("spp"), session=sessions, routing_id=routing_ids, peer=st.just("x")
-        ),
-        st.builds(ev.SessionIdentified, session=sessions, routing_id=routing_ids, routing_ids=st.tuples(routing_ids)),
-        st.builds(ev.SessionClosed, session=sessions, duration=st.just(1)),
-        st.builds(ev.ServiceRegistered, session=sessions, service=services),
-        st.builds(ev.ServiceUnregistered, session=sessions, service=services),
-        st.builds(ev.SubscriptionAdded, session=sessions, service=services),
-        st.builds(ev.SubscriptionAdded, session=sessions, interest=st.just(ModeInterest())),
-        st.builds(ev.SubscriptionRemoved, session=sessions, service=services),
-        st.builds(ev.SubscriptionRenewed, session=sessions, service=services, options=st.just({"version": 2})),
-        st.sampled_from(["step", "look"]),
+histories = histories_of(
+    services=st.sampled_from(["tv", "tv2", "secret"]),
+    routing_ids=routing_ids,
+    identified=st.builds(
+        ev.SessionIdentified, session=SESSIONS, routing_id=routing_ids, routing_ids=st.tuples(routing_ids)
     ),
-    max_size=60,
+    pauses=st.sampled_from(["step", "look"]),
 )
 
 
