@@ -41,7 +41,7 @@ PARTITIONED = ("date", "protocol")
 """The largest tables have a directory for each value of these columns."""
 
 UNKNOWN = "unknown"
-"""What the second of these columns says if no wire format is known."""
+"""The value of the second of these columns if no wire format is known."""
 
 MOMENTS = frozenset(
     {"first_moment", "last_moment", "opened", "closed", "moment", "first_registered", "last_registered", "begin",

@@ -63,7 +63,7 @@ class GoneProviders:
     def gone_behind(self, link: str, routing_id: str, services: Iterable[str]) -> None:
         """A session of another server provides some services no longer, says the server at the other end of a link.
 
-        What it replied before came over the same link before.
+        Its earlier replies came over the same link, so they were routed already.
         """
         for service in services:
             self._requests.forget_provider(link, service, behind=routing_id)

@@ -248,7 +248,7 @@ class Router:
         if ask is None or not self._is_for(ask, obj.head.to):
             self._counters["no-such-request"] += 1
             return 0
-        if origin.link is not None and obj.fields().get("reason") == PROVIDER_GONE and self._is_of_server(origin, obj):
+        if origin.link is not None and self._is_of_server(origin, obj) and obj.fields().get("reason") == PROVIDER_GONE:
             self.gone.nobody_over(origin.link, ask)
             return 0
         self._requests.answered(ask)

@@ -151,12 +151,15 @@ class Taps:
         self, taps: Iterable[Tap], sender: Sender, origin: Origin, obj: BusObject, service: str | None, others: int
     ) -> None:
         """Queue an object for taps, which share it."""
-        head, payload = obj.head, obj.payload[:MOST_PAYLOAD]
-        size, metadata = len(obj.payload), obj.metadata
+        head, size, metadata = obj.head, len(obj.payload), obj.metadata
         plain = Tapped(self._utc(), sender, origin.route, others, head.event, head.type, service, size, metadata, None)
-        whole = replace(plain, payload=payload)
+        whole: Tapped | None = None
         for tap in tuple(taps):
-            tap.put(whole if tap.filter.payload else plain)
+            if tap.filter.payload:
+                whole = whole or replace(plain, payload=obj.payload[:MOST_PAYLOAD])
+                tap.put(whole)
+            else:
+                tap.put(plain)
 
     def _others(self, origin: Origin, kind: Kind, service: str | None) -> int:
         """How many other sessions receive an object that is for everybody."""

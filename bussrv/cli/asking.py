@@ -106,6 +106,19 @@ def moment(name: str) -> Callable[[Mapping[str, Any]], object]:
     return shown
 
 
+def delete(connection: Connection, path: str) -> bool:
+    """Remove something from the server. :returns: whether it was there."""
+    from bussrv.client.admin import AdminError
+
+    try:
+        admin(connection).call("DELETE", path)
+    except AdminError as error:
+        if error.status != 404:
+            raise
+        return False
+    return True
+
+
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from bussrv.cli.asking import admin
+from bussrv.cli.asking import delete
 from bussrv.cli.command import Command
 from bussrv.cli.connection import Connection, connects
 from bussrv.cli.statuses import NO
@@ -28,14 +28,10 @@ The journal has the user who closed it.
 @connects
 def command(connection: Connection, session: str) -> int:
     """Close a session."""
-    from bussrv.client.admin import AdminError, element
+    from bussrv.client.admin import element
     from bussrv.terminal import cleaned
 
-    try:
-        admin(connection).call("DELETE", f"/sessions/{element(session)}")
-    except AdminError as error:
-        if error.status != 404:
-            raise
+    if not delete(connection, f"/sessions/{element(session)}"):
         print(f"bussrv close: there is no session '{cleaned(session)}'", file=sys.stderr)
         return NO
     return 0

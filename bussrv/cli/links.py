@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from bussrv.cli.asking import admin, field, lists, moment, show_list
+from bussrv.cli.asking import admin, delete, field, lists, moment, show_list
 from bussrv.cli.command import Command
 from bussrv.cli.connection import Connection, connects
 from bussrv.cli.statuses import NO
@@ -51,14 +51,10 @@ def command(connection: Connection, query: dict[str, Any], most: int | None, for
 
 
 def _forget(connection: Connection, server_id: str) -> int:
-    from bussrv.client.admin import AdminError, element
+    from bussrv.client.admin import element
     from bussrv.terminal import cleaned
 
-    try:
-        admin(connection).call("DELETE", f"/links/{element(server_id)}")
-    except AdminError as error:
-        if error.status != 404:
-            raise
+    if not delete(connection, f"/links/{element(server_id)}"):
         print(f"bussrv links: no link to '{cleaned(server_id)}' is lost", file=sys.stderr)
         return NO
     return 0

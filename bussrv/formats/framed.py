@@ -19,7 +19,7 @@ from bussrv.formats.command_input import CommandInput
 from bussrv.formats.denials import Denials
 from bussrv.formats.object_credentials import Offered
 from bussrv.formats.patience import Patience
-from bussrv.policy.permissions import Action, Permissions
+from bussrv.policy.permissions import Action
 from bussrv.registry.claims import Claims
 from bussrv.registry.session import Session
 from bussrv.values import MAX_ROUTING_ID, Interest, ModeInterest, check_routing_id, quoted
@@ -313,15 +313,11 @@ class FramedProtocol(CommandInput):
     def _snapshot(self, obj: BusObject, name: str, content_type: str) -> Iterator[bytes]:
         about = {"name": name, "to": self.session().routing_id, "type": content_type}
         try:
-            state = self.bus.last(name, self.permissions())
+            state = self.state_of(name)
         except Refused as refusal:
             yield self.frame_of(obj, {"event": "error", "reason": refusal.reason, "message": refusal.message})
         else:
             yield self.frame_of(obj, {"event": "services/reply", **about}, state)
-
-    def permissions(self) -> Permissions:
-        """The permissions of the session, as they are now."""
-        return self.bus.access.of(self.bus.registry.state.sessions.get(self.session_id))
 
     def session(self) -> Session:
         """The session as the registry has it."""

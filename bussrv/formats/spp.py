@@ -212,9 +212,8 @@ class SppProtocol(StreamProtocol):
 
     def _snapshot(self, service: str) -> Iterator[bytes]:
         """The state when the client is ready for it, after every update before it."""
-        permissions = self.bus.access.of(self.bus.registry.state.sessions.get(self.session_id))
         try:
-            state = self.bus.last(service, permissions)
+            state = self.state_of(service)
         except Refused:
             return  # The service failed. The client is sent its next update.
         packet = self.factory.info.snapshot(service, state)

@@ -37,7 +37,7 @@ from bussrv.formats.stream_link import StreamLink
 from bussrv.formats.unread import FREE_INPUT, Reader, Unread, check_reader
 from bussrv.formats.work import WaitsForWork
 from bussrv.policy.credentials import Proof
-from bussrv.policy.permissions import NOTHING, Action
+from bussrv.policy.permissions import NOTHING, Action, Permissions
 from bussrv.registry import rules
 from bussrv.values import Publication, Traffic, quoted
 
@@ -326,15 +326,17 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
 
         :returns: the last payload that was published, or the snapshot of a hosted service; empty if there is none.
         """
-        session = self.bus.registry.state.sessions.get(self.session_id)
-        return self.bus.last(service, self.bus.access.of(session))
+        return self.bus.last(service, self.permissions())
 
     async def until_ready(self, service: str) -> None:
         """Wait until the present state of a service can be made in little time. The session may end meanwhile."""
-        session = self.bus.registry.state.sessions.get(self.session_id)
-        ready = self.bus.ready(service, self.bus.access.of(session))
+        ready = self.bus.ready(service, self.permissions())
         if ready is not None:
             await ready
+
+    def permissions(self) -> Permissions:
+        """The permissions of the session, as they are now."""
+        return self.bus.access.of(self.bus.registry.state.sessions.get(self.session_id))
 
     def _check_may(self, action: Action, service: object) -> None:
         self.identification.check_may_join()
@@ -403,8 +405,7 @@ class StreamProtocol(WaitsForWork, TwistedProtocol):
 
     def _check_stranger(self) -> None:
         """A client that may do nothing before it proves who it is sends no more than a login needs."""
-        session = self.bus.registry.state.sessions.get(self.session_id)
-        if not (self.has_ended or self.dialed or self.is_link) and self.bus.access.of(session) is NOTHING:
+        if not (self.has_ended or self.dialed or self.is_link) and self.permissions() is NOTHING:
             message = (
                 f"a client that has not said who it is sends at most {FREE_INPUT} bytes before its login is checked"
             )

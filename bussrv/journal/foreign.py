@@ -1,4 +1,4 @@
-"""What other programs do to a file that only the server writes to, noticed before it says what is no longer true.
+"""Changes by other programs of a file that only the server writes to, noticed before a seal or an answer gets wrong.
 
 A log rotation cuts the file (``copytruncate``), a backup moves the directory, a shell appends a line. The descriptor of
 the file still works then, but what is written to it is lost, or does not fit what is there. So the file at the path has
@@ -23,7 +23,7 @@ Identity = tuple[int, int]
 
 
 class Change(Struct, frozen=True):
-    """What another program did to a file.
+    """A change of a file by another program.
 
     :ivar what: a sentence about it without its end.
     :ivar left: so many bytes of its beginning may still be those that were written.

@@ -17,7 +17,7 @@ PERIOD = 60.0
 """Seconds that a line sums up. They begin with the first refusal of its kind."""
 
 MOST_ADDRESSES = 10_000
-"""So many addresses are told apart in a period. What others do counts towards the sum only."""
+"""So many addresses are told apart in a period. Refusals of further ones count towards the sum only."""
 
 SLOW = frozenset({"slow-consumer", "outbound-full"})
 """The reasons of limits that only clients reach that read too slowly."""

@@ -22,7 +22,7 @@ _LONGEST_PATH = 107
 """The most bytes of the path of a Unix socket."""
 
 _LOCK = b".lock"
-"""What Twisted adds to the path of a Unix socket for the file that locks it."""
+"""The ending that Twisted adds to the path of a Unix socket for the file that locks it."""
 
 _C_INT = range(-(1 << 31), 1 << 31)
 

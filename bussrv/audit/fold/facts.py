@@ -216,9 +216,13 @@ def write_tables(tables: Tables, place: Path) -> None:
             repeated = [column for column in table.column_names if column in _REPEATED]
             path = place / f"{name}.parquet"
             # Readers take whole columns, so statistics would be of no use.
-            # Arrow takes a path for a URL, and only in UTF-8.
-            with path.open("wb") as file:
-                pq.write_table(table, file, compression="lz4", use_dictionary=repeated, write_statistics=False)
+            write_parquet(table, path, compression="lz4", use_dictionary=repeated, write_statistics=False)
+
+
+def write_parquet(table: pa.Table, path: Path, **options: Any) -> None:
+    """Write a table to a file with any name: Arrow takes a path for a URL, and only in UTF-8."""
+    with path.open("wb") as file:
+        pq.write_table(table, file, **options)
 
 
 def covers(spans: pa.Table) -> pa.Table:

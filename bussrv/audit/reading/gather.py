@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from msgspec.structs import replace
 
 from bussrv.audit.fold.boots import backwards
-from bussrv.audit.fold.facts import as_tables, no_rows
+from bussrv.audit.fold.facts import as_tables, no_rows, write_parquet
 from bussrv.audit.fold.lines import header_of
 from bussrv.audit.fold.segments import Found, Source
 from bussrv.audit.fold.stripe import Period
@@ -88,9 +87,7 @@ def write_here(place: Path, stripes: Iterable[Done], judgements: Mapping[str, pa
     here.mkdir()
     tables = as_tables({**no_rows(), "clocks": [*_borders(stripes)]})
     for name, table in {**tables, **judgements}.items():
-        # Arrow takes a path for a URL, and only in UTF-8.
-        with (here / f"{name}.parquet").open("wb") as file:
-            pq.write_table(table, file)
+        write_parquet(table, here / f"{name}.parquet")
 
 
 class _Gathering:
