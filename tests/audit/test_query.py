@@ -16,9 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from bussrv import events as ev
+from bussrv.audit.fold import tasks
 from bussrv.audit.job import audit
 from bussrv.audit.output import PUBLISHED
 from bussrv.audit.query import answered, write_csv
+from bussrv.audit.reading import gather
 from bussrv.audit.report.page import TEMPLATES
 from bussrv.cli.main import main
 from tests.audit.conftest import Whole, without_patience, without_report
@@ -107,6 +109,23 @@ def test_a_directory_may_have_any_name(
         assert capfdbinary.readouterr().out == events
         totals = json.loads((out / "summary.json").read_text())
         assert totals["records"] == len(day().records)
+
+    check_each(((repr(name), name) for name in ODD_NAMES), check)
+
+
+def test_so_may_that_of_an_audit_in_stripes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions that are open at the end of a stripe wait on the disk to be joined."""
+    records, join, joined = day().records, tasks._join, []
+    monkeypatch.setattr(tasks, "_join", lambda task: joined.append(task) or join(task))
+    monkeypatch.setitem(gather.gather.__kwdefaults__, "size", 1)
+    journal = write_journal(tmp_path / "hall", records[:9], records[9:])
+
+    def check(name: str) -> None:
+        joined.clear()
+        with without_patience():
+            verdict = audit(None, [journal], tmp_path / name / "out")
+        assert verdict.summary["records"] == len(records)
+        assert joined
 
     check_each(((repr(name), name) for name in ODD_NAMES), check)
 

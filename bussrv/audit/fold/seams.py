@@ -11,6 +11,7 @@ of them at once.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import groupby
@@ -80,7 +81,7 @@ def write(folded: Folded, place: Path) -> int:
     columns = zip(*rows, strict=True) if rows else [()] * len(_SCHEMA)
     arrays = [pa.array(column, each.type) for column, each in zip(columns, _SCHEMA, strict=True)]
     batch = pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
-    with pa.OSFile(str(place / BORDER), "wb") as file, pa.ipc.new_file(file, _SCHEMA) as writer:
+    with pa.OSFile(os.fsencode(place / BORDER), "wb") as file, pa.ipc.new_file(file, _SCHEMA) as writer:
         writer.write_batch(batch)
     return int(batch.nbytes + whole.nbytes)
 
@@ -120,7 +121,7 @@ def _within(hashes: NDArray[np.uint64], first: int, last: int) -> NDArray[np.uin
 
 
 def _border(path: Path, first: int, last: int) -> pa.Table:
-    with pa.memory_map(str(path)) as file:
+    with pa.memory_map(os.fsencode(path)) as file:
         table = pa.ipc.open_file(file).read_all()
     hashes = table.column("hash").to_numpy()
     begin = int(np.searchsorted(hashes, np.uint64(first), "left"))

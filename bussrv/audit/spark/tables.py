@@ -129,7 +129,8 @@ class _Making:
                 self._spark.catalog.dropTempView(self._prefix + name)
 
     def _fact(self, name: str) -> DataFrame:
-        schema = pq.read_schema(self._facts / "here" / f"{name}.parquet")
+        with (self._facts / "here" / f"{name}.parquet").open("rb") as file:
+            schema = pq.read_schema(file)
         columns = ", ".join(f"{field.name} {_TYPES.get(field.type, 'array<string>')}" for field in schema)
         table = self._spark.read.schema(columns).parquet(f"file://{literal(str(self._facts))}/*/{name}.parquet")
         return table.coalesce(1) if self._is_small(name) else table
