@@ -46,6 +46,12 @@ class LinkedReference(ReferenceServer):
         self.join(client.id, neighbour_id, (), {"subscriptions": ["*"]}, None, None)
         return client
 
+    def say_farewell(self, client: Client, reason: str) -> None:
+        """A server that advertises all that it can reach is one of ours, and is told why its link ends."""
+        if client.session.server is not None and client.session.tells_all:
+            about = {"event": "abboe/close/notify", "reason": reason, "route": [self.server_id]}
+            self.tell(client.id, about)
+
     def leave(self, session_id: str, fresh: None) -> None:
         for session in self.far.pop(session_id, {}).values():
             super().leave(session.id, fresh)

@@ -120,11 +120,15 @@ class ReferenceServer(ReferenceBus):
                 self.go_on(client)
         self.held = False
 
+    def say_farewell(self, client: Client, reason: str) -> None:
+        """This server ends a session: only linked servers are told why by an event of their own."""
+
     def serve(self, client: Client, said: Any) -> None:
         if isinstance(said, Malformed):
             self.counters[said.reason] += 1
             if client.kind != "spp":
                 self.tell(client.id, {"event": "error", "reason": said.reason, "message": "…"})
+            self.say_farewell(client, said.reason)
             self.end(client)
         elif isinstance(said, Packet):
             self.serve_spp_client(client, said)
