@@ -259,15 +259,12 @@ def run(asked: Asked) -> int:
     """
     if not asked.journals:
         raise click.UsageError("Missing argument 'JOURNAL...'.")
-    engine, why = _engine(asked)
     try:
-        verdict = _audit_alone(asked, engine)
+        verdict = _audit_alone(asked)
     except BussrvError as error:
         return _not_judged(str(error))
     except OSError as error:
         return _not_judged(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    if why is not None:
-        _say(sys.stderr, f"bussrv audit: --engine {engine}, since {why}")
     _say(sys.stdout, json.dumps(verdict.summary) if asked.as_json else f"{verdict.text}\n{verdict.path}")
     return FINDINGS if verdict.fails(*asked.fail_on) else CLEAN
 
@@ -283,7 +280,7 @@ def _say(stream: TextIO, text: str) -> None:
     stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
 
 
-def _audit_alone(asked: Asked, engine: str) -> Verdict:
+def _audit_alone(asked: Asked) -> Verdict:
     if asked.master is not None and asked.remote is not None:
         raise AuditFailed("--remote is not allowed with --master")
     out = asked.out.resolve()
@@ -303,8 +300,16 @@ def _audit_alone(asked: Asked, engine: str) -> Verdict:
         command=command_line(vars(asked)),
         csv=asked.csv,
     )
-    if engine == EMBEDDED:
-        return _embedded(asked, request, out)
+    engine, why = _engine(asked)
+    verdict = (_embedded if engine == EMBEDDED else _with_spark)(asked, request, out)
+    if why is not None:
+        # Not before: a failure is one sentence.
+        _say(sys.stderr, f"bussrv audit: --engine {engine}, since {why}")
+    return verdict
+
+
+def _with_spark(asked: Asked, request: Request, out: Path) -> Verdict:
+    """Audit in a Spark session of its own."""
     try:
         from bussrv.audit.spark.session import remote_session, spark_session
     except ImportError as error:
