@@ -128,11 +128,21 @@ class Bystanders:
         ended = self._ended_after(time.monotonic())
         waits.samples = [each for each in ended if each.answered is None or each.answered > begin]
 
-    def expect_no_wait(self, attack: Callable[[], None], idle: Waits, most_attacks: int) -> None:
-        """Attack until no bystander waits, at most so many times; see :func:`nobody_waits`."""
+    def expect_no_wait(
+        self,
+        attack: Callable[[], None],
+        idle: Waits,
+        most_attacks: int,
+        prepare: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Attack until no bystander waits, at most so many times; see :func:`nobody_waits`.
+
+        :param prepare: called before each attack; nothing is measured meanwhile.
+        """
         most = max(MOST, 3 * idle.worst())
         seen: list[Waits] = []
         while len(seen) < most_attacks and not any(each.worst() < most for each in seen):
+            prepare()
             with self.during() as waits:
                 attack()
             seen.append(waits)

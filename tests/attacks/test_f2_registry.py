@@ -20,8 +20,6 @@ from tests.forked import ForkedServer
 
 SERVICES = int(os.environ.get("BUSSRV_TEST_SERVICES", "30000"))
 SESSIONS = int(os.environ.get("BUSSRV_TEST_SESSIONS", "1500"))
-PROVIDED = 5000
-PIPELINED = 200
 SECONDS = 3.0
 PAUSE = 0.05
 MOST_LOOKS = 3
@@ -69,12 +67,8 @@ class Client:
             assert data, "the server closed the connection"
             self._reader.feed(data)
 
-    def provide(self, names: list[str]) -> None:
-        for begin in range(0, len(names), PIPELINED):
-            some = names[begin : begin + PIPELINED]
-            self._connection.sendall(b"".join(encode({"event": "services/register", "name": name}) for name in some))
-            for _ in some:
-                self.receive()
+    def ask_to_provide(self, names: list[str]) -> None:
+        self._connection.sendall(b"".join(encode({"event": "services/register", "name": name}) for name in names))
 
     def close(self) -> None:
         self._connection.close()
@@ -82,13 +76,21 @@ class Client:
 
 @contextlib.contextmanager
 def crowd(server: ForkedServer) -> Iterator[None]:
-    """Members, some of them with services, from several addresses."""
+    """Members with services, from several addresses.
+
+    A member's changes are written one after another, those of different members together: so all ask at once.
+    """
     with contextlib.ExitStack() as stack:
+        clients = []
         for number in range(SESSIONS):
             client = Client(server.port("objects"), f"127.0.1.{1 + number // 1000}", f"member-{number}")
             stack.callback(client.close)
-            if number * PROVIDED < SERVICES:
-                client.provide([f"service-{number}-{each}" for each in range(PROVIDED)])
+            clients.append((client, [f"service-{each}" for each in range(number, SERVICES, SESSIONS)]))
+        for client, names in clients:
+            client.ask_to_provide(names)
+        for client, names in clients:
+            for _ in names:
+                client.receive()
         yield
 
 
