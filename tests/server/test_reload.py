@@ -59,7 +59,7 @@ FILE = "bus.toml"
 class Next:
     """Waits for the next events of a kind.
 
-    :ivar came: fires with them.
+    :ivar came: fires with them, not before whoever asked for the last one has gone on.
     """
 
     def __init__(self, server: BusService, kind: type[ev.Event], number: int = 1) -> None:
@@ -73,7 +73,7 @@ class Next:
         if isinstance(stamped.event, self._kind):
             self._seen.append(stamped.event)
             if len(self._seen) == self._number:
-                self.came.callback(self._seen)
+                reactor.callLater(0, self.came.callback, self._seen)
 
 
 @asynccontextmanager
