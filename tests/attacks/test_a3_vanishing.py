@@ -28,8 +28,9 @@ def vanish(clients: list[socket.socket]) -> None:
     """Reset all connections; the list is empty afterwards."""
     for client in clients:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-    while clients:
-        clients.pop().close()
+    for client in clients:
+        client.close()
+    clients.clear()
 
 
 def member(address: tuple[str, int], size: int, **wanted: object) -> socket.socket:
