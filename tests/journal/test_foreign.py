@@ -49,11 +49,11 @@ class Running:
             directory, "hall", "boot", recovered=recovered, fold=fold, sync="always", clock=CLOCK,
             keep_lock=self.lock.renew, last_seal=lambda: sealer.last_hash,
         )  # fmt: skip
-        upkeep = Upkeep(
+        self.upkeep = Upkeep(
             directory, sealer, manifest=manifest, unsealed=recovered.unsealed, policy=UpkeepPolicy(seal_interval=0.0),
             clock=CLOCK, later=at_once,
         )  # fmt: skip
-        self.journal = FileJournal(self.writer, self.reactor, upkeep)
+        self.journal = FileJournal(self.writer, self.reactor, self.upkeep)
         self.told = {"tv"}
         self.change(ev.SessionOpened(session="s", routing_id="r"))
         self.register("tv")
@@ -251,7 +251,9 @@ def test_what_other_programs_do_is_said_and_takes_nothing_away(tmp_path, monkeyp
             running.change_until(lambda: len(list_segments(directory)) > 1)
         running.change_until((directory / MANIFEST_NAME).exists)
         with capturedLogs() as logs:
-            spoil(directory)
+            # Between two seals: one that is being written would follow what was cut, and change its size.
+            with running.upkeep._working:
+                spoil(directory)
             if not is_idle and "manifest" not in spoil.__name__:
                 running.register_until_it_works()
             running.wait_for_new_chain()
