@@ -42,6 +42,9 @@ SYNC_INTERVAL = 1.0
 PULSE = 1.0
 """Seconds between two looks at what is due, and until a disk that failed is tried again."""
 
+CHECKED = 1_000
+"""Microseconds after a batch in which the segment is not compared again before the next one, but only after it."""
+
 log = Logger()
 
 
@@ -146,6 +149,7 @@ class BatchWriter:
         self._is_failing = False
         self._segment: SegmentFile | None = None
         self._segment_due = 0
+        self._check_due = 0
         self._unmended: SegmentFile | None = None
         self._facts: list[Entry] = []
         self._degraded: Stamped | None = None
@@ -311,6 +315,8 @@ class BatchWriter:
         self.rotate_if_due()
         if self._segment is None:
             self._segment = self._begin_segment()
+        if self._clock.mono() >= self._check_due:
+            self._segment.check()
         text, records, last = self._number(batch)
         self._space.wrote(len(text))
         self._segment.write(text, last, records)
@@ -319,6 +325,7 @@ class BatchWriter:
         elif self._sync == "interval" and self._sync_due is None:
             self._sync_due = self._clock.mono() + int(SYNC_INTERVAL * 1_000_000)
         self._segment.check()
+        self._check_due = self._clock.mono() + CHECKED
         return records
 
     def _hold(self, *, at_once: bool) -> None:

@@ -46,11 +46,14 @@ def identity(descriptor: int, files: Files = FILES) -> Identity:
     return found.st_dev, found.st_ino
 
 
-def change(path: str, known: Identity | None, least: int, most: int, files: Files = FILES) -> Change | None:
+def change(
+    path: str, known: Identity | None, least: int, most: int, files: Files = FILES, doubtful: int = 0
+) -> Change | None:
     """Compare the file at a path with the file as it was left.
 
     :param known: which file it was; ``None``: there was none.
     :param least: how many bytes it has at least; ``most``: at most.
+    :param doubtful: so many of them were written since it was last compared, maybe after it was changed.
     :returns: ``None`` if it is the same.
     :raises OSError: if the disk fails.
     """
@@ -61,13 +64,14 @@ def change(path: str, known: Identity | None, least: int, most: int, files: File
     # The number of a file that was removed may be that of a directory by now.
     if (found.st_dev, found.st_ino) != known or not stat.S_ISREG(found.st_mode):
         return Change("another file was put in its place")
-    return sized(found, least, most)
+    return sized(found, least, most, doubtful)
 
 
-def sized(found: os.stat_result, least: int, most: int) -> Change | None:
+def sized(found: os.stat_result, least: int, most: int, doubtful: int = 0) -> Change | None:
     """Compare only the size of a file with the size that it was left with."""
     if found.st_size < least:
-        return Change(f"it was cut to {found.st_size} of {least} bytes", found.st_size)
+        left = max(0, found.st_size - doubtful)
+        return Change(f"it was cut to {left} of {least - doubtful} bytes", left)
     if found.st_size > most:
         return Change(f"{found.st_size - most} bytes were added to it", most)
     return None

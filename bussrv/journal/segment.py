@@ -130,15 +130,19 @@ def open_segment(path: Path) -> BinaryIO:
 
 def torn_tail(path: Path) -> bytes:
     """The bytes after the last newline of a segment that is not compressed: a line that was never finished."""
+    with read_regular(path) as file:
+        return _begun_before(file, file.seek(0, os.SEEK_END))
+
+
+def _begun_before(file: BinaryIO, end: int) -> bytes:
+    """The bytes of a line up to the offset ``end``."""
     block = 1 << 16
     tail = b""
-    with read_regular(path) as file:
-        end = file.seek(0, os.SEEK_END)
-        while end > 0 and b"\n" not in tail:
-            start = max(0, end - block)
-            file.seek(start)
-            tail = file.read(end - start) + tail
-            end = start
+    while end > 0 and b"\n" not in tail:
+        start = max(0, end - block)
+        file.seek(start)
+        tail = file.read(end - start) + tail
+        end = start
     return tail.rpartition(b"\n")[2]
 
 
@@ -305,13 +309,11 @@ class SegmentFile:
             yield line
 
     def write(self, data: bytes, last_hash: str, records: list[Record]) -> None:
-        """Append lines; on an error the file may end in a part of them.
+        """Append lines; on an error the file may end in a part of them. Nobody is told of them before :meth:`check`.
 
         :param last_hash: the hash of the last of them.
-        :raises Changed: another program changed the file; nothing is written to it.
         :raises OSError: if the disk fails.
         """
-        self.check()
         self._most += len(data)
         self._files.write(self._descriptor, data)
         self._least = self._most
@@ -319,7 +321,19 @@ class SegmentFile:
 
     def change(self) -> Change | None:
         """The change that another program made to it, if there is one."""
-        return change(self._text_path, self._identity, self._least, self._most, self._files)
+        doubtful = self._most - self.good.bytes
+        found = change(self._text_path, self._identity, self._least, self._most, self._files, doubtful)
+        if found is None and self._least != self._most and not self._has_good_end():
+            # The part of a write that failed may be as long as what was cut off before it.
+            return Change("it was cut", max(0, self.good.bytes - doubtful))
+        return found
+
+    def _has_good_end(self) -> bool:
+        end = self.good.bytes - 1
+        with read_regular(self.path) as file:
+            line = _begun_before(file, end)
+            file.seek(end)
+            return file.read(1) == b"\n" and line_hash(line) == self.good.hash
 
     def check(self) -> None:
         """See that it is the file that this one writes to, and holds what was written.

@@ -1,7 +1,9 @@
 """Segments: names, torn tails, extents, and the file that is written."""
 
+import errno
 import gzip
 import os
+from contextlib import nullcontext
 from hashlib import sha256
 
 import pytest
@@ -31,6 +33,7 @@ HEADER = Header(prev=START, segment=5, parts=0, time=0, server="hall", boot="boo
 BEGINNING = encode_header(HEADER)
 RECORDS = [Record(seq, seq * 10, 0, "hall", "boot", note(f"n{seq}").event) for seq in range(5, 8)]
 LINES = [encode(record) for record in RECORDS]
+GOOD = len(BEGINNING + LINES[0])
 
 
 def write(file, *numbers):
@@ -214,9 +217,37 @@ def test_a_segment_without_a_good_record_is_removed(tmp_path):
 def test_what_is_written_to_a_file_that_is_gone_is_an_error(tmp_path):
     file = grown(tmp_path)
     file.path.unlink()
+    write(file, 2)
     with pytest.raises(Changed, match=f"another program changed {file.path}: it was removed"):
-        write(file, 2)
+        file.check()
     file.close()
+
+
+@pytest.mark.parametrize("left", [0, 1, len(BEGINNING), GOOD - len(LINES[0]) + 1, GOOD - 1, GOOD])
+@pytest.mark.parametrize("written", [0, 1, GOOD, None])
+def test_what_was_cut_off_before_a_write_is_missed_however_much_of_it_is_written(tmp_path, left, written, monkeypatch):
+    file = SegmentFile(tmp_path, HEADER, [])
+    write(file, 0)
+    file.mark_good()
+    assert file.path.stat().st_size == GOOD
+    os.truncate(file.path, left)
+    data = LINES[1] * 4
+
+    def write_part(descriptor: int, data: bytes) -> None:
+        os.write(descriptor, data[:written])
+        raise OSError(errno.ENOSPC, "no room")
+
+    if written is not None:
+        monkeypatch.setattr(file._files, "write", write_part)
+    with pytest.raises(OSError, match="no room") if written is not None else nullcontext():
+        file.write(data, line_hash(LINES[1]), [])
+    found = file.change()
+    file.close()
+    assert (found is None) is (left == GOOD)
+    if found is not None:
+        assert "it was cut" in found.what
+        # Nothing that was written after the cut counts as what was there before it.
+        assert found.left <= left
 
 
 MAKING = ["create", "write", "sync", "rename", "sync_directory", "reopen"]
