@@ -20,6 +20,11 @@ IDLERS = 3000
 MOST_ATTACKS = 3
 PATIENCE = 60.0
 
+READERS = 1000
+NEWS = 1100
+"""So many announcements of a member with 200 long ids are more than a reader may let wait."""
+MOST_WAITING = 16 << 20
+
 RESET = struct.pack("ii", 1, 0)
 """``SO_LINGER``: closing resets the connection."""
 
@@ -71,3 +76,42 @@ def test_nobody_waits_while_their_sessions_end(
         bystanders.expect_no_wait(
             lambda: vanish(clients), bystanders.watch(0.5), MOST_ATTACKS, lambda: clients.extend(connect(address))
         )
+
+
+def test_nobody_waits_while_all_who_do_not_read_are_cut(tmp_path: Path) -> None:
+    """What a member announces is too much for all of them with the same object."""
+    options = ["--max-outbound", str(MOST_WAITING), "--journal-session-rate", "1000000000"]
+    with ForkedServer(tmp_path / "journal", options) as server, Bystanders(server) as bystanders:
+        address = ("127.0.0.1", server.port("objects"))
+        readers: list[socket.socket] = []
+
+        def subscribe_again_and_again() -> None:
+            with member(address, 65536, receive_mode="no_echo", types="none") as announced:
+                for news in range(NEWS):
+                    ids = [f"{news}-{number}-{'x' * 70}" for number in range(200)]
+                    asked = {"event": "routing/subscribe", "receive_mode": "no_echo", "types": "none", "id": "again"}
+                    announced.sendall(encode({**asked, "routing-ids": ids}) + encode({"event": "ping", "id": "done"}))
+                    while b'"pong"' not in announced.recv(65536):
+                        pass
+            for reader in readers:
+                assert was_cut(reader)
+            readers.clear()
+
+        bystanders.expect_no_wait(
+            subscribe_again_and_again,
+            bystanders.watch(0.5),
+            MOST_ATTACKS,
+            lambda: readers.extend(member(address, 4096, receive_mode="no_echo") for _ in range(READERS)),
+        )
+
+
+def was_cut(reader: socket.socket) -> bool:
+    """Whether the server ended a connection while more than it may let wait was on its way."""
+    with reader:
+        received = 0
+        try:
+            while data := reader.recv(1 << 20):
+                received += len(data)
+        except ConnectionResetError:
+            pass
+    return received < MOST_WAITING
