@@ -19,7 +19,7 @@ import click
 from bussrv.audit.arguments import AUTO, DEFAULT_MASTER, EMBEDDED, command_line
 from bussrv.audit.kinds import INCIDENT, SEVERITIES
 from bussrv.audit.output import PUBLISHED, check_output, publish, writing
-from bussrv.audit.spark.failure import INSTALL, as_failure
+from bussrv.audit.spark.failure import INSTALL, SparkFailed, as_failure
 from bussrv.errors import BussrvError
 from bussrv.journal.keys import PublicKey, read_public
 
@@ -309,11 +309,33 @@ def _audit_alone(asked: Asked) -> Verdict:
 
 
 def _with_spark(asked: Asked, request: Request, out: Path) -> Verdict:
-    """Audit in a Spark session of its own."""
+    """Audit in a Spark session of its own.
+
+    :raises AuditFailed: if Spark is missing or fails. The message names the other engine, if that can do the same.
+    """
+    try:
+        return _in_session(asked, request, out)
+    except SparkFailed as error:
+        raise AuditFailed(f"{str(error).rstrip('.')}{_instead(asked)}") from error
+
+
+def _instead(asked: Asked) -> str:
+    """The end of a sentence about a failure of Spark: what can be done without it."""
+    from bussrv.audit.fold.stored import is_stored
+    from bussrv.audit.reading.sources import is_url
+
+    if any(is_url(each) and not is_stored(each) for each in asked.journals):
+        return ""
+    given = "--master" if asked.master is not None else "--remote"
+    without = "" if asked.master is None and asked.remote is None else f", without {given},"
+    return f" (--engine {EMBEDDED}{without} needs no Spark)"
+
+
+def _in_session(asked: Asked, request: Request, out: Path) -> Verdict:
     try:
         from bussrv.audit.spark.session import remote_session, spark_session
     except ImportError as error:
-        raise AuditFailed(f"the audit needs PySpark ({error}): {INSTALL}") from error
+        raise SparkFailed(f"the audit needs PySpark ({error}): {INSTALL}") from error
     from bussrv.audit.reading.sources import HANDED_OUT, are_small
 
     quick_start = are_small(asked.journals, HANDED_OUT)
@@ -321,7 +343,7 @@ def _with_spark(asked: Asked, request: Request, out: Path) -> Verdict:
     if asked.remote is not None or not master.startswith("local"):
         request = replace(request, shared=out.parent)
     opened = spark_session(master, quick_start=quick_start) if asked.remote is None else remote_session(asked.remote)
-    with opened as spark, as_failure(AuditFailed):
+    with as_failure(SparkFailed), opened as spark:
         return _examine(spark, request, out, _progress(spark))
 
 

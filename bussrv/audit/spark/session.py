@@ -5,26 +5,29 @@ from __future__ import annotations
 import logging
 import os
 import re
+import socket
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from bussrv.audit.spark.failure import in_one_line, is_sparks
+from bussrv.audit.spark.failure import SparkFailed, in_one_line, is_sparks, killed_in, reason_in
 from bussrv.audit.spark.java import why_no_java
-from bussrv.errors import BussrvError
+from bussrv.audit.spark.surroundings import java_options, user_name, variables
 
 HEAP = "2g"
 """The memory of Spark on this machine. Larger data goes to disk."""
 
 ANSWERED_WITHIN = 15.0
-"""Seconds for a Spark Connect server to answer the first time."""
+"""Seconds for a Spark Connect server, or the master of a cluster, to answer the first time."""
 
 # Spark makes one Java method of each stage of a query. Java would not compile the larger ones, and each row would take
 # many times as long.
@@ -38,11 +41,14 @@ COMPILED_QUERIES = 1000
 """The most pieces of compiled code that Spark keeps. An audit makes hundreds; a session may run several audits."""
 
 
+_LOG = "log"
+"""The file of what Java and Spark write, in the directory of a session."""
+
 _HERE = r"local(\[.*\])?"
 """The masters of which the workers are processes of this machine, with the packages of this program."""
 
 
-class SparkUnavailable(BussrvError):
+class SparkUnavailable(SparkFailed):
     """Spark cannot run here. The message says what to do."""
 
 
@@ -55,17 +61,66 @@ def spark_session(master: str = "local[*]", *, quick_start: bool = False) -> Ite
 
     :param master: where Spark runs.
     :param quick_start: start in half the time, but compute more slowly later.
-    :raises SparkUnavailable: if there is no Java, an old one, or Spark does not start.
+    :raises SparkUnavailable: if there is no Java, an old one, Spark does not start, or a cluster refuses or ends the
+        application.
     """
     scratch = tempfile.TemporaryDirectory(prefix="bussrv-spark-", ignore_cleanup_errors=True)
-    with _quiet_py4j(), scratch as directory:
-        submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-        context = SparkContext.getOrCreate() if submitted else _start(master, Path(directory), quick_start)
-        with SparkSession(context) as spark:
-            spark.conf.set("spark.sql.session.timeZone", "UTC")
-            if not re.fullmatch(_HERE, context.master or ""):
-                _ship(spark, Path(directory))
+    with _quiet_py4j(), scratch as directory, _as_ended(Path(directory) / _LOG):
+        spark = _open(master, Path(directory), quick_start)
+        with spark:
             yield spark
+
+
+def _open(master: str, scratch: Path, quick_start: bool) -> SparkSession:
+    """A session that is ready."""
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if not is_submitted:
+        _check_java()
+        _knock_at_masters(master)
+    try:
+        context = SparkContext.getOrCreate() if is_submitted else _start(master, scratch, quick_start)
+        spark = SparkSession(context)
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+        if not re.fullmatch(_HERE, context.master or ""):
+            _ship(spark, scratch)
+        return spark
+    except Exception as error:
+        _stop()
+        raise SparkUnavailable(f"Spark does not start: {_reason(error, scratch / _LOG)}") from error
+
+
+def _reason(error: Exception, log: Path) -> str:
+    """Why Spark did not start. If Java ended, the log knows, and otherwise the error does, unless it only says that
+    the application was ended.
+    """
+    text = _read(log)
+    if isinstance(error, PySparkRuntimeError):
+        return reason_in(text) or str(error)
+    return killed_in(text) or in_one_line(error)
+
+
+def _stop() -> None:
+    """Stop a Spark that a session could not be made of, so that the process can start another one."""
+    context = SparkContext._active_spark_context
+    if context is not None:
+        with suppress(Exception):
+            context.stop()
+
+
+def _read(log: Path) -> str:
+    return log.read_text(errors="replace") if log.exists() else ""
+
+
+@contextmanager
+def _as_ended(log: Path) -> Iterator[None]:
+    """Raise what follows from the end of the application as its reason, which is in the log."""
+    try:
+        yield
+    except Exception as error:
+        why = killed_in(_read(log)) if is_sparks(error) else None
+        if why is None:
+            raise
+        raise SparkUnavailable(f"Spark ended the application: {why}") from error
 
 
 @contextmanager
@@ -123,6 +178,29 @@ def _knock(url: str) -> None:
             ) from error
 
 
+def _knock_at_masters(master: str) -> None:
+    """Check that a master of a standalone cluster is there, one of ``spark://host:port,host:port``. Spark itself would
+    try for a minute.
+
+    :raises SparkUnavailable: if none accepts a connection within ``ANSWERED_WITHIN`` seconds.
+    """
+    scheme, _, places = master.partition("://")
+    if scheme != "spark":
+        return
+    why = ""
+    for place in places.split(","):
+        host, _, port = place.rpartition(":")
+        if not host or not port.isdecimal():
+            return
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), ANSWERED_WITHIN).close()
+        except (OSError, UnicodeError, OverflowError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+        else:
+            return
+    raise SparkUnavailable(f"there is no Spark master at {master}: {why}")
+
+
 @contextmanager
 def _quiet_py4j() -> Iterator[None]:
     """Keep Py4J from logging a traceback to the root logger when an interrupt breaks off a call to Java."""
@@ -139,8 +217,7 @@ def _is_not_py4j(record: logging.LogRecord) -> bool:
 
 
 def _start(master: str, scratch: Path, quick_start: bool) -> SparkContext:
-    _check_java()
-    java_options = f"{_COMPILE_ALL} {_QUICK_START}" if quick_start else _COMPILE_ALL
+    options = f"{_COMPILE_ALL} {_QUICK_START}" if quick_start else _COMPILE_ALL
     settings = {
         "spark.app.name": "bussrv-audit",
         "spark.master": master,
@@ -153,8 +230,8 @@ def _start(master: str, scratch: Path, quick_start: bool) -> SparkContext:
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.codegen.cache.maxEntries": str(COMPILED_QUERIES),
         "spark.driver.memory": HEAP,
-        "spark.driver.extraJavaOptions": java_options,
-        "spark.executor.extraJavaOptions": java_options,
+        "spark.driver.extraJavaOptions": " ".join([options, *java_options(os.environ, scratch)]),
+        "spark.executor.extraJavaOptions": options,
     }
     conf = SparkConf()
     for name, value in settings.items():
@@ -162,14 +239,29 @@ def _start(master: str, scratch: Path, quick_start: bool) -> SparkContext:
     if master.startswith("local"):
         # Python workers run on this machine, with the packages of this program.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    log = scratch / "log"
+    with (scratch / _LOG).open("wb") as file, _set(variables(master, os.environ)):
+        gateway = launch_gateway(conf, {"stdout": file, "stderr": file})
+    _name_user(gateway)
+    return SparkContext(conf=conf, gateway=gateway)
+
+
+@contextmanager
+def _set(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables that are not set, for a while."""
+    os.environ.update(variables)
     try:
-        with log.open("wb") as file:
-            gateway = launch_gateway(conf, {"stdout": file, "stderr": file})
-        return SparkContext(conf=conf, gateway=gateway)
-    except Exception as error:
-        lines = log.read_text(errors="replace").strip().splitlines() or [str(error)]
-        raise SparkUnavailable(f"Spark does not start: {lines[-1].strip()}") from error
+        yield
+    finally:
+        for name in variables:
+            del os.environ[name]
+
+
+def _name_user(gateway: Any) -> None:
+    """Log a user in who has no name. Hadoop would ask the system for the name, and fail at each file."""
+    name = user_name(os.environ)
+    if name is not None:
+        known = gateway.jvm.org.apache.hadoop.security.UserGroupInformation
+        known.setLoginUser(known.createRemoteUser(name))
 
 
 def _check_java() -> None:

@@ -72,9 +72,9 @@ def open_source(locations: Sequence[str]) -> Iterator[Source]:
     except ImportError as error:
         raise TimelineFailed(f"a timeline needs PySpark ({error}): {INSTALL}") from error
     with (
+        as_failure(TimelineFailed),
         spark_session(quick_start=quick_start) as spark,
         TemporaryDirectory(prefix="bussrv-timeline-") as place,
-        as_failure(TimelineFailed),
     ):
         yield load(spark, locations, Path(place))
 
