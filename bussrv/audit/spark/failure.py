@@ -66,7 +66,7 @@ def reason_in(log: str) -> str | None:
     if killed := killed_in(log):
         return killed
     if memory := _NO_MEMORY.search(log):
-        return memory[1].lower()
+        return memory[1]
     if thrown := _last_chain(log):
         return _deepest(thrown)
     lines = [line.strip() for line in log.splitlines()]
@@ -81,7 +81,7 @@ def killed_in(log: str) -> str | None:
         return None
     why = (found[1] or found[2]).strip()
     thrown = _last_chain(log[: found.start()])
-    return f"{why} ({_deepest(thrown)})" if thrown else why
+    return f"{why.rstrip('.')}: {_deepest(thrown)}" if thrown else why
 
 
 def _last_chain(log: str) -> list[str]:
@@ -95,9 +95,16 @@ def _last_chain(log: str) -> list[str]:
 
 
 def _deepest(chain: list[str]) -> str:
-    """The root cause of a chain of Java, without its package: the last one that has a message, if any has."""
-    telling = [each for each in chain if ": " in each]
-    return _PACKAGE.sub("", (telling or chain)[-1].strip())
+    """The root cause of a chain of Java, without its package: the last one that has a message, if any has. The one
+    before it is taken if it repeats that message and says more, such as which program does not start.
+    """
+    telling = [each.strip() for each in chain if ": " in each] or chain
+    root, outer = telling[-1], telling[-2] if len(telling) > 1 else ""
+    message = root.partition(": ")[2]
+    more = outer.partition(": ")[2].removesuffix(message)
+    if message and outer.endswith(message) and " " in more.strip(" :"):
+        root = outer
+    return _PACKAGE.sub("", root.strip())
 
 
 @contextmanager

@@ -95,7 +95,7 @@ def _reason(error: Exception, log: Path) -> str:
     """
     text = _read(log)
     if isinstance(error, PySparkRuntimeError):
-        return reason_in(text) or str(error)
+        return reason_in(text) or in_one_line(error)
     return killed_in(text) or in_one_line(error)
 
 
