@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import socket
-from contextlib import closing
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from py4j.protocol import Py4JError
 
 from bussrv.audit import job
 from bussrv.audit.spark.failure import in_one_line, killed_in, reason_in
+from tests.audit.commands import JOB, run
 from tests.audit.journals import day, write_journal
 from tests.tables import each_row
 
@@ -174,3 +178,34 @@ def test_a_cluster_that_refuses(
     assert job.main([journal, "--engine", "spark"]) == job.NOT_JUDGED
     assert capfd.readouterr().err == f"bussrv audit: Spark does not start: {reason_in(GARBAGE)}{instead}\n"
     assert not (tmp_path / "bussrv-audit").exists()
+
+
+@contextmanager
+def answering_garbage() -> Iterator[int]:
+    """The port of a server that answers whatever it gets with what is no message of Spark."""
+
+    class Garbage(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            while self.request.recv(4096):
+                self.request.sendall(b"\xff" * 64)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Garbage) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+@pytest.mark.long
+@pytest.mark.processes
+@pytest.mark.timeout(600)
+def test_a_master_that_is_none(tmp_path: Path) -> None:
+    """Spark tries for a minute. The reason is only in its log."""
+    write_journal(tmp_path / "hall", day().records)
+    with answering_garbage() as port:
+        ended = run(tmp_path, JOB, "hall", "--master", f"spark://127.0.0.1:{port}")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    why = "All masters are unresponsive! Giving up: IllegalArgumentException: "
+    assert ended.stderr.startswith(f"bussrv audit: Spark does not start: {why}")
+    assert ended.stderr.endswith(" (--engine embedded, without --master, needs no Spark)\n")
+    assert ended.stderr.count("\n") == 1
