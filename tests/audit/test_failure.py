@@ -63,7 +63,10 @@ Giving up.
 java.lang.IllegalStateException: something that follows from it
 """
 
-REMOVED = "26/11/27 12:09:47 ERROR StandaloneAppClient$ClientEndpoint: Master removed our application: FAILED\n"
+REMOVED = """\
+26/11/27 12:09:47 ERROR StandaloneSchedulerBackend: Application has been killed. Reason: Master removed our \
+application: FAILED
+"""
 
 
 @each_row(

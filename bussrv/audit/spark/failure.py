@@ -26,10 +26,7 @@ _THROWN = re.compile(
 
 _NO_MEMORY = re.compile(r"^# (There is insufficient memory for the Java Runtime Environment)", re.MULTILINE)
 
-_KILLED = re.compile(
-    r"ERROR StandaloneSchedulerBackend: Application has been killed\. Reason: (.+)"
-    r"|ERROR StandaloneAppClient\$ClientEndpoint: (Master removed our application: .+)"
-)
+_KILLED = re.compile(r"ERROR StandaloneSchedulerBackend: Application has been killed\. Reason: (.+)")
 
 # Java writes these after a line that says more.
 _JAVA_ENDS = ("Error: Could not create the Java Virtual Machine", "Error: A fatal exception has occurred")
@@ -79,7 +76,7 @@ def killed_in(log: str) -> str | None:
     found = _KILLED.search(log)
     if found is None:
         return None
-    why = (found[1] or found[2]).strip()
+    why = found[1].strip()
     thrown = _last_chain(log[: found.start()])
     return f"{why.rstrip('.')}: {_deepest(thrown)}" if thrown else why
 
