@@ -55,7 +55,8 @@ BESIDE: Table = {
     "bussrv.client": ("bussrv.errors", "bussrv.values", "bussrv.wire"),
     "bussrv.audit": (
         *BASE,
-        *(f"bussrv.journal.{name}" for name in ("chain", "digests", "evidence", "header", "keys", "manifest")),
+        *(f"bussrv.journal.{name}" for name in ("bounded", "bounds", "chain", "digests", "evidence", "header")),
+        *(f"bussrv.journal.{name}" for name in ("keys", "manifest")),
         *(f"bussrv.journal.{name}" for name in ("manifest_file", "moments", "reading", "record", "regular", "scan")),
         *(f"bussrv.journal.{name}" for name in ("segment", "versions")),
         "bussrv.registry.fold",

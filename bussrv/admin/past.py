@@ -19,8 +19,9 @@ from bussrv.admin.problems import Problem
 from bussrv.admin.reading import Pace, TooLong
 from bussrv.errors import JournalError
 from bussrv.journal import record
+from bussrv.journal.bounds import MAX_LINE
 from bussrv.journal.moments import END, Moment, parse_moment
-from bussrv.journal.reading import MAX_LINE, read_header
+from bussrv.journal.reading import read_header
 from bussrv.journal.segment import CORRUPT, first_seq, list_segments, open_segment
 from bussrv.registry.history import snapshots
 from bussrv.registry.snapshot import encoded_pieces

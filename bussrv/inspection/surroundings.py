@@ -11,8 +11,9 @@ from typing import NamedTuple
 import msgspec
 
 from bussrv.errors import JournalError
+from bussrv.journal.bounds import MAX_LINE
 from bussrv.journal.moments import parse_instant
-from bussrv.journal.reading import MAX_LINE, read_header, segments
+from bussrv.journal.reading import read_header, segments
 from bussrv.journal.record import Record, decode
 from bussrv.journal.segment import COMPRESSED_SUFFIX, CORRUPT, SUFFIX, first_seq, open_segment
 

@@ -7,9 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from bussrv.errors import JournalError
+from bussrv.journal.bounded import open_bounded
 from bussrv.journal.digests import digests_in
 from bussrv.journal.files import FILES, SEALED, Files
-from bussrv.journal.regular import read_compressed, read_regular
+from bussrv.journal.regular import read_regular
 from bussrv.journal.segment import CORRUPT, NEW_SUFFIX, compressed_path, segment_name
 
 _BLOCK = 1 << 18
@@ -69,7 +70,7 @@ def compress(path: Path, digest: str, files: Files = FILES) -> Path:
 def _digest_inside(copy: Path) -> str | None:
     """The SHA-256 of what was compressed; ``None`` if it cannot be read back."""
     try:
-        with read_compressed(copy) as file:
+        with open_bounded(copy, compressed=True) as file:
             return digests_in(file).digest
     except CORRUPT:
         return None

@@ -50,8 +50,6 @@ def digests_of(path: Path, sizes: Iterable[int] = ()) -> Digests:
 
 def digests_in(file: BinaryIO, sizes: Iterable[int] = ()) -> Digests:
     """The same of a segment that is open, at its beginning."""
-    first_line = file.readline(MOST_OF_A_LINE)
-    file.seek(0)
     found, beginnings = _Hashing(file), {}
     for size in sorted(set(sizes)):
         found.read(size - found.size)
@@ -59,15 +57,19 @@ def digests_in(file: BinaryIO, sizes: Iterable[int] = ()) -> Digests:
             beginnings[size] = found.digest.hexdigest()
     found.read()
     digest = found.digest.hexdigest()
-    return Digests(found.size, digest, beginnings, first_line.removesuffix(b"\n"), found.last_hash)
+    return Digests(found.size, digest, beginnings, found.first_line.partition(b"\n")[0], found.last_hash)
 
 
 class _Hashing:
-    """The digest of what was read of a file up to now, and the hash of the last whole line of that."""
+    """The digest of what was read of a file up to now, and the hash of the last whole line of that.
+
+    :ivar first_line: the first bytes of it, up to ``MOST_OF_A_LINE``.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
         self.size = 0
         self.digest = sha256()
+        self.first_line = b""
         self.last_hash = NO_DIGESTS.last_hash
         self._file = file
         self._line = sha256()
@@ -78,6 +80,8 @@ class _Hashing:
         while block := self._file.read(_BLOCK if until is None else min(_BLOCK, until - self.size)):
             self.size += len(block)
             self.digest.update(block)
+            if len(self.first_line) < MOST_OF_A_LINE:
+                self.first_line += block[: MOST_OF_A_LINE - len(self.first_line)]
             self._pass_lines(memoryview(block), block)
 
     def _pass_lines(self, view: memoryview, block: bytes) -> None:

@@ -108,7 +108,8 @@ class Manifest(Struct):
     :ivar in_force: the key that the next entry must be signed with.
     :ivar last_hash: what the next entry has for ``prev``.
     :ivar size: how many bytes the lines take.
-    :ivar torn: how many bytes follow them: the beginning of a line that a crash cut off, which nobody was told of.
+    :ivar torn: how many bytes follow them.
+    :ivar is_torn: whether these are the beginning of a line that a crash cut off, which nobody was told of.
     """
 
     entries: list[Entry] = []
@@ -122,6 +123,7 @@ class Manifest(Struct):
     next_number: int = 1
     size: int = 0
     torn: int = 0
+    is_torn: bool = True
 
     def closed(self) -> list[Seal]:
         """The seals of the segments that are closed and not removed."""
@@ -155,6 +157,11 @@ def encode(body: Body, number: int, prev: str, key: PrivateKey | None = None) ->
     if key is None:
         return msgspec.json.encode(members) + b"\n"
     return sign_line(msgspec.json.encode({**members, "key": key.public.fingerprint}), key) + b"\n"
+
+
+def beginning(number: int, prev: str) -> bytes:
+    """What the line of an entry begins with, whatever it says."""
+    return f'{{"v":{VERSION},"prev":"{prev}","entry":{number},"kind":"'.encode()
 
 
 def decode(line: bytes) -> Entry:

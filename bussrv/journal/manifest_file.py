@@ -1,19 +1,22 @@
-"""The file of a manifest: read as a whole, and added to."""
+"""The file of a manifest: read a line at a time, up to the bounds, and added to."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
+from typing import BinaryIO
 
 from bussrv.errors import JournalError
+from bussrv.journal import bounds
 from bussrv.journal.chain import line_hash
 from bussrv.journal.evidence.manifest import EntryJudge
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.foreign import Change, Changed, Identity, change, identity
 from bussrv.journal.keys import PrivateKey, PublicKey
 from bussrv.journal.manifest import Body, KeyEntry, Manifest, Pruned, Seal, encode
-from bussrv.journal.regular import read_whole
+from bussrv.journal.regular import read_regular
 
 
 def read_manifest(path: Path, trusted: PublicKey | None = None) -> Manifest:
@@ -24,19 +27,45 @@ def read_manifest(path: Path, trusted: PublicKey | None = None) -> Manifest:
     :param trusted: a key that must have been in force, and have signed something.
     :raises JournalError: if the file cannot be read.
     """
+    judge = EntryJudge(trusted)
     try:
-        text = read_whole(path)
+        with read_regular(path) as file:
+            judge.found.size = _pass_lines(file, judge)
     except FileNotFoundError:
-        text = b""
+        pass
     except OSError as error:
         raise JournalError(f"cannot read the manifest {path}: {error.strerror}") from error
-    *lines, rest = text.split(b"\n")
-    judge = EntryJudge(trusted)
-    for line in lines:
-        judge.pass_line(line)
-    found = judge.end()
-    found.size, found.torn = len(text) - len(rest), len(rest)
-    return found
+    return judge.end()
+
+
+def _pass_lines(file: BinaryIO, judge: EntryJudge) -> int:
+    """Judge the lines of a manifest, as far as it goes or the bounds allow.
+
+    :returns: how many bytes they take.
+    """
+    size = at = 0
+    begin, hashed = b"", sha256()
+    while text := file.readline(bounds.MANIFEST_LINE):
+        if at + len(text) > bounds.MANIFEST:
+            judge.pass_too_large(f"{bounds.MANIFEST} bytes")
+            return size
+        if judge.lines >= bounds.MANIFEST_LINES:
+            judge.pass_too_large(f"{bounds.MANIFEST_LINES} lines")
+            return size
+        is_first, at = at == size, at + len(text)
+        if is_first and text.endswith(b"\n"):
+            judge.pass_line(text[:-1])
+            size = at
+            continue
+        if is_first:
+            begin, hashed = text, sha256()
+        hashed.update(text.removesuffix(b"\n"))
+        if text.endswith(b"\n"):
+            judge.pass_long(hashed.hexdigest())
+            size = at
+    if at > size:
+        judge.pass_rest(begin, at - size)
+    return size
 
 
 class ManifestFile:

@@ -17,16 +17,14 @@ from msgspec import Raw, Struct
 
 from bussrv.errors import JournalError
 from bussrv.events import Event
+from bussrv.journal.bounds import MAX_LINE
 from bussrv.journal.evidence.findings import Finding
 from bussrv.journal.evidence.lines import LineJudge
-from bussrv.journal.evidence.segments import judge_end, unreadable
+from bussrv.journal.evidence.segments import judge_end, unreadable, why_unreadable
 from bussrv.journal.header import Header, Part
 from bussrv.journal.record import Record
 from bussrv.journal.segment import CORRUPT, first_seq, is_compressed, list_segments, open_segment
 from bussrv.journal.versions import SCHEMA_VERSION
-
-MAX_LINE = 1 << 24
-"""No line is longer, in bytes: what is read into memory of a file that is no journal."""
 
 Keep = Callable[[Record], bool]
 Take = Callable[[Raw, int], None]
@@ -69,7 +67,7 @@ class Line(Struct, frozen=True):
 def _unreadable(path: Path, line: int, error: Exception) -> JournalError:
     """Says which file the system could not read, or which line could not be decompressed."""
     if isinstance(error, CORRUPT):
-        return BadLine(path, line, unreadable(first_seq(path), error))
+        return BadLine(path, line, unreadable(first_seq(path), why_unreadable(error)))
     return JournalError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}")
 
 

@@ -24,6 +24,7 @@ from bussrv.journal.evidence.segments import (
     judge_missing,
     judge_references,
     unreadable,
+    why_unreadable,
 )
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.header import Damage, Header, Previous
@@ -233,7 +234,7 @@ class _Recovery:
         try:
             found = digests_of(path, sizes)
         except CORRUPT as error:
-            raise _damaged(self._directory, unreadable(first_seq(path), error)) from error
+            raise _damaged(self._directory, unreadable(first_seq(path), why_unreadable(error))) from error
         if successor is None or expected is None or found.size <= expected.bytes or self._is_closed(path):
             return found
         # A failing disk did not let go of this end; it was refused, and the next segment began without it.

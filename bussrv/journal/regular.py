@@ -7,11 +7,10 @@ directory must not be able to stop a server, or a check of the journal. A symbol
 from __future__ import annotations
 
 import errno
-import gzip
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 
 class NotRegular(OSError):
@@ -53,27 +52,6 @@ def read_regular(path: Path) -> BinaryIO:
     :raises OSError: it cannot be opened.
     """
     return os.fdopen(open_regular(path, os.O_RDONLY), "rb")
-
-
-class _Unpacked(gzip.GzipFile):
-    """Closes the file that it reads, too."""
-
-    def __init__(self, packed: BinaryIO) -> None:
-        self._packed = packed
-        super().__init__(fileobj=packed, mode="rb")
-
-    def close(self) -> None:
-        super().close()
-        self._packed.close()
-
-
-def read_compressed(path: Path) -> BinaryIO:
-    """Open what gzip compressed, to read it as it was before.
-
-    :raises NotRegular: it is not a regular file.
-    :raises OSError: it cannot be opened; reading raises what :mod:`gzip` raises.
-    """
-    return cast("BinaryIO", _Unpacked(read_regular(path)))
 
 
 def read_whole(path: Path) -> bytes:

@@ -14,11 +14,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from bussrv.errors import JournalError
+from bussrv.journal.bounds import MAX_LINE
 from bussrv.journal.chain import START
 from bussrv.journal.header import Damage, Previous, decode_header, decode_part
 from bussrv.journal.manifest import MANIFEST_NAME, last_seq
 from bussrv.journal.manifest_file import read_manifest
-from bussrv.journal.reading import MAX_LINE, Fold, SegmentReader
+from bussrv.journal.reading import Fold, SegmentReader
 from bussrv.journal.record import decode
 from bussrv.journal.recovery import Recovered
 from bussrv.journal.segment import CORRUPT, first_seq, list_segments, open_segment

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
+from bussrv.journal.bounds import MAX_LINE
 from bussrv.journal.digests import MOST_OF_A_LINE, NO_DIGESTS, Digests
 from bussrv.journal.evidence.lines import Line, LineJudge
 from bussrv.journal.evidence.registries import Registry, RegistryJudge
-from bussrv.journal.evidence.segments import Segment, unreadable
+from bussrv.journal.evidence.segments import Segment, unreadable, why_unreadable
 from bussrv.journal.header import Part
-from bussrv.journal.reading import MAX_LINE, Fold
+from bussrv.journal.reading import Fold
 from bussrv.journal.record import Record
 from bussrv.journal.segment import CORRUPT, Measure, first_seq, is_compressed, open_segment
 
@@ -28,7 +29,7 @@ class Scan:
     :param to_the_byte: see :class:`bussrv.journal.evidence.lines.LineJudge`.
     :ivar judge: of its lines.
     :ivar extent: how far its whole lines go.
-    :ivar segment: the segment as it was found; ``None`` if it cannot be decompressed.
+    :ivar segment: the segment as it was found; ``None`` if it cannot be read to its end.
     :raises OSError: if it cannot be read.
     """
 
@@ -56,7 +57,7 @@ class Scan:
             try:
                 self._read(file)
             except CORRUPT as error:
-                self.judge.give_up(unreadable(first_seq(path), error))
+                self.judge.give_up(unreadable(first_seq(path), why_unreadable(error)))
             else:
                 self.judge.end()
                 self.segment = self._found()

@@ -17,7 +17,6 @@ segment may end in an unfinished line.
 from __future__ import annotations
 
 import errno
-import gzip
 import os
 import re
 import zlib
@@ -31,20 +30,22 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from bussrv.errors import JournalError
+from bussrv.journal.bounded import open_bounded
+from bussrv.journal.bounds import MAX_LINE, TooLarge
 from bussrv.journal.chain import line_hash
 from bussrv.journal.files import FILES, Files
 from bussrv.journal.foreign import Change, Changed, change, identity, set_aside, sized
 from bussrv.journal.header import Damage, Header, Part, Previous, decode_header, encode_header, encode_part
 from bussrv.journal.record import Record
-from bussrv.journal.regular import read_compressed, read_regular
+from bussrv.journal.regular import read_regular
 
 SUFFIX = ".jsonl"
 COMPRESSED_SUFFIX = ".jsonl.gz"
 TORN_SUFFIX = ".torn"
 NEW_SUFFIX = ".new"
 
-CORRUPT = (gzip.BadGzipFile, EOFError, zlib.error)
-"""Reading raises one of these when a compressed segment was changed since it was compressed."""
+CORRUPT = (EOFError, zlib.error, TooLarge)
+"""Reading raises one of these if a compressed segment was changed since it was compressed, or one exceeds a bound."""
 
 DIGITS = 20
 """So many digits a segment has in its name."""
@@ -118,32 +119,33 @@ def ended_change(directory: Path, number: int, size: int, files: Files = FILES) 
 def open_segment(path: Path) -> BinaryIO:
     """A segment, to be read from its beginning as it was before it was compressed, which it may be by now.
 
-    :raises OSError: if it cannot be read; in what is compressed, reading raises that or one of ``CORRUPT`` later, too.
+    :raises OSError: if it cannot be read. Reading raises that or one of ``CORRUPT`` later, too.
     """
     try:
-        return read_compressed(path) if is_compressed(path) else read_regular(path)
+        return open_bounded(path, compressed=is_compressed(path))
     except FileNotFoundError:
         if is_compressed(path) or not compressed_path(path).exists():
             raise
-        return read_compressed(compressed_path(path))
+        return open_bounded(compressed_path(path), compressed=True)
 
 
-def torn_tail(path: Path) -> bytes:
-    """The bytes after the last newline of a segment that is not compressed: a line that was never finished."""
+def torn_size(path: Path) -> int:
+    """How many bytes follow the last newline of a segment that is not compressed: a line that was never finished."""
     with read_regular(path) as file:
-        return _begun_before(file, file.seek(0, os.SEEK_END))
+        size = file.seek(0, os.SEEK_END)
+        return size - _begin_of_line(file, size)
 
 
-def _begun_before(file: BinaryIO, end: int) -> bytes:
-    """The bytes of a line up to the offset ``end``."""
-    block = 1 << 16
-    tail = b""
-    while end > 0 and b"\n" not in tail:
-        start = max(0, end - block)
+def _begin_of_line(file: BinaryIO, end: int) -> int:
+    """The offset at which the line begins that goes on before the offset ``end``."""
+    while end > 0:
+        start = max(0, end - _BLOCK)
         file.seek(start)
-        tail = file.read(end - start) + tail
+        newline = file.read(end - start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
         end = start
-    return tail.rpartition(b"\n")[2]
+    return 0
 
 
 def set_end_aside(path: Path, size: int, files: Files = FILES) -> None:
@@ -173,14 +175,14 @@ def _write_file(path: Path, lines: Iterable[bytes], files: Files) -> None:
 def _is_without_records(path: Path) -> bool:
     """Whether a segment has a header and a snapshot, and nothing else."""
     try:
-        with read_regular(path) as file:
-            parts = decode_header(file.readline()).parts
-            return sum(1 for _ in file) == parts
-    except JournalError:
+        with open_segment(path) as file:
+            parts = decode_header(file.readline(MAX_LINE)).parts
+            return sum(1 for _ in iter(lambda: file.readline(MAX_LINE), b"")) == parts
+    except (JournalError, *CORRUPT):
         return False
 
 
-def _count_lines(path: Path, size: int) -> int:
+def count_lines(path: Path, size: int) -> int:
     """How many whole lines the first ``size`` bytes of a file are; as far as it can be read."""
     lines = 0
     with suppress(OSError), read_regular(path) as file:
@@ -329,11 +331,11 @@ class SegmentFile:
         return found
 
     def _has_good_end(self) -> bool:
-        end = self.good.bytes - 1
         with read_regular(self.path) as file:
-            line = _begun_before(file, end)
-            file.seek(end)
-            return file.read(1) == b"\n" and line_hash(line) == self.good.hash
+            begin = _begin_of_line(file, self.good.bytes - 1)
+            file.seek(begin)
+            line = file.read(self.good.bytes - begin)
+        return line.endswith(b"\n") and line_hash(line) == self.good.hash
 
     def check(self) -> None:
         """See that it is the file that this one writes to, and holds what was written.
@@ -347,7 +349,7 @@ class SegmentFile:
 
     def damage(self, found: Change) -> Damage:
         """The place from which on it is in doubt, for the header of the next segment."""
-        lines = _count_lines(self.path, min(found.left, self.good.bytes))
+        lines = count_lines(self.path, min(found.left, self.good.bytes))
         first = self.header.segment + max(0, lines - 1 - self.header.parts)
         return Damage(self.header.segment, lines + 1, f"{found.what} while the server was running", first)
 

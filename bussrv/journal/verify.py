@@ -18,6 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from bussrv.errors import JournalError
+from bussrv.journal import bounds
 from bussrv.journal.digests import digests_of
 from bussrv.journal.evidence.findings import SEVERITIES, Finding
 from bussrv.journal.evidence.numbers import Numbers
@@ -33,7 +34,7 @@ from bussrv.journal.evidence.segments import (
     unsealed_end,
 )
 from bussrv.journal.keys import PublicKey
-from bussrv.journal.manifest import MANIFEST_NAME, Seal
+from bussrv.journal.manifest import MANIFEST_NAME, Manifest, Seal
 from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.scan import Scan
 from bussrv.journal.segment import (
@@ -81,7 +82,8 @@ class Fault(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Report(Struct, kw_only=True):
     """The result.
 
-    :ivar faults: everything that is not as it was written: the manifest first, then the segments in their order.
+    :ivar faults: everything that is not as it was written: the manifest first, then the segments in their order. Of
+        very many the last ones are counted, those of each code together.
     :ivar notes: facts that are worth knowing, and no faults.
     :ivar segments: how many segments were looked at, and ``records`` how many records they have.
     :ivar first_seq: the first record that is there, and ``last_seq`` the last one.
@@ -123,8 +125,16 @@ def verify(
         raise JournalError(f"cannot read the journal directory {directory}: {error}") from error
 
 
+class _Unlisted(Struct):
+    """Faults that are only counted; ``path``: the file of the first one."""
+
+    path: str
+    count: int = 0
+
+
 class _Verification:
     """
+    :ivar _names: of the files of segments.
     :ivar _numbers: of the segments that are there.
     :ivar _waits_until: when a seal that is not there will not come any more.
     """
@@ -151,7 +161,11 @@ class _Verification:
         self._numbers = {first_seq(path) for path in (*self._paths, *list_segments(directory))}
         self._judge = SegmentJudge(self._manifest, self._numbers, to_the_end=to_the_end)
         self._waits_until = time.monotonic() + PATIENCE
+        self._late_manifest = self._manifest
+        self._late_stamp: tuple[int, int, int] | None = None
         self._report = Report(segments=len(self._paths))
+        self._names = {first_seq(path): path.name for path in self._paths}
+        self._unlisted: dict[str, _Unlisted] = {}
 
     def run(self) -> Report:
         report, in_force = self._report, self._manifest.in_force
@@ -159,27 +173,27 @@ class _Verification:
         self._add(judge_manifest(self._manifest, self._includes))
         report.is_trusted = self._trusted is not None and not report.faults
         self._note_seals()
-        for path in self._paths:
-            self._check_if_there(path)
+        for path, following in zip(self._paths, [*self._paths[1:], None], strict=True):
+            self._check_if_there(path, following)
         self._add(judge_references(self._manifest, self._judge.headers))
         self._add(judge_missing(self._manifest, self._numbers))
         self._add(self._seqs.findings())
         self._note_removals()
         self._check_other_files()
+        self._count_unlisted()
         return report
 
     def _add(self, findings: Iterable[Finding]) -> None:
-        names = {first_seq(path): path.name for path in self._paths}
         for each in findings:
             number = each.segment
             if each.code == "bad-manifest" or number is None:
                 name = MANIFEST_NAME
             else:
-                name = names.get(number, segment_name(number))
+                name = self._names.get(number) or segment_name(number)
             if SEVERITIES[each.code] == "notice":
                 self._report.notes.append(f"{name}: {each.message}")
                 continue
-            self._report.faults.append(
+            self._add_fault(
                 Fault(
                     path=name,
                     code=each.code,
@@ -191,9 +205,20 @@ class _Verification:
                 )
             )
 
+    def _add_fault(self, fault: Fault) -> None:
+        if len(self._report.faults) < bounds.ALL_FINDINGS:
+            self._report.faults.append(fault)
+        else:
+            self._unlisted.setdefault(fault.code, _Unlisted(fault.path)).count += 1
+
+    def _count_unlisted(self) -> None:
+        for code, each in self._unlisted.items():
+            message = f"and {each.count} more from this file on, which are not listed"
+            self._report.faults.append(Fault(path=each.path, code=code, message=message))
+
     def _note_seals(self) -> None:
         manifest, notes = self._manifest, self._report.notes
-        if manifest.torn:
+        if manifest.torn and manifest.is_torn:
             notes.append(f"{MANIFEST_NAME} ends in an unfinished line of {manifest.torn} bytes")
         if not manifest.entries:
             notes.append("there are no seals: the chain alone does not show who wrote it, or where it ended")
@@ -205,26 +230,26 @@ class _Verification:
                 "one that you know: use --public-key"
             )
 
-    def _check_if_there(self, path: Path) -> None:
+    def _check_if_there(self, path: Path, following: Path | None) -> None:
         try:
-            self._check_segment(path)
+            self._check_segment(path, following)
         except FileNotFoundError:
             # A running server that removed it has said so in the manifest before.
-            self._manifest.pruned.update(read_manifest(self._manifest_path, self._trusted).pruned)
+            self._manifest.pruned.update(self._late().pruned)
             if first_seq(path) not in self._manifest.pruned:
                 raise
             self._report.segments -= 1
             # Those before it were removed, too, and no record is missing between them and the next one.
             self._seqs = Numbers()
 
-    def _check_segment(self, path: Path) -> None:
-        is_last, number = path == self._paths[-1], first_seq(path)
+    def _check_segment(self, path: Path, following: Path | None) -> None:
+        is_last, number = following is None, first_seq(path)
         seals = self._manifest.all_seals.get(number, [])
-        found = self._scan(path, seals)
+        found = self._scan(path, seals, following)
         has_records = found.segment is not None and found.segment.records > 0
         is_sealed = bool(seals) and (seals[-1].closed or is_last)
         if has_records and not is_sealed and (later := self._await_seal(number, is_closed=not is_last)):
-            seals, found = later, self._scan(path, later)
+            seals, found = later, self._scan(path, later, following)
         self._add(found.judge.findings)
         self._seqs.extend(found.judge.numbers)
         self._check_copy(path)
@@ -238,12 +263,12 @@ class _Verification:
             report.first_seq = found.extent.first_seq if report.first_seq is None else report.first_seq
             report.last_seq = found.extent.last_seq
 
-    def _scan(self, path: Path, seals: Sequence[Seal]) -> Scan:
+    def _scan(self, path: Path, seals: Sequence[Seal], following: Path | None) -> Scan:
         """Read a segment. Without a closing seal that fits, every byte of it is judged."""
         last, sizes = seals[-1] if seals else None, [seal.bytes for seal in seals]
         if last is None or not last.closed:
             return Scan(path, sizes, registry=self._registry(), to_the_byte=True)
-        registry = self._registry() if self._is_followed_by_open(path) else None
+        registry = self._registry() if self._is_open(following) else None
         found = Scan(path, sizes, registry=registry)
         if found.segment is not None and not is_verified(found.segment.digests, last):
             return Scan(path, sizes, to_the_byte=True)
@@ -252,21 +277,31 @@ class _Verification:
     def _registry(self) -> Registry | None:
         return None if self._new_registry is None else self._new_registry()
 
-    def _is_followed_by_open(self, path: Path) -> bool:
+    def _is_open(self, following: Path | None) -> bool:
         """Whether the snapshot of the next segment is compared with what this one adds up to."""
-        following = self._paths[self._paths.index(path) + 1 :][:1]
-        return any(not is_closed(self._manifest.seals.get(first_seq(each))) for each in following)
+        return following is not None and not is_closed(self._manifest.seals.get(first_seq(following)))
 
     def _await_seal(self, number: int, *, is_closed: bool) -> list[Seal]:
         """The seals with the one that a running server makes right now, if it does."""
         while self._manifest.entries:
-            seals = read_manifest(self._manifest_path).all_seals.get(number, [])
+            seals = self._late().all_seals.get(number, [])
             if seals and (seals[-1].closed or not is_closed):
                 return seals
             if time.monotonic() >= self._waits_until:
                 break
             time.sleep(_POLL)
         return []
+
+    def _late(self) -> Manifest:
+        """The manifest as it is now."""
+        try:
+            found = self._manifest_path.stat()
+        except FileNotFoundError:
+            return Manifest()
+        stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
+        if stamp != self._late_stamp:
+            self._late_stamp, self._late_manifest = stamp, read_manifest(self._manifest_path, self._trusted)
+        return self._late_manifest
 
     def _check_place(self, segment: Segment, seals: Sequence[Seal], *, is_last: bool) -> None:
         last = seals[-1] if seals else None
@@ -294,7 +329,7 @@ class _Verification:
             self._bad_file(copy, f"it is not the same as {path.name}, which is there too")
 
     def _bad_file(self, path: Path, message: str) -> None:
-        self._report.faults.append(Fault(path=path.name, code=BAD_FILE, segment=first_seq(path), message=message))
+        self._add_fault(Fault(path=path.name, code=BAD_FILE, segment=first_seq(path), message=message))
 
     def _note_removals(self) -> None:
         if self._manifest.pruned:

@@ -20,6 +20,7 @@ from typing import Literal, get_args
 
 from bussrv.interfaces import IHostedService, IWireFormat
 from bussrv.journal.batch import Rotation, SyncMode
+from bussrv.journal.bounds import LONGEST_ROTATION
 from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.options import (
     BYTES,
@@ -192,7 +193,8 @@ class ServerOptions:
         "`interval`: when it is written; it is on the disk at most a second later. `off`: when it is written.",
         reloadable=False,
     )
-    journal_segment_bytes: int = JOURNAL.size(
+    journal_segment_bytes: int = JOURNAL.option(
+        Whole("bytes", most=LONGEST_ROTATION),
         Rotation().bytes,
         "Bytes of a segment. A segment that has reached this size ends, and the next record begins another one.",
         reloadable=False,

@@ -13,7 +13,7 @@ from bussrv.audit.reading.judged import tables
 from bussrv.audit.reading.snapshot import Snapshot
 from bussrv.audit.reading.sources import choose, take_snapshot
 from bussrv.errors import JournalError
-from bussrv.journal.evidence import lines
+from bussrv.journal import bounds
 from bussrv.journal.record import encode
 from bussrv.journal.segment import segment_name
 from tests.audit.journals import compress, day, write_journal, write_lines
@@ -179,7 +179,7 @@ def test_a_period_takes_the_segments_that_may_hold_some_of_it(tmp_path: Path) ->
 
 
 def test_findings_that_are_not_listed_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "MOST_FINDINGS", 3)
+    monkeypatch.setattr(bounds, "FINDINGS", 3)
     journal = write_journal(tmp_path / "journal", [*day().records, *[b"junk\n"] * 50])
     with taken(journal) as snapshot:
         (source,), *_ = sources_of(snapshot)

@@ -22,7 +22,7 @@ from bussrv.journal.keys import PublicKey, generate
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.record import Record
-from bussrv.journal.segment import TORN_SUFFIX, first_seq, is_compressed, list_segments, torn_tail
+from bussrv.journal.segment import TORN_SUFFIX, first_seq, is_compressed, list_segments, torn_size
 from bussrv.journal.verify import Report, verify
 from bussrv.registry.history import Moment, snapshots
 from bussrv.registry.snapshot import encode
@@ -163,13 +163,13 @@ class Crashes:
     def _look_for_torn_lines(self) -> None:
         """Only what was being written when the server was killed may end in the middle of a line."""
         *older, last = list_segments(self._journal)
-        assert [path.name for path in older if not is_compressed(path) and torn_tail(path)] == []
+        assert [path.name for path in older if not is_compressed(path) and torn_size(path)] == []
         if is_compressed(last) or self._is_closed(last):
             return
-        if not torn_tail(last) and self._random.random() < TORN:
+        if not torn_size(last) and self._random.random() < TORN:
             with last.open("ab") as file:
                 file.write(UNFINISHED[: self._random.randint(1, len(UNFINISHED))])
-        tail = len(torn_tail(last))
+        tail = torn_size(last)
         if tail:
             self.torn[last.name + TORN_SUFFIX] = tail
 

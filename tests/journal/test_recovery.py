@@ -265,7 +265,7 @@ def test_a_compression_that_was_interrupted_is_taken_back(tmp_path, copy):
 def test_a_manifest_may_end_in_a_line_that_was_never_finished(tmp_path):
     story(tmp_path, sealed_records=4)
     with (tmp_path / MANIFEST_NAME).open("ab") as file:
-        file.write(b'{"v":3,"prev":"')
+        file.write(b'{"v":2,"prev":"')
     assert recover(tmp_path, None).next_seq == 13
 
 

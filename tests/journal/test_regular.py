@@ -5,12 +5,14 @@ import re
 import socket
 import stat
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from bussrv.errors import JournalError
 from bussrv.journal.batch import Rotation
+from bussrv.journal.bounded import open_bounded
 from bussrv.journal.files import FILES
 from bussrv.journal.keys import read_private, read_public
 from bussrv.journal.lock import JournalLock
@@ -18,7 +20,7 @@ from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.pseudonym_keys import identities
 from bussrv.journal.reading import read_end, read_journal
 from bussrv.journal.recovery import recover
-from bussrv.journal.regular import NotRegular, read_compressed, read_regular, read_whole
+from bussrv.journal.regular import NotRegular, read_regular, read_whole
 from bussrv.journal.segment import list_segments
 from bussrv.journal.upkeep import UpkeepPolicy
 from bussrv.journal.verify import verify
@@ -74,7 +76,9 @@ def named(path):
     assert re.search(WHAT, str(caught.value))
 
 
-@pytest.mark.parametrize("use", [read_regular, read_compressed, read_whole, FILES.open, FILES.reopen, FILES.create])
+@pytest.mark.parametrize(
+    "use", [read_regular, partial(open_bounded, compressed=True), read_whole, FILES.open, FILES.reopen, FILES.create]
+)
 def test_it_is_not_opened(tmp_path, special, use):
     path = special(tmp_path / "file")
     with pytest.raises((NotRegular, OSError)) as caught:
@@ -108,7 +112,7 @@ def test_a_compressed_file_is_closed_with_what_it_is_read_from(tmp_path):
     kept.idle(1)
     (path, *_) = list_segments(tmp_path)
     before = len(list(Path("/proc/self/fd").iterdir()))
-    with read_compressed(path) as file:
+    with open_bounded(path, compressed=True) as file:
         assert file.readline().startswith(b"{")
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     kept.end()

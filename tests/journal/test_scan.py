@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bussrv import events as ev
+from bussrv.journal import bounds
 from bussrv.journal import scan as module
 from bussrv.journal.chain import line_hash
 from bussrv.journal.digests import Digests, digests_of
-from bussrv.journal.evidence import lines as lines_module
 from bussrv.journal.evidence.findings import Finding
 from bussrv.journal.evidence.numbers import Numbers
 from bussrv.journal.record import Record
@@ -142,7 +142,7 @@ def test_one_endless_line(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_more_findings_are_listed_than_anybody_reads(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines_module, "MOST_FINDINGS", 3)
+    monkeypatch.setattr(bounds, "FINDINGS", 3)
     lines = path.read_bytes().splitlines(keepends=True)
     lines[4:4] = [b"junk\n"] * 50
     path.write_bytes(b"".join([*lines[:-2], changed(lines[-2]), lines[-1]]))
@@ -155,7 +155,7 @@ def test_no_more_findings_are_listed_than_anybody_reads(path: Path, monkeypatch:
 
 
 def test_as_many_as_are_listed_leave_nothing_out(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines_module, "MOST_FINDINGS", 3)
+    monkeypatch.setattr(bounds, "FINDINGS", 3)
     assert found(path, lambda lines: lines.extend([b"junk\n"] * 3)) == [
         (LINE, 11, 10, None),
         (LINE, 12, None, None),

@@ -25,7 +25,7 @@ from bussrv.journal.segment import (
     list_segments,
     segment_name,
     set_end_aside,
-    torn_tail,
+    torn_size,
 )
 from tests.journal.support import contents, note
 
@@ -100,7 +100,7 @@ def test_what_is_no_directory_cannot_be_listed(tmp_path):
 def test_the_torn_tail_is_what_follows_the_last_newline(tmp_path, before, size):
     path = tmp_path / segment_name(1)
     path.write_bytes(before + b"y" * size)
-    assert torn_tail(path) == b"y" * size
+    assert torn_size(path) == size
 
 
 @pytest.mark.parametrize("size", [0, 1, 1 << 20, (1 << 20) + 1])

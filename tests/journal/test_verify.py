@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from bussrv.journal import bounds
 from bussrv.journal import verify as module
 from bussrv.journal.chain import line_hash
-from bussrv.journal.evidence import lines
 from bussrv.journal.keys import PublicKey
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.segment import list_segments, segment_name
@@ -666,7 +666,7 @@ def test_what_is_not_sealed_can_be_made_up(fresh: Fresh) -> None:
 
 
 def test_faults_that_are_not_listed_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "MOST_FINDINGS", 3)
+    monkeypatch.setattr(bounds, "FINDINGS", 3)
     make(tmp_path / "journal", "chain")
     path = list_segments(tmp_path / "journal")[-1]
     with path.open("ab") as file:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import reduce
 from hashlib import sha256
+from io import BytesIO
 from itertools import pairwise
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -21,9 +22,9 @@ from numpy.typing import NDArray
 
 from bussrv.errors import JournalError
 from bussrv.events import EVENT_CLASSES, Event, Outcome, event_name
+from bussrv.journal.bounds import MAX_LINE
 from bussrv.journal.evidence.lines import decode_record, decode_snapshot
 from bussrv.journal.header import Header, Part, decode_header
-from bussrv.journal.reading import MAX_LINE
 from bussrv.journal.versions import FIRST_WITH_CLAIMS, PROVING
 from bussrv.values import Interest
 
@@ -34,6 +35,9 @@ Flags = NDArray[np.bool_]
 _NEWLINE = ord("\n")
 _BLOCK = 1 << 18
 """So many bytes are looked at at once: they stay in the cache of the processor."""
+
+_SHORTEST = 100
+"""No record has fewer bytes: the names of its members and its time take more."""
 
 
 class Line(Struct, kw_only=True, gc=False, omit_defaults=True, tag_field="event"):
@@ -255,9 +259,14 @@ def _seqs(records: Sequence[Line]) -> Numbers:
     return np.fromiter([record.seq for record in records], np.int64, len(records))
 
 
+def _whole_lines(content: bytes) -> Iterator[bytes]:
+    """The lines that have an end, without it: one after the other, since there may be millions."""
+    return (line[:-1] for line in BytesIO(content) if line.endswith(b"\n"))
+
+
 def _parts(content: bytes, number: int) -> Iterator[Part]:
     """The parts of the snapshot, wherever they are."""
-    for text in content.split(b"\n")[:-1]:
+    for text in _whole_lines(content):
         if b'"snapshot"' in text:
             with suppress(JournalError):
                 part = decode_snapshot(text)
@@ -266,8 +275,8 @@ def _parts(content: bytes, number: int) -> Iterator[Part]:
 
 
 def _decoded(content: bytes) -> Iterator[tuple[Line, int]]:
-    for text in content.split(b"\n")[:-1]:
-        if len(text) >= MAX_LINE - 1:
+    for text in _whole_lines(content):
+        if not _SHORTEST <= len(text) < MAX_LINE - 1:
             continue
         with suppress(JournalError, msgspec.DecodeError, RecursionError):
             judged = decode_record(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from io import BytesIO
 from pathlib import Path
 
@@ -10,14 +9,15 @@ from msgspec import Struct
 
 from bussrv.audit.fold.lines import Read, read_lines
 from bussrv.audit.fold.stored import is_stored, read_stored
+from bussrv.journal.bounded import bounded
+from bussrv.journal.bounds import MAX_LINE
 from bussrv.journal.digests import Digests, digests_in
 from bussrv.journal.evidence.findings import Finding
 from bussrv.journal.evidence.lines import LineJudge
 from bussrv.journal.evidence.registries import Registries, RegistryJudge
-from bussrv.journal.evidence.segments import is_verified
+from bussrv.journal.evidence.segments import is_verified, why_unreadable
 from bussrv.journal.header import Header
 from bussrv.journal.manifest import Seal
-from bussrv.journal.reading import MAX_LINE
 from bussrv.journal.segment import COMPRESSED_SUFFIX, CORRUPT, open_segment
 from bussrv.registry.fold import RegistryFold
 
@@ -74,7 +74,7 @@ class Judged(Struct, frozen=True):
 class Found(Struct, frozen=True, kw_only=True):
     """The properties of a segment. Times are UTC microseconds.
 
-    :ivar digests: ``None`` if it cannot be decompressed, which leaves it out; ``unreadable`` says why.
+    :ivar digests: ``None`` if it cannot be read to its end, which leaves it out; ``unreadable`` says why.
     :ivar is_sound: whether every line is what it should be, and nothing is missing, repeated or out of order.
     :ivar judged: ``None`` of a segment that needs no judge, since its closing seal says the same.
     """
@@ -92,25 +92,28 @@ class Found(Struct, frozen=True, kw_only=True):
     judged: Judged | None = None
 
 
-def read_segment(source: Source, stored: bytes | None = None) -> tuple[Found, Read | None]:
-    """Read a segment. There are no records of one that cannot be decompressed.
+def read_segment(source: Source, stored: bytes | None = None, *, most: int | None = None) -> tuple[Found, Read | None]:
+    """Read a segment. There are no records of one that cannot be decompressed, or exceeds a bound.
 
     :param stored: the content of its file, if it is given.
+    :param most: of so many findings about its lines each is listed; see :class:`LineJudge`.
     :raises OSError: if it cannot be read.
     :raises JournalError: if an object store has it, and it cannot be read.
     """
     try:
         content = content_of(source, stored)
     except CORRUPT as error:
-        return Found(taken=source.taken, unreadable=str(error)), None
+        return Found(taken=source.taken, unreadable=why_unreadable(error)), None
     digests = digests_in(BytesIO(content), source.sizes)
     verified = source.seal is not None and is_verified(digests, source.seal)
     judged = None
     if source.to_the_byte is not None:
-        judged = judge(source.number, content, to_the_byte=not verified, follow=source.to_the_byte or verified)
+        judged = judge(
+            source.number, content, to_the_byte=not verified, follow=source.to_the_byte or verified, most=most
+        )
     read = read_lines(content, source.number, is_chained=verified or (judged is not None and judged.is_sound))
     if judged is None and not (verified and read.is_sound):
-        judged = judge(source.number, content, to_the_byte=not verified, follow=False)
+        judged = judge(source.number, content, to_the_byte=not verified, follow=False, most=most)
     is_empty = not read.records
     return Found(
         taken=source.taken,
@@ -130,7 +133,7 @@ def content_of(source: Source, stored: bytes | None = None) -> bytes:
     """The lines of a segment.
 
     :param stored: the content of its file, if it is given and not empty.
-    :raises OSError: if it cannot be read; one of ``CORRUPT`` if it is compressed and damaged.
+    :raises OSError: if it cannot be read; one of ``CORRUPT`` if it is compressed and damaged, or exceeds a bound.
     :raises JournalError: if an object store has it, and it cannot be read.
     """
     if stored is None and is_stored(source.path):
@@ -140,10 +143,11 @@ def content_of(source: Source, stored: bytes | None = None) -> bytes:
     if stored is None:
         with open_segment(Path(source.path)) as file:
             return file.read()
-    return gzip.decompress(stored) if source.path.endswith(COMPRESSED_SUFFIX) else stored
+    with bounded(BytesIO(stored), compressed=source.path.endswith(COMPRESSED_SUFFIX)) as file:
+        return file.read()
 
 
-def judge(number: int, content: bytes, *, to_the_byte: bool, follow: bool) -> Judged:
+def judge(number: int, content: bytes, *, to_the_byte: bool, follow: bool, most: int | None = None) -> Judged:
     """Judge the lines of a segment.
 
     :param number: the number in its name.
@@ -151,7 +155,7 @@ def judge(number: int, content: bytes, *, to_the_byte: bool, follow: bool) -> Ju
     :param to_the_byte: whether each line has to be, byte for byte, what a server writes.
     :param follow: whether the registry is followed as well.
     """
-    lines = LineJudge(number, to_the_byte=to_the_byte)
+    lines = LineJudge(number, to_the_byte=to_the_byte, most=most)
     registry = RegistryJudge(lines, RegistryFold()) if follow else None
     for line in BytesIO(content):
         if line.endswith(b"\n") and len(line) < MAX_LINE:

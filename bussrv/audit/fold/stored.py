@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from bussrv.errors import JournalError
+from bussrv.journal import bounds
 
 if TYPE_CHECKING:
     from pyarrow.fs import S3FileSystem
@@ -29,12 +30,14 @@ def is_stored(location: str) -> bool:
 
 
 def read_stored(url: str) -> bytes:
-    """The content of a file.
+    """The content of a segment.
 
     :raises JournalError: if it cannot be read.
+    :raises TooLarge: if no segment is so large.
     """
     with reading(url) as (store, path), store.open_input_file(path) as file:
-        content: bytes = file.read()
+        # One byte more than a segment may have, to find that it has more.
+        content: bytes = file.read(bounds.SEGMENT + 1)
         return content
 
 

@@ -25,6 +25,7 @@ from bussrv.audit.fold.holdings import Place
 from bussrv.audit.fold.segments import Found, Source, read_segment
 from bussrv.audit.fold.stretch import Stretch, by_server
 from bussrv.audit.fold.stripe import Ends, Period, fold_stripe
+from bussrv.journal import bounds
 
 STRIPE = 64 << 20
 """About how large a stripe is, in bytes, uncompressed. To fold one takes about five times as much memory. The larger
@@ -134,11 +135,13 @@ def _without_collection() -> Iterator[None]:
 
 def _fold(task: Stripe, stored: Mapping[str, bytes]) -> Done:
     found: list[Found] = []
+    left = bounds.ALL_FINDINGS
     segments: list[tuple[str, Stretch]] = []
     baselines = {}
     for source in task.sources:
-        like, read = read_segment(source, stored.get(source.path))
+        like, read = read_segment(source, stored.get(source.path), most=left)
         found.append(like)
+        left -= 0 if like.judged is None else min(left, len(like.judged.findings))
         if read is not None:
             if source.taken in task.first and read.header is not None:
                 server = read.header.server

@@ -26,6 +26,7 @@ from bussrv.audit.fold.tasks import STRIPE, Done, Look, Seam, Stripe, Task, divi
 from bussrv.audit.reading import judged
 from bussrv.audit.reading.checkpoint import Checkpoint, Kept
 from bussrv.audit.reading.snapshot import Snapshot
+from bussrv.journal.digests import MOST_OF_A_LINE
 from bussrv.journal.evidence.segments import is_closed
 from bussrv.journal.header import Header
 from bussrv.journal.segment import CORRUPT, open_segment
@@ -340,7 +341,7 @@ def first_segments(journals: Sequence[Sequence[Source]], *, most: int | None = N
 def _header(source: Source) -> Header | None:
     try:
         with open_segment(Path(source.path)) as file:
-            return header_of(file.readline(1 << 16), source.number)
+            return header_of(file.readline(MOST_OF_A_LINE), source.number)
     except CORRUPT:
         return None
 

@@ -7,7 +7,8 @@ and can as well make the old seals fit.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow as pa
 from bussrv.audit.fold.segments import Found
 from bussrv.audit.output import in_utf8
 from bussrv.audit.reading.snapshot import Journal, Segment, Snapshot
+from bussrv.journal import bounds
 from bussrv.journal.evidence import findings as of_journals
 from bussrv.journal.evidence import segments as evidence
 from bussrv.journal.evidence.numbers import Numbers
@@ -78,9 +80,21 @@ def tables(snapshot: Snapshot, found: Mapping[str, Found]) -> dict[str, pa.Table
     """
     judging = _Judging(snapshot, found)
     return {
-        "findings": pa.Table.from_pylist([*map(_in_utf8, judging.findings())], _FINDINGS),
+        "findings": pa.Table.from_pylist([*map(_in_utf8, _limited(judging.findings()))], _FINDINGS),
         "segments": pa.Table.from_pylist([*map(_in_utf8, judging.segments())], _SEGMENTS),
     }
+
+
+def _limited(findings: Iterable[Row]) -> Iterator[Row]:
+    """The first findings, and how many more there are of each kind."""
+    unlisted: Counter[str] = Counter()
+    for number, row in enumerate(findings):
+        if number < bounds.ALL_FINDINGS:
+            yield row
+        else:
+            unlisted[row["kind"]] += 1
+    for kind, count in unlisted.items():
+        yield dict.fromkeys(_FINDINGS.names) | {"kind": kind, "message": f"and {count} more, which are not listed"}
 
 
 def _in_utf8(row: Row) -> Row:
@@ -140,7 +154,7 @@ class _Judging:
         """Findings about the segments of a journal, and about its manifest."""
         judge = evidence.SegmentJudge(journal.manifest, journal.numbers, is_complete=False)
         files = {segment.number: segment.file for segment in journal.segments}
-        recent = journal.segments[-_ALL_SEALS_OF:]
+        recent, last = journal.segments[-_ALL_SEALS_OF:], max(journal.numbers)
         for segment in journal.segments:
             known = self._found[segment.taken]
             if known.digests is None:
@@ -149,7 +163,7 @@ class _Judging:
             else:
                 late = journal.late.all_seals.get(segment.number, [])
                 # A seal that was made after the segment was read may be about more than was read.
-                before = journal.manifest.all_seals.get(segment.number, [])
+                before = {*journal.manifest.all_seals.get(segment.number, [])}
                 found = judge.pass_segment(
                     evidence.Segment(
                         number=segment.number,
@@ -162,7 +176,7 @@ class _Judging:
                     ),
                     [seal for seal in (late if segment in recent else late[-1:]) if seal in before],
                     late[-1] if late else None,
-                    may_grow=segment.number == max(journal.numbers),
+                    may_grow=segment.number == last,
                 )
             yield from (_as_row(each, files.get(each.segment or 0)) for each in found)
         server = next((header.server for header in judge.headers.values()), None)

@@ -15,6 +15,7 @@ from typing import Protocol
 from bussrv.audit.fold.stored import reading
 from bussrv.audit.reading.snapshot import Journal, Segment, cut_torn_tail, taken_as
 from bussrv.errors import JournalError
+from bussrv.journal import bounds
 from bussrv.journal.keys import PublicKey
 from bussrv.journal.manifest import MANIFEST_NAME
 from bussrv.journal.manifest_file import read_manifest
@@ -93,6 +94,7 @@ def take_remote(directory: Directory, url: str, index: int, root: Path, trusted:
         raise JournalError(f"{url} holds no journal records")
     manifest_path = root / f"{index}-{MANIFEST_NAME}"
     if MANIFEST_NAME in files:
+        _check_manifest(files[MANIFEST_NAME], url)
         directory.fetch(MANIFEST_NAME, manifest_path)
     manifest = read_manifest(manifest_path, trusted)
     numbers = frozenset(segment.number for segment in segments)
@@ -108,6 +110,13 @@ def _segments(files: Iterable[File], url: str, index: int) -> list[Segment]:
             number, path = int(file.name.partition(".")[0]), f"{url}/{file.name}"
             found[number] = Segment(path, taken_as(index, number), number, file.bytes, file.stamp, in_place=True)
     return [found[number] for number in sorted(found)]
+
+
+def _check_manifest(file: File, url: str) -> None:
+    if file.bytes > bounds.MANIFEST:
+        raise JournalError(
+            f"the manifest of {url} is too large ({file.bytes} bytes): no server writes more than {bounds.MANIFEST}"
+        )
 
 
 def _fetch_last(directory: Directory, segments: list[Segment], root: Path) -> None:

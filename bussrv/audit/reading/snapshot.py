@@ -19,7 +19,6 @@ A running server may compress or remove a linked segment. :meth:`Snapshot.check`
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -28,16 +27,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bussrv.errors import JournalError
+from bussrv.journal import bounds
 from bussrv.journal.keys import PublicKey
 from bussrv.journal.manifest import MANIFEST_NAME, Manifest
 from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.regular import read_regular
-from bussrv.journal.segment import COMPRESSED_SUFFIX, DIGITS, SUFFIX, first_seq, list_segments, torn_tail
+from bussrv.journal.segment import COMPRESSED_SUFFIX, DIGITS, SUFFIX, count_lines, first_seq, list_segments, torn_size
 
 PATIENCE = 1.0
 """Seconds for a running server to seal a segment that it has just begun or closed."""
 
 _POLL = 0.05
+_BLOCK = 1 << 20
 
 Choice = Callable[[Sequence[Path]], Sequence[Path]]
 """Chooses the segments of a journal to audit."""
@@ -194,13 +195,21 @@ def _take(path: Path, root: Path, index: int, last: bool) -> Segment:
     number = first_seq(path)
     stamp = f"{about.st_ino} {about.st_size} {about.st_mtime_ns}"
     segment = Segment(str(path), taken_as(index, number), number, about.st_size, stamp, in_place=True)
-    return _copied(segment, root) if last and not segment.is_compressed else segment
+    return _copied(segment, root, about.st_size) if last and may_be_torn(segment) else segment
 
 
-def _copied(segment: Segment, root: Path) -> Segment:
-    """A segment that is read in place, copied into the snapshot at ``root``."""
+def may_be_torn(segment: Segment) -> bool:
+    """Whether an unfinished record at the end is left out. One that exceeds the bounds is not read anyway."""
+    return not segment.is_compressed and segment.bytes <= bounds.SEGMENT
+
+
+def _copied(segment: Segment, root: Path, size: int) -> Segment:
+    """The first ``size`` bytes of a segment that is read in place, copied into the snapshot at ``root``."""
     copied = replace(segment, in_place=False)
-    shutil.copyfile(segment.file, copied.path_in(root))
+    with read_regular(Path(segment.file)) as source, copied.path_in(root).open("wb") as target:
+        while size and (block := source.read(min(size, _BLOCK))):
+            target.write(block)
+            size -= len(block)
     return copied
 
 
@@ -214,15 +223,18 @@ def cut_torn_tail(segment: Segment, root: Path) -> Segment:
 
     :param root: the directory of the snapshot.
     """
-    tail = b"" if segment.is_compressed else torn_tail(segment.path_in(root))
-    if not tail:
+    if not may_be_torn(segment):
         return segment
+    path = segment.path_in(root)
+    torn = torn_size(path)
+    if not torn:
+        return segment
+    whole = path.stat().st_size - torn
     if segment.in_place:
-        segment = _copied(segment, root)
+        segment = _copied(segment, root, whole)
     taken = segment.path_in(root)
-    os.truncate(taken, taken.stat().st_size - len(tail))
-    with taken.open("rb") as file:
-        return replace(segment, torn=len(tail), lines=sum(1 for _ in file))
+    os.truncate(taken, whole)
+    return replace(segment, torn=torn, lines=count_lines(taken, whole))
 
 
 def _await_seals(directory: Path, manifest: Manifest, paths: Sequence[Path], trusted: PublicKey | None) -> Manifest:

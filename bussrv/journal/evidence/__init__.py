@@ -18,14 +18,14 @@ Facts in, findings out. Nothing here opens a file, asks a clock, or imports Twis
 | ``broken-link`` | a segment does not begin with a header | :class:`.lines.LineJudge` |
 | ``seq-gap`` | numbers of records are missing | :class:`.numbers.Numbers` |
 | ``seq-duplicate`` | numbers of records are there more than once | :class:`.numbers.Numbers` |
-| ``unreadable-segment`` | a compressed segment cannot be decompressed | :func:`.segments.unreadable` |
+| ``unreadable-segment`` | a segment cannot be decompressed, or exceeds a bound | :func:`.segments.unreadable` |
 | ``torn-tail`` | the last segment ends in an unfinished line | :class:`.segments.SegmentJudge` |
 | ``bad-line`` | another segment ends in an unfinished line | :class:`.segments.SegmentJudge` |
 | ``broken-link`` | a segment is not what the header of the next one says | :class:`.segments.SegmentJudge` |
 | ``broken-snapshot`` | a segment does not begin with what the one before adds up to | :class:`.segments.SegmentJudge` |
 | ``journal-salvaged`` | a header says that a new chain begins after damage | :class:`.segments.SegmentJudge` |
 | ``broken-seal`` | a segment is not what its seals say, or is not sealed | :class:`.segments.SegmentJudge` |
-| ``bad-manifest`` | a line of the manifest is wrong | :class:`.manifest.EntryJudge` |
+| ``bad-manifest`` | a line of the manifest is wrong, or what follows the last one | :class:`.manifest.EntryJudge` |
 | ``bad-manifest`` | an entry that was noted elsewhere is missing | :func:`.segments.judge_manifest` |
 | ``bad-manifest`` | an entry that a header refers to is missing | :func:`.segments.judge_references` |
 | ``segment-missing`` | a sealed segment is not there, nor was it pruned | :func:`.segments.judge_missing` |

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from bussrv.errors import JournalError
 from bussrv.events import ServiceRegistered, ServiceUnregistered, SessionClosed, SessionIdentified, SessionOpened
+from bussrv.journal import bounds
 from bussrv.journal.chain import line_hash
 from bussrv.journal.evidence.findings import UNCHAINED, Finding
 from bussrv.journal.evidence.form import is_as_written
@@ -17,10 +18,6 @@ from bussrv.journal.header import Header, Part, decode_header, decode_part
 from bussrv.journal.record import Record, decode, version_of
 
 Line = Header | Part | Record
-
-MOST_FINDINGS = 10_000
-"""How many findings about the lines of one segment are listed. A file of junk has millions of bad lines. The others are
-counted."""
 
 MOST_QUOTED = 1000
 """How many bytes of a bad line are kept with the finding."""
@@ -34,6 +31,7 @@ class LineJudge:
 
     :param to_the_byte: whether each line has to be, byte for byte, what a server of its schema version writes. A
         closing seal says the same of a whole segment. So this is asked only of segments that have none.
+    :param most: of so many findings at most each is listed, of the others the number; by default ``bounds.FINDINGS``.
     :ivar version: the schema version of the header.
     :ivar findings: those made so far, in the order of lines. Those about numbers are made by ``numbers``.
     :ivar wrong: the first finding about a line or a number, as far as it is known before the next line comes.
@@ -45,9 +43,10 @@ class LineJudge:
     :ivar numbers: those of the records, once the last line was judged.
     :ivar _server: the server of the record before; ``None`` after any other line, and after a wrong one.
     :ivar _origin: the server of the last line that names one.
+    :ivar _unjudged: the first line after too many bad ones. It is not judged, nor are those after it.
     """
 
-    def __init__(self, number: int, *, to_the_byte: bool = False) -> None:
+    def __init__(self, number: int, *, to_the_byte: bool = False, most: int | None = None) -> None:
         self.findings: list[Finding] = []
         self.version: int | None = None
         self.wrong: Finding | None = None
@@ -66,6 +65,9 @@ class LineJudge:
         self._doubt: Finding | None = None
         self._is_second = False
         self._unlisted: Counter[str] = Counter()
+        self._most = bounds.FINDINGS if most is None else min(most, bounds.FINDINGS)
+        self._left = bounds.BAD_LINES
+        self._unjudged: int | None = None
 
     def pass_line(self, text: bytes) -> Line | None:
         """Judge the next line.
@@ -121,7 +123,10 @@ class LineJudge:
         for code, count in self._unlisted.items():
             message = f"and {count} more in this segment, which are not listed"
             self.findings.append(Finding(code=code, message=message, segment=self._number))
-        if self.header is not None and self.header.parts != self.parts:
+        if self._unjudged is not None:
+            message = "this line and all after it are not judged: too much is wrong before it"
+            self.findings.append(self._finding("bad-line", message, self._unjudged))
+        elif self.header is not None and self.header.parts != self.parts:
             self.findings.append(self.unfinished())
         self._stop()
         return self.findings
@@ -140,6 +145,9 @@ class LineJudge:
         return [*of_numbers, *self.findings, self.wrong][0]
 
     def _judge(self, text: bytes) -> Line | None:
+        if self._left <= 0:
+            self._unjudged, self.hash = self._unjudged or self.lines, line_hash(text)
+            return None
         try:
             found = self._in_place(self._decode(text))
         except JournalError as error:
@@ -271,7 +279,8 @@ class LineJudge:
         self.last_record = found
 
     def _add(self, finding: Finding) -> None:
-        if len(self.findings) < MOST_FINDINGS:
+        self._left -= 1
+        if len(self.findings) < self._most:
             self.findings.append(finding)
         else:
             self._unlisted[finding.code] += 1

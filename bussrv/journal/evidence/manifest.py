@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bussrv.errors import JournalError
+from bussrv.journal import bounds
 from bussrv.journal.chain import line_hash
 from bussrv.journal.evidence.findings import UNCHAINED, Finding
 from bussrv.journal.keys import PublicKey, Succession
-from bussrv.journal.manifest import Body, Entry, KeyEntry, Manifest, Pruned, Seal, decode, last_seq
+from bussrv.journal.manifest import Body, Entry, KeyEntry, Manifest, Pruned, Seal, beginning, decode, last_seq
 
 
 class EntryJudge:
     """Judge the lines of a manifest, in order.
 
     :ivar found: all that they say, and the findings.
+    :ivar lines: how many lines were judged.
     :param trusted: a key that must have been in force, and have signed something.
     """
 
@@ -22,7 +24,8 @@ class EntryJudge:
         self.found = Manifest()
         self._keys = Succession(trusted)
         self._last: Seal | None = None
-        self._lines = 0
+        self._unlisted = 0
+        self.lines = 0
 
     def pass_line(self, line: bytes) -> None:
         """Judge the next line.
@@ -30,26 +33,68 @@ class EntryJudge:
         :param line: without its newline.
         """
         found = self.found
-        self._lines += 1
         try:
             entry = decode(line)
         except JournalError as error:
-            found.findings.append(_finding(str(error), self._lines))
-            found.next_number += 1
-            found.last_hash = line_hash(line)
-        else:
-            found.entries.append(entry)
-            found.findings += [_finding(text, self._lines, entry.body) for text in self._check(line, entry)]
-            found.next_number = entry.number + 1
-            found.last_hash = entry.hash
-        found.lines.setdefault(found.last_hash, self._lines)
+            self._pass_bad(str(error), line_hash(line))
+            return
+        self.lines += 1
+        if entry.prev == found.last_hash:
+            # The same text, once in memory.
+            entry = Entry(entry.number, found.last_hash, entry.hash, entry.body, entry.key)
+        found.entries.append(entry)
+        for text in self._check(line, entry):
+            self._add(_finding(text, self.lines, entry.body))
+        found.next_number = entry.number + 1
+        found.last_hash = entry.hash
+        found.lines.setdefault(found.last_hash, self.lines)
+
+    def pass_long(self, hashed: str) -> None:
+        """The next line has more bytes than an entry may have.
+
+        :param hashed: its hash.
+        """
+        self._pass_bad(f"the line is longer than {bounds.MANIFEST_LINE} bytes", hashed)
+
+    def pass_rest(self, begin: bytes, size: int) -> None:
+        """Judge what follows the last line. A crash leaves the beginning of the next one, and zeros after that.
+
+        :param begin: its first bytes: all of them, unless there are more than an entry may have.
+        :param size: how many bytes there are.
+        """
+        found = self.found
+        found.torn, expected, written = size, beginning(found.next_number, found.last_hash), begin.rstrip(b"\0")
+        if size > len(begin) or written[: len(expected)] != expected[: len(written)]:
+            found.is_torn = False
+            self._add(_finding(f"{size} bytes follow the last entry, and begin no other one", self.lines + 1))
+
+    def pass_too_large(self, what: str) -> None:
+        """The manifest exceeds a bound, and is read no further."""
+        self._add(_finding(f"the manifest is read no further: it has more than {what}", self.lines + 1))
 
     def end(self) -> Manifest:
         """No more lines follow."""
+        findings = self.found.findings
         self.found.in_force = self._keys.in_force
+        if self._unlisted:
+            findings.append(_finding(f"and {self._unlisted} more in the manifest, which are not listed", None))
         if wrong := self._keys.end_fault():
-            self.found.findings.append(_finding(wrong, None))
+            findings.append(_finding(wrong, None))
         return self.found
+
+    def _pass_bad(self, problem: str, hashed: str) -> None:
+        found = self.found
+        self.lines += 1
+        self._add(_finding(problem, self.lines))
+        found.next_number += 1
+        found.last_hash = hashed
+        found.lines.setdefault(hashed, self.lines)
+
+    def _add(self, finding: Finding) -> None:
+        if len(self.found.findings) < bounds.FINDINGS:
+            self.found.findings.append(finding)
+        else:
+            self._unlisted += 1
 
     def _check(self, line: bytes, entry: Entry) -> Iterator[str]:
         found, body = self.found, entry.body

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from bussrv.journal.bounds import MAX_LINE, TooLarge
 from bussrv.journal.chain import START
 from bussrv.journal.digests import Digests
 from bussrv.journal.evidence.findings import Finding
@@ -90,7 +91,7 @@ class SegmentJudge:
         return found
 
     def pass_unreadable(self, number: int) -> None:
-        """The next segment cannot be decompressed. Nothing else of it is judged."""
+        """The next segment cannot be read to its end. Nothing else of it is judged."""
         self._number, self._before = number, None
 
     def _judge_header(self, header: Header) -> Iterator[Finding]:
@@ -142,9 +143,21 @@ class SegmentJudge:
         yield _of_header(header, what, expected, max(1, header.segment - 1))
 
 
-def unreadable(number: int, why: object) -> Finding:
-    """A compressed segment cannot be decompressed. Nothing else of it is judged."""
-    return Finding(code="unreadable-segment", message=f"the segment cannot be decompressed: {why}", segment=number)
+def why_unreadable(error: Exception) -> str:
+    """Why a segment is not read to its end, as a sentence without its end.
+
+    :param error: one of :data:`bussrv.journal.segment.CORRUPT`.
+    """
+    what = "is read no further" if isinstance(error, TooLarge) else "cannot be decompressed"
+    return f"the segment {what}: {error}"
+
+
+def unreadable(number: int, why: str) -> Finding:
+    """A segment cannot be decompressed, or exceeds a bound. Nothing else of it is judged.
+
+    :param why: what :func:`why_unreadable` says.
+    """
+    return Finding(code="unreadable-segment", message=why, segment=number)
 
 
 def _judge_tail(segment: Segment, *, is_last: bool) -> Iterator[Finding]:
@@ -153,6 +166,8 @@ def _judge_tail(segment: Segment, *, is_last: bool) -> Iterator[Finding]:
         code, what, yet = "torn-tail", "journal", ""
         if not is_last:
             code, what, yet = "bad-line", "segment", ", yet it is not the last one"
+        elif segment.torn >= MAX_LINE:
+            code, yet = "bad-line", ", yet no line is so long"
         message = f"the {what} ends in {segment.torn} bytes of an unfinished record{yet}"
         yield Finding(code=code, message=message, segment=segment.number, line=segment.lines + 1)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bussrv.errors import JournalError
+from bussrv.journal import bounds
 from bussrv.journal.header import Header, Part, Previous, decode_header, decode_part
 from bussrv.journal.record import Record, decode
 
@@ -51,7 +52,7 @@ def audit(journals: Sequence[Path]) -> Findings:
 
 @dataclass
 class Segment:
-    """What is left of a segment: its lines, and what each of them is; nothing of one that cannot be decompressed."""
+    """What is left of a segment: its lines, and what each of them is; nothing of one that cannot be read to its end."""
 
     path: Path
     number: int
@@ -91,11 +92,14 @@ def paths_of(journal: Path) -> list[Path]:
 
 
 def open_segment(path: Path) -> Segment:
-    number, content = int(path.name.partition(".")[0]), path.read_bytes()
+    number = int(path.name.partition(".")[0])
     try:
-        return Segment(path, number, gzip.decompress(content) if path.suffix == ".gz" else content)
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+            content = file.read(bounds.SEGMENT + 1)
     except (OSError, EOFError, zlib.error):
         return Segment(path, number, None)
+    is_within = len(content) <= bounds.SEGMENT and content.count(b"\n") <= bounds.SEGMENT_LINES
+    return Segment(path, number, content if is_within else None)
 
 
 def in_place(meant: Record | Header | Part | None, segment: Segment, number: int) -> Record | Header | Part | None:
