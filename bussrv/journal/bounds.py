@@ -44,7 +44,7 @@ FINDINGS = 10_000
 """The most findings about one segment, and about the manifest, that are listed. The others are counted."""
 
 BAD_LINES = 100_000
-"""The most bad lines of a segment that are judged. After so many, the rest of it is not judged."""
+"""The most findings about a segment or the manifest until the rest of it is not judged."""
 
 ALL_FINDINGS = 100_000
 """The most findings that are listed of a journal. The others are counted."""

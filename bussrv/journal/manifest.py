@@ -11,6 +11,7 @@ and is not counts for nothing. To notice that the end was cut off, one has to kn
 
 from __future__ import annotations
 
+from sys import intern
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -26,6 +27,8 @@ VERSION = 2
 MANIFEST_NAME = "manifest"
 """Not a name that `*.jsonl` matches: that is for who reads the segments."""
 _MOMENTS = ("time", "first_time", "last_time")
+_REPEATED = ("server", "key")
+"""Most entries have the same texts here: each is in memory once."""
 
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Moment = int
@@ -176,6 +179,9 @@ def decode(line: bytes) -> Entry:
             raise JournalError(f"written by a newer program: version {head.v}, this program reads version {VERSION}")
         for name in _MOMENTS & members.keys():
             members[name] = parse_time(members[name])
+        for name in _REPEATED & members.keys():
+            if isinstance(members[name], str):
+                members[name] = intern(members[name])
         frame = msgspec.convert(members, _Frame)
         body: Body = msgspec.convert(members, Body)
     except (msgspec.DecodeError, TypeError, ValueError, RecursionError) as error:

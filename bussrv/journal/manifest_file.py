@@ -52,6 +52,9 @@ def _pass_lines(file: BinaryIO, judge: EntryJudge) -> int:
         if judge.lines >= bounds.MANIFEST_LINES:
             judge.pass_too_large(f"{bounds.MANIFEST_LINES} lines")
             return size
+        if judge.faults >= bounds.BAD_LINES:
+            judge.pass_too_large(f"{bounds.BAD_LINES} faults")
+            return size
         is_first, at = at == size, at + len(text)
         if is_first and text.endswith(b"\n"):
             judge.pass_line(text[:-1])

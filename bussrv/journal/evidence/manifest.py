@@ -16,7 +16,7 @@ class EntryJudge:
     """Judge the lines of a manifest, in order.
 
     :ivar found: all that they say, and the findings.
-    :ivar lines: how many lines were judged.
+    :ivar lines: how many lines were judged, and ``faults`` how many faults they have.
     :param trusted: a key that must have been in force, and have signed something.
     """
 
@@ -24,7 +24,7 @@ class EntryJudge:
         self.found = Manifest()
         self._keys = Succession(trusted)
         self._last: Seal | None = None
-        self._unlisted = 0
+        self._unlisted = self.faults = 0
         self.lines = 0
 
     def pass_line(self, line: bytes) -> None:
@@ -91,6 +91,7 @@ class EntryJudge:
         found.lines.setdefault(hashed, self.lines)
 
     def _add(self, finding: Finding) -> None:
+        self.faults += 1
         if len(self.found.findings) < bounds.FINDINGS:
             self.found.findings.append(finding)
         else:
