@@ -94,13 +94,18 @@ class ManifestFile:
         self._has_rest = manifest.torn > 0
         self._check_key(self._key, self._in_force)
 
+    @property
+    def is_long(self) -> bool:
+        """Whether it comes near the bounds, so that only entries are added that every segment needs."""
+        return self._number > bounds.ROUTINE_LINES or self._size > bounds.ROUTINE_BYTES
+
     def append(self, bodies: Sequence[Seal | Pruned]) -> list[str]:
         """Add entries, with one write and one sync.
 
         :returns: their hashes.
         :raises OSError: if the disk fails. Nothing was added; the same entries may be added again later.
         :raises Changed: another program changed the file.
-        :raises JournalError: if the key in force is not the one that was given.
+        :raises JournalError: if the key in force is not the one that was given, or the file would exceed the bounds.
         """
         self._check_key(self._key, self._in_force)
         return self._append(bodies, self._key)
@@ -139,10 +144,19 @@ class ManifestFile:
             lines.append(encode(body, number, hashes[-1], key))
             hashes.append(line_hash(lines[-1]))
         if lines:
-            self._write(b"".join(lines))
+            data = b"".join(lines)
+            self._check_room(self._number + len(lines) - 1, self._size + len(data))
+            self._write(data)
             self.last_hash = hashes[-1]
             self._number += len(lines)
         return hashes[1:]
+
+    def _check_room(self, lines: int, size: int) -> None:
+        if lines > bounds.MANIFEST_LINES or size > bounds.MANIFEST:
+            raise JournalError(
+                f"{self._path} is full, with {self._number - 1} entries of {self._size} bytes, so no more segments are "
+                "sealed: let the server begin another journal directory"
+            )
 
     def _write(self, data: bytes) -> None:
         self._check()

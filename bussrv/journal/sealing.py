@@ -62,6 +62,11 @@ class Sealer:
         """The hash of the last line of the manifest, if there is one."""
         return None if self._file.last_hash == START else self._file.last_hash
 
+    @property
+    def is_sparing(self) -> bool:
+        """Whether the manifest is so long that a growing segment is sealed only once before it ends."""
+        return self._file.is_long
+
     def begin_anew_if_changed(self) -> str | None:
         """Begin another manifest if another program changed it, or removed it. The changed one is kept aside.
 

@@ -99,7 +99,7 @@ class Upkeep:
         self._seal_due = 0
         sealed = [(each.body, each.hash) for each in manifest.entries if isinstance(each.body, Seal)]
         self.last_seal = sealed[-1] if sealed else None
-        self._is_failing = False
+        self._is_failing = self._was_spared = False
         self._is_stopped = False
         self._working = threading.Lock()
 
@@ -190,8 +190,22 @@ class Upkeep:
         self._pass_over_changed(writer)
         if self._ended:
             self._seal_closed(at_end)
-        if writer.segment is not None and (self._is_unsealed(writer) or self._clock.mono() >= self._seal_due):
+        is_due = self._clock.mono() >= self._seal_due and not self._is_spared()
+        if writer.segment is not None and (self._is_unsealed(writer) or is_due):
             self._seal_growing(writer)
+
+    def _is_spared(self) -> bool:
+        """Whether no growing segment is sealed again, so that the manifest does not exceed the bounds."""
+        is_spared = self._sealer.is_sparing
+        if is_spared and not self._was_spared:
+            log.warn(
+                "journal: the manifest of {directory} is long. From now on a segment is sealed when it begins and when "
+                "it ends, and not in between: let the server begin another journal directory",
+                event="journal.manifest-long",
+                directory=self._directory,
+            )
+        self._was_spared = is_spared
+        return is_spared
 
     def _pass_over_changed(self, writer: BatchWriter) -> None:
         """No segment is sealed that is not what was written: another program may have changed it since it ended."""

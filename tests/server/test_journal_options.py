@@ -75,3 +75,13 @@ def test_a_bad_value_is_one_sentence(capfd: pytest.CaptureFixture[str]) -> None:
     said = capfd.readouterr().err
     assert said.startswith("bussrv: --journal-segment-bytes: '0' is not a whole number of 1 or more")
     assert said.count("\n") == 1
+
+
+def test_a_segment_is_not_larger_than_what_is_read_of_it(capfd: pytest.CaptureFixture[str]) -> None:
+    options = Options()
+    options.parseOptions(["--journal-segment-bytes", str(256 << 20)])
+    with pytest.raises(StartError):
+        Options().parseOptions(["--journal-segment-bytes", str((256 << 20) + 1)])
+    assert (
+        "--journal-segment-bytes: '268435457' is more than 268435456, the most there can be" in capfd.readouterr().err
+    )
