@@ -147,10 +147,10 @@ def test_what_is_no_journal_is_said(tmp_path: Path, make, said: str) -> None:  #
 def test_a_segment_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = write_journal(tmp_path / "journal", day().records)
 
-    def refuse(source: Path, target: Path) -> None:
-        raise PermissionError(13, "Permission denied", str(source))
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr("shutil.copyfile", refuse)
+    monkeypatch.setattr("bussrv.audit.reading.snapshot.read_regular", refuse)
     with (
         pytest.raises(JournalError, match=r"cannot read the segment .*0001\.jsonl: Permission denied"),
         taken(journal),

@@ -63,12 +63,14 @@ class Judged(Struct, frozen=True):
     :ivar registries: what the segment begins and ends with; ``None`` if a line is wrong, or nobody asked.
     :ivar findings: about lines.
     :ivar numbers: of its records: server, first and last number, segment.
+    :ivar is_over: whether too much was wrong, so that not all lines were judged.
     """
 
     is_sound: bool
     registries: Registries | None
     findings: list[Finding]
     numbers: list[tuple[str, int, int, int]]
+    is_over: bool = False
 
 
 class Found(Struct, frozen=True, kw_only=True):
@@ -93,7 +95,7 @@ class Found(Struct, frozen=True, kw_only=True):
 
 
 def read_segment(source: Source, stored: bytes | None = None, *, most: int | None = None) -> tuple[Found, Read | None]:
-    """Read a segment. There are no records of one that cannot be decompressed, or exceeds a bound.
+    """Read a segment. There are no records of one that cannot be decompressed, exceeds a bound, or is all wrong.
 
     :param stored: the content of its file, if it is given.
     :param most: of so many findings about its lines each is listed; see :class:`LineJudge`.
@@ -107,13 +109,15 @@ def read_segment(source: Source, stored: bytes | None = None, *, most: int | Non
     digests = digests_in(BytesIO(content), source.sizes)
     verified = source.seal is not None and is_verified(digests, source.seal)
     judged = None
-    if source.to_the_byte is not None:
-        judged = judge(
-            source.number, content, to_the_byte=not verified, follow=source.to_the_byte or verified, most=most
-        )
+    if source.to_the_byte is not None or not verified:
+        follow = source.to_the_byte is not None and (source.to_the_byte or verified)
+        judged = judge(source.number, content, to_the_byte=not verified, follow=follow, most=most)
+    if judged is not None and judged.is_over:
+        # Its lines would take as much memory as those of a segment that a server wrote, and say nothing.
+        return Found(taken=source.taken, digests=digests, judged=judged), None
     read = read_lines(content, source.number, is_chained=verified or (judged is not None and judged.is_sound))
-    if judged is None and not (verified and read.is_sound):
-        judged = judge(source.number, content, to_the_byte=not verified, follow=False, most=most)
+    if judged is None and not read.is_sound:
+        judged = judge(source.number, content, to_the_byte=False, follow=False, most=most)
     is_empty = not read.records
     return Found(
         taken=source.taken,
@@ -170,4 +174,5 @@ def judge(number: int, content: bytes, *, to_the_byte: bool, follow: bool, most:
         None if registry is None else registry.registries(),
         findings,
         [*lines.numbers.ranges()],
+        lines.is_over,
     )

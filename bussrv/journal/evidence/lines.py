@@ -136,6 +136,11 @@ class LineJudge:
         self.findings, self.wrong, self.numbers = [finding], finding, Numbers()
 
     @property
+    def is_over(self) -> bool:
+        """Whether too much was wrong, so that lines were left that are not judged."""
+        return self._unjudged is not None
+
+    @property
     def first(self) -> Finding | None:
         """The first finding. Later lines may tell more of it than ``wrong``."""
         if self.wrong is None:
