@@ -12,29 +12,31 @@ from bussrv.journal import bounds
 from bussrv.journal.bounds import TooLarge
 from bussrv.journal.regular import open_regular
 
-_BLOCK = 1 << 17
+_BLOCK = 1 << 16
 _GZIP = 16 + zlib.MAX_WBITS
 
 Readable = io.FileIO | io.BytesIO
 
 
-def open_bounded(path: Path, *, compressed: bool) -> BinaryIO:
+def open_bounded(path: Path, *, compressed: bool, counts_lines: bool = True) -> BinaryIO:
     """Open a segment, to read it as it was before it was compressed.
 
+    :param counts_lines: whether there is a bound of lines, too. Nobody needs one who reads no lines.
     :raises bussrv.journal.regular.NotRegular: it is not a regular file.
     :raises OSError: it cannot be opened. Reading raises :exc:`TooLarge` beyond a bound, and of what is compressed also
         :exc:`EOFError` and :exc:`zlib.error`.
     """
     # Without a buffer of its own, which could hold what is not in the file any more.
-    return bounded(os.fdopen(open_regular(path, os.O_RDONLY), "rb", buffering=0), compressed=compressed)
+    file = os.fdopen(open_regular(path, os.O_RDONLY), "rb", buffering=0)
+    return bounded(file, compressed=compressed, counts_lines=counts_lines)
 
 
-def bounded(file: Readable, *, compressed: bool) -> BinaryIO:
+def bounded(file: Readable, *, compressed: bool, counts_lines: bool = True) -> BinaryIO:
     """The same of an open file. It is closed with the result.
 
     What is not compressed may be read from any place again.
     """
-    raw = _Inflated(file) if compressed else _Plain(file)
+    raw = (_Inflated if compressed else _Plain)(file, counts_lines=counts_lines)
     return cast("BinaryIO", io.BufferedReader(raw, _BLOCK))
 
 
@@ -44,8 +46,9 @@ class _Bounded(io.RawIOBase):
     :ivar _seen: how many bytes were read, and ``_lines`` how many lines these are.
     """
 
-    def __init__(self, file: Readable) -> None:
+    def __init__(self, file: Readable, *, counts_lines: bool) -> None:
         self._file = file
+        self._counts_lines = counts_lines
         self._seen = self._lines = 0
 
     def readable(self) -> bool:
@@ -77,7 +80,8 @@ class _Bounded(io.RawIOBase):
         self._seen += len(block)
         if self._seen > bounds.SEGMENT:
             raise TooLarge(f"it has more than {bounds.SEGMENT} bytes, which no server writes")
-        self._lines += block.count(b"\n")
+        if self._counts_lines:
+            self._lines += block.count(b"\n")
         if self._lines > bounds.SEGMENT_LINES:
             raise TooLarge(f"it has more than {bounds.SEGMENT_LINES} lines, which no server writes")
 
@@ -88,8 +92,8 @@ class _Plain(_Bounded):
     :ivar _at: the place that is read next.
     """
 
-    def __init__(self, file: Readable) -> None:
-        super().__init__(file)
+    def __init__(self, file: Readable, *, counts_lines: bool) -> None:
+        super().__init__(file, counts_lines=counts_lines)
         self._at = 0
 
     def seekable(self) -> bool:
@@ -117,8 +121,8 @@ class _Inflated(_Bounded):
     :ivar _left: what was read of the file and not inflated yet.
     """
 
-    def __init__(self, file: Readable) -> None:
-        super().__init__(file)
+    def __init__(self, file: Readable, *, counts_lines: bool) -> None:
+        super().__init__(file, counts_lines=counts_lines)
         self._inflate = zlib.decompressobj(_GZIP)
         self._left = b""
         self._packed = self._members = 0

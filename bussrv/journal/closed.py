@@ -70,7 +70,7 @@ def compress(path: Path, digest: str, files: Files = FILES) -> Path:
 def _digest_inside(copy: Path) -> str | None:
     """The SHA-256 of what was compressed; ``None`` if it cannot be read back."""
     try:
-        with open_bounded(copy, compressed=True) as file:
+        with open_bounded(copy, compressed=True, counts_lines=False) as file:
             return digests_in(file).digest
     except CORRUPT:
         return None

@@ -44,7 +44,7 @@ def digests_of(path: Path, sizes: Iterable[int] = ()) -> Digests:
     :param sizes: of the beginnings to look at.
     :raises OSError: if it cannot be read; one of ``CORRUPT`` if it is compressed and damaged.
     """
-    with open_segment(path) as file:
+    with open_segment(path, counts_lines=False) as file:
         return digests_in(file, sizes)
 
 

@@ -116,17 +116,18 @@ def ended_change(directory: Path, number: int, size: int, files: Files = FILES) 
         return None if is_there(directory, number) else Change("it was removed or moved away")
 
 
-def open_segment(path: Path) -> BinaryIO:
+def open_segment(path: Path, *, counts_lines: bool = True) -> BinaryIO:
     """A segment, to be read from its beginning as it was before it was compressed, which it may be by now.
 
+    :param counts_lines: see :func:`bussrv.journal.bounded.open_bounded`.
     :raises OSError: if it cannot be read. Reading raises that or one of ``CORRUPT`` later, too.
     """
     try:
-        return open_bounded(path, compressed=is_compressed(path))
+        return open_bounded(path, compressed=is_compressed(path), counts_lines=counts_lines)
     except FileNotFoundError:
         if is_compressed(path) or not compressed_path(path).exists():
             raise
-        return open_bounded(compressed_path(path), compressed=True)
+        return open_bounded(compressed_path(path), compressed=True, counts_lines=counts_lines)
 
 
 def torn_size(path: Path) -> int:
