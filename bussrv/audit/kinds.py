@@ -27,8 +27,11 @@ _OF_JOURNALS = {
         "A line of the journal cannot be read. A disk may have damaged it, or somebody edited it. Its content is lost.",
     ),
     "unreadable-segment": (
-        "A file cannot be decompressed",
-        "A compressed segment is damaged, so none of its records could be checked.",
+        "A segment cannot be read to its end",
+        (
+            "A compressed segment is damaged, or a segment is larger than any that a server writes. None of its "
+            "records could be checked."
+        ),
     ),
     "broken-chain": (
         "The chain of records is broken",
