@@ -37,6 +37,9 @@ _PUBLIC_MODE = 0o644
 _PRIVATE_MODE = 0o600
 _PUBLIC_TEXT = re.compile(r"[0-9a-f]{64}")
 _SIGNATURE_TEXT = re.compile(r"[0-9a-f]{128}")
+_MOST = 1 << 16
+"""The most bytes that are read of the file of a key."""
+
 _SIGNATURE_MEMBER = re.compile(rb',"signature":"([0-9a-f]{128})"}\Z')
 
 
@@ -232,7 +235,7 @@ def _read(path: Path) -> tuple[bytes, int]:
     """:returns: what is in the file, and who may do what with it."""
     try:
         with read_regular(path) as stream:
-            return stream.read(), stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
+            return stream.read(_MOST), stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
     except FileNotFoundError as error:
         raise JournalError(f"there is no key {path}; bussrv journal keygen makes one") from error
     except OSError as error:

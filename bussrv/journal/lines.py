@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from bussrv.errors import JournalError
+from bussrv.journal.bounds import MAX_LINE, TooLarge
 from bussrv.journal.segment import CORRUPT, first_seq, is_compressed, list_segments, open_segment
 
 PAGE = 64 << 10
@@ -134,6 +135,8 @@ class LinesAfter:
             self._rest = text
             if not block:
                 return b""
+            if len(text) > MAX_LINE:
+                raise TooLarge(f"a line has more than {MAX_LINE} bytes, which no server writes")
 
     def _put_back(self, lines: list[bytes]) -> None:
         """Read these lines again later: what is not durable yet may be written anew, as another line."""

@@ -24,6 +24,7 @@ import secrets
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -33,8 +34,10 @@ from msgspec.structs import replace
 
 from bussrv.addresses import plain_ip
 from bussrv.errors import JournalError
+from bussrv.journal.bounds import MAX_LINE
 from bussrv.journal.files import FILES, Files
-from bussrv.journal.regular import open_regular, read_regular, read_whole
+from bussrv.journal.regular import open_regular, read_regular
+from bussrv.journal.segment import torn_size
 
 Kind = Literal["actor", "peer"]
 
@@ -184,7 +187,7 @@ def cut_torn_line(descriptor: int, path: Path, files: Files) -> None:
     """
     size = os.fstat(descriptor).st_size
     if size and os.pread(descriptor, 1, size - 1) != b"\n":
-        files.truncate(descriptor, read_whole(path).rfind(b"\n") + 1)
+        files.truncate(descriptor, size - torn_size(path))
 
 
 def read_lines(path: Path) -> Iterator[tuple[bytes, Identity]]:
@@ -194,8 +197,8 @@ def read_lines(path: Path) -> Iterator[tuple[bytes, Identity]]:
     :raises JournalError: if one of them is damaged.
     """
     with read_regular(path) as file:
-        for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):
+        for number, line in enumerate(iter(partial(file.readline, MAX_LINE), b""), 1):
+            if not line.endswith(b"\n") and len(line) < MAX_LINE:
                 return
             try:
                 yield line, _decode(line).read()

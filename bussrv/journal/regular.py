@@ -52,13 +52,3 @@ def read_regular(path: Path) -> BinaryIO:
     :raises OSError: it cannot be opened.
     """
     return os.fdopen(open_regular(path, os.O_RDONLY), "rb")
-
-
-def read_whole(path: Path) -> bytes:
-    """Everything in a file.
-
-    :raises NotRegular: it is not a regular file.
-    :raises OSError: it cannot be read.
-    """
-    with read_regular(path) as file:
-        return file.read()

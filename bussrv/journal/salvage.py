@@ -22,7 +22,7 @@ from bussrv.journal.manifest_file import read_manifest
 from bussrv.journal.reading import Fold, SegmentReader
 from bussrv.journal.record import decode
 from bussrv.journal.recovery import Recovered
-from bussrv.journal.segment import CORRUPT, first_seq, list_segments, open_segment
+from bussrv.journal.segment import CORRUPT, first_seq, is_compressed, list_segments, open_segment
 
 SHORTEST_RECORD = 64
 """No record takes fewer bytes: the hash of the line before it alone is that long."""
@@ -85,7 +85,9 @@ def _take_in(path: Path, fold: Fold, found: _Found) -> None:
     """A snapshot in the middle is not taken in: what it says is there already, or is contradicted by it."""
     takes_snapshot = found.next_seq == 1
     found.next_seq = max(found.next_seq, first_seq(path) + 1)
+    read = 0
     for text in _lines(path):
+        read += len(text)
         with suppress(JournalError):
             record = decode(text)
             fold.apply(record.event, record.time)
@@ -100,6 +102,9 @@ def _take_in(path: Path, fold: Fold, found: _Found) -> None:
                 fold.take(part.state, part.version)
             continue
         found.next_seq += 1 + len(text) // SHORTEST_RECORD
+    if not is_compressed(path):
+        # Beyond the bounds, there may be records that nobody reads.
+        found.next_seq += max(0, path.stat().st_size - read) // SHORTEST_RECORD
 
 
 def _as_found(path: Path) -> Previous:

@@ -15,14 +15,18 @@ import pytest
 from twisted.logger import capturedLogs
 
 from bussrv.errors import JournalError
-from bussrv.journal import bounds
+from bussrv.journal import bounds, pseudonym_keys
+from bussrv.journal import lines as lines_module
 from bussrv.journal import verify as verify_module
 from bussrv.journal.batch import Rotation
 from bussrv.journal.bounded import bounded, open_bounded
 from bussrv.journal.bounds import TooLarge
 from bussrv.journal.evidence.manifest import EntryJudge
+from bussrv.journal.keys import read_private, read_public
+from bussrv.journal.lines import LinesAfter
 from bussrv.journal.manifest import MANIFEST_NAME, Body, encode
 from bussrv.journal.manifest_file import ManifestFile, read_manifest
+from bussrv.journal.pseudonym_keys import identities, new_key
 from bussrv.journal.reading import read_journal
 from bussrv.journal.recovery import Damaged, recover
 from bussrv.journal.salvage import salvage
@@ -211,6 +215,34 @@ def test_no_reader_reads_it_and_no_server_starts_unless_it_salvages(journal: Pat
     assert salvage(journal, caught.value.damage, RegistryFold()).salvaged is not None
 
 
+@pytest.mark.usefixtures("small")
+def test_a_salvage_uses_no_number_that_may_stand_beyond_the_bounds(journal: Path) -> None:
+    append(last(journal), b"\n" * 2000 + b"x" * 640_000)
+    with pytest.raises(Damaged) as caught:
+        recover(journal, RegistryFold())
+    found = salvage(journal, caught.value.damage, RegistryFold())
+    assert found.next_seq > last(journal).stat().st_size // 640
+
+
+@pytest.mark.parametrize("size", [1000, 1001])
+def test_an_endless_line_is_not_read_to_its_end_by_who_sends_lines_on(
+    journal: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(lines_module, "MAX_LINE", 1000)
+    monkeypatch.setattr(lines_module, "BLOCK", 100)
+    for path in list_segments(journal)[1:]:
+        path.unlink()
+    list_segments(journal)[0].chmod(0o600)
+    list_segments(journal)[0].write_bytes(b"x" * size)
+    lines = LinesAfter(journal, 0)
+    if size == 1000:
+        assert lines.page(10) == []
+    else:
+        with pytest.raises(JournalError, match="a line has more than 1000 bytes"):
+            lines.page(10)
+    lines.close()
+
+
 def test_a_segment_of_nothing_but_bad_lines_is_not_judged_to_its_end(
     journal: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,9 +258,8 @@ def test_a_segment_of_nothing_but_bad_lines_is_not_judged_to_its_end(
 
 
 def test_of_many_faults_the_last_ones_are_counted(journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    number = 10**6
-    for each in range(20):
-        (journal / segment_name(number + each)).write_bytes(b"junk\n")
+    for number in range(20):
+        (journal / segment_name(10**6 + number)).write_bytes(b"junk\n")
     everything = verify(journal).faults
     monkeypatch.setattr(bounds, "ALL_FINDINGS", 12)
     found = verify(journal).faults
@@ -339,6 +370,29 @@ def test_a_salvage_begins_another_manifest_if_one_is_too_large(tmp_path: Path, m
     kept = Kept(tmp_path)
     kept.write("c")
     kept.end()
+
+
+# Files of keys.
+
+
+def test_an_endless_line_of_a_file_of_pseudonyms_is_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "pseudonyms"
+    path.write_bytes(new_key("actor", "ann")[1] + b"x" * 1000)
+    path.chmod(0o600)
+    assert [each.identity for each in identities(path)] == ["ann"]
+    monkeypatch.setattr(pseudonym_keys, "MAX_LINE", 500)
+    with pytest.raises(JournalError, match="line 2: not the key of a pseudonym"):
+        identities(path)
+
+
+def test_no_more_of_a_key_is_read_than_a_key_has(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    path.chmod(0o600)
+    for read in (read_private, read_public):
+        with pytest.raises(JournalError, match="is not an Ed25519"):
+            read(path)
 
 
 # What a server writes stays within the bounds.
