@@ -173,7 +173,7 @@ class _Verification:
         self._add(judge_manifest(self._manifest, self._includes))
         report.is_trusted = self._trusted is not None and not report.faults
         self._note_seals()
-        for path, following in zip(self._paths, [*self._paths[1:], None], strict=True):
+        for path, following in zip(self._paths, [*self._paths[1:], None], strict=False):
             self._check_if_there(path, following)
         self._add(judge_references(self._manifest, self._judge.headers))
         self._add(judge_missing(self._manifest, self._numbers))

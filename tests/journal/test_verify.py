@@ -680,3 +680,13 @@ def test_faults_that_are_not_listed_are_counted(tmp_path: Path, monkeypatch: pyt
         segment=int(path.name.partition(".")[0]),
     )
     assert faults[-1] == more
+
+
+def test_a_manifest_without_any_segment(tmp_path: Path) -> None:
+    make(tmp_path / "journal", "unsigned")
+    numbers = [int(path.name.partition(".")[0]) for path in list_segments(tmp_path / "journal")]
+    for path in list_segments(tmp_path / "journal"):
+        path.unlink()
+    report = verify(tmp_path / "journal")
+    assert report.segments == 0
+    assert [(each.code, each.segment) for each in report.faults] == [("segment-missing", number) for number in numbers]
